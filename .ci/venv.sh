@@ -1,0 +1,81 @@
+# Sourced by tests/run.sh, samples/tour.sh and .ci/run, which set `root`, the repository.
+# Makes a virtual environment and installs lod in it; when nothing changed it does nothing.
+#
+#   PYTHON  the interpreter to use, 3.11 or later (otherwise the first that fits is found)
+#   VENV    where the environment is (otherwise .venv in the repository)
+
+venv=${VENV:-$root/.venv}
+
+say() {
+    printf '%s\n' "$*" >&2
+}
+
+# is_recent PYTHON: succeeds if it runs and is 3.11 or later.
+is_recent() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+}
+
+# find_python: prints the interpreter to use, or says what is missing and fails.
+find_python() {
+    if [ -n "${PYTHON:-}" ]; then
+        if ! is_recent "$PYTHON"; then
+            say "PYTHON=$PYTHON is not a Python 3.11 or later that runs"
+            return 1
+        fi
+        command -v "$PYTHON"
+        return
+    fi
+    for name in python3 python3.11 python3.12 python3.13; do
+        if is_recent "$name"; then
+            command -v "$name"
+            return
+        fi
+    done
+    say "lod needs Python 3.11 or later, and found: $(python3 --version 2>&1 || echo none)"
+    say "try: sudo apt install python3 python3-venv"
+    say "or name another interpreter: PYTHON=/path/to/python3.12 sh $0"
+    return 1
+}
+
+# use_venv EXTRAS: makes `venv` hold lod, as the tree is now, with EXTRAS such as "[test]".
+use_venv() {
+    make_venv
+    wanted="$1 $root $(cksum <"$root/pyproject.toml")"
+    if grep -qxF -e "$wanted" "$venv/lod-installed" 2>/dev/null; then
+        return
+    fi
+    say "installing lod$1 into $venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --editable "$root$1" || exit 1
+    echo "$wanted" >>"$venv/lod-installed"
+}
+
+# make_venv: makes `venv`, unless it is there and no other interpreter is asked for.
+make_venv() {
+    made_with=$(cat "$venv/lod-python" 2>/dev/null || true)
+    if [ -x "$venv/bin/python" ] && [ "$made_with" != unfinished ]; then
+        if [ -z "${PYTHON:-}" ] || [ "$made_with" = "$(command -v "$PYTHON")" ]; then
+            return
+        fi
+    fi
+    if [ -e "$venv" ] && [ -z "$made_with" ]; then
+        say "$venv was not made by this script; remove it, or name another folder: VENV=... sh $0"
+        exit 1
+    fi
+
+    python=$(find_python) || exit 1
+    # Debian has the venv module without ensurepip, and so cannot put pip into a new venv.
+    if ! "$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then
+        say "$python has no venv module"
+        say "try: sudo apt install python3-venv"
+        say "(for an interpreter that is not the default one, such as python3.12, python3.12-venv)"
+        exit 1
+    fi
+    say "making a virtual environment in $venv with $("$python" --version 2>&1)"
+    rm -rf "$venv"
+    mkdir -p "$venv"
+    # A venv that was interrupted on the way looks like a good one, but has no pip.
+    echo unfinished >"$venv/lod-python"
+    "$python" -m venv "$venv" || exit 1
+    echo "$python" >"$venv/lod-python"
+}

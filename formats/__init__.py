@@ -1,0 +1,1 @@
+"""Files: bytes to LoDTensors and back. One file a format, one line in table.py."""

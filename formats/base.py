@@ -1,0 +1,217 @@
+"""What every format is: a name, what it can hold, a reader and a writer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from lodcli.formats.errors import naming
+from lodcli.formats.inputs import Input
+from lodcli.formats.outputs import Output
+from lodcli.formats.schema import Batch, Item, Schema, TensorSpec, find
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.tensor import LoDTensor
+
+# Large enough that the work per batch is small beside it, small enough to stay in memory.
+BATCH_BYTES = 32 << 20
+
+ALL_DTYPES = frozenset(
+    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 "
+    "complex64 complex128".split()
+)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a person may say about how to read. A format refuses what it does not know.
+
+    Attributes:
+        levels: names of the levels, outermost first.
+        vocabulary: a text file of one token per line; rows become token numbers.
+        field: which fields of a record to read.
+        dtype: the dtype to store the rows as.
+        data: the dataset of a plain HDF5 file that holds the rows.
+        offsets: the datasets of a plain HDF5 file that hold offsets, outermost first.
+        lengths: the same, where they hold lengths.
+    """
+
+    levels: tuple[str, ...] | None = None
+    vocabulary: Path | None = None
+    field: tuple[str, ...] | None = None
+    dtype: np.dtype[np.generic] | None = None
+    data: str | None = None
+    offsets: tuple[str, ...] | None = None
+    lengths: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """What a person may say about how to write.
+
+    Attributes:
+        compression: a codec of the lod container, None for none.
+        vocabulary: a text file of one token per line, to turn token numbers into words.
+    """
+
+    compression: str | None = None
+    vocabulary: Path | None = None
+
+
+class Source(ABC):
+    """An open file of some format. `schema` is known at once, rows are read on demand.
+
+    Attributes:
+        schema: what the file holds; counts that are unknown before the end are None.
+    """
+
+    schema: Schema
+
+    @abstractmethod
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """Yield all content in order, as batches of whole outermost items.
+
+        Each batch holds about `limit_bytes` of rows, but at least one item; tensors that
+        share their outermost level come together. Every tensor appears at least once,
+        with no items if it has none. TensorArrays come whole. Checks what it yields.
+        """
+
+    def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
+        """Return the content in memory."""
+        wanted = [spec.name for spec in self.schema] if names is None else list(names)
+        for name in wanted:
+            find(self.schema, name)
+        parts: dict[str, list[LoDTensor]] = {name: [] for name in wanted}
+        whole: dict[str, Item] = {}
+        for batch in self.batches():
+            for name in wanted:
+                item = batch.get(name)
+                if isinstance(item, LoDTensor):
+                    parts[name].append(item)
+                elif item is not None:
+                    whole[name] = item
+        joined = _joined(self.schema, parts)
+        return {name: whole[name] if name in whole else joined[name] for name in wanted}
+
+    def close(self) -> None:  # noqa: B027 - most sources hold nothing but their Input
+        """Release what the source holds."""
+
+
+def _joined(schema: Schema, parts: dict[str, list[LoDTensor]]) -> dict[str, LoDTensor]:
+    """Return each tensor's batches as one; tensors with equal levels share one index."""
+    result: dict[str, LoDTensor] = {}
+    shared: dict[tuple[str, ...], LoDTensor] = {}
+    for spec in schema:
+        if not parts.get(spec.name):
+            continue
+        tensor = LoDTensor.concatenate(parts[spec.name])
+        key = tuple(level.key for level in spec.levels)
+        if key and key in shared and shared[key].lod.names == tensor.lod.names:
+            tensor = LoDTensor(tensor.data, shared[key].lod)
+        shared.setdefault(key, tensor)
+        result[spec.name] = tensor
+    return result
+
+
+class Format(ABC):
+    """One kind of file.
+
+    Attributes:
+        name: as `--from` and `--to` know it.
+        suffixes: file name endings, with the dot, longest first.
+        max_levels: most levels a tensor may have; None for any.
+        min_levels: fewest levels.
+        dtypes: names of the dtypes it holds.
+        row_ranks: most dimensions one row may have; None for any.
+        many: whether it holds several named tensors.
+        arrays: whether it holds TensorArrays.
+        level_names: whether level names survive.
+        zero_rows: whether a tensor without rows survives.
+        options: names of the ReadOptions fields it understands.
+        write_options: names of the WriteOptions fields it understands.
+        seekable_output: whether its writer needs to seek.
+    """
+
+    name: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+    max_levels: ClassVar[int | None] = None
+    min_levels: ClassVar[int] = 0
+    dtypes: ClassVar[frozenset[str]] = ALL_DTYPES
+    row_ranks: ClassVar[int | None] = None
+    many: ClassVar[bool] = False
+    arrays: ClassVar[bool] = False
+    level_names: ClassVar[bool] = False
+    options: ClassVar[frozenset[str]] = frozenset()
+    write_options: ClassVar[frozenset[str]] = frozenset()
+    seekable_output: ClassVar[bool] = False
+    binary: ClassVar[bool] = True
+
+    @abstractmethod
+    def sniff(self, head: bytes) -> bool:
+        """Return whether a file that begins like this is certainly of this format."""
+
+    @abstractmethod
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        """Return the open file. Raises our errors, with the file named by the caller."""
+
+    @abstractmethod
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        """Write everything to `output`, without committing it."""
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        """Raise UnsupportedError if a tensor does not fit, before a byte is written."""
+        if len(schema) > 1 and not self.many:
+            names = ", ".join(spec.name for spec in schema)
+            raise UnsupportedError(
+                f"{self.name} holds one tensor, this has {len(schema)} ({names}); "
+                "choose one with FILE::NAME"
+            )
+        for spec in schema:
+            self._refuse_spec(spec)
+
+    def _refuse_spec(self, spec: TensorSpec) -> None:
+        depth = len(spec.levels)
+        if spec.array and not self.arrays:
+            raise UnsupportedError(
+                f"{self.name} holds no TensorArray, {spec.name} is one; `lod pack` it first"
+            )
+        if self.max_levels is not None and depth > self.max_levels:
+            held = _plural(self.max_levels, "level")
+            raise UnsupportedError(f"{self.name} holds {held}, {spec.name} has {depth}")
+        if depth < self.min_levels:
+            needed = _plural(self.min_levels, "level")
+            raise UnsupportedError(f"{self.name} needs {needed}, {spec.name} has {depth}")
+        if spec.dtype.name not in self.dtypes:
+            raise UnsupportedError(
+                f"{self.name} holds no {spec.dtype.name}; {spec.name} has that dtype"
+            )
+        if self.row_ranks is not None and len(spec.row_shape) > self.row_ranks:
+            raise UnsupportedError(
+                f"{self.name} holds rows of at most {_plural(self.row_ranks, 'dimension')}, "
+                f"those of {spec.name} have shape {spec.row_shape}"
+            )
+
+
+def refuse_unknown_options(
+    known: frozenset[str], given: ReadOptions | WriteOptions, name: str
+) -> None:
+    """Raise UnsupportedError for an option the format does not understand."""
+    for field in fields(given):
+        if getattr(given, field.name) is not None and field.name not in known:
+            raise UnsupportedError(f"{name} has no option {field.name!r}")
+
+
+def named_batches(label: str, batches: Callable[[], Iterator[Batch]]) -> Iterator[Batch]:
+    """Yield what `batches()` yields, its errors prefixed with the file."""
+    with naming(label):
+        yield from batches()
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")

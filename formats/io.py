@@ -1,0 +1,150 @@
+"""Open, read and write any format: what the commands and `import lodcli` call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from lodcli.formats import table
+from lodcli.formats.base import (
+    ReadOptions,
+    Source,
+    WriteOptions,
+    refuse_unknown_options,
+)
+from lodcli.formats.errors import naming
+from lodcli.formats.inputs import Input
+from lodcli.formats.outputs import Output
+from lodcli.formats.schema import DEFAULT_NAME, Batch, Item, Schema, find, schema_of
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.tensor import LoDTensor
+
+PathLike = str | os.PathLike[str]
+
+
+@contextmanager
+def open_source(
+    path: PathLike, *, format_name: str | None = None, options: ReadOptions | None = None
+) -> Iterator[Source]:
+    """Open a file, or "-" for standard input, of any format.
+
+    Args:
+        path: what to open.
+        format_name: its format; None: its content decides, then its name.
+        options: how to read it.
+
+    Raises:
+        OSError: it cannot be opened.
+        LodError: it is damaged, or of no known format; names the file.
+    """
+    options = options or ReadOptions()
+    with Input(path) as source, naming(source.label):
+        kind = table.get(format_name or table.of_input(source))
+        refuse_unknown_options(kind.options, options, kind.name)
+        opened = kind.open(source, options)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+def read(path: PathLike, name: str | None = None, *, format_name: str | None = None) -> Item:
+    """Return one tensor of a file, in memory and checked.
+
+    Args:
+        path: the file, or "-".
+        name: which tensor; may be left out if there is only one.
+        format_name: see open_source.
+
+    Returns:
+        A LoDTensor; a StoredArray where the file holds a TensorArray.
+    """
+    with open_source(path, format_name=format_name) as source:
+        wanted = find(source.schema, name).name
+        return source.read([wanted])[wanted]
+
+
+def read_all(path: PathLike, *, format_name: str | None = None) -> dict[str, Item]:
+    """Return all tensors of a file by name, in memory and checked."""
+    with open_source(path, format_name=format_name) as source:
+        return source.read()
+
+
+def write(
+    path: PathLike,
+    content: Item | Mapping[str, Item],
+    *,
+    format_name: str | None = None,
+    overwrite: bool = False,
+    options: WriteOptions | None = None,
+) -> None:
+    """Write tensors to a file that appears whole or not at all.
+
+    Args:
+        path: where; "-" is standard output.
+        content: one tensor, or several by name. Those that share index levels by
+            reference share them in the file.
+        format_name: None: the path's ending decides.
+        overwrite: whether an existing file may be replaced.
+        options: how to write it.
+    """
+    items = content if isinstance(content, Mapping) else {DEFAULT_NAME: content}
+    schema = schema_of(items)
+    write_batches(
+        path,
+        schema,
+        ({name: item} for name, item in items.items()),
+        format_name=format_name,
+        overwrite=overwrite,
+        options=options,
+    )
+
+
+def write_batches(
+    path: PathLike,
+    schema: Schema,
+    batches: Iterable[Batch],
+    *,
+    format_name: str | None = None,
+    overwrite: bool = False,
+    options: WriteOptions | None = None,
+) -> None:
+    """Write batches as they come. See `write`."""
+    options = options or WriteOptions()
+    kind = table.get(output_format(path, format_name))
+    with naming(os.fspath(path)):
+        refuse_unknown_options(kind.write_options, options, kind.name)
+        kind.refuse_unheld(schema)
+    with Output(path, overwrite=overwrite, seekable=kind.seekable_output) as output:
+        kind.write(output, schema, batches, options)
+
+
+def output_format(path: PathLike, format_name: str | None) -> str:
+    """Return the format to write: the one named, else the path's, else the lod stream for "-".
+
+    Raises:
+        SelectionError: a path whose ending tells nothing.
+    """
+    if format_name:
+        return table.get(format_name).name
+    if os.fspath(path) == "-":
+        return "lod.stream"
+    found = table.of_name(path)
+    if found is None:
+        known = " ".join(table.SUFFIXES)
+        raise SelectionError(
+            f"{os.fspath(path)}: its ending names no format ({known}); choose one with --to"
+        )
+    return "lod.h5" if found == "hdf5" else found
+
+
+def one_tensor(item: Item, what: str) -> LoDTensor:
+    """Return the item if it is a tensor.
+
+    Raises:
+        SelectionError: it is a TensorArray.
+    """
+    if isinstance(item, LoDTensor):
+        return item
+    raise SelectionError(f"{what} takes a tensor, this is a TensorArray; `lod pack` it first")

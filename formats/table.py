@@ -1,0 +1,81 @@
+"""The formats, one line each. Their modules load only when used."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from functools import cache
+
+from lodcli.formats.base import Format
+from lodcli.formats.errors import NotThisFormatError
+from lodcli.formats.inputs import Input
+from lodcli.kernels.errors import UnsupportedError
+
+# name: (module, class). In the order in which unknown content is tried.
+TABLE = {
+    "lod.h5": ("lodcli.formats.container.format", "Container"),
+    "lod.stream": ("lodcli.formats.stream", "LodStream"),
+    "hdf5": ("lodcli.formats.plain_hdf5", "PlainHdf5"),
+    "npz": ("lodcli.formats.npz", "Npz"),
+    "ts": ("lodcli.formats.ts", "SktimeTs"),
+    "jsonl": ("lodcli.formats.jsonl", "JsonLines"),
+    "text": ("lodcli.formats.text", "Text"),
+}
+
+# What the names of files say, the longest ending first.
+SUFFIXES = {
+    ".lod.h5": "lod.h5",
+    ".lods": "lod.stream",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".npz": "npz",
+    ".ts": "ts",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".txt": "text",
+}
+
+
+@cache
+def get(name: str) -> Format:
+    """Return the format of that name."""
+    if name not in TABLE:
+        raise UnsupportedError(f"no format named {name!r}; there are: {', '.join(TABLE)}")
+    module, kind = TABLE[name]
+    found: Format = getattr(importlib.import_module(module), kind)()
+    return found
+
+
+def of_name(path: str | os.PathLike[str]) -> str | None:
+    """Return the format that the name of a file tells, or None."""
+    lower = os.fspath(path).lower()
+    for suffix, name in SUFFIXES.items():
+        if lower.endswith(suffix):
+            return name
+    return None
+
+
+def of_input(source: Input) -> str:
+    """Return the format of an input: its content decides, then its name.
+
+    Raises:
+        NotThisFormatError: neither tells, or the input is empty.
+    """
+    head = source.head()
+    if not head:
+        raise NotThisFormatError("is empty; expected data in some format")
+    for name in TABLE:
+        if get(name).sniff(head):
+            return name
+    by_name = of_name(source.path) if source.path else None
+    if by_name in ("lod.h5", "lod.stream", "hdf5", "npz"):
+        # These announce themselves in their first bytes, so this is not one of them.
+        raise NotThisFormatError(
+            f"is named like {by_name} but does not begin like it; it is damaged or something "
+            "else (name its format with --from)"
+        )
+    if by_name is None:
+        raise NotThisFormatError(
+            f"format not recognised; name it with --from ({', '.join(TABLE)})"
+        )
+    return by_name

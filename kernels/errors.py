@@ -1,0 +1,62 @@
+"""The errors every floor raises.
+
+Kernels name the level and the position, formats add the file and the dataset, and
+the command line turns the class into an exit code. A class exists where a caller
+would act differently on it, not for every message.
+"""
+
+from __future__ import annotations
+
+
+class LodError(Exception):
+    """Any error of this project. The message is one line, meant for a person."""
+
+
+class InvalidDataError(LodError, ValueError):
+    """Data that breaks a rule: a wrong dtype, shape, number of rows, damaged bytes."""
+
+
+class InvalidLoDError(InvalidDataError):
+    """An index that breaks a rule of docs/format.md, "The index".
+
+    Attributes:
+        level: the level at fault, 0 the outermost; None if the fault is no level's.
+        position: the position inside the level; None if the whole level is at fault.
+        expected: what the rule asks for, in words or as a number.
+        found: what was there instead.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        level: int | None = None,
+        position: int | None = None,
+        expected: object = None,
+        found: object = None,
+    ) -> None:
+        where = "" if level is None else f"level {level}"
+        if position is not None:
+            where += f", position {position}"
+        super().__init__(f"{where}: {what}" if where else what)
+        self.what = what
+        self.level = level
+        self.position = position
+        self.expected = expected
+        self.found = found
+
+
+class SelectionError(LodError, IndexError):
+    """A level, sequence, tensor or step that is not there."""
+
+
+class ShapeMismatchError(InvalidDataError):
+    """Two arguments that do not fit each other."""
+
+
+class EmptySequenceError(InvalidDataError):
+    """An operation without a meaning for an empty sequence met one."""
+
+
+class UnsupportedError(LodError):
+    """Something a format, backend or missing optional package cannot do."""

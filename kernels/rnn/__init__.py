@@ -1,0 +1,14 @@
+"""Recurrent networks over ragged sequences, forward and backward, without padding.
+
+plan          which rows run at which step
+activations   sigmoid, tanh, relu, identity
+cell          what every cell is made of
+elman, gru, gru_paddle, lstm   one cell each: equations, gate order, weight shapes
+cells         the table of cells
+engine        one layer in one direction
+stack         layers and directions
+state_dict    weights by torch's names
+paddle        weights in Paddle's layouts
+attention     attention_lstm, forward only
+run           an RNN over a LoDTensor
+"""

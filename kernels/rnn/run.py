@@ -1,0 +1,101 @@
+"""An RNN over the sequences of one level of a LoDTensor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.rnn.cell import require_real
+from lodcli.kernels.rnn.stack import RNNWeights, stack_forward
+from lodcli.kernels.tensor import LoDTensor
+
+
+@dataclass(frozen=True, eq=False)
+class RNNOutput:
+    """What an RNN gave.
+
+    Attributes:
+        all: data (N, directions*H), a state for every row, and the input's own index.
+        last: data (S, directions*H), the last layer's state after each sequence's last
+            step, side by side as in `all`; indexed by the levels above the sequences.
+        last_hidden: (layers*directions, S, H), of all layers; what `initial_hidden` takes.
+        last_cell: (layers*directions, S, H), what `initial_cell` takes; None unless an LSTM.
+    """
+
+    all: LoDTensor
+    last: LoDTensor
+    last_hidden: Array
+    last_cell: Array | None
+
+
+def run_rnn(
+    tensor: LoDTensor,
+    weights: RNNWeights,
+    *,
+    level: int | str = -1,
+    reverse: bool = False,
+    initial_hidden: Array | None = None,
+    initial_cell: Array | None = None,
+) -> RNNOutput:
+    """Return the states of an RNN over every sequence of `level`, one step a row.
+
+    Args:
+        tensor: data (N, ...), at least one level. A row of any shape is taken flat; real
+            numbers other than float32 and float64 are computed in float32.
+        weights: layers and directions of any cell, cast to the dtype of the arithmetic.
+        level: whose items are the sequences; the levels below it do not matter.
+        reverse: from last row to first; every result stays at its row.
+        initial_hidden: (layers*directions, S, H), P instead of H with a projection; (S, H)
+            will do for one layer in one direction. None is zeros.
+        initial_cell: likewise, LSTM only.
+
+    Raises:
+        InvalidDataError: no level, complex data, or anything that does not fit
+            (ShapeMismatchError).
+        SelectionError: no such level.
+        UnsupportedError: reverse with bidirectional weights.
+
+    >>> from lodcli.kernels.lod import LoD
+    >>> from lodcli.kernels.rnn.elman import ElmanWeights
+    >>> one = np.ones((1, 1))
+    >>> cell = ElmanWeights(weight_ih=one, weight_hh=one, nonlinearity="identity")
+    >>> words = LoDTensor(np.array([1.0, 2.0, 5.0]), LoD.from_lengths([[2, 1]]))
+    >>> run_rnn(words, RNNWeights(((cell,),))).last.data.ravel().tolist()
+    [3.0, 5.0]
+    """
+    if not len(tensor.lod.levels):
+        raise InvalidDataError(
+            "run_rnn: expected a tensor of at least one level, found none: "
+            "nothing says where its sequences begin and end"
+        )
+    number = tensor.lod.level(level)
+    result = stack_forward(
+        _rows_as_vectors(tensor.data),
+        tensor.lod.absolute(number),
+        weights,
+        initial_hidden=initial_hidden,
+        initial_cell=initial_cell,
+        reverse=reverse,
+    )
+    last = np.concatenate(list(result.last_hidden[-weights.directions :]), axis=1)
+    return RNNOutput(
+        all=LoDTensor(result.outputs, tensor.lod),
+        last=LoDTensor(last, tensor.lod.above(number)),
+        last_hidden=result.last_hidden,
+        last_cell=result.last_cell,
+    )
+
+
+def _rows_as_vectors(data: Array) -> Array:
+    """Return data as (N, D), float32 or float64."""
+    require_real("data", data)
+    # By size, not by dtype: a big-endian float64 is one too.
+    double = data.dtype.kind == "f" and data.dtype.itemsize == 8
+    dtype = np.float64 if double else np.float32
+    # The width is worked out here: reshape(-1) cannot, where there are no rows.
+    width = math.prod(data.shape[1:])
+    return data.reshape(len(data), width).astype(dtype, copy=False)

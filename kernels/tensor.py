@@ -1,0 +1,244 @@
+"""LoDTensor: rows and the index that segments them, never out of step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from lodcli.kernels.checks import Array, check_rows
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.selection import Key, Selection, select
+
+
+class LoDTensor(NDArrayOperatorsMixin):
+    """Dense rows plus a LoD.
+
+    The data cannot be replaced, and the index only by one that fits: an index that no
+    longer describes its rows cannot arise.
+
+    Args:
+        data: rows along the first axis, (N, D1, D2, ..), of any fixed-size dtype. Not
+            copied.
+        lod: an index over N rows, or item counts per level. None: a plain tensor.
+
+    Raises:
+        InvalidDataError: data without a row axis, or of Python objects.
+        InvalidLoDError: the index does not fit N rows.
+
+    Elementwise NumPy functions apply directly and pass the index object on; reductions
+    and everything else that does not keep rows give plain arrays.
+
+    >>> words = LoDTensor(np.arange(6.0), LoD.from_lengths([[3, 1, 2]]))
+    >>> (words * 2)[2].data
+    array([ 8., 10.])
+    >>> (words * 2).lod is words.lod
+    True
+    """
+
+    __slots__ = ("_data", "_lod")
+
+    # Elementwise comparison makes == an array, so there is no hash: as for ndarray.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(
+        self, data: npt.ArrayLike, lod: LoD | Sequence[Sequence[int]] | None = None
+    ) -> None:
+        array = np.asarray(data)
+        if array.ndim == 0:
+            raise InvalidDataError("data needs a row axis; found a single value (reshape to (1,))")
+        if array.dtype.hasobject or array.dtype.kind in "SUmM":
+            raise InvalidDataError(
+                f"data must be numbers or booleans, found {array.dtype}; "
+                "text is stored as its bytes, uint8"
+            )
+        index = LoD() if lod is None else lod if isinstance(lod, LoD) else LoD.from_lengths(lod)
+        check_rows(index.levels, array.shape[0])
+        # A view, so that ndarray.resize on the caller's array cannot pull rows away.
+        self._data: Array = array.view()
+        self._lod = index
+
+    @property
+    def data(self) -> Array:
+        """The rows, (N, D1, D2, ..). Their values may be changed in place, not their number."""
+        return self._data
+
+    @property
+    def lod(self) -> LoD:
+        """The index; the same object for every tensor that has this structure."""
+        return self._lod
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, N."""
+        return int(self._data.shape[0])
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one row, (D1, D2, ..); () for single values."""
+        return self._data.shape[1:]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The data's dtype."""
+        return self._data.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of data, without the index."""
+        return int(self._data.nbytes)
+
+    def recursive_sequence_lengths(self) -> list[list[int]]:
+        """Return the item counts of every level, outermost first."""
+        return self._lod.recursive_sequence_lengths()
+
+    def set_recursive_sequence_lengths(self, lengths: Iterable[object]) -> None:
+        """Replace the index of this tensor by one made of these item counts.
+
+        Raises:
+            InvalidLoDError: the new index does not fit the rows; the old one stays.
+
+        >>> tensor = LoDTensor(np.zeros(6), LoD.from_lengths([[6]]))
+        >>> tensor.set_recursive_sequence_lengths([[3, 1, 2]])
+        >>> tensor.recursive_sequence_lengths()
+        [[3, 1, 2]]
+        """
+        index = LoD.from_lengths(lengths)
+        check_rows(index.levels, self.rows)
+        self._lod = index
+
+    # -- slices --------------------------------------------------------------------
+
+    def select(self, *branch: Key, level: int | str = 0) -> LoDTensor:
+        """Return the slice at `branch`, whose first part counts items of `level`.
+
+        A view: it shares memory with this tensor. `tensor[2, 0:1]` is the same for
+        level 0. Raises SelectionError as `selection.select`.
+        """
+        return self.cut(select(self._lod, self.rows, branch, level))
+
+    def cut(self, selection: Selection) -> LoDTensor:
+        """Return the view that a resolved slice of this tensor describes."""
+        data = self._data[selection.rows]
+        if selection.drops_row_axis:
+            if data.ndim == 1:
+                raise SelectionError(
+                    "a single value is no tensor; keep its row with a range such as 0:1"
+                )
+            data = data[0]
+        return LoDTensor(data, selection.lod)
+
+    def __getitem__(self, key: Key | tuple[Key, ...]) -> LoDTensor:
+        parts = key if isinstance(key, tuple) else (key,)
+        for part in parts:
+            if isinstance(part, bool | np.bool_) or not isinstance(part, int | np.integer | slice):
+                raise SelectionError(f"index by whole numbers and ranges, not {part!r}")
+        return self.select(*(part if isinstance(part, slice) else int(part) for part in parts))
+
+    def __len__(self) -> int:
+        """Number of outermost items; of rows where there are no levels."""
+        return self._lod.count(0) if self._lod.n_levels else self.rows
+
+    def __iter__(self) -> Iterator[LoDTensor]:
+        """Yield the outermost items, or rows kept as batches of one, in order."""
+        for item in range(len(self)):
+            yield self[item] if self._lod.n_levels else self[item : item + 1]
+
+    def copy(self) -> LoDTensor:
+        """Return a tensor with its own C-ordered data and the same index object."""
+        return LoDTensor(np.array(self._data, order="C"), self._lod)
+
+    def with_data(self, data: npt.ArrayLike) -> LoDTensor:
+        """Return other rows under the same index object.
+
+        Raises:
+            InvalidLoDError: a different number of rows.
+        """
+        return LoDTensor(data, self._lod)
+
+    def identical(self, other: LoDTensor) -> bool:
+        """Return whether dtype, shape, every bit of the data, index and names agree."""
+        return (
+            self.dtype == other.dtype
+            and self._data.shape == other._data.shape
+            and self._lod == other._lod
+            and self._data.tobytes() == other._data.tobytes()
+        )
+
+    @staticmethod
+    def concatenate(parts: Sequence[LoDTensor]) -> LoDTensor:
+        """Return several batches as one, their indexes joined level by level.
+
+        Raises:
+            ShapeMismatchError: different row shapes, dtypes or numbers of levels.
+        """
+        if not parts:
+            raise ShapeMismatchError("nothing to concatenate: no tensor given")
+        first = parts[0]
+        for position, part in enumerate(parts):
+            for what in ("row_shape", "dtype"):
+                if getattr(part, what) != getattr(first, what):
+                    raise ShapeMismatchError(
+                        f"cannot concatenate: {what} of part 0 is {getattr(first, what)}, "
+                        f"of part {position} {getattr(part, what)}"
+                    )
+        if len(parts) == 1:
+            return first
+        lod = LoD.concatenate([part.lod for part in parts])
+        return LoDTensor(np.concatenate([part.data for part in parts]), lod)
+
+    # -- NumPy ---------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is None:
+            return np.asarray(self._data, dtype=dtype)
+        return np.array(self._data, dtype=dtype, copy=copy)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Apply an elementwise function to the rows and pass the index on."""
+        plain = [_data_of(value) for value in inputs]
+        out = kwargs.get("out")
+        if out is not None:
+            kwargs["out"] = tuple(_data_of(value) for value in out)
+        # A generalised ufunc (matmul) mixes rows, so no index survives it for certain.
+        if method != "__call__" or ufunc.signature is not None:
+            return getattr(ufunc, method)(*plain, **kwargs)
+        owner = _common_index([*inputs, *(out or ())], ufunc.__name__)
+        result = ufunc(*plain, **kwargs)
+        if out is not None:
+            return out if len(out) > 1 else out[0]
+        if isinstance(result, tuple):
+            return tuple(_rewrapped(part, owner, ufunc) for part in result)
+        return _rewrapped(result, owner, ufunc)
+
+    def __repr__(self) -> str:
+        shape = " x ".join(str(n) for n in self._data.shape)
+        return f"LoDTensor({shape} {self.dtype}, {self._lod!r})"
+
+
+def _data_of(value: Any) -> Any:
+    return value.data if isinstance(value, LoDTensor) else value
+
+
+def _common_index(values: Sequence[Any], name: str) -> LoDTensor:
+    tensors = [value for value in values if isinstance(value, LoDTensor)]
+    for other in tensors[1:]:
+        found = tensors[0].lod.difference(other.lod)
+        if found is not None:
+            raise ShapeMismatchError(f"{name}: the tensors are segmented differently: {found}")
+        if other.rows != tensors[0].rows:
+            raise ShapeMismatchError(f"{name}: {tensors[0].rows} rows against {other.rows}")
+    return tensors[0]
+
+
+def _rewrapped(result: Any, owner: LoDTensor, ufunc: np.ufunc) -> LoDTensor:
+    if result.ndim != owner.data.ndim or result.shape[0] != owner.rows:
+        raise ShapeMismatchError(
+            f"{ufunc.__name__}: the result of shape {result.shape} no longer has the "
+            f"{owner.rows} rows its index describes; use the plain .data for that"
+        )
+    return owner.with_data(result)

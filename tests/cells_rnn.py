@@ -1,0 +1,50 @@
+"""The cells and options that the RNN tests run over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.rnn.cell import CellWeights
+from lodcli.kernels.rnn.stack import seeded_weights
+
+# name: (kind, arguments of seeded_weights, options)
+VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "elman-tanh": ("elman", {}, {}),
+    "elman-relu": ("elman", {}, {"nonlinearity": "relu"}),
+    "elman-sigmoid": ("elman", {"bias": False}, {"nonlinearity": "sigmoid"}),
+    "gru": ("gru", {}, {}),
+    "gru-without-bias": ("gru", {"bias": False}, {}),
+    "paddle-gru": ("gru_paddle", {}, {}),
+    "paddle-gru-origin": ("gru_paddle", {"bias": False}, {"origin_mode": True}),
+    "paddle-gru-relu": (
+        "gru_paddle",
+        {},
+        {"gate_activation": "tanh", "candidate_activation": "relu", "origin_mode": True},
+    ),
+    "lstm": ("lstm", {}, {}),
+    "lstm-without-bias": ("lstm", {"bias": False}, {}),
+    "lstm-peepholes": ("lstm", {"peepholes": True}, {}),
+    "lstm-projection": ("lstm", {"projection_size": 2}, {}),
+    "lstm-everything": (
+        "lstm",
+        {"peepholes": True, "projection_size": 2},
+        {
+            "gate_activation": "tanh",
+            "cell_activation": "sigmoid",
+            "candidate_activation": "identity",
+        },
+    ),
+    "lstm-relu": ("lstm", {"peepholes": True}, {"cell_activation": "relu"}),
+}
+
+
+def cell_weights(
+    variant: str, rng: np.random.Generator, *, dtype: npt.DTypeLike = np.float64
+) -> CellWeights:
+    """Return weights of a variant: 5 inputs, 3 hidden, so that no two sizes are equal."""
+    kind, arguments, options = VARIANTS[variant]
+    weights = seeded_weights(kind, 5, 3, rng=rng, dtype=dtype, **arguments)
+    return weights.with_options(**options).layers[0][0]

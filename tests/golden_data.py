@@ -1,0 +1,99 @@
+"""The golden cases: inputs and outputs computed with PaddlePaddle 2.6.2.
+
+golden/README.md says what each op means and where the files come from.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+def golden_dir() -> Path:
+    """Return the folder of the golden files: beside this file, or shared beside the repo."""
+    here = Path(__file__).parent / "golden"
+    return here if here.is_dir() else Path(__file__).parents[2] / "shared" / "golden"
+
+
+@dataclass(frozen=True)
+class GoldenSlot:
+    """One tensor of a case.
+
+    Attributes:
+        data: the rows.
+        lod: nested offsets, outermost first; [] is none.
+    """
+
+    data: Array
+    lod: list[list[int]]
+
+
+@dataclass(frozen=True)
+class GoldenCase:
+    """One run of one op. A slot that takes several tensors is a list of them.
+
+    Attributes:
+        upstream: the gradients fed into outputs; {} if the case has none.
+        grads: the gradients that came out for inputs.
+    """
+
+    id: str
+    op: str
+    attrs: dict[str, Any]
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    upstream: dict[str, Any]
+    grads: dict[str, Any]
+    note: str
+
+    def array(self, slot: str) -> Array | None:
+        """Return the data of a single-tensor input, None where it is not given."""
+        return self.inputs[slot].data if slot in self.inputs else None
+
+
+@functools.cache
+def _manifest() -> list[dict[str, Any]]:
+    cases: list[dict[str, Any]] = json.loads((golden_dir() / "manifest.json").read_text())["cases"]
+    return cases
+
+
+@functools.cache
+def _arrays(file: str) -> dict[str, Array]:
+    with np.load(golden_dir() / file, allow_pickle=False) as archive:
+        return dict(archive)
+
+
+def golden_cases(*ops: str) -> list[GoldenCase]:
+    """Return all cases of these ops, in the manifest's order."""
+    return [_case(entry) for entry in _manifest() if entry["op"] in ops]
+
+
+def _case(entry: dict[str, Any]) -> GoldenCase:
+    arrays = _arrays(entry["file"])
+
+    def slot(described: Any) -> Any:
+        if isinstance(described, list):
+            return [slot(one) for one in described]
+        data = arrays[described["array"]]
+        data.flags.writeable = False
+        return GoldenSlot(data, described["lod"])
+
+    groups = {
+        group: {name: slot(described) for name, described in entry.get(group, {}).items()}
+        for group in ("inputs", "outputs", "upstream", "grads")
+    }
+    return GoldenCase(
+        id=entry["id"],
+        op=entry["op"],
+        attrs=entry["attrs"],
+        note=entry.get("note") or "",
+        **groups,
+    )

@@ -1,0 +1,119 @@
+"""RNNs by the book: one sequence, one step, one gate at a time. Shares no code with lodcli.
+
+Also the cells and shapes that the RNN tests run over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+_FUNCTIONS: dict[str, Any] = {
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "relu": lambda x: x * (x > 0),
+    "identity": lambda x: x,
+}
+
+
+def _block(weights: Any, number: int, x: Array, h: Array) -> tuple[Array, Array]:
+    """Return one gate's share of the input and of the hidden state, biases included."""
+    size = len(weights.weight_hh) // weights.GATES
+    rows = slice(number * size, (number + 1) * size)
+    from_input = x[rows] if weights.weight_ih is None else weights.weight_ih[rows] @ x
+    from_hidden = weights.weight_hh[rows] @ h
+    if weights.bias_ih is not None:
+        from_input = from_input + weights.bias_ih[rows]
+    if weights.bias_hh is not None:
+        from_hidden = from_hidden + weights.bias_hh[rows]
+    return from_input, from_hidden
+
+
+def elman_step(weights: Any, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    return _FUNCTIONS[weights.nonlinearity](sum(_block(weights, 0, x, h))), c
+
+
+def gru_step(weights: Any, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    sigmoid = _FUNCTIONS["sigmoid"]
+    r = sigmoid(sum(_block(weights, 0, x, h)))
+    z = sigmoid(sum(_block(weights, 1, x, h)))
+    n_input, n_hidden = _block(weights, 2, x, h)
+    n = np.tanh(n_input + r * n_hidden)
+    return n + z * (h - n), c
+
+
+def gru_paddle_step(weights: Any, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    gate = _FUNCTIONS[weights.gate_activation]
+    u = gate(sum(_block(weights, 0, x, h)))
+    r = gate(sum(_block(weights, 1, x, h)))
+    candidate = _FUNCTIONS[weights.candidate_activation](sum(_block(weights, 2, x, r * h)))
+    if weights.origin_mode:
+        u = 1 - u
+    return h + u * (candidate - h), c
+
+
+def lstm_step(weights: Any, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    gate = _FUNCTIONS[weights.gate_activation]
+    peepholes = np.zeros((3, len(c))) if weights.peepholes is None else weights.peepholes
+    i = gate(sum(_block(weights, 0, x, h)) + peepholes[0] * c)
+    f = gate(sum(_block(weights, 1, x, h)) + peepholes[1] * c)
+    g = _FUNCTIONS[weights.candidate_activation](sum(_block(weights, 2, x, h)))
+    new_c = i * g + f * c
+    o = gate(sum(_block(weights, 3, x, h)) + peepholes[2] * new_c)
+    new_h = o * _FUNCTIONS[weights.cell_activation](new_c)
+    return (new_h if weights.weight_hr is None else weights.weight_hr @ new_h), new_c
+
+
+_STEPS: dict[str, Any] = {
+    "elman": elman_step,
+    "gru": gru_step,
+    "gru_paddle": gru_paddle_step,
+    "lstm": lstm_step,
+}
+
+
+def rnn_by_the_book(
+    sequences: list[Array], weights: Any, *, hidden: Array, cell: Array, reverse: bool = False
+) -> tuple[list[Array], list[Array], Array, Array]:
+    """Return the hidden and cell states of every sequence, and the last ones of each.
+
+    Args:
+        sequences: (rows, D) each.
+        hidden: (S, P), before the first step.
+        cell: (S, H); passed through by a cell that has no such state.
+    """
+    hiddens, cells = [], []
+    last_hidden, last_cell = hidden.copy(), cell.copy()
+    for number, rows in enumerate(sequences):
+        h, c = hidden[number], cell[number]
+        by_row: dict[int, tuple[Array, Array]] = {}
+        steps = range(len(rows))
+        for row in reversed(steps) if reverse else steps:
+            h, c = _STEPS[weights.KIND](weights, rows[row], h, c)
+            by_row[row] = h, c
+        last_hidden[number], last_cell[number] = h, c
+        hiddens.append(np.array([by_row[row][0] for row in steps]).reshape(-1, hidden.shape[1]))
+        cells.append(np.array([by_row[row][1] for row in steps]).reshape(-1, cell.shape[1]))
+    return hiddens, cells, last_hidden, last_cell
+
+
+def cut(data: Array, offsets: list[int]) -> list[Array]:
+    """Return the rows of every sequence."""
+    return [data[a:b] for a, b in zip(offsets, offsets[1:], strict=False)]
+
+
+def offsets_of(lengths: list[int]) -> npt.NDArray[np.int64]:
+    """Return the running total of `lengths`, first 0."""
+    return np.array([sum(lengths[:n]) for n in range(len(lengths) + 1)], np.int64)
+
+
+def close(got: Any, wanted: Any, tolerance: float, what: str = "") -> None:
+    """Assert |got - wanted| <= tolerance * (1 + |wanted|) everywhere, and equal shapes."""
+    got, wanted = np.asarray(got), np.asarray(wanted)
+    assert got.shape == wanted.shape, f"{what}: shape {got.shape}, expected {wanted.shape}"
+    error = np.max(np.abs(got - wanted) / (1 + np.abs(wanted)), initial=0)
+    assert error <= tolerance, f"{what}: off by {error}"

@@ -1,0 +1,220 @@
+"""The rules of STYLE and layout that can be read from the source: who may import what."""
+
+import ast
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FLOORS = {"lodcli.kernels": 0, "lodcli.formats": 1, "lodcli": 2}
+FOLDERS = {"kernels": "lodcli.kernels", "formats": "lodcli.formats", "lodcli": "lodcli"}
+NOT_IN_KERNELS = {"h5py", "click", "rich"}
+# What is imported, and the name that the module or folder importing it must bear.
+OPTIONAL = {
+    "numba": "numba",
+    "llvmlite": "numba",
+    "cupy": "cupy",
+    "cupyx": "cupy",
+    "pyarrow": "pyarrow",
+    "torch": "torch",
+    "hdf5plugin": "hdf5plugin",
+}
+LONGEST_FILE = 400
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name; `level` counts the dots of a relative import."""
+
+    name: str
+    line: int
+    level: int = 0
+
+    @property
+    def top(self) -> str:
+        return self.name.partition(".")[0]
+
+
+def sources(folder: str) -> Iterator[Path]:
+    # os.walk, for it leaves out the links: lodcli/kernels is not a second kernels/.
+    for parent, _, names in os.walk(ROOT / folder):
+        yield from (Path(parent, name) for name in sorted(names) if name.endswith(".py"))
+
+
+def module_name(path: Path) -> str:
+    """Return the name that a file of ours is installed by."""
+    top, *rest = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join([FOLDERS[top], *rest]).removesuffix(".__init__")
+
+
+MODULES = {module_name(path): path for folder in FOLDERS for path in sources(folder)}
+TESTS = {str(path.relative_to(ROOT)): path for path in sources("tests")}
+
+
+def imports(node: ast.AST, *, on_import_only: bool = False) -> Iterator[Import]:
+    """Give all that is imported below `node`; or only what runs when the module is imported."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (Import(alias.name, child.lineno) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            base = child.module or ""
+            for alias in child.names:
+                name = f"{base}.{alias.name}" if base else alias.name
+                yield Import(name, child.lineno, child.level)
+        elif not (on_import_only and is_put_off(child)):
+            yield from imports(child, on_import_only=on_import_only)
+
+
+def is_put_off(node: ast.AST) -> bool:
+    """Return whether what is below does not run when the module is imported."""
+    if isinstance(node, ast.If):
+        return "TYPE_CHECKING" in ast.dump(node.test)
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def floor(module: str) -> int:
+    """Return 0 for kernels, 1 for formats, 2 for the command line."""
+    return next(
+        height
+        for prefix, height in FLOORS.items()
+        if module == prefix or module.startswith(prefix + ".")
+    )
+
+
+def told(path: Path, found: Import, what: str) -> str:
+    return f"{path.relative_to(ROOT)}:{found.line}: {found.name}: {what}"
+
+
+def our_target(found: Import) -> str | None:
+    """Return the module of ours that is meant, or None: `from M import name` may mean M."""
+    if found.top != "lodcli":
+        return None
+    return found.name if found.name in MODULES else found.name.rpartition(".")[0] or found.name
+
+
+def test_all_three_floors_are_read() -> None:
+    assert {floor(module) for module in MODULES} == {0, 1, 2}
+    assert not [path for path in MODULES.values() if path.resolve() != path]
+
+
+def test_imports_point_down() -> None:
+    wrong = [
+        told(path, found, f"{module} may not import from a floor above")
+        for module, path in MODULES.items()
+        for found in imports(parsed(path))
+        if found.top == "lodcli" and floor(our_target(found) or "lodcli") > floor(module)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_kernels_know_no_files_and_no_terminal() -> None:
+    wrong = [
+        told(path, found, "not in kernels")
+        for module, path in MODULES.items()
+        if floor(module) == 0
+        for found in imports(parsed(path))
+        if found.top in NOT_IN_KERNELS
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_imports_are_absolute() -> None:
+    wrong = [
+        told(path, found, "write the whole name, lodcli. and so on")
+        for path in [*MODULES.values(), *TESTS.values()]
+        for found in imports(parsed(path))
+        if found.level > 0
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_kernels_and_formats_are_imported_through_lodcli() -> None:
+    wrong = [
+        told(path, found, f"import lodcli.{found.top}")
+        for path in [*MODULES.values(), *TESTS.values()]
+        for found in imports(parsed(path))
+        if found.level == 0 and found.top in {"kernels", "formats"}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_an_optional_package_is_imported_only_where_the_name_says_so() -> None:
+    wrong = [
+        told(path, found, f"only in a module or folder with {OPTIONAL[found.top]} in its name")
+        for module, path in MODULES.items()
+        for found in imports(parsed(path))
+        if found.top in OPTIONAL and OPTIONAL[found.top] not in module
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    graph = {
+        module: {
+            target
+            for found in imports(parsed(path), on_import_only=True)
+            if (target := our_target(found)) in MODULES
+        }
+        for module, path in MODULES.items()
+    }
+    assert not (cycle := find_cycle(graph)), " -> ".join(cycle)
+
+
+def find_cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Return a way through `graph` that ends where it began, or nothing if there is none."""
+    done: set[str] = set()
+
+    def walk(node: str, path: list[str]) -> list[str]:
+        if node in path:
+            return [*path[path.index(node) :], node]
+        if node in done:
+            return []
+        for following in sorted(graph[node]):
+            if cycle := walk(following, [*path, node]):
+                return cycle
+        done.add(node)
+        return []
+
+    return next((cycle for node in sorted(graph) if (cycle := walk(node, []))), [])
+
+
+def test_a_cycle_is_found() -> None:
+    assert find_cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert find_cycle({"a": {"a"}}) == ["a", "a"]
+    assert find_cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import a.b, c", ["a.b", "c"]),
+        ("from a import b, c", ["a.b", "a.c"]),
+        ("from . import b", ["b"]),
+        ("def f():\n    import a", ["a"]),
+        ("try:\n    import a\nexcept ImportError:\n    import b", ["a", "b"]),
+    ],
+)
+def test_every_kind_of_import_is_read(source: str, found: list[str]) -> None:
+    assert [one.name for one in imports(ast.parse(source))] == found
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["def f():\n    import a", "if TYPE_CHECKING:\n    import a", "import b\nf = lambda: a"],
+)
+def test_an_import_put_off_is_told_from_one_that_runs_at_once(source: str) -> None:
+    found = imports(ast.parse(source), on_import_only=True)
+    assert "a" not in [one.name for one in found]
+
+
+@pytest.mark.parametrize("name", [*MODULES, *TESTS])
+def test_files_are_short(name: str) -> None:
+    path = (MODULES | TESTS)[name]
+    assert len(path.read_text(encoding="utf-8").splitlines()) < LONGEST_FILE
