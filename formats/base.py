@@ -14,16 +14,17 @@ from lodcli.formats.errors import naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Item, Schema, TensorSpec, find
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.selection import Key
 from lodcli.kernels.tensor import LoDTensor
 
 # Large enough that the work per batch is small beside it, small enough to stay in memory.
 BATCH_BYTES = 32 << 20
 
-ALL_DTYPES = frozenset(
-    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 "
-    "complex64 complex128".split()
-)
+_SIZED = [f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)]
+_FLOATS = ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+ALL_DTYPES = frozenset(["bool", *_SIZED, *_FLOATS])
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,22 @@ class Source(ABC):
                     whole[name] = item
         joined = _joined(self.schema, parts)
         return {name: whole[name] if name in whole else joined[name] for name in wanted}
+
+    def read_index(self, name: str) -> LoD:
+        """Return the index of one tensor; no more of the file is read than needed."""
+        item = self.read([name])[name]
+        return item.lod if isinstance(item, LoDTensor) else item.array.steps.lod
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        """Return a slice of one tensor; see `lodcli.kernels.selection.select`.
+
+        No more of the file is read than the index and the blocks the slice touches, where
+        the format allows it.
+        """
+        item = self.read([name])[name]
+        if not isinstance(item, LoDTensor):
+            raise SelectionError(f"{name} is a TensorArray; `lod pack` it to slice it")
+        return item.select(*branch, level=level)
 
     def close(self) -> None:  # noqa: B027 - most sources hold nothing but their Input
         """Release what the source holds."""

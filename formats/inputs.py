@@ -33,12 +33,12 @@ class Input:
             self.path: Path | None = None
             self.label = "standard input"
             # A copy of the descriptor: closing this input must not close the process's.
-            self._raw: BinaryIO = open(os.dup(sys.stdin.fileno()), "rb", buffering=0)
+            self._raw: BinaryIO = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
         else:
             self.path = Path(source)
             self.label = os.fspath(source)
-            self._raw = open(self.path, "rb", buffering=0)
-        self.file: BinaryIO = io.BufferedReader(self._raw, 1 << 20)  # type: ignore[arg-type]
+            self._raw = open(self.path, "rb", buffering=0)  # noqa: SIM115
+        self.file: BinaryIO = io.BufferedReader(self._raw, 1 << 20)
 
     def head(self) -> bytes:
         """Return the first bytes, up to HEAD_BYTES, without consuming them."""

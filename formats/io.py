@@ -40,6 +40,8 @@ def open_source(
     """
     options = options or ReadOptions()
     with Input(path) as source, naming(source.label):
+        if format_name is None and options.data is not None:
+            format_name = "hdf5"  # only plain HDF5 has datasets to be named
         kind = table.get(format_name or table.of_input(source))
         refuse_unknown_options(kind.options, options, kind.name)
         opened = kind.open(source, options)
@@ -94,7 +96,7 @@ def write(
     write_batches(
         path,
         schema,
-        ({name: item} for name, item in items.items()),
+        [items],
         format_name=format_name,
         overwrite=overwrite,
         options=options,

@@ -93,9 +93,7 @@ class Output:
             raise IsADirectoryError(errno.EISDIR, "is a folder", self.label)
         if self.path.exists():
             if not self.overwrite:
-                raise TargetExistsError(
-                    f"{self.label}: exists already; use --force to replace it"
-                )
+                raise TargetExistsError(f"{self.label}: exists already; use --force to replace it")
             if not self.path.is_file():
                 raise TargetExistsError(f"{self.label}: is no regular file and stays as it is")
 
@@ -123,7 +121,8 @@ class Output:
 
     def _link(self) -> None:
         """Rename without replacing a file that appeared meanwhile."""
-        assert self.path is not None and self._partial is not None
+        assert self.path is not None
+        assert self._partial is not None
         try:
             os.link(self._partial, self.path)
         except FileExistsError:

@@ -15,7 +15,6 @@ from lodcli.kernels.tensor_array import TensorArray
 from lodcli.kernels.unpacking import IndexMap
 
 DEFAULT_NAME = "data"
-STEP_LEVEL = "step"
 
 
 @dataclass(frozen=True)
@@ -88,16 +87,18 @@ Schema = tuple[TensorSpec, ...]
 
 
 def find(schema: Schema, name: str | None) -> TensorSpec:
-    """Return the tensor of that name; the only one if no name is given.
+    """Return the tensor of that name; without a name, the only one or the one named "data".
 
     Raises:
-        SelectionError: no such tensor, or several and no name; lists them.
+        SelectionError: no such tensor, or no name and several to choose from; lists them.
     """
     known = ", ".join(spec.name for spec in schema) or "none"
     if name is None:
         if len(schema) == 1:
             return schema[0]
-        raise SelectionError(f"holds {len(schema)} tensors ({known}); choose one with ::NAME")
+        if not any(spec.name == DEFAULT_NAME for spec in schema):
+            raise SelectionError(f"holds {len(schema)} tensors ({known}); choose one with ::NAME")
+        name = DEFAULT_NAME
     for spec in schema:
         if spec.name == name:
             return spec
@@ -105,26 +106,37 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
 
 
 def schema_of(items: Mapping[str, Item]) -> Schema:
-    """Return the description of tensors in memory; shared offsets get one key."""
-    keys: dict[int, str] = {}
+    """Return the description of tensors in memory.
 
-    def level_specs(lod: LoD) -> tuple[LevelSpec, ...]:
-        return tuple(
-            LevelSpec(keys.setdefault(id(offsets), str(len(keys))), name, offsets.size - 1)
-            for offsets, name in zip(lod.levels, lod.names, strict=True)
-        )
+    Levels that tensors share by reference, from the outermost down, get one key.
+    """
+    keys: dict[tuple[object, ...], str] = {}
+
+    def level_specs(lod: LoD, *owner: str) -> tuple[LevelSpec, ...]:
+        specs = []
+        path: tuple[object, ...] = owner
+        for offsets, name in zip(lod.levels, lod.names, strict=True):
+            # The whole path: only with the levels above it does a level mean the same.
+            path = (*path, id(offsets))
+            key = keys.setdefault(path, str(len(keys)))
+            specs.append(LevelSpec(key, name, offsets.size - 1))
+        return tuple(specs)
 
     specs = []
     for name, item in items.items():
         check_name(name)
         tensor = item if isinstance(item, LoDTensor) else item.array.steps
-        outer = () if isinstance(item, LoDTensor) else level_specs(item.index_map.outer)
+        outer: tuple[LevelSpec, ...] = ()
+        owner: tuple[str, ...] = ()
+        if isinstance(item, StoredArray):
+            owner = (name, "steps")
+            outer = level_specs(item.index_map.outer, name, "outer")
         specs.append(
             TensorSpec(
                 name=name,
                 dtype=tensor.dtype,
                 row_shape=tensor.row_shape,
-                levels=level_specs(tensor.lod),
+                levels=level_specs(tensor.lod, *owner),
                 rows=tensor.rows,
                 array=isinstance(item, StoredArray),
                 outer=outer,

@@ -75,7 +75,5 @@ def of_input(source: Input) -> str:
             "else (name its format with --from)"
         )
     if by_name is None:
-        raise NotThisFormatError(
-            f"format not recognised; name it with --from ({', '.join(TABLE)})"
-        )
+        raise NotThisFormatError(f"format not recognised; name it with --from ({', '.join(TABLE)})")
     return by_name

@@ -51,7 +51,9 @@ class LoDTensor(NDArrayOperatorsMixin):
         array = np.asarray(data)
         if array.ndim == 0:
             raise InvalidDataError("data needs a row axis; found a single value (reshape to (1,))")
-        if array.dtype.hasobject or array.dtype.kind in "SUmM":
+        # Not by kind "V" alone: bfloat16 has it as well.
+        void = issubclass(array.dtype.type, np.void)
+        if void or array.dtype.hasobject or array.dtype.kind in "SUmM":
             raise InvalidDataError(
                 f"data must be numbers or booleans, found {array.dtype}; "
                 "text is stored as its bytes, uint8"
@@ -65,7 +67,8 @@ class LoDTensor(NDArrayOperatorsMixin):
     @property
     def data(self) -> Array:
         """The rows, (N, D1, D2, ..). Their values may be changed in place, not their number."""
-        return self._data
+        # A view each time: assigning to its shape or dtype must not reach this tensor's.
+        return self._data.view()
 
     @property
     def lod(self) -> LoD:
@@ -143,6 +146,12 @@ class LoDTensor(NDArrayOperatorsMixin):
         """Number of outermost items; of rows where there are no levels."""
         return self._lod.count(0) if self._lod.n_levels else self.rows
 
+    def __bool__(self) -> bool:
+        # Not by length, which Python would take: `if a == b` would hold for any two.
+        raise InvalidDataError(
+            "a tensor is neither true nor false; use identical(), len(), or .data.all()"
+        )
+
     def __iter__(self) -> Iterator[LoDTensor]:
         """Yield the outermost items, or rows kept as batches of one, in order."""
         for item in range(len(self)):
@@ -195,7 +204,7 @@ class LoDTensor(NDArrayOperatorsMixin):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is None:
-            return np.asarray(self._data, dtype=dtype)
+            return np.asarray(self.data, dtype=dtype)
         return np.array(self._data, dtype=dtype, copy=copy)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -204,10 +213,13 @@ class LoDTensor(NDArrayOperatorsMixin):
         out = kwargs.get("out")
         if out is not None:
             kwargs["out"] = tuple(_data_of(value) for value in out)
+        where = kwargs.get("where", True)
+        if where is not True:
+            kwargs["where"] = _data_of(where)
         # A generalised ufunc (matmul) mixes rows, so no index survives it for certain.
         if method != "__call__" or ufunc.signature is not None:
             return getattr(ufunc, method)(*plain, **kwargs)
-        owner = _common_index([*inputs, *(out or ())], ufunc.__name__)
+        owner = _common_index([*inputs, *(out or ()), where], ufunc.__name__)
         result = ufunc(*plain, **kwargs)
         if out is not None:
             return out if len(out) > 1 else out[0]

@@ -1,0 +1,88 @@
+"""CRC32C per block of rows, so that a slice can check just what it touches."""
+
+from __future__ import annotations
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.checks import Array
+
+BLOCK_BYTES = 256 << 10
+HEX_DIGITS = 8
+
+
+def block_rows(row_bytes: int) -> int:
+    """Return how many rows of this size make a block: whole rows of about BLOCK_BYTES."""
+    return max(1, BLOCK_BYTES // max(1, row_bytes))
+
+
+# An array and not a memoryview: google_crc32c takes the one without a copy, and the other
+# not at all.
+Bytes = npt.NDArray[np.uint8]
+
+
+def crc32c(content: bytes) -> int:
+    """Return the CRC32C of these bytes."""
+    return int(google_crc32c.value(content))
+
+
+class BlockChecksums:
+    """The checksums of bytes that arrive in any portions.
+
+    Args:
+        block_bytes: bytes of a full block; 0 where rows have no bytes.
+    """
+
+    def __init__(self, block_bytes: int) -> None:
+        self._block_bytes = block_bytes
+        self._done: list[str] = []
+        self._crc = 0
+        self._filled = 0
+
+    def update(self, view: Bytes) -> None:
+        """Take the next bytes."""
+        while len(view):
+            part = view[: self._block_bytes - self._filled]
+            self._crc = google_crc32c.extend(self._crc, part)
+            self._filled += len(part)
+            if self._filled == self._block_bytes:
+                self._close_block()
+            view = view[len(part) :]
+
+    def _close_block(self) -> None:
+        self._done.append(f"{self._crc:08x}")
+        self._crc = self._filled = 0
+
+    def finish(self) -> str:
+        """Return all checksums, eight hexadecimal digits each, in order."""
+        if self._filled:
+            self._close_block()
+        return "".join(self._done)
+
+
+def first_bad_block(data: Array, checksums: str, first: int, rows: int) -> int | None:
+    """Return the first block of `data` whose checksum is wrong, None if all are right.
+
+    Args:
+        data: C-contiguous whole blocks; the last may be short.
+        checksums: those of the whole dataset.
+        first: which block `data` starts with.
+        rows: rows of a full block.
+    """
+    flat = flat_bytes(data)
+    block_bytes = rows * data[:1].nbytes
+    if not block_bytes:
+        return None
+    for block, start in enumerate(range(0, len(flat), block_bytes), first):
+        expected = checksums[block * HEX_DIGITS : (block + 1) * HEX_DIGITS]
+        if f"{google_crc32c.value(flat[start : start + block_bytes]):08x}" != expected:
+            return block
+    return None
+
+
+def flat_bytes(data: Array) -> Bytes:
+    """Return the bytes of a C-contiguous array, without copying."""
+    if data.size == 0:
+        return np.empty(0, np.uint8)
+    return data.reshape(-1).view(np.uint8)

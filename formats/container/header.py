@@ -1,0 +1,262 @@
+"""The header: what every dataset is, with checksums, as checked JSON. docs/format.md, 3."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lodcli.formats.container.checksums import HEX_DIGITS, crc32c
+from lodcli.formats.container.types import NAMES, numpy_type
+from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, check_name
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.lod import is_level_name
+
+VERSION = 1
+PATH = "/header"
+LIMIT_BYTES = 1 << 28
+_DATASET_PATH = re.compile(r"(/[^/\0]{1,255})?/(data|order|(index|outer)/(0|[1-9][0-9]?))")
+_TAIL = ',"crc32c":"%08x"}'
+_TAIL_BYTES = len(_TAIL % 0)
+
+
+@dataclass(frozen=True)
+class DatasetEntry:
+    """What the header says of one dataset.
+
+    Attributes:
+        dtype: name of the dtype.
+        shape: (N, D1, ..).
+        block_rows: rows a checksum covers.
+        crc32c: the checksums, eight hexadecimal digits a block.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    block_rows: int
+    crc32c: str
+
+
+@dataclass(frozen=True)
+class Header:
+    """All that a container says of itself.
+
+    The schema's level keys are the paths of the offsets datasets.
+    """
+
+    schema: Schema
+    datasets: Mapping[str, DatasetEntry]
+
+
+def data_path(name: str) -> str:
+    """Return where the rows of a tensor are stored."""
+    return "/data" if name == DEFAULT_NAME else f"/{name}/data"
+
+
+def part_path(name: str, part: str) -> str:
+    """Return where another part of a tensor is stored: "index/0", "outer/1", "order"."""
+    return f"/{part}" if name == DEFAULT_NAME else f"/{name}/{part}"
+
+
+def encode(header: Header) -> bytes:
+    """Return the header as JSON whose last member is the checksum of all before it."""
+    tensors = {}
+    for spec in header.schema:
+        entry: dict[str, object] = {
+            "kind": "array" if spec.array else "tensor",
+            "data": data_path(spec.name),
+            "levels": _levels_json(spec.levels),
+        }
+        if spec.array:
+            entry["order"] = part_path(spec.name, "order")
+            entry["outer"] = _levels_json(spec.outer)
+        tensors[spec.name] = entry
+    datasets = {
+        path: {
+            "dtype": entry.dtype,
+            "shape": list(entry.shape),
+            "block_rows": entry.block_rows,
+            "crc32c": entry.crc32c,
+        }
+        for path, entry in header.datasets.items()
+    }
+    content = {"format": "lod", "version": VERSION, "tensors": tensors, "datasets": datasets}
+    body = json.dumps(content, separators=(",", ":"), ensure_ascii=True).encode()[:-1]
+    return body + (_TAIL % crc32c(body)).encode()
+
+
+def _levels_json(levels: tuple[LevelSpec, ...]) -> list[dict[str, object]]:
+    return [{"offsets": level.key, "name": level.name} for level in levels]
+
+
+def decode(raw: bytes) -> Header:
+    """Return the header that these bytes say.
+
+    Raises:
+        DamagedFileError: the checksum or any member is not what docs/format.md says.
+        UnsupportedError: another version.
+    """
+    body, tail = raw[:-_TAIL_BYTES], raw[-_TAIL_BYTES:]
+    expected = _TAIL % crc32c(body)
+    try:
+        content = json.loads(raw, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(f"{PATH}: is no JSON ({error})") from None
+    _require(isinstance(content, dict), "is no JSON object")
+    _require(content.get("format") == "lod", 'is not of a lod container ("format")')
+    version = content.get("version")
+    if version != VERSION or isinstance(version, bool):
+        raise UnsupportedError(
+            f"{PATH}: container version {version!r}; this program reads version {VERSION}"
+        )
+    if tail != expected.encode():
+        raise DamagedFileError(f"{PATH}: the checksum does not match; the header was altered")
+    _exact_keys(content, {"format", "version", "tensors", "datasets", "crc32c"}, "the header")
+    datasets = {path: _dataset(path, entry) for path, entry in _items(content, "datasets")}
+    schema = tuple(_tensor(name, entry, datasets) for name, entry in _items(content, "tensors"))
+    _require(bool(schema), "names no tensor")
+    _require_all_used(schema, datasets)
+    _require_shared_from_the_top(schema)
+    return Header(schema, datasets)
+
+
+def _dataset(path: str, entry: Any) -> DatasetEntry:
+    _require(_DATASET_PATH.fullmatch(path) is not None, f"{path!r} is no path of a dataset")
+    _exact_keys(entry, {"dtype", "shape", "block_rows", "crc32c"}, path)
+    dtype, shape, rows, sums = (entry[k] for k in ("dtype", "shape", "block_rows", "crc32c"))
+    _require(isinstance(dtype, str) and dtype in NAMES, f"{path}: no dtype {dtype!r}")
+    _require(
+        isinstance(shape, list) and 1 <= len(shape) <= 32 and all(_is_count(n) for n in shape),
+        f"{path}: no shape {shape!r}",
+    )
+    size = numpy_type(dtype).itemsize
+    row_bytes = size
+    for extent in shape[1:]:
+        row_bytes *= extent
+    _require(row_bytes * shape[0] < 1 << 62, f"{path}: shape {shape} is too large")
+    _require(_is_count(rows) and rows > 0, f"{path}: block_rows must be positive")
+    blocks = -(-shape[0] // rows) if row_bytes else 0
+    _require(
+        isinstance(sums, str) and len(sums) == HEX_DIGITS * blocks,
+        f"{path}: {blocks} blocks need {blocks} checksums",
+    )
+    return DatasetEntry(dtype, tuple(shape), rows, sums)
+
+
+def _tensor(name: str, entry: Any, datasets: Mapping[str, DatasetEntry]) -> TensorSpec:
+    try:
+        check_name(name)
+    except InvalidDataError as error:
+        raise DamagedFileError(f"{PATH}: {error}") from None
+    kind = entry.get("kind") if isinstance(entry, dict) else None
+    _require(kind in ("tensor", "array"), f"{name}: no kind of tensor {kind!r}")
+    extra = {"order", "outer"} if kind == "array" else set()
+    _exact_keys(entry, {"kind", "data", "levels"} | extra, name)
+    _require(entry["data"] == data_path(name), f"{name}: data must be at {data_path(name)}")
+    data = _named(datasets, entry["data"], name)
+    outer: tuple[LevelSpec, ...] = ()
+    levels = _levels(entry["levels"], datasets, name)
+    if kind == "array":
+        order = part_path(name, "order")
+        _require(entry["order"] == order, f"{name}: order must be at {order}")
+        _require_offsets(_named(datasets, order, name), order)
+        outer = _levels(entry["outer"], datasets, name)
+        _require(bool(levels) and bool(outer), f"{name}: an array needs steps and outer levels")
+    return TensorSpec(
+        name=name,
+        dtype=numpy_type(data.dtype),
+        row_shape=data.shape[1:],
+        levels=levels,
+        rows=data.shape[0],
+        array=kind == "array",
+        outer=outer,
+    )
+
+
+def _levels(
+    entries: Any, datasets: Mapping[str, DatasetEntry], tensor: str
+) -> tuple[LevelSpec, ...]:
+    _require(isinstance(entries, list) and len(entries) <= 64, f"{tensor}: levels are no list")
+    levels = []
+    for entry in entries:
+        _exact_keys(entry, {"offsets", "name"}, f"{tensor}: a level")
+        path, name = entry["offsets"], entry["name"]
+        offsets = _named(datasets, path, tensor)
+        _require_offsets(offsets, path)
+        _require(
+            name is None or (isinstance(name, str) and is_level_name(name)),
+            f"{tensor}: {name!r} is no level name",
+        )
+        levels.append(LevelSpec(path, name, offsets.shape[0] - 1))
+    return tuple(levels)
+
+
+def _named(datasets: Mapping[str, DatasetEntry], path: Any, tensor: str) -> DatasetEntry:
+    _require(isinstance(path, str) and path in datasets, f"{tensor}: no dataset {path!r}")
+    return datasets[path]
+
+
+def _require_offsets(entry: DatasetEntry, path: str) -> None:
+    _require(
+        entry.dtype == "int64" and len(entry.shape) == 1, f"{path}: offsets must be int64, 1-D"
+    )
+
+
+def _require_all_used(schema: Schema, datasets: Mapping[str, DatasetEntry]) -> None:
+    used = set()
+    for spec in schema:
+        used.add(data_path(spec.name))
+        used.update(level.key for level in (*spec.levels, *spec.outer))
+        if spec.array:
+            used.add(part_path(spec.name, "order"))
+    for path in datasets:
+        _require(path in used, f"{path}: belongs to no tensor")
+
+
+def _require_shared_from_the_top(schema: Schema) -> None:
+    """A level means the same only together with all levels above it."""
+    seen: dict[str, tuple[str, ...]] = {}
+    for spec in schema:
+        for levels in (spec.levels, spec.outer):
+            path: tuple[str, ...] = (spec.name,) if spec.array else ()
+            for level in levels:
+                path = (*path, level.key)
+                _require(
+                    seen.setdefault(level.key, path) == path,
+                    f"{level.key}: shared by tensors that differ in the levels above it",
+                )
+
+
+def _items(content: dict[str, Any], key: str) -> list[tuple[str, Any]]:
+    _require(isinstance(content[key], dict), f'"{key}" is no object')
+    return list(content[key].items())
+
+
+def _exact_keys(entry: Any, keys: set[str], what: str) -> None:
+    _require(isinstance(entry, dict), f"{what}: is no object")
+    for key in keys ^ entry.keys():
+        problem = "lacks" if key in keys else "has an unknown"
+        raise DamagedFileError(f"{PATH}: {what} {problem} member {key!r}")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a member appears twice")
+    return result
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise DamagedFileError(f"{PATH}: {what}")

@@ -1,0 +1,228 @@
+"""Reading a container: the index at once, rows when asked, each block checked."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+import numpy as np
+
+from lodcli.formats.base import BATCH_BYTES, Source
+from lodcli.formats.batching import cuts, groups
+from lodcli.formats.container import header
+from lodcli.formats.container.checksums import first_bad_block
+from lodcli.formats.container.header import DatasetEntry
+from lodcli.formats.container.strict import StoredDataset, StrictFile, read_rows
+from lodcli.formats.container.types import numpy_type
+from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, find
+from lodcli.kernels.checks import Array, Offsets, check_chain, check_offsets, check_rows
+from lodcli.kernels.errors import InvalidDataError, SelectionError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.selection import Key, select
+from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor_array import TensorArray
+from lodcli.kernels.unpacking import IndexMap
+
+
+class ContainerSource(Source):
+    """An open container.
+
+    Header and index are checked when opened; rows are checked block by block when read.
+
+    Args:
+        fd: an open descriptor of the file; the caller keeps and closes it.
+        label: what messages call the file.
+    """
+
+    def __init__(self, fd: int, label: str) -> None:
+        self._fd = fd
+        self._label = label
+        self._strict = StrictFile(fd, os.fstat(fd).st_size)
+        try:
+            self._open()
+        except BaseException:
+            self._strict.close()
+            raise
+
+    def _open(self) -> None:
+        offset, size = self._strict.header()
+        found = header.decode(os.pread(self._fd, size, offset))
+        self.schema = found.schema
+        self._entries = found.datasets
+        self._strict.check_names([header.PATH, *found.datasets])
+        self._stored: dict[str, StoredDataset] = {
+            path: self._strict.dataset(path, entry) for path, entry in found.datasets.items()
+        }
+        self._strict.check_overlaps()
+        self._offsets: dict[str, Offsets] = {}
+        self._indexes: dict[tuple[LevelSpec, ...], LoD] = {}
+        for spec in self.schema:
+            lod = self._index(spec.levels)
+            with naming(self._label, header.data_path(spec.name)):
+                assert spec.rows is not None
+                check_rows(lod.levels, spec.rows)
+            if spec.array:
+                self._index(spec.outer)
+
+    def close(self) -> None:
+        self._strict.close()
+
+    def read_index(self, name: str) -> LoD:
+        return self._index(find(self.schema, name).levels)
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        spec = find(self.schema, name)
+        if spec.array:
+            raise SelectionError(f"{name} is a TensorArray; `lod pack` it to slice it")
+        assert spec.rows is not None
+        selection = select(self._index(spec.levels), spec.rows, branch, level)
+        rows = self._rows(header.data_path(name), selection.rows.start, selection.rows.stop)
+        if selection.drops_row_axis:
+            return LoDTensor(rows, LoD()).select(0)
+        return LoDTensor(rows, selection.lod)
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        for group in groups(self.schema):
+            if group[0].array:
+                yield {spec.name: self._array(spec) for spec in group}
+            elif group[0].levels:
+                yield from self._grouped_batches(group, limit_bytes)
+            else:
+                yield from self._row_batches(group[0], limit_bytes)
+
+    def _grouped_batches(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
+        indexes = [self._index(spec.levels) for spec in group]
+        ends = [lod.absolute(0) for lod in indexes]
+        for start, stop in cuts(ends, [spec.row_bytes for spec in group], limit_bytes):
+            shared: dict[int, LoD] = {}
+            batch = {}
+            for spec, lod in zip(group, indexes, strict=True):
+                part, rows = lod.items(0, start, stop)
+                data = self._rows(header.data_path(spec.name), rows.start, rows.stop)
+                batch[spec.name] = LoDTensor(data, shared.setdefault(id(lod), part))
+            yield batch
+
+    def _row_batches(self, spec: TensorSpec, limit_bytes: int) -> Iterator[Batch]:
+        assert spec.rows is not None
+        step = max(1, limit_bytes // max(1, spec.row_bytes))
+        for start in range(0, max(1, spec.rows), step):
+            stop = min(start + step, spec.rows)
+            yield {spec.name: LoDTensor(self._rows(header.data_path(spec.name), start, stop))}
+
+    def read(self, names: Iterable[str] | None = None, *, check: bool = True) -> dict[str, Item]:
+        """Return tensors in memory; contiguous rows are mapped, not copied.
+
+        Args:
+            names: which; None: all.
+            check: whether to check the rows' checksums. Without it nothing of the rows is
+                read before it is used, and damage in them goes unnoticed.
+
+        Returns:
+            Read-only tensors. Those that share levels in the file share them here.
+        """
+        wanted = [spec.name for spec in self.schema] if names is None else list(names)
+        result: dict[str, Item] = {}
+        for name in wanted:
+            spec = find(self.schema, name)
+            path = header.data_path(spec.name)
+            if spec.array:
+                result[name] = self._array(spec)
+                continue
+            mapped = self._mapped(path)
+            if mapped is None:
+                mapped = self._rows(path, 0, self._entries[path].shape[0])
+            elif check:
+                self._check_blocks(path, mapped, 0)
+            result[name] = LoDTensor(mapped, self._index(spec.levels))
+        return result
+
+    # -- parts ---------------------------------------------------------------------
+
+    def _index(self, levels: tuple[LevelSpec, ...]) -> LoD:
+        if levels not in self._indexes:
+            offsets = [self._level(level.key, number) for number, level in enumerate(levels)]
+            with naming(self._label):
+                check_chain(offsets)
+            self._indexes[levels] = LoD._trusted(offsets, [level.name for level in levels])
+        return self._indexes[levels]
+
+    def _level(self, path: str, number: int) -> Offsets:
+        if path not in self._offsets:
+            rows = self._entries[path].shape[0]
+            # What is wrong says more than that something is: rules before checksums.
+            offsets = self._rows(path, 0, rows, check=False)
+            with naming(self._label, path):
+                check_offsets(offsets, level=number)
+            self._check_blocks(path, offsets, 0)
+            offsets.flags.writeable = False
+            self._offsets[path] = offsets
+        return self._offsets[path]
+
+    def _array(self, spec: TensorSpec) -> StoredArray:
+        assert spec.rows is not None
+        data = self._rows(header.data_path(spec.name), 0, spec.rows)
+        order_path = header.part_path(spec.name, "order")
+        order = self._rows(order_path, 0, self._entries[order_path].shape[0])
+        with naming(self._label, order_path):
+            index_map = IndexMap(order, self._index(spec.outer))
+            steps = LoDTensor(data, self._index(spec.levels))
+            array = TensorArray.from_steps(steps)
+            array.pack(index_map.level, index_map)
+        return StoredArray(array, index_map)
+
+    def _mapped(self, path: str) -> Array | None:
+        """Return all rows of a contiguous dataset as a read-only map of the file."""
+        stored, entry = self._stored[path], self._entries[path]
+        if stored.offset is None:
+            return None
+        dtype = numpy_type(entry.dtype)
+        count = int(np.prod(entry.shape, dtype=np.int64))
+        with suppress(OSError, ValueError):  # no map of this kind of file: read it instead
+            whole = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
+            flat: Array = np.frombuffer(whole, dtype, count, stored.offset)
+            return flat.reshape(entry.shape)
+        return None
+
+    def _rows(self, path: str, start: int, stop: int, *, check: bool = True) -> Array:
+        """Return rows start..stop of a dataset; reads and checks the blocks they touch."""
+        entry, stored = self._entries[path], self._stored[path]
+        if check:
+            low = start - start % entry.block_rows
+            high = min(-(-stop // entry.block_rows) * entry.block_rows, entry.shape[0])
+        else:
+            low, high = start, stop
+        if stop <= start:
+            low, high = start, stop
+        blocks: Array = np.empty((high - low, *entry.shape[1:]), numpy_type(entry.dtype))
+        if blocks.size:
+            self._fill(path, stored, low, blocks)
+            if check:
+                self._check_blocks(path, blocks, low // entry.block_rows)
+        return blocks[start - low : stop - low]
+
+    def _fill(self, path: str, stored: StoredDataset, start: int, out: Array) -> None:
+        if stored.offset is None:
+            read_rows(stored.handle, path, start, out)
+            return
+        position = stored.offset + start * out[:1].nbytes
+        view = memoryview(out.reshape(-1).view("u1").data)
+        while len(view):
+            done = os.preadv(self._fd, [view], position)
+            if not done:
+                raise DamagedFileError(f"{path}: the file ended while it was read")
+            view, position = view[done:], position + done
+
+    def _check_blocks(self, path: str, data: Array, first: int) -> None:
+        entry: DatasetEntry = self._entries[path]
+        bad = first_bad_block(data, entry.crc32c, first, entry.block_rows)
+        if bad is not None:
+            start = bad * entry.block_rows
+            stop = min(start + entry.block_rows, entry.shape[0])
+            raise DamagedFileError(
+                f"{path}: rows {start} to {stop - 1} were altered (the checksum does not match)"
+            )
+        if data.dtype == np.bool_ and data.size and int(data.view("u1").max()) > 1:
+            raise InvalidDataError(f"{path}: a boolean must be stored as 0 or 1")

@@ -1,0 +1,114 @@
+"""Interrupts: SIGINT and SIGTERM end the work at once, but never inside a library's call.
+
+A handler that raises in the middle of an HDF5 call leaves the library in an unknown state,
+so such code runs inside `shielded()`, and the interrupt waits for its end. Without
+`install()`, which only the command line calls, nothing here has any effect.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from types import FrameType, TracebackType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+# Cleaning up takes far less; an interrupt that is then still not over was lost somewhere.
+CLEANING_SECONDS = 1.0
+# Who insists this often is obeyed, clean or not.
+INSISTING = 4
+
+
+class Interrupted(BaseException):
+    """The process was told to end.
+
+    Attributes:
+        signum: the signal that told it.
+    """
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signal.Signals(signum).name)
+        self.signum = signum
+
+
+class _State:
+    """What is known in this process; signals reach its main thread only."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.depth = 0
+        self.count = 0
+        self.received: int | None = None
+        self.raised_at: float | None = None
+
+    def raise_now(self) -> None:
+        assert self.received is not None
+        self.raised_at = time.monotonic()
+        raise Interrupted(self.received)
+
+
+_state = _State()
+
+
+class shielded:  # used as `with shielded():`
+    """Hold interrupts back until the end of the block, then raise them. May be nested.
+
+    A block must be short, well below a second: nothing can interrupt it.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        if _in_main_thread():
+            _state.depth += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not _in_main_thread():
+            return
+        _state.depth -= 1
+        if _state.depth == 0 and _state.received is not None and _state.raised_at is None:
+            _state.raise_now()
+
+
+def check() -> None:
+    """Raise Interrupted if a signal came, outside of any shield.
+
+    Called between batches: an interrupt raised inside a destructor is swallowed by Python.
+    """
+    if _state.received is not None and _state.depth == 0 and _in_main_thread():
+        _state.raise_now()
+
+
+def install() -> None:
+    """Make SIGINT and SIGTERM raise Interrupted, in the main thread."""
+    _state.reset()
+    for signum in SIGNALS:
+        # nohup and shells' background jobs ignore some on purpose.
+        if signal.getsignal(signum) is not signal.SIG_IGN:
+            signal.signal(signum, _handle)
+
+
+def _handle(signum: int, frame: FrameType | None) -> None:
+    _state.count += 1
+    if _state.count >= INSISTING:
+        signal.signal(signum, signal.SIG_DFL)
+        os.kill(os.getpid(), signum)
+    if _state.received is None:
+        _state.received = signum
+    if _state.depth:
+        return
+    if _state.raised_at is None or time.monotonic() - _state.raised_at > CLEANING_SECONDS:
+        _state.raise_now()
+
+
+def _in_main_thread() -> bool:
+    return threading.get_ident() == threading.main_thread().ident
