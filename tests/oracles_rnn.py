@@ -5,6 +5,7 @@ Also the cells and shapes that the RNN tests run over.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def rnn_by_the_book(
 
 def cut(data: Array, offsets: list[int]) -> list[Array]:
     """Return the rows of every sequence."""
-    return [data[a:b] for a, b in zip(offsets, offsets[1:], strict=False)]
+    return [data[a:b] for a, b in itertools.pairwise(offsets)]
 
 
 def offsets_of(lengths: list[int]) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ import pytest
 
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.rnn.activations import ACTIVATIONS, activation_named, sigmoid
-from tests.oracles_rnn import close
+from tests.oracles_rnn import Array, close
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -22,7 +22,7 @@ def test_a_slope_is_the_limit_of_differences(name: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_an_activation_keeps_the_dtype_and_its_argument(name: str, dtype: type) -> None:
     activation = activation_named(name)
-    x = np.array([-1, 0, 2], dtype)
+    x: Array = np.array([-1.0, 0.0, 2.0]).astype(dtype)
     y = activation.value(x)
     assert y.dtype == activation.slope(y).dtype == dtype
     y[:] = 7

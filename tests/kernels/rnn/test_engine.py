@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -148,7 +149,7 @@ def test_last_states_start_from_zero_where_none_is_given() -> None:
     for states in (None, States(), States(hidden=zeros), States(cell=zeros)):
         result = rnn_forward(data, np.array([0, 3, 3]), weights, initial=states)
         np.testing.assert_array_equal(result.outputs, with_zeros.outputs)
-        np.testing.assert_array_equal(result.last_cell, with_zeros.last_cell)  # type: ignore[arg-type]
+        close(result.last_cell, with_zeros.last_cell, 0)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -216,14 +217,22 @@ def test_no_tape_is_kept_unless_asked_for() -> None:
     assert len(tape.kept) == 2
 
 
-def test_the_largest_array_has_as_many_rows_as_the_data() -> None:
-    # One sequence of 500 rows among 500 of one: padded to 501 x 500 it would be 250 times larger.
+def test_nothing_is_padded() -> None:
+    # One sequence of 500 rows among 500 of one. Padded, the projected inputs alone would
+    # be 501 x 500 x 12 float64, 24 MB; unpadded they are 96 kB, and the tape is not much more.
     rng = np.random.default_rng(0)
     lengths = [1] * 250 + [500] + [1] * 250
     weights = cell_weights("lstm", rng)
     data = rng.normal(size=(sum(lengths), 5))
-    tape = rnn_forward(data, offsets_of(lengths), weights, keep=True).tape
-    assert tape is not None
+    tracemalloc.start()
+    try:
+        tape = rnn_forward(data, offsets_of(lengths), weights, keep=True).tape
+        assert tape is not None
+        rnn_backward(tape, grad_outputs=np.ones((len(data), 3)))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 6_000_000
     assert sum(len(step[0]) for step in tape.kept) == len(data)
 
 
@@ -296,5 +305,5 @@ def test_gradients_that_do_not_fit_are_refused() -> None:
         rnn_backward(tape, grad_outputs=np.ones((2, 3)))
     with pytest.raises(ShapeMismatchError, match=r"grad_last hidden: expected shape \(2, 3\)"):
         rnn_backward(tape, grad_last_hidden=np.ones((3, 3)))
-    with pytest.raises(InvalidDataError, match="grad_last cell: .* gru has no cell state"):
+    with pytest.raises(InvalidDataError, match=r"grad_last cell: .* gru has no cell state"):
         rnn_backward(tape, grad_last_cell=np.ones((2, 3)))

@@ -31,11 +31,11 @@ FUSION_CASES = golden_cases("fusion_lstm", "fusion_gru")
 ATTENTION_CASES = golden_cases("attention_lstm")
 
 
-def by_id(cases: list[GoldenCase]) -> Any:
+def by_id(cases: list[GoldenCase]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", cases, ids=[f"{c.op}-{c.id}" for c in cases])
 
 
-def activations(case: GoldenCase) -> dict[str, str]:
+def activations(case: GoldenCase) -> dict[str, Any]:
     return {name: value for name, value in case.attrs.items() if name.endswith("activation")}
 
 

@@ -127,9 +127,8 @@ def test_without_rows_the_last_states_gradient_passes_straight_through(
     offsets = np.zeros(sequences + 1, np.int64)
     tape = rnn_forward(np.zeros((0, 5)), offsets, weights, keep=True).tape
     assert tape is not None
-    grad = np.arange(sequences * weights.output_size, dtype=float).reshape(sequences, -1)
-    if not sequences:
-        grad = np.zeros((0, weights.output_size))
+    shape = (sequences, weights.output_size)
+    grad = np.arange(sequences * weights.output_size, dtype=float).reshape(shape)
     found = rnn_backward(tape, grad_last_hidden=grad)
     np.testing.assert_array_equal(found.initial_hidden, grad)
     assert found.input.shape == (0, 5)

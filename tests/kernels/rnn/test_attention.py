@@ -1,0 +1,81 @@
+"""attention_lstm; test_golden_rnn.py compares it with Paddle's."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.rnn.attention import AttentionLSTMWeights, attention_lstm
+from tests.oracles_rnn import Array, close, offsets_of
+
+
+def make(**changes: Any) -> AttentionLSTMWeights:
+    rng = np.random.default_rng(0)
+    weights = AttentionLSTMWeights(
+        attention_weight=rng.normal(size=(8, 1)),
+        lstm_weight=rng.normal(size=(8, 12)),
+        lstm_bias=rng.normal(size=(1, 12)),
+    )
+    return dataclasses.replace(weights, **changes)
+
+
+def by_the_book(rows: Array, weights: AttentionLSTMWeights, h: Array, c: Array) -> list[Array]:
+    def sigmoid(x: Array) -> Array:
+        return np.asarray(1 / (1 + np.exp(-x)))
+
+    hiddens = []
+    for _ in rows:
+        scores = [max(0.0, float(np.r_[x, c] @ weights.attention_weight[:, 0])) for x in rows]
+        share = np.exp(scores) / np.exp(scores).sum()
+        seen = sum(part * x for part, x in zip(share, rows, strict=True))
+        f, i, o, g = np.split(np.r_[h, seen] @ weights.lstm_weight + weights.lstm_bias[0], 4)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        hiddens.append(h)
+    return hiddens
+
+
+@pytest.mark.parametrize("lengths", [[2, 0, 4, 1, 4], [0], []])
+def test_a_run_agrees_with_one_sequence_at_a_time(lengths: list[int]) -> None:
+    rng = np.random.default_rng(1)
+    offsets = offsets_of(lengths)
+    rows = rng.normal(size=(sum(lengths), 5))
+    hidden, cell = rng.normal(size=(2, len(lengths), 3))
+    found = attention_lstm(rows, offsets, make(), initial_hidden=hidden, initial_cell=cell)
+    wanted = [
+        state
+        for n in range(len(lengths))
+        for state in by_the_book(rows[offsets[n] : offsets[n + 1]], make(), hidden[n], cell[n])
+    ]
+    close(found.outputs, np.array(wanted).reshape(-1, 3), 1e-13)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lstm_bias": np.ones((1, 11))}, r"lstm_bias: expected shape \(1, 4H\), found \(1, 11\)"),
+        ({"lstm_weight": np.ones((7, 12))}, r"lstm_weight: expected shape \(8, 12\), found \(7, 1"),
+        ({"attention_weight": np.ones(8)}, r"attention_weight: expected shape \(8, 1\), found \(8"),
+        ({"attention_bias": np.ones(1)}, r"attention_bias: expected shape \(1, 1\), found \(1,\)"),
+        ({"cell_activation": "soft"}, "activation: expected one of .* found 'soft'"),
+    ],
+)
+def test_weights_that_do_not_fit_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidDataError, match=message):
+        attention_lstm(
+            np.ones((3, 5)), np.array([0, 3]), make(**changes), initial_cell=np.ones((1, 3))
+        )
+
+
+def test_data_and_states_that_do_not_fit_are_refused() -> None:
+    offsets, cell = np.array([0, 3]), np.ones((1, 3))
+    with pytest.raises(InvalidDataError, match="data: expected float32 or float64, found int64"):
+        attention_lstm(np.ones((3, 5), np.int64), offsets, make(), initial_cell=cell)
+    with pytest.raises(ShapeMismatchError, match=r"data: expected \(N, D\), found shape \(3,\)"):
+        attention_lstm(np.ones(3), offsets, make(), initial_cell=cell)
+    with pytest.raises(ShapeMismatchError, match=r"initial_cell: expected shape \(1, 3\), found"):
+        attention_lstm(np.ones((3, 5)), offsets, make(), initial_cell=np.ones((2, 3)))

@@ -1,0 +1,34 @@
+"""Every example in a kernel's docstring runs and prints what it says."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+# Needs a GPU to be imported; its examples are those of the reference it stands in for.
+SKIPPED = {"on_cupy"}
+
+
+def modules() -> list[str]:
+    found = []
+    for path in sorted(KERNELS.rglob("*.py")):
+        parts = path.relative_to(KERNELS).with_suffix("").parts
+        if not SKIPPED & set(parts) and ">>>" in path.read_text(encoding="utf-8"):
+            found.append(".".join(parts).removesuffix(".__init__"))
+    return found
+
+
+def test_examples_are_found() -> None:
+    assert {"lod", "tensor", "tensor_array", "rnn.plan"} <= set(modules())
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_run(name: str) -> None:
+    module = importlib.import_module(f"lodcli.kernels.{name}")
+    failed, attempted = doctest.testmod(module)
+    assert attempted > 0
+    assert failed == 0

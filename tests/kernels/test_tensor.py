@@ -1,0 +1,330 @@
+"""LoDTensor: rows and index never out of step, views, NumPy functions."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    InvalidLoDError,
+    SelectionError,
+    ShapeMismatchError,
+)
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+from tests.oracles import gathered, rows_of, tree_of
+from tests.strategies import BFLOAT16, DTYPES, FLOATS, tensors
+
+LOD = LoD.from_lengths([[3, 1, 2]])
+
+
+def reshape_in_place(array: Any, shape: tuple[int, ...]) -> None:
+    with warnings.catch_warnings():
+        # Newer NumPys warn of it, and still do it.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        array.shape = shape
+
+
+def words() -> LoDTensor:
+    return LoDTensor(np.arange(6.0), LOD)
+
+
+def test_shape_dtype_and_size_are_the_datas() -> None:
+    frames = LoDTensor(np.zeros((6, 4, 3), np.float32), LOD)
+    assert (frames.rows, len(frames), frames.row_shape) == (6, 3, (4, 3))
+    assert (str(frames.dtype), frames.nbytes) == ("float32", 6 * 4 * 3 * 4)
+    assert repr(frames) == "LoDTensor(6 x 4 x 3 float32, LoD.from_lengths([[3, 1, 2]]))"
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_number_type_is_data(dtype: np.dtype[Any]) -> None:
+    assert LoDTensor(np.zeros(6, dtype), LOD).dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.array(["a"]),
+        np.array([b"a"]),
+        np.array([None]),
+        np.array(["2020-01-01"], "datetime64[D]"),
+        np.array([1], "timedelta64[s]"),
+        np.zeros(1, "V8"),
+        np.zeros(1, [("x", np.int64)]),
+        np.array(["a"], np.dtypes.StringDType()),
+    ],
+    ids=lambda data: str(data.dtype),
+)
+def test_anything_but_numbers_is_refused(data: Any) -> None:
+    with pytest.raises(InvalidDataError, match="data must be numbers or booleans, found"):
+        LoDTensor(data)
+
+
+def test_a_single_value_has_no_rows() -> None:
+    with pytest.raises(InvalidDataError, match="needs a row axis"):
+        LoDTensor(np.float64(1))
+
+
+# -- never out of step: what went wrong in Paddle --------------------------------------
+
+
+def test_lengths_given_to_the_constructor_are_checked_against_the_rows() -> None:
+    with pytest.raises(InvalidLoDError, match="expected 5, found 6") as caught:
+        LoDTensor(np.zeros(5), [[3, 1, 2]])
+    assert (caught.value.level, caught.value.position) == (0, 3)
+    with pytest.raises(InvalidLoDError, match="level 1, position 2"):
+        LoDTensor(np.zeros(5), [[2], [3, 3]])
+
+
+def test_the_data_cannot_be_replaced_under_the_index() -> None:
+    tensor = words()
+    with pytest.raises(AttributeError):
+        tensor.data = np.zeros(2)  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        tensor.lod = LoD()  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        tensor.rows = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("get", [lambda tensor: tensor.data, np.asarray], ids=["data", "asarray"])
+def test_reshaping_what_was_handed_out_leaves_the_tensor_alone(
+    get: Callable[[LoDTensor], Any],
+) -> None:
+    tensor = words()
+    reshape_in_place(get(tensor), (2, 3))
+    assert tensor.data.shape == (6,)
+    with pytest.raises(ValueError, match="resize"):
+        get(tensor).resize(2)
+
+
+def test_resizing_or_reshaping_the_callers_array_leaves_the_tensor_alone() -> None:
+    mine = np.arange(6.0)
+    tensor = LoDTensor(mine, LOD)
+    reshape_in_place(mine, (2, 3))
+    with pytest.raises(ValueError, match="referenc"):
+        mine.resize(2)
+    assert tensor.data.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_other_rows_must_fit_the_index() -> None:
+    tensor = words()
+    assert tensor.with_data(np.zeros((6, 2))).lod is tensor.lod
+    with pytest.raises(InvalidLoDError, match="expected 4, found 6"):
+        tensor.with_data(np.zeros(4))
+
+
+def test_a_refused_index_leaves_the_old_one() -> None:
+    tensor = words()
+    for wrong in ([[3, 1]], [[2], [3, 4]], [[3, -1, 4]]):
+        with pytest.raises(InvalidLoDError):
+            tensor.set_recursive_sequence_lengths(wrong)
+        assert tensor.lod is LOD
+    tensor.set_recursive_sequence_lengths([[1, 2], [2, 0, 4]])
+    assert tensor.recursive_sequence_lengths() == [[1, 2], [2, 0, 4]]
+    assert LOD.recursive_sequence_lengths() == [[3, 1, 2]]
+
+
+def test_slicing_keeps_the_index_of_what_is_kept() -> None:
+    assert words()[1:3].recursive_sequence_lengths() == [[1, 2]]
+    assert words()[-1].data.tolist() == [4, 5]
+
+
+def test_reshaping_and_gathering_give_plain_arrays_or_an_error() -> None:
+    tensor = words()
+    assert type(np.reshape(tensor, (2, 3))) is np.ndarray
+    assert type(np.take(tensor, [0, 1])) is np.ndarray
+    assert type(np.concatenate([tensor, tensor])) is np.ndarray
+    with pytest.raises(SelectionError, match="index by whole numbers and ranges"):
+        tensor[[0, 1]]  # type: ignore[index]
+    with pytest.raises(SelectionError, match="not True"):
+        tensor[True]
+
+
+def test_tensors_segmented_differently_do_not_add() -> None:
+    with pytest.raises(ShapeMismatchError, match=r"add: .*item 0 has length 3 against 2"):
+        words() + LoDTensor(np.arange(6.0), [[2, 2, 2]])
+    with pytest.raises(ShapeMismatchError, match="1 levels against 0"):
+        words() + LoDTensor(np.arange(6.0))
+    with pytest.raises(ShapeMismatchError, match="6 rows against 1"):
+        LoDTensor(np.zeros((6, 1))) + LoDTensor(np.zeros((1, 1)))
+
+
+# -- views and copies ------------------------------------------------------------------
+
+
+def test_a_tensor_is_a_view_of_the_callers_array() -> None:
+    mine = np.arange(6.0)
+    tensor = LoDTensor(mine, LOD)
+    tensor[2].data[0] = 40
+    assert mine.tolist() == [0, 1, 2, 3, 40, 5]
+
+
+def test_read_only_stays_read_only() -> None:
+    mine = np.arange(6.0)
+    mine.flags.writeable = False
+    assert not LoDTensor(mine, LOD)[0].data.flags.writeable
+
+
+@given(tensors(any_bits=True))
+def test_a_copy_is_identical_and_apart(tensor: LoDTensor) -> None:
+    own = tensor.copy()
+    assert own.identical(tensor)
+    assert own.lod is tensor.lod
+    assert own.data.flags.c_contiguous
+    assert own.data.flags.writeable
+    assert not np.shares_memory(own.data, tensor.data)
+    for again in (pickle.loads(pickle.dumps(tensor)), copy.deepcopy(tensor)):
+        assert again.identical(tensor)
+
+
+def test_identical_sees_every_difference() -> None:
+    one = LoDTensor(np.array([0.0, np.nan]), LoD([[0, 1, 2]]))
+    assert one.identical(LoDTensor(np.array([0.0, np.nan]), LoD([[0, 1, 2]])))
+    for other in (
+        LoDTensor(np.array([-0.0, np.nan]), one.lod),
+        LoDTensor(np.array([0.0, np.nan], np.float32), one.lod),
+        LoDTensor(np.array([[0.0], [np.nan]]), one.lod),
+        LoDTensor(np.array([0.0, np.nan]), LoD([[0, 2]])),
+        LoDTensor(np.array([0.0, np.nan]), one.lod.with_names(["word"])),
+    ):
+        assert not one.identical(other)
+
+
+@given(tensors(any_bits=True))
+def test_iterating_yields_the_outermost_items(tensor: LoDTensor) -> None:
+    tree = tree_of(tensor.recursive_sequence_lengths(), tensor.rows)
+    items = list(tensor)
+    assert len(items) == len(tensor) == len(tree)
+    for item, expected in zip(items, tree, strict=True):
+        assert item.data.tobytes() == gathered(tensor.data, rows_of(expected)).tobytes()
+
+
+def test_a_single_number_is_no_tensor_but_its_row_is() -> None:
+    with pytest.raises(SelectionError, match="0:1"):
+        words()[0, 0]
+    assert words()[0, 0:1].data.tolist() == [0]
+    assert LoDTensor(np.zeros((6, 2)), LOD)[0, 0].data.shape == (2,)
+
+
+@given(st.lists(tensors(FLOATS[:1], [(2,)], 2, 2), min_size=1, max_size=4))
+def test_concatenated_tensors_hold_all_items_in_order(parts: list[LoDTensor]) -> None:
+    whole = LoDTensor.concatenate(parts)
+    items = [item for part in parts for item in part]
+    assert len(whole) == len(items)
+    for found, item in zip(whole, items, strict=True):
+        assert found.data.tobytes() == item.data.tobytes()
+        assert found.lod.same_levels(item.lod)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (LoDTensor(np.zeros((6, 2)), LOD), r"row_shape of part 0 is \(\), of part 1 \(2,\)"),
+        (LoDTensor(np.zeros(6, np.float32), LOD), "dtype of part 0 is float64, of part 1 float32"),
+        (LoDTensor(np.zeros(6)), "part 0 has 1 levels, part 1 has 0"),
+    ],
+)
+def test_tensors_that_do_not_fit_do_not_concatenate(other: LoDTensor, message: str) -> None:
+    with pytest.raises(ShapeMismatchError, match=message):
+        LoDTensor.concatenate([words(), other])
+    with pytest.raises(ShapeMismatchError, match="nothing to concatenate"):
+        LoDTensor.concatenate([])
+
+
+# -- NumPy functions -------------------------------------------------------------------
+
+
+@given(tensors(FLOATS))
+def test_elementwise_functions_pass_the_index_object_on(tensor: LoDTensor) -> None:
+    for result in (
+        np.tanh(tensor),
+        tensor * 2,
+        1 + tensor,
+        -tensor,
+        tensor + tensor,
+        tensor > 0,
+        np.maximum(tensor, 0),
+        *np.modf(tensor),
+    ):
+        assert isinstance(result, LoDTensor)
+        assert result.lod is tensor.lod
+    np.testing.assert_array_equal((2 * tensor - 1).data, 2 * np.asarray(tensor) - 1)
+
+
+def test_an_equal_index_is_as_good_as_the_same() -> None:
+    total = words() + LoDTensor(np.ones(6), [[3, 1, 2]])
+    assert total.lod is LOD
+    assert total.data.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_reductions_and_products_give_plain_results() -> None:
+    tensor = LoDTensor(np.ones((6, 6)), LOD)
+    assert np.add.reduce(tensor).tolist() == [6.0] * 6
+    assert tensor.data.sum() == np.sum(tensor) == 36
+    for plain in (tensor @ tensor, tensor @ np.ones((6, 2)), np.add.accumulate(tensor)):
+        assert type(plain) is np.ndarray
+
+
+def test_a_result_that_no_longer_has_the_rows_is_refused() -> None:
+    with pytest.raises(ShapeMismatchError, match=r"add: the result of shape \(6, 6\)"):
+        words() + np.zeros((6, 1))
+    with pytest.raises(ShapeMismatchError, match=r"shape \(3, 1\)"):
+        LoDTensor(np.zeros((1, 1)), [[1]]) + np.zeros((3, 1))
+
+
+def test_in_place_and_out_write_where_they_should() -> None:
+    tensor = words()
+    data = tensor.data
+    tensor += 1
+    assert data.tolist() == [1, 2, 3, 4, 5, 6]
+    assert isinstance(tensor, LoDTensor)
+    assert tensor.lod is LOD
+    out = LoDTensor(np.zeros(6), LOD)
+    assert np.negative(tensor, out=out) is out  # type: ignore[call-overload]
+    assert out.data.tolist() == [-1, -2, -3, -4, -5, -6]
+    with pytest.raises(ShapeMismatchError, match="segmented differently"):
+        np.negative(tensor, out=LoDTensor(np.zeros(6), [[6]]))  # type: ignore[call-overload]
+    np.add.at(tensor, [0, 0], 10.0)
+    assert tensor.data[0] == 21
+
+
+def test_where_may_be_a_tensor_of_the_same_index() -> None:
+    tensor, out = words(), LoDTensor(np.zeros(6), LOD)
+    np.multiply(tensor, 10, out=out, where=tensor > 3)  # type: ignore[call-overload]
+    assert out.data.tolist() == [0, 0, 0, 0, 40, 50]
+    other = LoDTensor(np.ones(6, np.bool_), [[6]])
+    with pytest.raises(ShapeMismatchError, match="segmented differently"):
+        np.multiply(tensor, 10, out=out, where=other)  # type: ignore[call-overload]
+
+
+def test_comparing_gives_a_tensor_that_is_neither_true_nor_false() -> None:
+    same = words() == words()
+    assert isinstance(same, LoDTensor)
+    assert same.data.all()
+    with pytest.raises(InvalidDataError, match="neither true nor false"):
+        bool(words() == words() + 1)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(words())
+
+
+def test_asarray_shares_and_array_copies() -> None:
+    tensor = words()
+    assert np.shares_memory(np.asarray(tensor), tensor.data)
+    assert not np.shares_memory(np.array(tensor), tensor.data)
+    assert np.asarray(tensor, np.float32).dtype == np.float32
+    with pytest.raises(ValueError, match="copy"):
+        np.array(tensor, np.float32, copy=False)
+
+
+def test_bfloat16_computes() -> None:
+    tensor = LoDTensor(np.ones(6, BFLOAT16), LOD)
+    assert (tensor + tensor).dtype == BFLOAT16

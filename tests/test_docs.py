@@ -1,0 +1,71 @@
+"""Every console block of the documentation runs, and prints what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
+_BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def steps(page: Path) -> list[tuple[str, str]]:
+    """Return each `$ command` of a page's console blocks with the output below it."""
+    found = []
+    for block in _BLOCK.findall(page.read_text()):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            found.append((command, output))
+    return found
+
+
+def matches(expected: str, found: str) -> bool:
+    """Return whether the output is as said; a line of `...` stands for any lines."""
+    pattern = "".join(
+        "(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + "\n"
+        for line in expected.splitlines()
+    )
+    return re.fullmatch(pattern, found) is not None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if steps(page)], ids=lambda p: p.name)
+def test_console_blocks_print_what_they_say(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "COLUMNS": "80",
+        "LANG": "C.UTF-8",
+        "NO_COLOR": "1",
+    }
+    for command, expected in steps(page):
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert matches(expected, done.stdout), f"$ {command}\nprints\n{done.stdout}"
+
+
+def test_a_page_that_lies_is_found() -> None:
+    assert matches("a\n...\nc\n", "a\nb\nb\nc\n")
+    assert not matches("a\nc\n", "a\nb\nc\n")
+    assert not matches("a.c\n", "abc\n")
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
