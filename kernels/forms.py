@@ -49,9 +49,7 @@ def lod_from_absolute_offsets(
     >>> lod_from_absolute_offsets([[0, 9, 10], [0, 3, 5, 9, 10, 12]], rows=15)
     LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
     """
-    given = list(levels)
-    if order == "fine-to-coarse":
-        given.reverse()
+    given = _outermost_first(levels, order)
     closed = [
         _closed(as_int64(values, level=level, what="offsets"), rows, level)
         for level, values in enumerate(given)
@@ -76,9 +74,7 @@ def lod_from_absolute_lengths(
     >>> lod_from_absolute_lengths([[9, 1, 5], [3, 2, 4, 1, 2, 3]])
     LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
     """
-    given = list(levels)
-    if order == "fine-to-coarse":
-        given.reverse()
+    given = _outermost_first(levels, order)
     offsets = [
         lengths_to_offsets(as_int64(values, level=level, what="lengths"), level=level)
         for level, values in enumerate(given)
@@ -100,6 +96,13 @@ def absolute_lengths(lod: LoD) -> list[list[int]]:
 def nested_offsets(lod: LoD) -> list[list[int]]:
     """Return the stored form as lists, outermost first."""
     return [offsets.tolist() for offsets in lod.levels]
+
+
+def _outermost_first(levels: Iterable[object], order: Order) -> list[object]:
+    if order not in ("coarse-to-fine", "fine-to-coarse"):
+        raise InvalidLoDError(f"no order {order!r}; use coarse-to-fine or fine-to-coarse")
+    given = list(levels)
+    return given[::-1] if order == "fine-to-coarse" else given
 
 
 def _closed(offsets: Offsets, rows: int | None, level: int) -> Offsets:

@@ -123,7 +123,9 @@ class LoD:
             raise SelectionError(
                 f"{found} named {level!r}; there are {self.n_levels} levels (names: {known})"
             )
-        number = level + self.n_levels if level < 0 else level
+        if isinstance(level, bool) or not isinstance(level, int | np.integer):
+            raise SelectionError(f"a level is a whole number or a name, not {level!r}")
+        number = int(level) + self.n_levels if level < 0 else int(level)
         if not 0 <= number < self.n_levels:
             count = f"{self.n_levels} level" + ("" if self.n_levels == 1 else "s")
             hint = f"; use 0 to {self.n_levels - 1}" if self.n_levels else ""

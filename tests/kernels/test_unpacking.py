@@ -96,6 +96,19 @@ def test_sorted_batches_are_prefixes_of_the_one_before() -> None:
     assert batches == [[2, 4, 0, 3], [2, 4, 0], [2, 4]]
 
 
+@pytest.mark.parametrize("sort", [True, False])
+@pytest.mark.parametrize("longest", [5, 300, 66_000])
+def test_many_ties_keep_their_order_whatever_the_longest_length(longest: int, sort: bool) -> None:
+    # Enough equal keys for an unstable sort to show; step numbers of 8, 16 and 32 bits.
+    lengths = [*np.random.default_rng(6).integers(0, 5, 60).tolist(), longest, 3]
+    words = LoDTensor(np.arange(sum(lengths)), [lengths])
+    sequences = tree_of([lengths], words.rows)
+    order = by_length(sequences) if sort else list(range(len(lengths)))
+    array, index_map = TensorArray.unpack(words, sort_by_length=sort)
+    assert array.steps.data.tolist() == rows_of(steps_of(sequences, order))
+    assert array.pack(0, index_map).identical(words)
+
+
 def test_other_values_of_the_same_sizes_are_packed() -> None:
     array, index_map = TensorArray.unpack(ARTICLES, "sentence")
     outputs = TensorArray()

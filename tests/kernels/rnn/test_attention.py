@@ -27,9 +27,20 @@ def by_the_book(rows: Array, weights: AttentionLSTMWeights, h: Array, c: Array) 
     def sigmoid(x: Array) -> Array:
         return np.asarray(1 / (1 + np.exp(-x)))
 
+    def score(x: Array, c: Array) -> float:
+        e = float(np.r_[x, c] @ weights.attention_weight[:, 0])
+        if weights.attention_bias is not None:
+            e += float(weights.attention_bias[0, 0])
+        e = max(0.0, e)
+        if weights.attention_scalar is not None:
+            bias = weights.attention_scalar_bias
+            e *= float(weights.attention_scalar[0, 0])
+            e = max(0.0, e + (0.0 if bias is None else float(bias[0, 0])))
+        return e
+
     hiddens = []
     for _ in rows:
-        scores = [max(0.0, float(np.r_[x, c] @ weights.attention_weight[:, 0])) for x in rows]
+        scores = [score(x, c) for x in rows]
         share = np.exp(scores) / np.exp(scores).sum()
         seen = sum(part * x for part, x in zip(share, rows, strict=True))
         f, i, o, g = np.split(np.r_[h, seen] @ weights.lstm_weight + weights.lstm_bias[0], 4)
@@ -39,17 +50,31 @@ def by_the_book(rows: Array, weights: AttentionLSTMWeights, h: Array, c: Array) 
     return hiddens
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"attention_bias": np.array([[0.5]])},
+        {"attention_scalar": np.array([[-2.0]])},
+        # Small scores come out below 0 and are cut there, large ones are not.
+        {"attention_scalar": np.array([[2.0]]), "attention_scalar_bias": np.array([[-1.0]])},
+    ],
+    ids=lambda options: "-".join(options) or "plain",
+)
 @pytest.mark.parametrize("lengths", [[2, 0, 4, 1, 4], [0], []])
-def test_a_run_agrees_with_one_sequence_at_a_time(lengths: list[int]) -> None:
+def test_a_run_agrees_with_one_sequence_at_a_time(
+    lengths: list[int], options: dict[str, Array]
+) -> None:
+    weights = make(**options)
     rng = np.random.default_rng(1)
     offsets = offsets_of(lengths)
     rows = rng.normal(size=(sum(lengths), 5))
     hidden, cell = rng.normal(size=(2, len(lengths), 3))
-    found = attention_lstm(rows, offsets, make(), initial_hidden=hidden, initial_cell=cell)
+    found = attention_lstm(rows, offsets, weights, initial_hidden=hidden, initial_cell=cell)
     wanted = [
         state
         for n in range(len(lengths))
-        for state in by_the_book(rows[offsets[n] : offsets[n + 1]], make(), hidden[n], cell[n])
+        for state in by_the_book(rows[offsets[n] : offsets[n + 1]], weights, hidden[n], cell[n])
     ]
     close(found.outputs, np.array(wanted).reshape(-1, 3), 1e-13)
 
