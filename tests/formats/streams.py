@@ -1,0 +1,72 @@
+"""Streams in memory, for tests."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from lodcli.formats.base import BATCH_BYTES, ReadOptions, WriteOptions
+from lodcli.formats.errors import naming
+from lodcli.formats.inputs import Input
+from lodcli.formats.outputs import Output
+from lodcli.formats.schema import Batch, Item, Schema, StoredArray, schema_of
+from lodcli.formats.stream import LodStream
+from lodcli.kernels.tensor import LoDTensor
+
+
+def written(schema: Schema, batches: Iterable[Batch]) -> bytes:
+    """Return the stream of these batches."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.lods")
+        with Output(path) as output:
+            LodStream().write(output, schema, batches, WriteOptions())
+        return path.read_bytes()
+
+
+def stream_of(items: Mapping[str, Item]) -> bytes:
+    """Return the stream of these tensors, given all at once."""
+    return written(schema_of(items), [items])
+
+
+def batches_of(raw: bytes, limit_bytes: int = BATCH_BYTES) -> list[Batch]:
+    """Return all batches of a stream."""
+    with _input(raw) as source, naming(source.label):
+        return list(LodStream().open(source, ReadOptions()).batches(limit_bytes))
+
+
+def read(raw: bytes) -> dict[str, Item]:
+    """Return the content of a stream."""
+    with _input(raw) as source, naming(source.label):
+        return LodStream().open(source, ReadOptions()).read()
+
+
+def schema_in(raw: bytes) -> Schema:
+    """Return the schema of a stream."""
+    with _input(raw) as source:
+        return LodStream().open(source, ReadOptions()).schema
+
+
+def same(a: Item, b: Item) -> bool:
+    """Return whether two items agree bit for bit; in native byte order."""
+    if isinstance(a, StoredArray):
+        return (
+            isinstance(b, StoredArray)
+            and a.array.steps.identical(b.array.steps)
+            and a.index_map == b.index_map
+        )
+    if not isinstance(b, LoDTensor):
+        return False
+    native = LoDTensor(a.data.astype(a.dtype.newbyteorder("=")), a.lod)
+    return native.identical(b)
+
+
+def _input(raw: bytes) -> Input:
+    fd, name = tempfile.mkstemp()
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(raw)
+        return Input(name)
+    finally:
+        os.unlink(name)

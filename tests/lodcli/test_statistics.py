@@ -1,0 +1,133 @@
+"""Figures about lengths and padding."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from lodcli.kernels.lod import LoD
+from lodcli.statistics import Bucket, Padding, bars, statistics
+from tests.oracles import rows_of, sequences_of, tree_of
+from tests.strategies import lods
+
+
+def test_the_articles_by_hand() -> None:
+    found = statistics(LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]], ["article", None]), 15, 4)
+    article, sentence = found.levels
+    assert (article.level, article.name, article.items, article.total) == (0, "article", 3, 6)
+    assert (article.min, article.median, article.mean, article.max) == (1, 2.0, 2.0, 3)
+    assert (article.p90, article.p99, article.empty) == (3, 3, 0)
+    # Articles of 9, 1 and 5 words: three of 9.
+    assert article.padding == Padding(15, 27, 12 / 27, 48)
+    assert (sentence.items, sentence.total, sentence.median, sentence.mean) == (6, 15, 2.5, 2.5)
+    assert (sentence.p90, sentence.max) == (4, 4)
+    assert sentence.padding == Padding(15, 24, 9 / 24, 36)
+    assert sentence.histogram == tuple(map(Bucket, (1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 2, 1)))
+    # 3 articles of 3 sentences of 4 words.
+    assert found.padding == Padding(15, 36, 21 / 36, 84)
+
+
+def test_percentiles_are_lengths_that_occur() -> None:
+    found = statistics(LoD.from_lengths([list(range(1, 101))]), 5050, 1).levels[0]
+    assert (found.median, found.p90, found.p99, found.max) == (50.5, 90, 99, 100)
+    one = statistics(LoD.from_lengths([[7]]), 7, 1).levels[0]
+    assert (one.min, one.median, one.p90, one.p99, one.max) == (7, 7.0, 7, 7, 7)
+
+
+def test_no_sequences_have_no_lengths() -> None:
+    found = statistics(LoD.from_lengths([[], []]), 0, 4)
+    for level in found.levels:
+        assert (level.items, level.total, level.empty, level.histogram) == (0, 0, 0, ())
+        lengths = (level.min, level.median, level.mean, level.p90, level.p99, level.max)
+        assert lengths == (None,) * 6
+    assert found.padding == Padding(0, 0, 0.0, 0)
+
+
+def test_empty_sequences_are_counted() -> None:
+    found = statistics(LoD.from_lengths([[0, 2, 0, 0]]), 2, 1).levels[0]
+    assert (found.empty, found.min, found.median, found.max) == (3, 0, 0.0, 2)
+    assert found.histogram == (Bucket(0, 0, 3), Bucket(1, 1, 0), Bucket(2, 2, 1))
+    nothing = statistics(LoD.from_lengths([[0, 0]]), 0, 1)
+    assert nothing.padding == Padding(0, 0, 0.0, 0)
+
+
+def test_no_levels_need_no_padding() -> None:
+    found = statistics(LoD(), 5, 4)
+    assert found.levels == ()
+    assert found.padding == Padding(5, 5, 0.0, 0)
+
+
+def test_long_tails_get_buckets_of_doubling_width() -> None:
+    lengths = [1] * 10 + [2] * 5 + [1000]
+    found = statistics(LoD.from_lengths([lengths]), sum(lengths), 1).levels[0].histogram
+    assert found[:3] == (Bucket(1, 1, 10), Bucket(2, 3, 5), Bucket(4, 7, 0))
+    assert found[-1] == Bucket(512, 1023, 1)
+
+
+def test_lengths_too_long_to_count_are_sorted() -> None:
+    lengths = [3, 2**40, 2**40 + 5, 3]
+    found = statistics(LoD.from_lengths([lengths]), sum(lengths), 2).levels[0]
+    assert (found.min, found.median, found.max) == (3, (3 + 2**40) / 2, 2**40 + 5)
+    assert sum(bucket.count for bucket in found.histogram) == 4
+    assert found.padding.padded_rows == 4 * (2**40 + 5)
+
+
+def test_padding_beyond_64_bits_is_exact() -> None:
+    offsets = [0, 2**62]
+    levels = [[0, 1, 1, 1, 1, 1, 1, 1, 1], offsets]
+    assert statistics(LoD(levels), 2**62, 8).padding.padded_rows == 8 * 2**62
+
+
+@given(lods())
+def test_figures_agree_with_plain_loops(lod: LoD) -> None:
+    rows = 5 if lod.rows is None else lod.rows
+    found = statistics(lod, rows, 2)
+    tree = tree_of(lod.recursive_sequence_lengths(), rows)
+    longest = []
+    for level, figures in enumerate(found.levels):
+        sequences = sequences_of(tree, level)
+        lengths = sorted(len(sequence) for sequence in sequences)
+        longest.append(max(lengths, default=0))
+        assert figures.items == len(lengths)
+        assert figures.total == sum(lengths)
+        assert figures.empty == lengths.count(0)
+        assert sum(bucket.count for bucket in figures.histogram) == len(lengths)
+        for bucket in figures.histogram:
+            assert bucket.count == sum(bucket.low <= n <= bucket.high for n in lengths)
+        most = max((len(rows_of(sequence)) for sequence in sequences), default=0)
+        assert figures.padding.padded_rows == len(lengths) * most
+        if lengths:
+            assert figures.mean == pytest.approx(np.mean(lengths))
+            assert figures.median == np.median(lengths)
+            assert figures.p90 == lengths[math.ceil(len(lengths) * 0.9) - 1]
+    expected = math.prod([len(tree), *longest])
+    assert found.padding.padded_rows == (expected if lod.n_levels else rows)
+
+
+def test_figures_go_to_json() -> None:
+    found = statistics(LoD.from_lengths([[1, 2], [1, 1, 2]]), 4, 4).to_json()
+    assert json.loads(json.dumps(found))["levels"][0]["p90"] == 2
+    assert found["levels"][1]["histogram"][0] == {"low": 1, "high": 1, "count": 2}
+    assert found["padding"]["padded_rows"] == 8
+
+
+def test_bars_show_every_bucket_that_is_not_empty() -> None:
+    histogram = [Bucket(n, n, count) for n, count in enumerate((8000, 1, 0, 4000))]
+    assert bars(histogram) == "█▁ ▄"
+    assert bars(histogram, unicode=False) == "#_ -"
+    assert bars([]) == ""
+
+
+def test_ten_million_sequences_take_less_than_a_second() -> None:
+    lengths = np.random.default_rng(0).integers(0, 200, 10_000_000)
+    lod = LoD.from_lengths([lengths])
+    start = time.perf_counter()
+    found = statistics(lod, int(lengths.sum()), 4)
+    # Measured 0.1 s; the margin is for a busy machine.
+    assert time.perf_counter() - start < 2
+    assert found.levels[0].items == 10_000_000
