@@ -13,13 +13,16 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
 from lodcli.kernels.errors import LodError
 
 COPY_BYTES = 8 << 20
-_PENDING = re.compile(r"\.(?P<target>.+)\.[0-9a-z_]{8}\.lod-partial")
+_SUFFIX = ".lod-partial"
+# What a file system without such locks or folder syncs answers.
+_NOT_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
 
 
 class TargetExistsError(LodError, OSError):
@@ -49,27 +52,41 @@ class Output:
     ) -> None:
         self.overwrite = overwrite
         self.size_bytes = 0
+        self.fd = -1
         self._partial: Path | None = None
         self._spooled = False
+        self.path: Path | None = None
+        self.label = "standard output"
         if os.fspath(target) == "-":
-            self.path: Path | None = None
-            self.label = "standard output"
-            self._open_stdout(seekable)
+            with self.naming():
+                self._open_stdout(seekable)
             return
         self.label = os.fspath(target)
         # A link is followed: the file it names is replaced, the link stays.
         self.path = Path(os.path.realpath(target))
-        self._refuse_existing()
-        _remove_stale(self.path)
-        self.fd, partial = tempfile.mkstemp(
-            prefix=f".{self.path.name[:200]}.", suffix=".lod-partial", dir=self.path.parent
-        )
-        self._partial = Path(partial)
-        # Held while we live: a partial file nobody locks was left by a killed process.
-        fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.fchmod(self.fd, self._mode())
+        try:
+            with self.naming():
+                self._refuse_existing()
+                _remove_stale(self.path)
+                self._open_partial(self.path)
+        except BaseException:
+            self.abort()
+            raise
+
+    def _open_partial(self, path: Path) -> None:
+        while self._partial is None:
+            self.fd, partial = tempfile.mkstemp(
+                prefix=_partial_prefix(path), suffix=_SUFFIX, dir=path.parent
+            )
+            self._partial = Path(partial)
+            # Held while we live: a partial file nobody locks was left by a killed process.
+            # Until we hold it, another writer can take this one for such, and remove it.
+            if not _locked(self.fd) or not os.fstat(self.fd).st_nlink:
+                self.abort()
 
     def _open_stdout(self, seekable: bool) -> None:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, "is closed")
         if seekable:
             self._spooled = True
             with tempfile.TemporaryFile(prefix="lod-") as spooled:
@@ -92,32 +109,54 @@ class Output:
         if self.path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "is a folder", self.label)
         if self.path.exists():
-            if not self.overwrite:
-                raise TargetExistsError(f"{self.label}: exists already; use --force to replace it")
             if not self.path.is_file():
                 raise TargetExistsError(f"{self.label}: is no regular file and stays as it is")
+            if not self.overwrite:
+                raise TargetExistsError(f"{self.label}: exists already; use --force to replace it")
+
+    @contextlib.contextmanager
+    def naming(self) -> Iterator[None]:
+        """Name the target in any error of the system from inside the block."""
+        try:
+            yield
+        except LodError:
+            raise
+        except OSError as error:
+            if error.filename is None:
+                error.filename = os.fspath(self._partial or self.label)
+            if error.filename2 is None and error.filename != self.label:
+                error.filename2 = self.label
+            raise
 
     def write(self, data: bytes | memoryview) -> None:
         """Write all of `data` at the end."""
-        view = memoryview(data).cast("B") if not isinstance(data, bytes) else memoryview(data)
-        while len(view):
-            done = os.write(self.fd, view)
-            self.size_bytes += done
-            view = view[done:]
+        view = memoryview(data)
+        if not view.nbytes:  # a shape with a zero in it cannot be cast
+            return
+        view = view.cast("B")
+        with self.naming():
+            while len(view):
+                done = os.write(self.fd, view)
+                self.size_bytes += done
+                view = view[done:]
 
     def commit(self) -> None:
         """Make the file durable and give it its name; or send what was spooled."""
-        if self._spooled:
-            self._send()
-        elif self.path is not None and self._partial is not None:
-            os.fsync(self.fd)
-            if self.overwrite:
-                os.replace(self._partial, self.path)
-            else:
-                self._link()
-            self._partial = None
-            _fsync_folder(self.path.parent)
-        self._close()
+        with self.naming():
+            if self._spooled:
+                self._send()
+            elif self.path is not None and self._partial is not None:
+                # Only now: until here nobody else needs to read it, and we must.
+                with contextlib.suppress(PermissionError):  # a file system without modes
+                    os.fchmod(self.fd, self._mode())
+                os.fsync(self.fd)
+                if self.overwrite:
+                    os.replace(self._partial, self.path)
+                else:
+                    self._link()
+                self._partial = None
+                _fsync_folder(self.path.parent)
+            self._close()
 
     def _link(self) -> None:
         """Rename without replacing a file that appeared meanwhile."""
@@ -147,7 +186,7 @@ class Output:
     def abort(self) -> None:
         """Remove what was written. Nothing happens after a commit."""
         if self._partial is not None:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # what stays is removed by the next writer
                 os.unlink(self._partial)
             self._partial = None
         self._close()
@@ -173,31 +212,47 @@ class Output:
             self.abort()
 
 
+def _partial_prefix(target: Path) -> str:
+    """Return how the names of partial files of `target` begin; they fit in 255 bytes."""
+    return f".{os.fsdecode(os.fsencode(target.name)[:200])}."
+
+
+def _locked(fd: int) -> bool:
+    """Return whether nobody else holds the file; it is then ours, where files have locks."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NOT_HERE:
+            raise
+    return True
+
+
 def _fsync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:
+        return  # a folder may be written to and yet not be read
     try:
         os.fsync(fd)
+    except OSError as error:
+        if error.errno not in _NOT_HERE:
+            raise
     finally:
         os.close(fd)
 
 
 def _remove_stale(target: Path) -> None:
     """Remove partial files of `target` that a killed process left behind."""
-    for path in target.parent.glob(f".{_glob_escaped(target.name[:200])}.*.lod-partial"):
-        if not _PENDING.fullmatch(path.name):
+    pending = re.compile(re.escape(_partial_prefix(target)) + r"[0-9a-z_]{8}" + re.escape(_SUFFIX))
+    for path in target.parent.iterdir():
+        if not pending.fullmatch(path.name):
             continue
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)
-        except OSError:
-            continue  # locked: another writer is at work
-        finally:
-            os.close(fd)
-
-
-def _glob_escaped(name: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", name)
+        with contextlib.suppress(OSError):  # locked: another writer is at work
+            fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+            finally:
+                os.close(fd)

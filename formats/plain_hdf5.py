@@ -10,10 +10,18 @@ import numpy as np
 
 from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.batching import cuts
+from lodcli.formats.errors import naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
-from lodcli.kernels.checks import Array, check_rows
+from lodcli.kernels.checks import (
+    Array,
+    as_int64,
+    check_chain,
+    check_offsets,
+    check_rows,
+    lengths_to_offsets,
+)
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
@@ -60,27 +68,39 @@ class PlainHdf5Source(Source):
             raise UnsupportedError(f"{options.data}: is a single value; rows need an axis")
         self._lod = self._read_lod(options)
         rows, row_shape = self._dataset.shape[0], self._dataset.shape[1:]
-        check_rows(self._lod.levels, rows)
+        if self._lod.n_levels:
+            with naming(_index_paths(options)[-1]):
+                check_rows(self._lod.levels, rows)
         levels = tuple(
             LevelSpec(str(number), name, offsets.size - 1)
             for number, (name, offsets) in enumerate(
                 zip(self._lod.names, self._lod.levels, strict=True)
             )
         )
-        dtype = _native(self._dataset.dtype, options.data)
+        dtype = _native(self._dataset, options.data)
         self.schema = (TensorSpec(DEFAULT_NAME, dtype, row_shape, levels, rows),)
 
     def _read_lod(self, options: ReadOptions) -> LoD:
-        paths = options.offsets or options.lengths or ()
-        arrays = []
-        for path in paths:
+        paths = _index_paths(options)
+        levels = []
+        for level, path in enumerate(paths):
             dataset = self._strict.foreign_dataset(path)
             if len(dataset.shape) != 1:
                 raise InvalidLoDError(f"{path}: must be 1-D, found shape {dataset.shape}")
-            dtype = _native(dataset.dtype, path)
-            arrays.append(_read(dataset, path, 0, dataset.shape[0], dtype))
-        names = options.levels
-        return LoD.from_lengths(arrays, names) if options.lengths else LoD(arrays, names)
+            values = self._read(dataset, path, 0, dataset.shape[0], _native(dataset, path))
+            with naming(path):
+                if options.lengths:
+                    lengths = as_int64(values, level=level, what="lengths")
+                    levels.append(lengths_to_offsets(lengths, level=level))
+                else:
+                    levels.append(as_int64(values, level=level, what="offsets"))
+                    check_offsets(levels[-1], level=level)
+        try:
+            check_chain(levels)
+        except InvalidLoDError as error:
+            with naming(paths[error.level or 0]):
+                raise
+        return LoD(levels, options.levels)
 
     def read_index(self, name: str) -> LoD:
         return self._lod
@@ -94,26 +114,31 @@ class PlainHdf5Source(Source):
                 part, rows = self._lod.items(0, start, stop)
                 yield {spec.name: LoDTensor(self._rows(rows.start, rows.stop), part)}
             return
-        step = max(1, limit_bytes // max(1, spec.row_bytes))
+        step = max(1, limit_bytes // spec.row_bytes if spec.row_bytes else spec.rows)
         for start in range(0, max(1, spec.rows), step):
             yield {spec.name: LoDTensor(self._rows(start, min(start + step, spec.rows)))}
 
     def _rows(self, start: int, stop: int) -> Array:
-        return _read(self._dataset, self._path, start, stop, self.schema[0].dtype)
+        return self._read(self._dataset, self._path, start, stop, self.schema[0].dtype)
+
+    def _read(self, dataset: Any, path: str, start: int, stop: int, dtype: np.dtype[Any]) -> Array:
+        out: Array = np.empty((stop - start, *dataset.shape[1:]), dtype)
+        self._strict.read_rows(dataset, path, start, out, convert=True)
+        return out
 
     def close(self) -> None:
         self._strict.close()
 
 
-def _native(dtype: np.dtype[Any], path: str) -> np.dtype[Any]:
+def _index_paths(options: ReadOptions) -> tuple[str, ...]:
+    return options.offsets or options.lengths or ()
+
+
+def _native(dataset: Any, path: str) -> np.dtype[Any]:
+    try:
+        dtype: np.dtype[Any] = dataset.dtype
+    except (TypeError, ValueError):
+        raise UnsupportedError(f"{path}: holds numbers of a kind that NumPy has not") from None
     if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.name == "float128":
         raise UnsupportedError(f"{path}: holds {dtype}, which no tensor can")
     return dtype.newbyteorder("=")
-
-
-def _read(dataset: Any, path: str, start: int, stop: int, dtype: np.dtype[Any]) -> Array:
-    from lodcli.formats.container.strict import read_rows
-
-    out: Array = np.empty((stop - start, *dataset.shape[1:]), dtype)
-    read_rows(dataset, path, start, out, convert=True)
-    return out

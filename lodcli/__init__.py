@@ -1,0 +1,101 @@
+"""Ragged tensors: nested sequences without padding.
+
+    import lodcli
+
+    words = lodcli.read("words.lod.h5")
+    lodcli.write("first.lod.h5", words[0:1])
+
+What is listed in `__all__` is public; it loads when it is first used, so that a plain
+`import lodcli` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lodcli.formats.errors import DamagedFileError, NotThisFormatError
+    from lodcli.formats.io import open_source as open
+    from lodcli.formats.io import read, read_all, write
+    from lodcli.formats.outputs import TargetExistsError
+    from lodcli.formats.schema import StoredArray
+    from lodcli.kernels.errors import (
+        EmptySequenceError,
+        InvalidDataError,
+        InvalidLoDError,
+        LodError,
+        SelectionError,
+        ShapeMismatchError,
+        UnsupportedError,
+    )
+    from lodcli.kernels.lod import LoD
+    from lodcli.kernels.tensor import LoDTensor
+    from lodcli.kernels.tensor_array import TensorArray
+    from lodcli.kernels.unpacking import IndexMap
+
+    __version__: str
+
+__all__ = [
+    "DamagedFileError",
+    "EmptySequenceError",
+    "IndexMap",
+    "InvalidDataError",
+    "InvalidLoDError",
+    "LoD",
+    "LoDTensor",
+    "LodError",
+    "NotThisFormatError",
+    "SelectionError",
+    "ShapeMismatchError",
+    "StoredArray",
+    "TargetExistsError",
+    "TensorArray",
+    "UnsupportedError",
+    "__version__",
+    "open",
+    "read",
+    "read_all",
+    "write",
+]
+
+# Where each public name lives, and what it is called there.
+_HOMES = {
+    "DamagedFileError": ("lodcli.formats.errors", "DamagedFileError"),
+    "EmptySequenceError": ("lodcli.kernels.errors", "EmptySequenceError"),
+    "IndexMap": ("lodcli.kernels.unpacking", "IndexMap"),
+    "InvalidDataError": ("lodcli.kernels.errors", "InvalidDataError"),
+    "InvalidLoDError": ("lodcli.kernels.errors", "InvalidLoDError"),
+    "LoD": ("lodcli.kernels.lod", "LoD"),
+    "LoDTensor": ("lodcli.kernels.tensor", "LoDTensor"),
+    "LodError": ("lodcli.kernels.errors", "LodError"),
+    "NotThisFormatError": ("lodcli.formats.errors", "NotThisFormatError"),
+    "SelectionError": ("lodcli.kernels.errors", "SelectionError"),
+    "ShapeMismatchError": ("lodcli.kernels.errors", "ShapeMismatchError"),
+    "StoredArray": ("lodcli.formats.schema", "StoredArray"),
+    "TargetExistsError": ("lodcli.formats.outputs", "TargetExistsError"),
+    "TensorArray": ("lodcli.kernels.tensor_array", "TensorArray"),
+    "UnsupportedError": ("lodcli.kernels.errors", "UnsupportedError"),
+    "open": ("lodcli.formats.io", "open_source"),
+    "read": ("lodcli.formats.io", "read"),
+    "read_all": ("lodcli.formats.io", "read_all"),
+    "write": ("lodcli.formats.io", "write"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: object = version("lodcli")
+    elif name in _HOMES:
+        module, attribute = _HOMES[name]
+        value = getattr(importlib.import_module(module), attribute)
+    else:
+        raise AttributeError(f"module 'lodcli' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

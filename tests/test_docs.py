@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lodcli.formats import table
+
 ROOT = Path(__file__).parent.parent
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -69,3 +71,12 @@ def test_links_between_pages_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_format_is_described() -> None:
+    page = (ROOT / "docs" / "formats.md").read_text()
+    for name in table.TABLE:
+        assert f"\n## {name}\n" in page, name
+        assert f"| `{name}` |" in page, name
+    for suffix in table.SUFFIXES:
+        assert f"`{suffix}`" in page, suffix

@@ -19,6 +19,7 @@ class Container(Format):
     name = "lod.h5"
     suffixes = (".lod.h5",)
     dtypes = NAMES
+    row_ranks = 31
     many = True
     arrays = True
     level_names = True

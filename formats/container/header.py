@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from reprlib import repr as shown
 from typing import Any
 
 from lodcli.formats.container.checksums import HEX_DIGITS, crc32c
@@ -108,15 +110,17 @@ def decode(raw: bytes) -> Header:
     _require(isinstance(content, dict), "is no JSON object")
     _require(content.get("format") == "lod", 'is not of a lod container ("format")')
     version = content.get("version")
-    if version != VERSION or isinstance(version, bool):
+    if version != VERSION or type(version) is not int:  # nor 1.0, nor true
         raise UnsupportedError(
-            f"{PATH}: container version {version!r}; this program reads version {VERSION}"
+            f"{PATH}: container version {shown(version)}; this program reads version {VERSION}"
         )
     if tail != expected.encode():
         raise DamagedFileError(f"{PATH}: the checksum does not match; the header was altered")
     _exact_keys(content, {"format", "version", "tensors", "datasets", "crc32c"}, "the header")
     datasets = {path: _dataset(path, entry) for path, entry in _items(content, "datasets")}
-    schema = tuple(_tensor(name, entry, datasets) for name, entry in _items(content, "tensors"))
+    tensors = _items(content, "tensors")
+    names = {name for name, _ in tensors}
+    schema = tuple(_tensor(name, entry, datasets, names) for name, entry in tensors)
     _require(bool(schema), "names no tensor")
     _require_all_used(schema, datasets)
     _require_shared_from_the_top(schema)
@@ -124,19 +128,18 @@ def decode(raw: bytes) -> Header:
 
 
 def _dataset(path: str, entry: Any) -> DatasetEntry:
-    _require(_DATASET_PATH.fullmatch(path) is not None, f"{path!r} is no path of a dataset")
+    _require(_DATASET_PATH.fullmatch(path) is not None, f"{shown(path)} is no path of a dataset")
     _exact_keys(entry, {"dtype", "shape", "block_rows", "crc32c"}, path)
     dtype, shape, rows, sums = (entry[k] for k in ("dtype", "shape", "block_rows", "crc32c"))
-    _require(isinstance(dtype, str) and dtype in NAMES, f"{path}: no dtype {dtype!r}")
+    _require(isinstance(dtype, str) and dtype in NAMES, f"{path}: no dtype {shown(dtype)}")
     _require(
         isinstance(shape, list) and 1 <= len(shape) <= 32 and all(_is_count(n) for n in shape),
-        f"{path}: no shape {shape!r}",
+        f"{path}: no shape {shown(shape)}",
     )
     size = numpy_type(dtype).itemsize
-    row_bytes = size
-    for extent in shape[1:]:
-        row_bytes *= extent
-    _require(row_bytes * shape[0] < 1 << 62, f"{path}: shape {shape} is too large")
+    # NumPy refuses arrays of no bytes as well, if the other axes are that long.
+    _require(size * math.prod(n or 1 for n in shape) < 1 << 62, f"{path}: shape is too large")
+    row_bytes = size * math.prod(shape[1:])
     _require(_is_count(rows) and rows > 0, f"{path}: block_rows must be positive")
     blocks = -(-shape[0] // rows) if row_bytes else 0
     _require(
@@ -146,24 +149,26 @@ def _dataset(path: str, entry: Any) -> DatasetEntry:
     return DatasetEntry(dtype, tuple(shape), rows, sums)
 
 
-def _tensor(name: str, entry: Any, datasets: Mapping[str, DatasetEntry]) -> TensorSpec:
+def _tensor(
+    name: str, entry: Any, datasets: Mapping[str, DatasetEntry], names: set[str]
+) -> TensorSpec:
     try:
         check_name(name)
     except InvalidDataError as error:
         raise DamagedFileError(f"{PATH}: {error}") from None
     kind = entry.get("kind") if isinstance(entry, dict) else None
-    _require(kind in ("tensor", "array"), f"{name}: no kind of tensor {kind!r}")
+    _require(kind in ("tensor", "array"), f"{name}: no kind of tensor {shown(kind)}")
     extra = {"order", "outer"} if kind == "array" else set()
     _exact_keys(entry, {"kind", "data", "levels"} | extra, name)
     _require(entry["data"] == data_path(name), f"{name}: data must be at {data_path(name)}")
     data = _named(datasets, entry["data"], name)
     outer: tuple[LevelSpec, ...] = ()
-    levels = _levels(entry["levels"], datasets, name)
+    levels = _levels(entry["levels"], datasets, name, "index", names)
     if kind == "array":
         order = part_path(name, "order")
         _require(entry["order"] == order, f"{name}: order must be at {order}")
         _require_offsets(_named(datasets, order, name), order)
-        outer = _levels(entry["outer"], datasets, name)
+        outer = _levels(entry["outer"], datasets, name, "outer", names)
         _require(bool(levels) and bool(outer), f"{name}: an array needs steps and outer levels")
     return TensorSpec(
         name=name,
@@ -177,25 +182,30 @@ def _tensor(name: str, entry: Any, datasets: Mapping[str, DatasetEntry]) -> Tens
 
 
 def _levels(
-    entries: Any, datasets: Mapping[str, DatasetEntry], tensor: str
+    entries: Any, datasets: Mapping[str, DatasetEntry], tensor: str, part: str, names: set[str]
 ) -> tuple[LevelSpec, ...]:
     _require(isinstance(entries, list) and len(entries) <= 64, f"{tensor}: levels are no list")
     levels = []
-    for entry in entries:
+    for number, entry in enumerate(entries):
         _exact_keys(entry, {"offsets", "name"}, f"{tensor}: a level")
         path, name = entry["offsets"], entry["name"]
         offsets = _named(datasets, path, tensor)
+        owner = path.removesuffix(f"/{part}/{number}")
+        _require(
+            owner != path and (owner[1:] or DEFAULT_NAME) in names,
+            f"{tensor}: {path} is no place for level {number}",
+        )
         _require_offsets(offsets, path)
         _require(
             name is None or (isinstance(name, str) and is_level_name(name)),
-            f"{tensor}: {name!r} is no level name",
+            f"{tensor}: {shown(name)} is no level name",
         )
         levels.append(LevelSpec(path, name, offsets.shape[0] - 1))
     return tuple(levels)
 
 
 def _named(datasets: Mapping[str, DatasetEntry], path: Any, tensor: str) -> DatasetEntry:
-    _require(isinstance(path, str) and path in datasets, f"{tensor}: no dataset {path!r}")
+    _require(isinstance(path, str) and path in datasets, f"{tensor}: no dataset {shown(path)}")
     return datasets[path]
 
 
@@ -237,9 +247,9 @@ def _items(content: dict[str, Any], key: str) -> list[tuple[str, Any]]:
 
 def _exact_keys(entry: Any, keys: set[str], what: str) -> None:
     _require(isinstance(entry, dict), f"{what}: is no object")
-    for key in keys ^ entry.keys():
+    for key in sorted(keys ^ entry.keys()):
         problem = "lacks" if key in keys else "has an unknown"
-        raise DamagedFileError(f"{PATH}: {what} {problem} member {key!r}")
+        raise DamagedFileError(f"{PATH}: {what} {problem} member {shown(key)}")
 
 
 def _is_count(value: Any) -> bool:

@@ -1,8 +1,9 @@
-"""A file object for HDF5 over a descriptor that is ours.
+"""File objects for HDF5 over a descriptor that is ours.
 
-HDF5 can swallow a write error when it closes a file, and then report success. Here it
-writes through us: it never sees an error, the first one is kept, and the writer raises it
-before anything is committed.
+HDF5 cannot open a file without a name, such as a copy of what came through a pipe, and
+by a name it may get another file than the one we hold. And it can swallow a write error
+when it closes a file, and then report success. Here it reads and writes through us: it
+never sees an error, the first one is kept, and raised by whoever called HDF5.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import os
 from typing import Any
 
 
-class OwnedFile(io.RawIOBase):
+class ReadFile(io.RawIOBase):
     """A seekable binary file over `fd`, which stays open when this is closed.
 
     Attributes:
-        error: the first error of any call, to be raised before the file is committed.
+        error: the first error of any call.
     """
 
     def __init__(self, fd: int) -> None:
@@ -26,9 +27,6 @@ class OwnedFile(io.RawIOBase):
         self.error: OSError | None = None
 
     def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
         return True
 
     def seekable(self) -> bool:
@@ -44,16 +42,33 @@ class OwnedFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        data = b""
+        size, done = len(view), -1
         try:
-            data = os.pread(self._fd, len(view), self._position)
+            # A damaged file can send HDF5 to places that are no offsets at all.
+            while len(view) and done and 0 <= self._position < self._size:
+                done = os.preadv(self._fd, [view], self._position)
+                view, self._position = view[done:], self._position + done
         except OSError as error:
             self.error = self.error or error
-        view[: len(data)] = data
         # Beyond the end there is nothing yet: HDF5 reads what it has only allocated.
-        view[len(data) :] = bytes(len(view) - len(data))
+        view[:] = bytes(len(view))
         self._position += len(view)
-        return len(view)
+        return size
+
+    def flush(self) -> None:
+        """Nothing is buffered here."""
+
+    def raise_error(self) -> None:
+        """Raise the first error that happened, if any did."""
+        if self.error is not None:
+            raise self.error
+
+
+class OwnedFile(ReadFile):
+    """A ReadFile that can be written to; after an error, nothing is written."""
+
+    def writable(self) -> bool:
+        return True
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
@@ -80,10 +95,6 @@ class OwnedFile(io.RawIOBase):
             self.error = self.error or error
         return self._size
 
-    def flush(self) -> None:
-        """Nothing is buffered here."""
-
-    def raise_error(self) -> None:
-        """Raise the first error that happened, if any did."""
-        if self.error is not None:
-            raise self.error
+    def release(self) -> None:
+        """Never touch the descriptor again."""
+        self._fd = -1

@@ -14,12 +14,17 @@ from lodcli.formats.batching import cuts, groups
 from lodcli.formats.container import header
 from lodcli.formats.container.checksums import first_bad_block
 from lodcli.formats.container.header import DatasetEntry
-from lodcli.formats.container.strict import StoredDataset, StrictFile, read_rows
+from lodcli.formats.container.strict import StoredDataset, StrictFile
 from lodcli.formats.container.types import numpy_type
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, find
 from lodcli.kernels.checks import Array, Offsets, check_chain, check_offsets, check_rows
-from lodcli.kernels.errors import InvalidDataError, SelectionError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    InvalidLoDError,
+    SelectionError,
+    ShapeMismatchError,
+)
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.selection import Key, select
 from lodcli.kernels.tensor import LoDTensor
@@ -107,7 +112,7 @@ class ContainerSource(Source):
 
     def _row_batches(self, spec: TensorSpec, limit_bytes: int) -> Iterator[Batch]:
         assert spec.rows is not None
-        step = max(1, limit_bytes // max(1, spec.row_bytes))
+        step = max(1, limit_bytes // spec.row_bytes if spec.row_bytes else spec.rows)
         for start in range(0, max(1, spec.rows), step):
             stop = min(start + step, spec.rows)
             yield {spec.name: LoDTensor(self._rows(header.data_path(spec.name), start, stop))}
@@ -144,8 +149,11 @@ class ContainerSource(Source):
     def _index(self, levels: tuple[LevelSpec, ...]) -> LoD:
         if levels not in self._indexes:
             offsets = [self._level(level.key, number) for number, level in enumerate(levels)]
-            with naming(self._label):
+            try:
                 check_chain(offsets)
+            except InvalidLoDError as error:
+                with naming(self._label, levels[error.level or 0].key):
+                    raise
             self._indexes[levels] = LoD._trusted(offsets, [level.name for level in levels])
         return self._indexes[levels]
 
@@ -169,6 +177,9 @@ class ContainerSource(Source):
         with naming(self._label, order_path):
             index_map = IndexMap(order, self._index(spec.outer))
             steps = LoDTensor(data, self._index(spec.levels))
+            held, expected = steps.lod.levels[0][-1], index_map.outer.levels[-1][-1]
+            if held != expected:  # before as many are allocated
+                raise ShapeMismatchError(f"the steps: expected {expected} items, found {held}")
             array = TensorArray.from_steps(steps)
             array.pack(index_map.level, index_map)
         return StoredArray(array, index_map)
@@ -176,9 +187,9 @@ class ContainerSource(Source):
     def _mapped(self, path: str) -> Array | None:
         """Return all rows of a contiguous dataset as a read-only map of the file."""
         stored, entry = self._stored[path], self._entries[path]
-        if stored.offset is None:
-            return None
         dtype = numpy_type(entry.dtype)
+        if stored.offset is None or stored.offset % dtype.alignment:
+            return None
         count = int(np.prod(entry.shape, dtype=np.int64))
         with suppress(OSError, ValueError):  # no map of this kind of file: read it instead
             whole = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
@@ -205,7 +216,9 @@ class ContainerSource(Source):
 
     def _fill(self, path: str, stored: StoredDataset, start: int, out: Array) -> None:
         if stored.offset is None:
-            read_rows(stored.handle, path, start, out)
+            self._strict.read_chunks(
+                stored.handle, path, start, self._entries[path].block_rows, out
+            )
             return
         position = stored.offset + start * out[:1].nbytes
         view = memoryview(out.reshape(-1).view("u1").data)

@@ -13,9 +13,10 @@ from h5py import h5d, h5p, h5s, h5t, h5z
 
 from lodcli.formats.container import header
 from lodcli.formats.container.checksums import BlockChecksums, block_rows, flat_bytes
+from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.header import DatasetEntry, Header
 from lodcli.formats.container.owned import OwnedFile
-from lodcli.formats.container.strict import FILTERS
+from lodcli.formats.container.strict import load_codec
 from lodcli.formats.container.types import hdf5_type, numpy_type
 from lodcli.formats.errors import naming
 from lodcli.formats.interrupts import shielded
@@ -26,8 +27,10 @@ from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 
-CODECS = ("deflate", "lz4", "zstd")
-PAGE = 4096
+# Of everything in the file, so that a map of it gives arrays aligned for any dtype.
+ALIGNMENT = 64
+# HDF5's own.
+CHUNK_LIMIT_BYTES = 1 << 32
 
 
 class ContainerWriter:
@@ -43,19 +46,31 @@ class ContainerWriter:
     """
 
     def __init__(self, output: Output, schema: Schema, compression: str | None) -> None:
-        self._given = schema
+        self._output = output
         self._folder = output.path.parent if output.path else None
         self._owned = OwnedFile(output.fd)
         self._compression = compression
         self._totals: dict[str, int] = {}
         self._paths: dict[str, str] = {}
         self._schema = tuple(self._placed(spec) for spec in schema)
-        with shielded():
-            # Aligned so that a map of the file gives aligned arrays.
-            self._file = h5py.File(
-                self._owned, "w", alignment_threshold=PAGE, alignment_interval=64, rdcc_nbytes=0
-            )
+        self._file: Any = None
         self._sinks: dict[str, _Sink] = {}
+        try:
+            with output.naming():
+                self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        with shielded():
+            self._file = h5py.File(
+                self._owned,
+                "w",
+                alignment_threshold=1,
+                alignment_interval=ALIGNMENT,
+                rdcc_nbytes=0,
+            )
         for spec in self._schema:
             self._sink(header.data_path(spec.name), spec.dtype, spec.row_shape, spec.rows)
             for level in (*spec.levels, *spec.outer):
@@ -103,9 +118,9 @@ class ContainerWriter:
             if spec.name not in batch:
                 continue
             item = batch[spec.name]
-            with naming(spec.name):
+            with naming(spec.name), self._output.naming():
                 self._append_item(spec, item, sent)
-        self._owned.raise_error()
+                self._owned.raise_error()
 
     def _append_item(self, spec: TensorSpec, item: Item, sent: dict[str, Offsets]) -> None:
         tensor = item if isinstance(item, LoDTensor) else item.array.steps
@@ -138,6 +153,10 @@ class ContainerWriter:
 
     def finish(self) -> None:
         """Write what remains and the header."""
+        with self._output.naming():
+            self._finish()
+
+    def _finish(self) -> None:
         entries = {path: sink.finish() for path, sink in self._sinks.items()}
         schema = tuple(
             TensorSpec(
@@ -163,10 +182,15 @@ class ContainerWriter:
 
     def close(self) -> None:
         """Close the HDF5 file; errors it meets are kept by the descriptor's owner."""
-        with shielded():
-            self._file.close()
-        for sink in self._sinks.values():
-            sink.close()
+        try:
+            with shielded():
+                if self._file is not None:
+                    self._file.close()
+        finally:
+            # Should HDF5 still hold something: the number will soon be another file's.
+            self._owned.release()
+            for sink in self._sinks.values():
+                sink.close()
 
     # -- what the sinks use --------------------------------------------------------
 
@@ -175,14 +199,16 @@ class ContainerWriter:
     ) -> h5d.DatasetID:
         """Return a new dataset; contiguous, or in chunks of so many rows."""
         plist = h5p.create(h5p.DATASET_CREATE)
-        plist.set_fill_time(h5d.FILL_TIME_NEVER)
         plist.set_obj_track_times(False)
         if chunk:
+            # Zeros beyond the last row: what lay in memory must not get into a file.
+            plist.set_fill_time(h5d.FILL_TIME_ALLOC)
             plist.set_chunk((chunk, *(max(1, extent) for extent in shape[1:])))
             _set_filters(plist, self._compression)
             limits = (h5s.UNLIMITED, *shape[1:])
             space = h5s.create_simple(shape, limits)
         else:
+            plist.set_fill_time(h5d.FILL_TIME_NEVER)
             plist.set_alloc_time(h5d.ALLOC_TIME_EARLY)
             space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
         links = h5p.create(h5p.LINK_CREATE)
@@ -222,7 +248,9 @@ class _Sink:
 
     def append(self, data: Array) -> None:
         """Write rows (n, D1, ..) after the others, a few MB at a time."""
-        step = max(1, COPY_BYTES // max(1, self.row_bytes))
+        if self.known is not None and self.rows + data.shape[0] > self.known:
+            raise ShapeMismatchError(f"{self.path}: more than the {self.known} rows announced")
+        step = max(1, COPY_BYTES // self.row_bytes if self.row_bytes else data.shape[0])
         for start in range(0, data.shape[0], step):
             part = np.ascontiguousarray(data[start : start + step], self.dtype)
             self.checksums.update(flat_bytes(part))
@@ -271,10 +299,8 @@ class _ContiguousSink(_Sink):
         view = flat_bytes(part).data
         if self.known is None:
             while len(view):
-                view = view[self._spool.write(view) :]
+                view = view[os.write(self._spool.fileno(), view) :]
             return
-        if self.rows + part.shape[0] > self.known:
-            raise ShapeMismatchError(f"{self.path}: more than the {self.known} rows announced")
         if len(view):
             assert self._offset is not None
             self.writer.pwrite(view, self._offset + self.rows * self.row_bytes)
@@ -301,6 +327,8 @@ class _ChunkedSink(_Sink):
         self._waiting: list[Array] = []
         self._waiting_rows = 0
         self._written = 0
+        if self.row_bytes >= CHUNK_LIMIT_BYTES:
+            raise UnsupportedError(f"{self.path}: rows of {self.row_bytes} bytes: no compression")
         with shielded():
             kind = hdf5_type(self.dtype.name)
             shape = (self.known or 0, *self.row_shape)
@@ -339,7 +367,7 @@ def write_container(
     if compression is not None and compression not in CODECS:
         raise UnsupportedError(f"no codec {compression!r}; there are: {', '.join(CODECS)}")
     if compression in ("lz4", "zstd"):
-        load_codecs(compression)
+        load_codec(compression)
     writer = ContainerWriter(output, schema, compression)
     try:
         for batch in batches:
@@ -354,15 +382,8 @@ def _set_filters(plist: Any, compression: str | None) -> None:
     if compression == "deflate":
         plist.set_deflate(4)
         return
-    code = next(code for code, name in FILTERS.items() if name == compression)
-    plist.set_filter(code, h5z.FLAG_MANDATORY, ())
-
-
-def load_codecs(name: str) -> None:
-    """Make the lz4 and zstd filters known to HDF5."""
-    from lodcli.formats.container.hdf5plugin import register
-
-    register(name)
+    assert compression is not None
+    plist.set_filter(CODECS[compression], h5z.FLAG_MANDATORY, ())
 
 
 def _is_offsets(path: str) -> bool:

@@ -1,1 +1,17 @@
-"""One file a command; the table that names them is in lodcli/main.py."""
+"""The commands, one line each: a command is one file here and one line in this table.
+
+Their modules load only when used; the help is here, so that `lod --help` loads none.
+"""
+
+# name: (module, one line of help)
+TABLE = {
+    "inspect": ("lodcli.commands.inspect", "Show what a file holds: shapes, lengths, a drawing."),
+    "slice": ("lodcli.commands.slice", "Cut out one sequence, or a range of them."),
+    "convert": ("lodcli.commands.convert", "Turn one format into another."),
+    "concat": ("lodcli.commands.concat", "Put several batches one after another."),
+    "unpack": ("lodcli.commands.unpack", "Turn sequences into time steps, longest first."),
+    "pack": ("lodcli.commands.pack", "Turn time steps back into sequences."),
+    "run-rnn": ("lodcli.commands.run_rnn", "Run an RNN over every sequence, without padding."),
+    "verify": ("lodcli.commands.verify", "Check every byte of files."),
+    "completion": ("lodcli.commands.completion", "Print the completion script of a shell."),
+}

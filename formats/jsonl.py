@@ -1,0 +1,172 @@
+"""jsonl: one sample a line, its levels as nested lists."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.inputs import Input
+from lodcli.formats.json_columns import Column, field_values, find_columns
+from lodcli.formats.json_lines import parsed
+from lodcli.formats.lines import LineReader
+from lodcli.formats.numerals import texts
+from lodcli.formats.outputs import Output
+from lodcli.formats.schema import Batch, Schema, TensorSpec
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
+from lodcli.kernels.tensor import LoDTensor
+
+# As Python objects, text takes up to thirty times its size.
+MOST_BLOCK_BYTES = 2 << 20
+# The first lines are read ahead: they tell the levels and the dtype of all.
+PEEK_BYTES = 1 << 20
+MOST_PEEK_BYTES = 8 << 20
+
+
+class JsonLines(Format):
+    """Nested lists of numbers, booleans or text, one outermost item a line.
+
+    `[[1,2],[3]]` is an item of two levels, `[1,2]` of one, `7` a row without levels. Text is
+    one more level, of its UTF-8 bytes. Whole numbers become int64, others float64, true and
+    false bool; what the first lines hold decides, --dtype overrules. With --levels as many
+    levels as names are given; lists below them must all be of equal lengths and become the
+    shape of a row. Lines of objects: every field is a tensor of that name, or those that
+    --field chooses.
+
+    Writing: several tensors become objects; they need equally many outermost items. Lost,
+    and how to get it back when reading: the dtype (--dtype), level names and the shape of a
+    row (--levels), that bytes are text (they are written as numbers), and the name of a
+    single tensor. NaN, infinity and complex numbers are refused: JSON has none.
+    """
+
+    name = "jsonl"
+    suffixes = (".jsonl", ".ndjson")
+    dtypes = ALL_DTYPES - {"complex64", "complex128"}
+    many = True
+    zero_rows = False
+    options = frozenset({"levels", "field", "dtype"})
+    binary = False
+
+    def sniff(self, head: bytes) -> bool:
+        return False  # "[1]" may begin a text as well
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        return _JsonSource(source, options)
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        super().refuse_unheld(schema)
+        counts = {spec.name: count for spec in schema if (count := _items(spec)) is not None}
+        _require_equal(counts)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        # Tensors may come one after another; a line can be written when all have their part.
+        waiting: dict[str, list[str]] = {spec.name: [] for spec in schema}
+        items, rows = dict.fromkeys(waiting, 0), dict.fromkeys(waiting, 0)
+        for batch in batches:
+            for name, item in batch.items():
+                assert isinstance(item, LoDTensor)
+                _require_finite(item.data, name, rows[name])
+                waiting[name] += _samples(item)
+                items[name] += len(item)
+                rows[name] += item.rows
+            ready = min(map(len, waiting.values()))
+            lines = _lines({name: found[:ready] for name, found in waiting.items()})
+            output.write("".join(lines).encode())
+            for found in waiting.values():
+                del found[:ready]
+        _require_equal(items)
+
+
+def _items(spec: TensorSpec) -> int | None:
+    return spec.levels[0].items if spec.levels else spec.rows
+
+
+def _require_equal(counts: dict[str, int]) -> None:
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise ShapeMismatchError(
+            f"jsonl holds tensors of equally many outermost items, one of each a line; {found}"
+        )
+
+
+def _require_finite(data: Array, name: str, rows_before: int) -> None:
+    if data.dtype.kind in "biu":
+        return
+    with np.errstate(invalid="ignore"):  # ml_dtypes warns of a NaN it is asked about
+        wrong = ~np.isfinite(data)
+    if wrong.any():
+        place = np.unravel_index(int(np.argmax(wrong)), data.shape)
+        raise UnsupportedError(
+            f"jsonl holds no {data[place]}, for JSON has none; "
+            f"row {rows_before + int(place[0])} of {name} has it"
+        )
+
+
+def _samples(tensor: LoDTensor) -> list[str]:
+    """Return the outermost items of a tensor as JSON."""
+    shape = tensor.data.shape
+    found = texts(tensor.data.reshape(-1))
+    for axis in range(len(shape) - 1, 0, -1):
+        lists = int(np.prod(shape[:axis], dtype=np.int64))
+        found = _grouped(found, np.arange(lists + 1) * shape[axis])
+    for offsets in reversed(tensor.lod.levels):
+        found = _grouped(found, offsets)
+    return found
+
+
+def _grouped(values: list[str], offsets: Offsets) -> list[str]:
+    return [f"[{','.join(values[start:stop])}]" for start, stop in pairwise(offsets.tolist())]
+
+
+def _lines(samples: dict[str, list[str]]) -> Iterator[str]:
+    if len(samples) == 1:
+        (only,) = samples.values()
+        return (f"{sample}\n" for sample in only)
+    keys = [json.dumps(name) for name in samples]
+    return (
+        "{" + ",".join(map(":".join, zip(keys, line, strict=True))) + "}\n"
+        for line in zip(*samples.values(), strict=True)
+    )
+
+
+class _JsonSource(Source):
+    """An open file, its first lines read and understood."""
+
+    def __init__(self, source: Input, options: ReadOptions) -> None:
+        self._reader = LineReader(source)
+        values: list[object] = []
+        step = total = PEEK_BYTES
+        while lines := self._reader.peek(step):
+            values += parsed(lines, len(values) + 1)
+            self._columns, sure = find_columns(values, options)
+            if sure or total >= MOST_PEEK_BYTES:
+                break
+            step, total = total, 2 * total
+        else:
+            self._columns, _ = find_columns(values, options)
+        self._all_fields = options.field is None
+        self.schema = tuple(column.spec for column in self._columns)
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        self._reader.restart()
+        done = False
+        # A number takes two bytes at least, and eight as a row.
+        while lines := self._reader.lines(min(max(1, limit_bytes // 4), MOST_BLOCK_BYTES)):
+            first = self._reader.line - len(lines) + 1
+            values = parsed(lines, first)
+            yield {column.name: self._tensor(column, values, first) for column in self._columns}
+            done = True
+        if not done:
+            yield {spec.name: spec.empty() for spec in self.schema}
+
+    def _tensor(self, column: Column, values: list[object], first: int) -> LoDTensor:
+        if column.field is not None:
+            known = [other.name for other in self._columns] if self._all_fields else None
+            values = field_values(values, column.field, known, first)
+        return column.tensor(values, first)

@@ -1,0 +1,103 @@
+"""Reading text files by whole lines, from files and pipes alike."""
+
+from __future__ import annotations
+
+from lodcli.formats.inputs import Input
+from lodcli.kernels.errors import UnsupportedError
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class LineReader:
+    """The lines of an input, a leading byte order mark left out.
+
+    Args:
+        source: a file, or a pipe, which is never sought in.
+
+    Attributes:
+        line: how many lines have been handed out: the number of the last one, from 1.
+        mark_bytes: size of the byte order mark, 0 if there is none.
+    """
+
+    def __init__(self, source: Input) -> None:
+        self._source = source
+        self._file = source.file
+        self._kept: list[bytes] = []
+        self._started = self._peeked = False
+        self.line = 0
+        start = self._file.read(len(BYTE_ORDER_MARK))
+        self.mark_bytes = len(start) if start == BYTE_ORDER_MARK else 0
+        if source.seekable:
+            self._file.seek(self.mark_bytes)
+        elif not self.mark_bytes:
+            if start and not start.endswith(b"\n"):
+                start += self._file.readline()
+            self._kept = _split(start)
+        self.begin_here()
+
+    def begin_here(self) -> None:
+        """Make what comes next the place where `restart` starts."""
+        self._begin_line = self.line
+        self._begin_byte = self._file.tell() if self._source.seekable else None
+
+    def restart(self) -> None:
+        """Go to the beginning.
+
+        Raises:
+            UnsupportedError: the second time, for a pipe.
+        """
+        if self._started:
+            if self._begin_byte is None:
+                raise UnsupportedError(
+                    f"{self._source.label}: a pipe can be read only once; use a file"
+                )
+            self._file.seek(self._begin_byte)
+            self._kept = []
+        self._started = True
+        self.line = self._begin_line
+
+    def peek(self, limit_bytes: int) -> list[bytes]:
+        """Return lines beyond those seen, about so many bytes; `lines` hands them out again."""
+        found = self._file.readlines(limit_bytes)
+        if not self._peeked:
+            self._peeked, found = True, self._kept + found
+            self._kept = []
+        self._kept += found
+        return found
+
+    def lines(self, limit_bytes: int) -> list[bytes]:
+        """Return the next lines with their ends: at least one, and about so many bytes.
+
+        Nothing at the end of the input.
+        """
+        found = self._take_kept(limit_bytes) or self._file.readlines(limit_bytes)
+        self.line += len(found)
+        return found
+
+    def _take_kept(self, limit_bytes: int) -> list[bytes]:
+        size = count = 0
+        while count < len(self._kept) and (not count or size < limit_bytes):
+            size += len(self._kept[count])
+            count += 1
+        taken, self._kept = self._kept[:count], self._kept[count:]
+        return taken
+
+    def block(self, limit_bytes: int) -> bytes:
+        """Return the next bytes, about so many, up to the end of a line. Counts no lines."""
+        found = b"".join(self._take_kept(limit_bytes)) or self._file.read(limit_bytes)
+        if found and not found.endswith(b"\n"):
+            found += self._file.readline()
+        return found
+
+
+def shown(text: bytes | str) -> str:
+    """Return a piece of a file as a message may show it: short, quoted, in one line."""
+    cut = text[:100].decode("utf-8", "replace") if isinstance(text, bytes) else text[:100]
+    return repr(cut) if cut.isprintable() else ascii(cut)
+
+
+def _split(data: bytes) -> list[bytes]:
+    """Return the lines of `data` with their ends; "\\r" alone ends none."""
+    lines = [line + b"\n" for line in data.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]

@@ -1,0 +1,278 @@
+"""npz: NumPy's archive, a tensor as `data`, `lod.0`, `lod.1`, .. or NAME/data, NAME/lod.0, .."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import IO, Any, cast
+
+import numpy as np
+
+from lodcli.formats.base import (
+    BATCH_BYTES,
+    Format,
+    ReadOptions,
+    Source,
+    WriteOptions,
+)
+from lodcli.formats.batching import cuts, groups
+from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.inputs import Input
+from lodcli.formats.npz_members import (
+    COPY_BYTES,
+    NPY_DTYPES,
+    Member,
+    Rows,
+    check_sizes,
+    damage,
+    read_header,
+    shown,
+)
+from lodcli.formats.outputs import Output
+from lodcli.formats.schema import (
+    DEFAULT_NAME,
+    Batch,
+    LevelSpec,
+    Schema,
+    TensorSpec,
+    check_name,
+    find,
+)
+from lodcli.kernels.checks import Array, check_rows
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+_MEMBER = re.compile(r"(?:(?P<name>[^/]+)/)?(?:(?P<data>data)|lod\.(?P<level>0|[1-9][0-9]?))")
+
+
+class Npz(Format):
+    """Named tensors in an uncompressed zip of .npy files that `numpy.load` reads.
+
+    The tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
+    `NAME/lod.0`, ... When reading, any array `NAME` is a tensor without levels, so what
+    `numpy.savez` wrote can be read. Nothing is ever unpickled. Level names are lost.
+
+    Reading takes constant memory but for the index and for arrays in Fortran order.
+    Writing keeps the index in memory and the rows in nameless temporary files, for an
+    array's size must stand before its rows.
+    """
+
+    name = "npz"
+    suffixes = (".npz",)
+    dtypes = NPY_DTYPES
+    many = True
+
+    def sniff(self, head: bytes) -> bool:
+        # A zip file begins with its first member: the name is at 30, its length at 26.
+        end = 30 + int.from_bytes(head[26:28], "little")
+        return head.startswith(b"PK\x03\x04") and head[30:end].endswith(b".npy")
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        return _NpzSource(source)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        with ExitStack() as stack:
+            spools = {spec.name: _Spool(spec, stack) for spec in schema}
+            for batch in batches:
+                for name, item in batch.items():
+                    assert isinstance(item, LoDTensor)
+                    spools[name].add(item)
+            # No seek and no tell: zipfile then writes straight through, for pipes as well.
+            archive = zipfile.ZipFile(cast(IO[bytes], _Sink(output)), "w")
+            with archive:
+                for name, spool in spools.items():
+                    spool.store(archive, "" if name == DEFAULT_NAME else f"{name}/")
+
+
+class _Sink:
+    """What zipfile needs of a file to write to."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def write(self, data: bytes | memoryview) -> int:
+        self._output.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+
+class _Spool:
+    """The batches of one tensor until all are there."""
+
+    def __init__(self, spec: TensorSpec, stack: ExitStack) -> None:
+        self._spec = spec
+        self._rows = 0
+        self._parts: list[LoD] = []
+        self._file = stack.enter_context(tempfile.TemporaryFile(prefix="lod-"))  # noqa: SIM115
+
+    def add(self, tensor: LoDTensor) -> None:
+        self._parts.append(tensor.lod)
+        self._rows += tensor.rows
+        data = np.ascontiguousarray(tensor.data)
+        self._file.write(data.reshape(-1).view(np.uint8).data)
+
+    def store(self, archive: zipfile.ZipFile, prefix: str) -> None:
+        """Append this tensor's members to `archive`."""
+        lod = LoD.concatenate(self._parts) if self._parts else self._spec.empty().lod
+        self._file.seek(0)
+        shape = (self._rows, *self._spec.row_shape)
+        with _new_member(archive, f"{prefix}data", self._spec.dtype, shape) as member:
+            while block := self._file.read(COPY_BYTES):
+                member.write(block)
+        for level, offsets in enumerate(lod.levels):
+            dtype, name = offsets.dtype, f"{prefix}lod.{level}"
+            with _new_member(archive, name, dtype, offsets.shape) as member:
+                member.write(np.ascontiguousarray(offsets).view(np.uint8).data)
+
+
+def _new_member(
+    archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> IO[bytes]:
+    """Return a member of `archive` to write rows to, its array header written."""
+    # The earliest date there is: equal content gives equal files.
+    info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+    member = archive.open(info, "w", force_zip64=True)
+    descr = np.lib.format.dtype_to_descr(dtype)
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(member, header)
+    return member
+
+
+class _NpzSource(Source):
+    """An open archive, its headers and indexes read and checked."""
+
+    def __init__(self, source: Input) -> None:
+        file = source.make_seekable()
+        with damage("the zip directory"):
+            self._archive = zipfile.ZipFile(file)
+        members = self._archive.infolist()
+        if not members:
+            raise InvalidDataError("holds no array")
+        check_sizes(members, file.seek(0, 2))
+        arrays = self._headers(members)
+        self._data = {name: parts.pop(-1) for name, parts in arrays.items()}
+        self._lods: dict[str, LoD] = {}
+        self.schema = self._described(arrays)
+
+    def _headers(self, members: list[zipfile.ZipInfo]) -> dict[str, dict[int, Member]]:
+        """Return the arrays of each tensor by level, its rows as level -1."""
+        arrays: dict[str, dict[int, Member]] = {}
+        for info in members:
+            name, level = _placed(info.filename)
+            parts = arrays.setdefault(name, {})
+            if level in parts:
+                raise DamagedFileError(f"two members for {shown(info.filename)}")
+            with (
+                naming(shown(info.filename)),
+                damage("is damaged"),
+                self._archive.open(info) as stream,
+            ):
+                parts[level] = read_header(stream, info)
+        for name, parts in arrays.items():
+            if -1 not in parts:
+                raise DamagedFileError(f"tensor {name}: has an index but no data")
+            if sorted(parts) != list(range(-1, len(parts) - 1)):
+                raise DamagedFileError(
+                    f"tensor {name}: expected {len(parts) - 1} levels lod.0, lod.1, .., "
+                    f"found {', '.join(f'lod.{n}' for n in sorted(parts) if n >= 0)}"
+                )
+        return arrays
+
+    def _described(self, arrays: dict[str, dict[int, Member]]) -> Schema:
+        """Read every index and return the schema; equal offsets are one level."""
+        specs: list[TensorSpec] = []
+        keys: dict[bytes, str] = {}
+        shared: dict[LoD, LoD] = {}
+        for name, parts in arrays.items():
+            member = self._data[name]
+            with naming(f"tensor {name}"):
+                lod = LoD([self._offsets(parts[level]) for level in sorted(parts)])
+                check_rows(lod.levels, member.shape[0])
+            lod = self._lods[name] = shared.setdefault(lod, lod)
+            levels = tuple(
+                LevelSpec(
+                    keys.setdefault(offsets.tobytes(), f"{name}/lod.{level}"),
+                    items=offsets.size - 1,
+                )
+                for level, offsets in enumerate(lod.levels)
+            )
+            dtype = member.dtype.newbyteorder("=")
+            specs.append(TensorSpec(name, dtype, member.shape[1:], levels, member.shape[0]))
+        return tuple(specs)
+
+    def _offsets(self, member: Member) -> Array:
+        with naming(shown(member.info.filename)):
+            # Before any row is read: a first axis of nothing but rows may be long.
+            if len(member.shape) != 1 or member.dtype.kind not in "iu":
+                raise InvalidDataError(
+                    f"offsets must be integers in one dimension, found {member.dtype} "
+                    f"of shape {member.shape}"
+                )
+        with Rows(self._archive, member) as rows:
+            return rows.take(member.shape[0])
+
+    def read_index(self, name: str) -> LoD:
+        return self._lods[find(self.schema, name).name]
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        for group in groups(self.schema):
+            with ExitStack() as stack:
+                rows = {
+                    spec.name: stack.enter_context(Rows(self._archive, self._data[spec.name]))
+                    for spec in group
+                }
+                if group[0].levels:
+                    yield from self._items(group, rows, limit_bytes)
+                else:
+                    yield from _plain(group[0], rows[group[0].name], limit_bytes)
+
+    def _items(
+        self, group: list[TensorSpec], rows: dict[str, Rows], limit_bytes: int
+    ) -> Iterator[Batch]:
+        lods = {spec.name: self._lods[spec.name] for spec in group}
+        offsets = [lod.absolute(0) for lod in lods.values()]
+        for start, stop in cuts(offsets, [spec.row_bytes for spec in group], limit_bytes):
+            # By identity: tensors of equal levels keep sharing one index.
+            parts = {id(lod): lod.items(0, start, stop) for lod in lods.values()}
+            batch = {}
+            for name, lod in lods.items():
+                part, place = parts[id(lod)]
+                batch[name] = LoDTensor(rows[name].take(place.stop - place.start), part)
+            yield batch
+
+    def close(self) -> None:
+        self._archive.close()
+
+
+def _plain(spec: TensorSpec, rows: Rows, limit_bytes: int) -> Iterator[Batch]:
+    """Yield the batches of a tensor without levels."""
+    assert spec.rows is not None
+    step = max(1, limit_bytes // max(1, spec.row_bytes))
+    for start in range(0, max(1, spec.rows), step):
+        yield {spec.name: LoDTensor(rows.take(min(step, spec.rows - start)))}
+
+
+def _placed(filename: str) -> tuple[str, int]:
+    """Return which tensor a member belongs to, and its level, -1 for the rows."""
+    name = filename.removesuffix(".npy")
+    if name == filename:
+        raise UnsupportedError(f"unknown member {shown(filename)}; expected NAME.npy")
+    found = _MEMBER.fullmatch(name)
+    if found is None and "/" in name:
+        raise UnsupportedError(
+            f"unknown member {shown(filename)}; expected NAME/data.npy, NAME/lod.0.npy, .."
+        )
+    owner, level = name, -1
+    if found is not None:
+        owner = found["name"] or DEFAULT_NAME
+        level = -1 if found["data"] else int(found["level"])
+    check_name(owner)
+    return owner, level

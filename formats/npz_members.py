@@ -1,0 +1,184 @@
+"""The members of an .npz archive: .npy arrays, checked before they are trusted."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+
+from lodcli.formats.base import ALL_DTYPES
+from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
+
+# NumPy has no name for bfloat16: saved by it, the rows are raw bytes ("V2").
+NPY_DTYPES = ALL_DTYPES - {"bfloat16"}
+# Deflate cannot shrink data more than this, so a member that claims more is a lie.
+MOST_DEFLATED = 1100
+MOST_HEADER_BYTES = 10_000
+MOST_ARRAY_BYTES = 2**63 - 1
+COPY_BYTES = 8 << 20
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ORDERS = tuple("<>|=")
+# As .npy files name them, behind the byte order: "f8", "b1", ..
+_DTYPES = frozenset(np.dtype(name).str[1:] for name in NPY_DTYPES)
+
+
+@dataclass(frozen=True)
+class Member:
+    """An array of the archive, known from its header."""
+
+    info: zipfile.ZipInfo
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    fortran: bool
+    header_bytes: int
+
+
+class Rows:
+    """The rows of one member, in order. Its checksum is checked with the last of them."""
+
+    def __init__(self, archive: zipfile.ZipFile, member: Member) -> None:
+        self._member = member
+        self._left = member.shape[0]
+        self._whole: Array | None = None
+        with self._reading():
+            self._stream = archive.open(member.info)
+            self._stream.read(member.header_bytes)
+
+    def __enter__(self) -> Rows:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.close()
+
+    def take(self, count: int) -> Array:
+        """Return the next `count` rows, in native byte order."""
+        member = self._member
+        if not member.fortran:
+            self._left -= count
+            return self._read((count, *member.shape[1:]))
+        if self._whole is None:
+            self._whole, self._left = self._read(member.shape[::-1], last=True).T, member.shape[0]
+        start = member.shape[0] - self._left
+        self._left -= count
+        return np.ascontiguousarray(self._whole[start : start + count])
+
+    def _read(self, shape: tuple[int, ...], last: bool = False) -> Array:
+        with self._reading():
+            data = np.empty(shape, self._member.dtype)
+            view = data.reshape(-1).view(np.uint8).data
+            while len(view):
+                block = self._stream.read(min(len(view), COPY_BYTES))
+                if not block:
+                    raise DamagedFileError(f"ends {len(view)} bytes early")
+                view[: len(block)] = block
+                view = view[len(block) :]
+            if (last or not self._left) and self._stream.read(1):
+                raise DamagedFileError("holds more than its header says")
+            if data.dtype == np.bool_ and data.size and data.view(np.uint8).max() > 1:
+                raise DamagedFileError("holds booleans that are neither 0 nor 1")
+        return data.astype(data.dtype.newbyteorder("="), copy=False)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with naming(shown(self._member.info.filename)), damage("is damaged"):
+            yield
+
+
+@contextmanager
+def damage(what: str) -> Iterator[None]:
+    """Turn what zipfile and zlib raise for damaged files into our error."""
+    try:
+        yield
+    except LodError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, IndexError) as error:
+        raise DamagedFileError(f"{what} ({_brief(error)})") from None
+    except (NotImplementedError, RuntimeError) as error:
+        raise UnsupportedError(f"cannot be read ({_brief(error)})") from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # else a place before the file's beginning
+            raise
+        raise DamagedFileError(f"{what} (points outside of the file)") from None
+
+
+def check_sizes(members: list[zipfile.ZipInfo], archive_bytes: int) -> None:
+    """Raise unless the members can be as large as they say."""
+    if sum(info.compress_size for info in members) > archive_bytes:
+        raise DamagedFileError("the members are larger than the file: they overlap")
+    for info in members:
+        name = shown(info.filename)
+        if info.flag_bits & 1:
+            raise UnsupportedError(f"{name}: is encrypted")
+        if info.compress_type not in _METHODS:
+            raise UnsupportedError(
+                f"{name}: zip method {info.compress_type}; expected 0 (stored) or 8 (deflate)"
+            )
+        most = 1 if info.compress_type == zipfile.ZIP_STORED else MOST_DEFLATED
+        if info.file_size > info.compress_size * most:
+            raise DamagedFileError(
+                f"{name}: {info.compress_size} bytes cannot hold the {info.file_size} announced"
+            )
+
+
+def read_header(stream: IO[bytes], info: zipfile.ZipInfo) -> Member:
+    """Return what the header of a .npy file says, checked against its size."""
+    magic = stream.read(8)
+    if magic[:6] != b"\x93NUMPY" or magic[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
+        raise DamagedFileError("is no .npy file")
+    width = 2 if magic[6] == 1 else 4
+    length = int.from_bytes(stream.read(width), "little")
+    if length > MOST_HEADER_BYTES:
+        raise DamagedFileError(f"has a header of {length} bytes; at most {MOST_HEADER_BYTES}")
+    descr, shape, fortran = _header_fields(stream.read(length))
+    if "O" in str(descr):
+        raise UnsupportedError("holds Python objects, which are never unpickled")
+    if not isinstance(descr, str) or descr[:1] not in _ORDERS or descr[1:] not in _DTYPES:
+        raise UnsupportedError(f"has dtype {repr(descr)[:100]}, which no tensor has")
+    dtype = np.dtype(descr)
+    if not shape:
+        raise InvalidDataError("is a single value; a tensor needs a row axis")
+    size = most = dtype.itemsize
+    for extent in shape:
+        size, most = size * extent, most * max(1, extent)
+    if most > MOST_ARRAY_BYTES:  # such as (0, 2**63): nothing, but beyond what can be counted
+        raise DamagedFileError(f"shape {_brief(shape)} is beyond what an array can have")
+    held = info.file_size - 8 - width - length
+    if size != held:
+        raise DamagedFileError(
+            f"shape {_brief(shape)} of {dtype} needs {size} bytes, the member holds {held}"
+        )
+    return Member(info, dtype, shape, fortran, 8 + width + length)
+
+
+def _header_fields(text: bytes) -> tuple[object, tuple[int, ...], bool]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fields = ast.literal_eval(text.decode("utf-8"))
+        descr, shape, fortran = fields["descr"], fields["shape"], fields["fortran_order"]
+        sound = len(fields) == 3 and isinstance(shape, tuple) and isinstance(fortran, bool)
+        if not sound or not all(type(extent) is int and extent >= 0 for extent in shape):
+            raise ValueError(f"shape {shape!r}, order {fortran!r}")
+    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
+        raise DamagedFileError(f"its header is malformed ({_brief(error)})") from None
+    return descr, shape, fortran
+
+
+def shown(filename: str) -> str:
+    """Return the name of a member as a message may show it."""
+    return filename if filename.isascii() and filename.isprintable() else ascii(filename)
+
+
+def _brief(found: object) -> str:
+    """Return an error's words, or a shape, in one short line: both may quote the file."""
+    return " ".join(str(found).split())[:120]

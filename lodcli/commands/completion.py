@@ -1,0 +1,26 @@
+"""`lod completion`: the completion script of a shell."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from lodcli.group import group
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def command(shell: str) -> None:
+    """Print the script that makes SHELL complete lod's commands, options and file names.
+
+    \b
+    Examples:
+      lod completion bash > lod.bash
+      lod completion zsh
+      lod completion fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(group, {}, "lod", "_LOD_COMPLETE").source())

@@ -1,0 +1,131 @@
+"""`lod concat`: batches one after another."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+import click
+
+from lodcli import options
+from lodcli.formats.schema import Batch, Item, LevelSpec, Schema, TensorSpec
+from lodcli.kernels.errors import SelectionError, ShapeMismatchError
+from lodcli.kernels.tensor import LoDTensor
+from lodcli.opened import Opened
+from lodcli.references import Reference
+from lodcli.targets import Target
+
+
+@click.command(cls=options.Command)
+@options.sources
+@options.target
+def command(sources: list[Reference], target: Target) -> None:
+    """Put the batches of all SOURCES one after another, along the outermost level.
+
+    All must hold the same tensors: names, dtypes, row shapes and number of levels.
+
+    \b
+    Examples:
+      lod concat vowels.lod.h5 more.lod.h5 -o both.lod.h5
+      lod slice articles.lod.h5 :2 | lod concat - articles.lod.h5 -o longer.lod.h5
+    """
+    if sum(source.path == "-" for source in sources) > 1:
+        raise click.UsageError("- is given twice, but there is one standard input")
+    with ExitStack() as stack:
+        parts = [_Part(source, stack) for source in sources]
+        target.write(_joined([part.schema for part in parts], sources), _batches(parts))
+
+
+class _Part:
+    """One source. A pipe stays open, for it can be read only once; a file is opened again."""
+
+    def __init__(self, source: Reference, stack: ExitStack) -> None:
+        self.source = source
+        self.opened: Opened | None = None
+        if os.path.isfile(source.path):
+            with source.open() as opened:
+                self.schema = opened.schema
+        else:
+            self.opened = stack.enter_context(source.open())
+            self.schema = self.opened.schema
+
+    def batches(self) -> Iterator[Batch]:
+        if self.opened is not None:
+            yield from self.opened.batches()
+            return
+        with self.source.open() as opened:
+            yield from opened.batches()
+
+
+def _batches(parts: Sequence[_Part]) -> Iterator[Batch]:
+    """Yield all batches, their levels called as in the first source."""
+    names = [spec.name for spec in parts[0].schema]
+    level_names = {spec.name: spec.level_names for spec in parts[0].schema}
+    for part in parts:
+        # Tensors without a name of their own are told by their place.
+        called = {spec.name: name for spec, name in zip(part.schema, names, strict=True)}
+        for batch in part.batches():
+            yield {
+                called[name]: _renamed(item, level_names[called[name]])
+                for name, item in batch.items()
+            }
+
+
+def _renamed(item: Item, names: tuple[str | None, ...]) -> Item:
+    if not isinstance(item, LoDTensor) or item.lod.names == names:
+        return item
+    return LoDTensor(item.data, item.lod.with_names(names))
+
+
+def _joined(schemas: Sequence[Schema], sources: Sequence[Reference]) -> Schema:
+    """Return what all sources together hold.
+
+    Raises:
+        ShapeMismatchError: they do not fit; names the first that does not.
+    """
+    first = schemas[0]
+    for schema, source in zip(schemas, sources, strict=True):
+        if found := _difference(first, schema):
+            raise ShapeMismatchError(f"{source.label}: does not fit {sources[0].label}: {found}")
+    joined = []
+    for specs in zip(*schemas, strict=True):
+        levels = tuple(
+            LevelSpec(same[0].key, same[0].name, _sum([level.items for level in same]))
+            for same in zip(*(spec.levels for spec in specs), strict=True)
+        )
+        rows = _sum([spec.rows for spec in specs])
+        joined.append(dataclasses.replace(specs[0], levels=levels, rows=rows))
+    return tuple(joined)
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _difference(first: Schema, other: Schema) -> str | None:
+    """Return what keeps two files from being joined, in words; None if nothing does."""
+    names, others = [spec.name for spec in first], [spec.name for spec in other]
+    if len(names) != len(others) or (len(names) > 1 and names != others):
+        return f"it holds the tensors {', '.join(others)}, not {', '.join(names)}"
+    for a, b in zip(first, other, strict=True):
+        if a.array or b.array:
+            raise SelectionError(f"{b.name} is a TensorArray; `lod pack` it first")
+        if found := _spec_difference(a, b):
+            return f"{b.name} has {found}"
+    return None
+
+
+def _spec_difference(a: TensorSpec, b: TensorSpec) -> str | None:
+    if a.dtype != b.dtype:
+        return f"dtype {b.dtype.name}, not {a.dtype.name}"
+    if a.row_shape != b.row_shape:
+        return f"rows of shape {b.row_shape}, not {a.row_shape}"
+    if len(a.levels) != len(b.levels):
+        return f"{len(b.levels)} levels, not {len(a.levels)}"
+    for number, (one, two) in enumerate(zip(a.level_names, b.level_names, strict=True)):
+        if one and two and one != two:
+            return f"a level {number} called {two}, not {one}"
+    return None

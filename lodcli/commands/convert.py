@@ -1,0 +1,89 @@
+"""`lod convert`: one format into another."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from lodcli import options
+from lodcli.formats.base import ALL_DTYPES, ReadOptions
+from lodcli.formats.schema import Batch, Schema
+from lodcli.kernels.errors import SelectionError
+from lodcli.references import Reference
+from lodcli.targets import Target
+
+
+@click.command(cls=options.Command)
+@options.source
+@click.argument("out_argument", metavar="[OUT]", required=False, type=options.SOURCE)
+@options.target
+@click.option("--levels", metavar="NAMES", help="Name the levels, outermost first: a,b,c.")
+@click.option("--name", metavar="NAME", help="Call the one tensor so in OUT.")
+@click.option(
+    "--vocab",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A word list, one a line: text is read as word numbers, and numbers written as words.",
+)
+@click.option("--field", multiple=True, metavar="NAME", help="Read this field of each record.")
+@click.option(
+    "--dtype",
+    type=click.Choice(sorted(ALL_DTYPES)),
+    metavar="DTYPE",
+    help="Store text numbers as this dtype, such as float32.",
+)
+@click.option("--data", metavar="/PATH", help="The rows of a plain HDF5 file.")
+@click.option("--offsets", multiple=True, metavar="/PATH", help="Its offsets, once a level.")
+@click.option("--lengths", multiple=True, metavar="/PATH", help="Or its lengths, once a level.")
+def command(
+    source: Reference,
+    target: Target,
+    levels: str | None,
+    name: str | None,
+    vocab: Path | None,
+    field: tuple[str, ...],
+    dtype: str | None,
+    data: str | None,
+    offsets: tuple[str, ...],
+    lengths: tuple[str, ...],
+) -> None:
+    """Convert SOURCE to OUT, batch by batch; content and names tell the formats.
+
+    \b
+    Examples:
+      lod convert articles.txt words.lod.h5
+      lod convert articles.txt numbers.lod.h5 --vocab words.txt --levels article,sentence
+      lod convert vowels.ts vowels.npz
+      lod convert events.jsonl events.lod.h5 --levels day,hour --dtype int16
+      lod convert articles.lod.h5 small.lod.h5 --compress
+      cat events.jsonl | lod convert - --from jsonl | lod inspect -
+    """
+    read_options = ReadOptions(
+        levels=None if levels is None else tuple(part.strip() for part in levels.split(",")),
+        vocabulary=vocab,
+        field=field or None,
+        dtype=None if dtype is None else options.dtype_named(dtype),
+        data=data,
+        offsets=offsets or None,
+        lengths=lengths or None,
+    )
+    # Words out of numbers, if OUT is text; then SOURCE need not know what to do with it.
+    spared = frozenset({"vocabulary"}) & target.kind.write_options
+    if spared:
+        target = dataclasses.replace(target, vocabulary=vocab)
+    with source.open(read_options, spared) as opened:
+        schema, batches = opened.schema, opened.batches()
+        if name is not None:
+            schema, batches = _renamed(schema, batches, name)
+        target.write(schema, batches)
+
+
+def _renamed(schema: Schema, batches: Iterator[Batch], name: str) -> tuple[Schema, Iterator[Batch]]:
+    """Return one tensor under another name."""
+    if len(schema) != 1:
+        raise SelectionError(f"--name is for one tensor, there are {len(schema)}; pick ::NAME")
+    old = schema[0].name
+    return (dataclasses.replace(schema[0], name=name),), ({name: batch[old]} for batch in batches)

@@ -1,0 +1,52 @@
+"""`lod slice`: one sequence, or a range of them."""
+
+from __future__ import annotations
+
+import click
+
+from lodcli import options, output
+from lodcli.kernels.selection import Key
+from lodcli.references import Reference, parse_branch
+from lodcli.targets import Target
+
+
+@click.command(cls=options.Command)
+@options.source
+@click.argument("branch")
+@options.level
+@options.target
+def command(source: Reference, branch: str, level: int | str | None, target: Target) -> None:
+    """Cut BRANCH out of SOURCE: an index drops its level, a range keeps it.
+
+    BRANCH counts items from 0, outermost level first: 2 is item 2, 2,0 its item 0, and
+    2:3 item 2 kept as a batch of one. Negative numbers count from the end. With --level
+    the first number counts the items of that level over the whole tensor.
+
+    \b
+    Examples:
+      lod slice articles.lod.h5 2 -o article.lod.h5
+      lod slice articles.lod.h5 2,0:1 -o sentences.npz
+      lod slice articles.lod.h5 --level sentence 3:6 | lod inspect -
+      lod slice articles.lod.h5 -1 --to jsonl
+    """
+    keys = parse_branch(branch)
+    with source.open() as opened:
+        name = opened.tensor().name
+        tensor = opened.source.slice(name, keys, 0 if level is None else level)
+    _note_what_is_missing(keys[-1], len(tensor))
+    target.write_item(name, tensor)
+
+
+def _note_what_is_missing(last: Key, found: int) -> None:
+    """Say so if a range asked for more than there is."""
+    if not isinstance(last, slice):
+        return
+    start, stop = last.start or 0, last.stop
+    if start < 0 and stop is None:
+        asked = -start
+    elif stop is not None and (start < 0) == (stop < 0):
+        asked = max(0, stop - start)
+    else:
+        return
+    if found < asked:
+        output.note(f"the range asks for {asked} items, only {found} of them are there")

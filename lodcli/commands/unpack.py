@@ -1,0 +1,41 @@
+"""`lod unpack`: sequences into time steps."""
+
+from __future__ import annotations
+
+import click
+
+from lodcli import options
+from lodcli.formats.schema import StoredArray
+from lodcli.kernels.tensor_array import TensorArray
+from lodcli.references import Reference
+from lodcli.targets import Target
+
+
+@click.command(cls=options.Command)
+@options.source
+@options.level
+@click.option(
+    "--sort-by-length/--no-sort",
+    default=True,
+    help="Longest sequence first, so that each step is a prefix of the one before (default).",
+)
+@options.target
+def command(
+    source: Reference, level: int | str | None, sort_by_length: bool, target: Target
+) -> None:
+    """Cut the sequences of a level into time steps: step t holds every sequence's item t.
+
+    The finest level if none is given. `lod pack` is the exact inverse.
+
+    \b
+    Examples:
+      lod unpack vowels.lod.h5 -o steps.lod.h5
+      lod unpack articles.lod.h5 --level article -o sentences.lod.h5
+      lod unpack vowels.lod.h5 --no-sort | lod inspect -
+    """
+    with source.open() as opened:
+        name, tensor = opened.read_tensor()
+        array, index_map = TensorArray.unpack(
+            tensor, -1 if level is None else level, sort_by_length
+        )
+    target.write_item(name, StoredArray(array, index_map))

@@ -1,0 +1,145 @@
+"""An open file as the commands see it: its format, and the one tensor that was asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from lodcli.formats import table
+from lodcli.formats.base import ReadOptions, Source, refuse_unknown_options
+from lodcli.formats.errors import naming
+from lodcli.formats.inputs import Input
+from lodcli.formats.io import one_tensor
+from lodcli.formats.schema import Batch, Item, LevelSpec, Schema, StoredArray, TensorSpec, find
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.tensor import LoDTensor
+from lodcli.references import Reference, naming_os
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A file that is open.
+
+    Attributes:
+        reference: what was typed.
+        format_name: the format it has.
+        source: for everything that is not here.
+        level_names: names to give the levels of every tensor, or None to leave them.
+    """
+
+    reference: Reference
+    format_name: str
+    source: Source
+    level_names: tuple[str, ...] | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The tensors that were asked for: the named one, or all."""
+        chosen = self.source.schema
+        if self.reference.name is not None:
+            chosen = (find(chosen, self.reference.name),)
+        return tuple(self._renamed_spec(spec) for spec in chosen)
+
+    def tensor(self) -> TensorSpec:
+        """Return the one tensor that was asked for: named, or alone, or called "data".
+
+        Raises:
+            SelectionError: there is none, or it is a TensorArray.
+        """
+        spec = self._renamed_spec(find(self.source.schema, self.reference.name))
+        if spec.array:
+            raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")
+        return spec
+
+    def array(self) -> tuple[str, StoredArray]:
+        """Read the one TensorArray that was asked for, with its name."""
+        name = find(self.source.schema, self.reference.name).name
+        item = self.source.read([name])[name]
+        if isinstance(item, StoredArray):
+            return name, item
+        raise SelectionError(f"{name} is a tensor, not a TensorArray; only `lod unpack` makes one")
+
+    def read_tensor(self) -> tuple[str, LoDTensor]:
+        """Read the one tensor that was asked for, with its name."""
+        name = self.tensor().name
+        return name, one_tensor(self.source.read([name])[name], "this command")
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the batches of what was asked for; what goes wrong names this file.
+
+        An OSError of reading would else be taken for one of the file being written.
+        """
+        wanted = self.reference.name
+        with naming_os(self.reference.label), naming(self.reference.label):
+            for batch in self.source.batches():
+                kept = batch if wanted is None else {k: batch[k] for k in batch if k == wanted}
+                if kept:
+                    yield {name: self._renamed(item) for name, item in kept.items()}
+
+    def tensors(self) -> Iterator[LoDTensor]:
+        """Yield the batches of `tensor()`."""
+        name = self.tensor().name
+        for batch in self.batches():
+            item = batch.get(name)
+            if isinstance(item, LoDTensor):
+                yield item
+
+    def _renamed(self, item: Item) -> Item:
+        if self.level_names is None or not isinstance(item, LoDTensor):
+            return item
+        return LoDTensor(item.data, item.lod.with_names(self.level_names))
+
+    def _renamed_spec(self, spec: TensorSpec) -> TensorSpec:
+        if self.level_names is None:
+            return spec
+        if spec.array or len(spec.levels) != len(self.level_names):
+            raise SelectionError(
+                f"{len(self.level_names)} level names are given, {spec.name} has "
+                f"{len(spec.levels)} levels"
+            )
+        levels = tuple(
+            LevelSpec(level.key, name, level.items)
+            for level, name in zip(spec.levels, self.level_names, strict=True)
+        )
+        return dataclasses.replace(spec, levels=levels)
+
+
+@contextmanager
+def opened(
+    reference: Reference,
+    options: ReadOptions | None = None,
+    spared: frozenset[str] = frozenset(),
+) -> Iterator[Opened]:
+    """Open a file; see formats.io.open_source. Level names work for every format.
+
+    Args:
+        reference: which.
+        options: how to read it.
+        spared: options that are left out, not refused, where the format knows them not.
+    """
+    options = options or ReadOptions()
+    level_names = None
+    with Input(reference.path) as source, naming(source.label):
+        kind = table.get(reference.format_name or table.of_input(source))
+        if "levels" not in kind.options:
+            level_names = options.levels
+            spared = spared | {"levels"}
+        left_out: dict[str, Any] = dict.fromkeys(spared - kind.options)
+        options = dataclasses.replace(options, **left_out)
+        refuse_unknown_options(kind.options, options, kind.name)
+        inner = kind.open(source, options)
+        try:
+            yield Opened(reference, kind.name, inner, level_names)
+        finally:
+            inner.close()
+
+
+def size_of(batch: Batch) -> tuple[int, int]:
+    """Return the rows and bytes of a batch."""
+    tensors = [
+        item.array.steps if isinstance(item, StoredArray) else item for item in batch.values()
+    ]
+    return sum(tensor.rows for tensor in tensors), sum(tensor.nbytes for tensor in tensors)

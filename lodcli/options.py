@@ -1,0 +1,203 @@
+"""The options that several commands share, so that each means the same everywhere."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from lodcli.output import QUIET
+from lodcli.references import parse_reference
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORMATS = ("lod.h5", "lod.stream", "hdf5", "npz", "ts", "jsonl", "text")
+CODECS = ("deflate", "lz4", "zstd")
+_NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
+
+
+class Command(click.Command):
+    """A command whose arguments may be negative, as `lod slice words.lod.h5 -1`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        before = args[: args.index("--")] if "--" in args else args
+        # Behind a blank it looks like no option; whoever reads a number drops the blank.
+        shown = [f" {arg}" if _NEGATIVE.fullmatch(arg) else arg for arg in before]
+        return super().parse_args(ctx, [*_with_codecs(shown), *args[len(before) :]])
+
+
+def _with_codecs(args: list[str]) -> list[str]:
+    """Return the arguments with the codec of a bare --compress told apart from a file."""
+    result = []
+    for arg, following in itertools.zip_longest(args, args[1:]):
+        bare = arg == "--compress" and following not in CODECS
+        result.append("--compress=deflate" if bare else arg)
+    return result
+
+
+class _Level(click.ParamType[int | str]):
+    name = "level"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        text = str(value).strip()
+        return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else text
+
+
+class _Source(click.Path):
+    """FILE or FILE::NAME. Whether the file is there shows when it is opened."""
+
+    name = "source"
+
+    def __init__(self) -> None:
+        super().__init__(allow_dash=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and not value:
+            self.fail("is empty; name a file, or - for standard input", param, ctx)
+        return value
+
+
+LEVEL = _Level()
+SOURCE = _Source()
+
+
+def level(function: F) -> F:
+    """--level, a number or a name; None if not given."""
+    return click.option(
+        "--level",
+        type=LEVEL,
+        metavar="LEVEL",
+        help="A level by number (0 the outermost, -1 the finest) or by name.",
+    )(function)
+
+
+def from_format(function: F) -> F:
+    """--from."""
+    return click.option(
+        "--from",
+        "from_format",
+        type=click.Choice(FORMATS),
+        metavar="FORMAT",
+        help=f"The format to read; else content and name tell. {', '.join(FORMATS)}.",
+    )(function)
+
+
+def source(function: F) -> F:
+    """The argument SOURCE and --from, as one Reference called `source`."""
+
+    @click.argument("source", type=SOURCE)
+    @from_format
+    @functools.wraps(function)
+    def wrapped(*args: Any, source: str, from_format: str | None, **rest: Any) -> Any:
+        return function(*args, source=parse_reference(source, from_format), **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def sources(function: F) -> F:
+    """The arguments SOURCE... and --from, as Reference objects called `sources`."""
+
+    @click.argument("sources", nargs=-1, required=True, type=SOURCE, metavar="SOURCE...")
+    @from_format
+    @functools.wraps(function)
+    def wrapped(*args: Any, sources: tuple[str, ...], from_format: str | None, **rest: Any) -> Any:
+        references = [parse_reference(text, from_format) for text in sources]
+        return function(*args, sources=references, **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def quiet(function: F) -> F:
+    """-q; `output` looks it up, the command need not know."""
+
+    def keep(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        ctx.meta[QUIET] = value
+
+    return click.option(
+        "-q",
+        "--quiet",
+        is_flag=True,
+        expose_value=False,
+        callback=keep,
+        help="No notes and no progress.",
+    )(function)
+
+
+def as_json(function: F) -> F:
+    """--json, as `as_json`."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON object, for scripts."
+    )(function)
+
+
+def target(function: F) -> F:
+    """-o, --to, --compress, --force and -q, as one checked Target called `target`."""
+
+    @click.option(
+        "-o",
+        "--output",
+        "out",
+        type=SOURCE,
+        metavar="OUT",
+        help="Where to write; standard output if not given.",
+    )
+    @click.option(
+        "--to",
+        "to_format",
+        type=click.Choice(FORMATS),
+        metavar="FORMAT",
+        help="The format to write; else the ending of OUT tells, and a pipe gets lod.stream.",
+    )
+    @click.option(
+        "--compress",
+        type=click.Choice(CODECS),
+        metavar="[CODEC]",
+        help=f"Compress a lod.h5 file: {', '.join(CODECS)}; deflate if no codec is named.",
+    )
+    @click.option("-f", "--force", is_flag=True, help="Replace OUT if it is there.")
+    @quiet
+    @functools.wraps(function)
+    def wrapped(
+        *args: Any,
+        out: str | None,
+        to_format: str | None,
+        compress: str | None,
+        force: bool,
+        **rest: Any,
+    ) -> Any:
+        # Here, for it brings NumPy along, which --help can do without.
+        from lodcli.targets import Target
+
+        chosen = Target(out or "-", to_format, force, compress)
+        if "out_argument" in rest:
+            chosen = _with_argument(chosen, out, rest.pop("out_argument"))
+        chosen.check()
+        return function(*args, target=chosen, **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _with_argument(target: Any, option: str | None, argument: str | None) -> Any:
+    """Return the target of a command that takes OUT as an argument as well."""
+    import dataclasses
+
+    if option and argument:
+        raise click.UsageError("OUT is given twice, as an argument and with -o")
+    return dataclasses.replace(target, path=argument or target.path)
+
+
+def dtype_named(name: str) -> Any:
+    """Return the NumPy dtype of this name, one of formats.base.ALL_DTYPES."""
+    import numpy as np
+
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)

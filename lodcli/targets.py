@@ -1,0 +1,68 @@
+"""Where a command writes tensors to: the file, its format, and whether it may be replaced."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from lodcli.formats import io, table
+from lodcli.formats.base import Format, WriteOptions
+from lodcli.formats.outputs import TargetExistsError
+from lodcli.formats.schema import Batch, Item, Schema, schema_of
+from lodcli.opened import size_of
+from lodcli.output import is_terminal_output, progressing
+from lodcli.references import naming_os
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file to write, or "-" for standard output. See `options.target`."""
+
+    path: str = "-"
+    format_name: str | None = None
+    overwrite: bool = False
+    compression: str | None = None
+    vocabulary: Path | None = None
+
+    @property
+    def kind(self) -> Format:
+        """The format that will be written."""
+        return table.get(io.output_format(self.path, self.format_name))
+
+    def check(self) -> None:
+        """Refuse, before anything is read, what could not be written at the end.
+
+        Raises:
+            click.UsageError: binary data for a terminal.
+            SelectionError: the format is unknown.
+            TargetExistsError: the file is there and may not be replaced.
+        """
+        kind = self.kind
+        if kind.binary and is_terminal_output(self.path):
+            raise click.UsageError(
+                f"{kind.name} is binary and not for a terminal; write it to a file "
+                "with -o FILE, or choose a text format with --to",
+                click.get_current_context(),
+            )
+        if self.path != "-" and not self.overwrite and os.path.exists(self.path):
+            raise TargetExistsError(f"{self.path}: exists already; use --force to replace it")
+
+    def write(self, schema: Schema, batches: Iterable[Batch]) -> None:
+        """Write batches as they come, with progress on a terminal."""
+        with naming_os("standard output" if self.path == "-" else self.path):
+            io.write_batches(
+                self.path,
+                schema,
+                progressing(batches, size_of),
+                format_name=self.format_name,
+                overwrite=self.overwrite,
+                options=WriteOptions(self.compression, self.vocabulary),
+            )
+
+    def write_item(self, name: str, item: Item) -> None:
+        """Write one tensor that is in memory."""
+        self.write(schema_of({name: item}), [{name: item}])

@@ -1,0 +1,35 @@
+"""What `lod --version` says, found without loading more than it must."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+
+def version_text() -> str:
+    """Return the versions of lod and what it stands on, and the GPU."""
+    return f"lod {version('lodcli')}\n{_below()}\nGPU: {_gpu()}"
+
+
+def _below() -> str:
+    try:
+        from h5py.version import hdf5_version as hdf5
+    except ImportError as error:
+        hdf5 = f"not usable ({error})"
+    numpy, h5py = _version("numpy"), _version("h5py")
+    return f"Python {platform.python_version()}, NumPy {numpy}, h5py {h5py}, HDF5 {hdf5}"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _gpu() -> str:
+    # Only a look whether it is there: loading cupy takes a second and may start the GPU.
+    if importlib.util.find_spec("cupy") is None:
+        return "none (cupy not installed)"
+    return "cupy is installed"

@@ -1,0 +1,130 @@
+"""What the tests of the ops share: backends, golden cases, refused input, finite differences."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import settings
+
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+from tests.golden_data import GoldenCase, GoldenSlot, golden_cases, golden_dir
+
+Array = npt.NDArray[Any]
+
+BACKENDS = ("numpy", "numba")
+# Relative to 1 + |x|: what the golden files promise for each dtype, and for gradients.
+TOLERANCES = {"float32": 4e-6, "float64": 1e-12}
+GRADIENT_TOLERANCE = 3e-6
+
+# A compiled twin takes its time on the first call of each layout.
+compiled = settings(deadline=None, max_examples=60)
+
+on_every_backend = pytest.mark.parametrize("backend", BACKENDS)
+
+
+def tensor_of(slot: GoldenSlot) -> LoDTensor:
+    return LoDTensor(slot.data, LoD(slot.lod))
+
+
+def golden(op: str, count: int) -> pytest.MarkDecorator:
+    """Parametrise over the cases of an op, of which there must be `count`."""
+    cases = golden_cases(op)
+    assert len(cases) == count, f"{len(cases)} cases of {op}"
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
+
+
+def same(found: LoDTensor, slot: GoldenSlot) -> None:
+    """Assert equal dtype, shape and index, and equal or (floating point) close values."""
+    assert found.lod == LoD(slot.lod)
+    assert found.dtype == slot.data.dtype
+    assert found.data.shape == slot.data.shape
+    if found.dtype.kind == "f":
+        near(found.data, slot.data, TOLERANCES[found.dtype.name])
+    else:
+        np.testing.assert_array_equal(found.data, slot.data)
+
+
+def near(found: Any, expected: Any, tolerance: float) -> None:
+    """Assert |found - expected| <= tolerance * (1 + |expected|), and equal shapes."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.shape == expected.shape
+    error = np.abs(found - expected) / (1 + np.abs(expected))
+    # Not error.max() <= tolerance: NaN must fail too.
+    assert bool((error <= tolerance).all()), f"off by {error.max()}"
+
+
+@dataclass(frozen=True)
+class Reject:
+    """Input that PaddlePaddle refuses, or should have."""
+
+    id: str
+    attrs: dict[str, Any]
+    inputs: dict[str, GoldenSlot]
+    why: str
+    should: str
+
+    def tensor(self, slot: str) -> LoDTensor:
+        return tensor_of(self.inputs[slot])
+
+
+def rejects(op: str) -> dict[str, Reject]:
+    """Return the refused input of an op by id."""
+    entries: Any = json.loads((golden_dir() / "rejects.json").read_text())
+    entries = entries["cases"] if isinstance(entries, dict) else entries
+    with np.load(golden_dir() / "rejects.npz", allow_pickle=False) as arrays:
+        return {
+            entry["id"]: Reject(
+                entry["id"],
+                entry["attrs"],
+                {
+                    name: GoldenSlot(arrays[slot["array"]], slot["lod"])
+                    for name, slot in entry["inputs"].items()
+                },
+                entry["why"],
+                entry["should"],
+            )
+            for entry in entries
+            if entry["op"] == op
+        }
+
+
+def check_gradient(
+    function: Callable[[Array], Array], at: Array, upstream: Array, gradient: Array
+) -> None:
+    """Assert that `gradient` is that of sum(upstream * function(at)), by central differences."""
+    assert at.dtype == np.float64
+    assert gradient.shape == at.shape
+    step = 1e-6
+    wanted = np.zeros(at.shape)
+    for place in np.ndindex(at.shape):
+        moved = at.copy()
+        moved[place] = at[place] + step
+        above = np.sum(upstream * function(moved))
+        moved[place] = at[place] - step
+        wanted[place] = (above - np.sum(upstream * function(moved))) / (2 * step)
+    # A step of 1e-6 leaves errors of about 1e-16 / 1e-6 times the sum's size.
+    near(gradient, wanted, 1e-7)
+
+
+__all__ = [
+    "BACKENDS",
+    "GRADIENT_TOLERANCE",
+    "TOLERANCES",
+    "GoldenCase",
+    "Reject",
+    "check_gradient",
+    "compiled",
+    "golden",
+    "near",
+    "on_every_backend",
+    "rejects",
+    "same",
+    "tensor_of",
+]

@@ -1,0 +1,196 @@
+"""Containers broken on purpose: a good one, changed through h5py or byte by byte.
+
+After a change the checksums can be made right again, so that just one rule is broken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import google_crc32c
+import h5py
+import numpy as np
+
+from lodcli.formats import io
+from lodcli.formats.base import WriteOptions
+from lodcli.formats.schema import Item, StoredArray
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor_array import TensorArray
+
+# file, header: both are changed in place.
+Change = Callable[[h5py.File, dict[str, Any]], None]
+ByteChange = Callable[[bytes], bytes]
+
+ARTICLES = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]], ["article", "sentence"])
+ROWS = np.arange(30, dtype=np.float32).reshape(15, 2)
+
+
+def _bases() -> dict[str, dict[str, Item]]:
+    articles = LoDTensor(ROWS, ARTICLES)
+    flags = LoDTensor(np.arange(15) % 2 == 0, ARTICLES)
+    array = StoredArray(*TensorArray.unpack(articles, 1))
+    return {
+        "articles": {"data": articles},
+        "compressed": {"data": articles},
+        "shared": {"data": articles, "flags": flags},
+        "array": {"data": array},
+    }
+
+
+@cache
+def good(base: str) -> bytes:
+    """Return a container that breaks no rule; "latest" is one that our writer does not make."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "good.lod.h5"
+        if base == "latest":
+            _write_latest(path)
+            return path.read_bytes()
+        compression = "deflate" if base == "compressed" else None
+        io.write(path, _bases()[base], options=WriteOptions(compression=compression))
+        return path.read_bytes()
+
+
+def _write_latest(path: Path) -> None:
+    """Write a container in the newest structures of HDF5, by h5py, every chunk of 5 rows."""
+    path.write_bytes(good("articles"))
+    with h5py.File(path) as file:
+        header = json.loads(file["/header"][()])
+        offsets = {name: file[name][()] for name in ("/index/0", "/index/1")}
+    with h5py.File(path, "w", libver="latest") as file:
+        for name, data in offsets.items():
+            put(file, name, data)
+        options: dict[str, Any] = {"compression": "gzip", "shuffle": True}
+        put(file, "/data", ROWS, chunks=(5, 2), maxshape=(None, 2), **options)
+        header["datasets"]["/data"]["block_rows"] = 5
+        reseal(file, header, "/data")
+        put_header(file, encoded(header))
+
+
+def encoded(header: dict[str, Any]) -> bytes:
+    """Return the text of a header, its checksum right."""
+    content = {key: value for key, value in header.items() if key != "crc32c"}
+    return sealed(json.dumps(content, separators=(",", ":")).encode()[:-1])
+
+
+def sealed(body: bytes) -> bytes:
+    """Return what stands before the comma of the checksum, with a right checksum."""
+    return body + b',"crc32c":"%08x"}' % google_crc32c.value(body)
+
+
+def put(file: h5py.File, path: str, data: Any, **options: Any) -> h5py.Dataset:
+    """Replace a dataset."""
+    if path in file:
+        del file[path]
+    return file.create_dataset(path, data=data, track_times=False, **options)
+
+
+def put_header(file: h5py.File, text: bytes) -> None:
+    """Replace the header's text."""
+    put(file, "/header", np.array(text, f"S{len(text)}"))
+
+
+def reseal(file: h5py.File, header: dict[str, Any], path: str) -> None:
+    """Make shape and checksums in the header what the dataset is."""
+    data = file[path][()]
+    entry = header["datasets"][path]
+    entry["shape"] = list(data.shape)
+    rows = entry["block_rows"]
+    blocks = [data[start : start + rows].tobytes() for start in range(0, len(data), rows)]
+    entry["crc32c"] = "".join(f"{google_crc32c.value(block):08x}" for block in blocks)
+
+
+def edit(path: Path, change: Change, paths: Sequence[str] = ()) -> None:
+    """Change a file, then make the checksums of `paths` and of the header right again."""
+    with h5py.File(path, "r+") as file:
+        text = file["/header"][()].tobytes()
+        header = json.loads(text)
+        change(file, header)
+        for name in paths:
+            reseal(file, header, name)
+        # A change that replaced the header itself meant to.
+        if _is_text(file, text):
+            put_header(file, encoded(header))
+
+
+def _is_text(file: h5py.File, text: bytes) -> bool:
+    hard = isinstance(file.get("/header", getlink=True), h5py.HardLink)
+    found = file["/header"] if hard else None
+    return (
+        isinstance(found, h5py.Dataset)
+        and found.dtype.kind == "S"
+        and found.shape == ()
+        and found[()].tobytes() == text
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file that breaks one rule.
+
+    Attributes:
+        rule: its number in docs/format.md.
+        name: what is wrong.
+        base: which good file it starts as.
+        error: what reading it raises.
+        message: part of the message, which also names the file.
+        make: changes the good file at a path.
+    """
+
+    rule: str
+    name: str
+    base: str
+    error: type[Exception]
+    message: str
+    make: Callable[[Path], None]
+
+    def build(self, folder: Path) -> Path:
+        """Return the broken file, made in `folder`."""
+        path = folder / f"{self.rule}-{self.name}.lod.h5"
+        path.write_bytes(good(self.base))
+        self.make(path)
+        return path
+
+
+CASES: list[Case] = []
+
+
+def case(
+    rule: str,
+    error: type[Exception],
+    message: str,
+    *,
+    base: str = "articles",
+    paths: Sequence[str] = (),
+) -> Callable[[Change], Change]:
+    """Register a change of the open file; the checksums of `paths` are then made right."""
+
+    def register(change: Change) -> Change:
+        def make(path: Path) -> None:
+            edit(path, change, paths)
+
+        CASES.append(Case(rule, change.__name__, base, error, message, make))
+        return change
+
+    return register
+
+
+def byte_case(
+    rule: str, error: type[Exception], message: str, *, base: str = "articles"
+) -> Callable[[ByteChange], ByteChange]:
+    """Register a change of the bytes."""
+
+    def register(change: ByteChange) -> ByteChange:
+        def make(path: Path) -> None:
+            path.write_bytes(change(path.read_bytes()))
+
+        CASES.append(Case(rule, change.__name__, base, error, message, make))
+        return change
+
+    return register

@@ -1,0 +1,68 @@
+"""Opening bytes as some format, from a file and from a pipe."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lodcli.formats.base import ReadOptions
+from lodcli.formats.io import open_source
+from lodcli.formats.schema import Item
+from lodcli.kernels.tensor import LoDTensor
+
+
+def content(path: Path, **options: Any) -> dict[str, LoDTensor]:
+    """Return all tensors of a file, read with these ReadOptions."""
+    with open_source(path, options=ReadOptions(**options)) as source:
+        return tensors_of(source.read())
+
+
+def content_of(folder: Path, suffix: str, data: bytes, **options: Any) -> dict[str, LoDTensor]:
+    """Return all tensors of a file of these bytes."""
+    path = folder / f"given{suffix}"
+    path.write_bytes(data)
+    return content(path, **options)
+
+
+def tensors_of(items: dict[str, Item]) -> dict[str, LoDTensor]:
+    assert all(isinstance(item, LoDTensor) for item in items.values())
+    return {name: item for name, item in items.items() if isinstance(item, LoDTensor)}
+
+
+def batches_of(path: Path, limit_bytes: int, **options: Any) -> list[dict[str, LoDTensor]]:
+    """Return the batches of a file."""
+    with open_source(path, options=ReadOptions(**options)) as source:
+        return [tensors_of(dict(batch)) for batch in source.batches(limit_bytes)]
+
+
+@contextmanager
+def pipe(folder: Path, suffix: str, data: bytes) -> Iterator[Path]:
+    """Give the name of a pipe out of which these bytes come, a few at first."""
+    path = folder / f"pipe{suffix}"
+    os.mkfifo(path)
+
+    def feed() -> None:
+        with open(path, "wb", buffering=0) as file:
+            file.write(data[:2])
+            file.write(data[2:])
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    try:
+        yield path
+    finally:
+        thread.join()
+        path.unlink()
+
+
+def nested(tensor: LoDTensor) -> Any:
+    """Return a tensor as nested lists, made by plain loops."""
+    items = tensor.data.tolist()
+    for lengths in reversed(tensor.recursive_sequence_lengths()):
+        left = iter(items)
+        items = [[next(left) for _ in range(length)] for length in lengths]
+    return items

@@ -1,0 +1,309 @@
+"""Parts of a container: slices, batches, maps of the file, and writing in batches."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lodcli.formats import io
+from lodcli.formats.base import WriteOptions
+from lodcli.formats.container.reader import ContainerSource
+from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.schema import Batch, LevelSpec, Schema, StoredArray, schema_of
+from lodcli.kernels.errors import LodError, SelectionError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.selection import Key
+from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor_array import TensorArray
+from tests.strategies import tensors
+
+EXAMPLES = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+COMPRESSIONS = pytest.mark.parametrize("compression", [None, "deflate"])
+BLOCK = (256 << 10) // 8  # rows of 8 bytes in a block
+
+
+def _write(path: Path, content: Any, compression: str | None = None) -> Path:
+    io.write(path, content, overwrite=True, options=WriteOptions(compression=compression))
+    return path
+
+
+def _wide() -> LoDTensor:
+    """Return a tensor of four blocks, the last one short, and three levels."""
+    generator = np.random.default_rng(5)
+    rows = 3 * BLOCK + 1000
+    words = generator.multinomial(rows, np.full(2000, 1 / 2000))
+    sentences = generator.multinomial(2000, np.full(100, 1 / 100))
+    lod = LoD.from_lengths([generator.multinomial(100, np.full(7, 1 / 7)), sentences, words])
+    return LoDTensor(generator.integers(0, 99, (rows, 2)).astype(np.int32), lod)
+
+
+keys = st.integers(-4, 4) | st.builds(
+    slice, st.none() | st.integers(-4, 4), st.none() | st.integers(-4, 4)
+)
+
+
+@COMPRESSIONS
+@EXAMPLES
+@given(tensor=tensors(), branch=st.lists(keys, min_size=1, max_size=4), level=st.integers(0, 2))
+def test_a_slice_of_the_file_is_the_slice_of_the_tensor(
+    tensor: LoDTensor, branch: list[Key], level: int, compression: str | None, tmp_path: Path
+) -> None:
+    path = _write(tmp_path / "t.lod.h5", tensor, compression)
+    with io.open_source(path) as source:
+        try:
+            expected = tensor.select(*branch, level=level)
+        except SelectionError:
+            with pytest.raises(SelectionError):
+                source.slice("data", tuple(branch), level)
+        else:
+            assert source.slice("data", tuple(branch), level).identical(expected)
+
+
+@COMPRESSIONS
+def test_slices_across_blocks(compression: str | None, tmp_path: Path) -> None:
+    tensor, generator = _wide(), np.random.default_rng(1)
+    path = _write(tmp_path / "t.lod.h5", tensor, compression)
+    with io.open_source(path) as source:
+        for _ in range(200):
+            level = int(generator.integers(0, 3))
+            count = tensor.lod.count(level)
+            start, stop = sorted(generator.integers(0, count + 1, 2).tolist())
+            found = source.slice("data", (slice(start, stop),), level)
+            assert found.identical(tensor.select(slice(start, stop), level=level))
+
+
+def _damage(path: Path, row: int) -> None:
+    """Change a byte that stores this row."""
+    with h5py.File(path, "r") as file:
+        rows = file["data"].id
+        if rows.get_offset() is not None:
+            place = rows.get_offset() + 8 * row
+        else:
+            chunk = rows.get_chunk_info(row // BLOCK)
+            place = chunk.byte_offset + chunk.size // 2
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0x10
+    path.write_bytes(content)
+
+
+@COMPRESSIONS
+def test_only_the_blocks_of_a_slice_are_checked(compression: str | None, tmp_path: Path) -> None:
+    tensor = _wide()
+    path = _write(tmp_path / "t.lod.h5", tensor, compression)
+    _damage(path, 2 * BLOCK + 5)
+    flat = LoD.from_lengths([np.diff(tensor.lod.levels[2])])
+    with io.open_source(path) as source:
+        starts = flat.levels[0]
+        before = int(np.searchsorted(starts, 2 * BLOCK, side="right")) - 1
+        behind = int(np.searchsorted(starts, 3 * BLOCK))
+        for chosen in (slice(0, before), slice(behind, None)):
+            assert source.slice("data", (chosen,), 2).identical(tensor.select(chosen, level=2))
+        what = "cannot be decompressed|altered" if compression else "rows 65536 to 98303 were alt"
+        for damaged in (slice(before, before + 2), slice(0, None)):
+            with pytest.raises(DamagedFileError, match=f"/data: .*({what})"):
+                source.slice("data", (damaged,), 2)
+        with pytest.raises(DamagedFileError, match=f"/data: .*({what})"):
+            source.read()
+        with pytest.raises(DamagedFileError, match=f"/data: .*({what})"):
+            list(source.batches(1 << 18))
+
+
+@COMPRESSIONS
+@EXAMPLES
+@given(parts=st.lists(tensors(), min_size=1, max_size=3), limit=st.integers(0, 300))
+def test_batches_of_any_size_cover_everything(
+    parts: list[LoDTensor], limit: int, compression: str | None, tmp_path: Path
+) -> None:
+    content = {f"t{number}": tensor for number, tensor in enumerate(parts)}
+    # And one that shares the levels of the first.
+    content["twin"] = LoDTensor(np.arange(parts[0].rows), parts[0].lod)
+    with io.open_source(_write(tmp_path / "t.lod.h5", content, compression)) as source:
+        found: dict[str, list[LoDTensor]] = {name: [] for name in content}
+        for batch in source.batches(limit):
+            for name, item in batch.items():
+                assert isinstance(item, LoDTensor)
+                found[name].append(item)
+            if "twin" in batch and parts[0].lod.n_levels:
+                assert batch["twin"].lod is batch["t0"].lod  # type: ignore[union-attr]
+    for name, tensor in content.items():
+        assert LoDTensor.concatenate(found[name]).identical(tensor)
+
+
+@COMPRESSIONS
+def test_batches_keep_to_their_limit(compression: str | None, tmp_path: Path) -> None:
+    tensor = _wide()
+    with io.open_source(_write(tmp_path / "t.lod.h5", tensor, compression)) as source:
+        largest = int(np.diff(tensor.lod.absolute(0)).max()) * 8
+        for limit in (1, 100_000, 300_000, 600_000, 1 << 30):
+            parts: list[Any] = [batch["data"] for batch in source.batches(limit)]
+            assert LoDTensor.concatenate(parts).identical(tensor)
+            assert all(part.nbytes <= max(limit, largest) for part in parts)
+        assert len(parts) == 1
+
+
+# -- maps --------------------------------------------------------------------------
+
+
+def _root(array: Any) -> Any:
+    while isinstance(array, np.ndarray) and array.base is not None:
+        array = array.base
+    return array.obj if isinstance(array, memoryview) else array
+
+
+@EXAMPLES
+@given(parts=st.lists(tensors(any_bits=True), min_size=1, max_size=4))
+def test_contiguous_rows_are_mapped_aligned_and_read_only(
+    parts: list[LoDTensor], tmp_path: Path
+) -> None:
+    # Odd sizes between the tensors, so that an unaligned place would show.
+    odd = {f"odd{number}": LoDTensor(np.zeros(number * 7 + 1, np.uint8)) for number in range(4)}
+    content = {f"t{number}": tensor for number, tensor in enumerate(parts)} | odd
+    found = io.read_all(_write(tmp_path / "t.lod.h5", content))
+    for name, tensor in content.items():
+        item = found[name]
+        assert isinstance(item, LoDTensor)
+        assert item.data.flags.aligned
+        if tensor.nbytes:
+            assert isinstance(_root(item.data), mmap.mmap)
+            assert not item.data.flags.writeable
+            assert item.data.ctypes.data % 64 == 0
+
+
+def test_a_map_shows_the_file_itself(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.lod.h5", LoDTensor(np.arange(100.0)))
+    found = io.one_tensor(io.read(path), "this test")
+    with h5py.File(path, "r") as file:
+        offset = file["data"].id.get_offset()
+    with path.open("r+b") as raw:
+        raw.seek(offset + 8 * 42)
+        raw.write(np.float64(-1).tobytes())
+    assert found.data[42] == -1
+    with pytest.raises(ValueError, match="read-only"):
+        found.data[0] = 1
+
+
+def test_reading_unchecked_maps_damaged_rows(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.lod.h5", _wide())
+    _damage(path, 7)
+    with path.open("rb") as raw:
+        source = ContainerSource(raw.fileno(), "t.lod.h5")
+        found = io.one_tensor(source.read(check=False)["data"], "this test")
+        source.close()
+    assert (found.data != _wide().data).sum() == 1
+
+
+def test_rows_that_are_not_aligned_are_copied(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.lod.h5", {"a": LoDTensor(np.arange(3.0))})
+    content = path.read_bytes()
+    rows = np.arange(3.0).tobytes()
+    place = content.index(rows)
+    moved = content.replace(rows, b"\0" * 4 + rows[:20], 1).replace(
+        place.to_bytes(8, "little") + (24).to_bytes(8, "little"),
+        (place + 4).to_bytes(8, "little") + (24).to_bytes(8, "little"),
+    )
+    moved = moved[: place + 4] + rows + moved[place + 28 :]
+    path.write_bytes(moved)
+    found = io.one_tensor(io.read(path), "this test")
+    assert found.data.tolist() == [0, 1, 2]
+    assert found.data.flags.aligned
+
+
+# -- writing in batches ------------------------------------------------------------
+
+
+def _unknown(schema: Schema) -> Schema:
+    """Return the description as it is before the end of a stream is known."""
+
+    def without(levels: tuple[LevelSpec, ...]) -> tuple[LevelSpec, ...]:
+        return tuple(replace(level, items=None) for level in levels)
+
+    return tuple(
+        replace(spec, rows=None, levels=without(spec.levels), outer=without(spec.outer))
+        for spec in schema
+    )
+
+
+@COMPRESSIONS
+@EXAMPLES
+@given(tensor=tensors(any_bits=True), limit=st.integers(0, 60))
+def test_unknown_sizes_give_the_same_content(
+    tensor: LoDTensor, limit: int, compression: str | None, tmp_path: Path
+) -> None:
+    content = {"data": tensor, "twin": LoDTensor(np.arange(tensor.rows), tensor.lod)}
+    path = _write(tmp_path / "known.lod.h5", content, compression)
+    other = tmp_path / "unknown.lod.h5"
+    options = WriteOptions(compression=compression)
+    for schema in (lambda found: found, _unknown):
+        with io.open_source(path) as source:
+            batches = source.batches(limit)
+            io.write_batches(other, schema(source.schema), batches, overwrite=True, options=options)
+        found: dict[str, Any] = io.read_all(other)
+        assert found["data"].identical(tensor)
+        assert found["twin"].identical(content["twin"])
+        assert found["twin"].lod is found["data"].lod or not tensor.lod.n_levels
+
+
+def test_a_large_tensor_of_unknown_size_is_the_same(tmp_path: Path) -> None:
+    tensor = _wide()
+    array = StoredArray(*TensorArray.unpack(tensor, 1))
+    content = {"data": tensor, "steps": array}
+    path = _write(tmp_path / "known.lod.h5", content)
+    with io.open_source(path) as source:
+        other = tmp_path / "unknown.lod.h5"
+        io.write_batches(other, _unknown(source.schema), source.batches(1 << 17))
+    found: dict[str, Any] = io.read_all(other)
+    assert found["data"].identical(tensor)
+    assert found["steps"].array.identical(array.array)
+    assert found["steps"].index_map == array.index_map
+
+
+PAIR = LoDTensor(np.arange(4.0), LoD.from_lengths([[1, 3]]))
+
+
+@COMPRESSIONS
+@pytest.mark.parametrize(
+    ("batches", "message"),
+    [
+        ([], "data: expected 4 rows, got 0|index/0: expected 3 rows, got 1"),
+        ([{"data": PAIR}, {"data": PAIR}], "data: /index/0: more than the 3 rows announced"),
+        ([{"data": PAIR.with_data(np.arange(4))}], "expected rows of float64 .*found int64"),
+        ([{"data": PAIR.with_data(np.zeros((4, 1)))}], r"expected rows .* \(\), found .* \(1,\)"),
+        ([{"data": LoDTensor(np.arange(4.0))}], "data: expected 1 levels, found 0"),
+    ],
+)
+def test_batches_that_do_not_fit_the_schema_are_refused(
+    batches: list[Batch], message: str, compression: str | None, tmp_path: Path
+) -> None:
+    options = WriteOptions(compression=compression)
+    with pytest.raises(ShapeMismatchError, match=message):
+        io.write_batches(tmp_path / "t.lod.h5", schema_of({"data": PAIR}), batches, options=options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_tensors_that_do_not_share_what_they_should_are_refused(tmp_path: Path) -> None:
+    schema = schema_of({"a": PAIR, "b": PAIR.with_data(np.arange(4))})
+    other = LoDTensor(np.arange(4), LoD.from_lengths([[2, 2]]))
+    with pytest.raises(ShapeMismatchError, match="b: the shared level /a/index/0 differs"):
+        io.write_batches(tmp_path / "t.lod.h5", schema, [{"a": PAIR, "b": other}])
+
+
+def test_an_error_of_whoever_makes_the_batches_leaves_nothing(tmp_path: Path) -> None:
+    def failing() -> Iterator[Batch]:
+        yield {"data": PAIR}
+        raise LodError("the source failed")
+
+    schema = _unknown(schema_of({"data": PAIR}))
+    with pytest.raises(LodError, match=r"^the source failed$"):
+        io.write_batches(tmp_path / "t.lod.h5", schema, failing())
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,204 @@
+"""npz: archives that are damaged, crafted, or of another kind."""
+
+from __future__ import annotations
+
+import io as bytes_io
+import struct
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.errors import DamagedFileError
+from lodcli.kernels.errors import LodError, UnsupportedError
+from tests.formats.opening import content
+
+STORED, DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+
+
+def npy(
+    data: bytes = b"\0" * 8,
+    *,
+    descr: object = "<f8",
+    shape: object = (1,),
+    fortran: object = False,
+    header: bytes | None = None,
+    version: bytes = b"\1\0",
+) -> bytes:
+    """Return the bytes of a .npy file that says whatever it is told to say."""
+    if header is None:
+        said = {"descr": descr, "fortran_order": fortran, "shape": shape}
+        header = repr(said).encode()
+    return b"\x93NUMPY" + version + struct.pack("<H", len(header)) + header + data
+
+
+def archive(folder: Path, *members: tuple[str, bytes], method: int = STORED) -> Path:
+    path = folder / "given.npz"
+    with zipfile.ZipFile(path, "w", method) as file:
+        for name, data in members:
+            file.writestr(name, data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("member", "error", "message"),
+    [
+        (b"", DamagedFileError, "x.npy: is no .npy file"),
+        (npy()[:9], DamagedFileError, "x.npy: "),
+        (npy(version=b"\4\0"), DamagedFileError, "is no .npy file"),
+        (npy(b""), DamagedFileError, r"shape \(1,\) of float64 needs 8 bytes, the member holds 0"),
+        (npy(b"\0" * 9), DamagedFileError, "needs 8 bytes, the member holds 9"),
+        (npy(b"", shape=(10**15,)), DamagedFileError, "needs 8000000000000000 bytes"),
+        (npy(b"", shape=(0, 2**62, 2**62)), DamagedFileError, "is beyond what an array can have"),
+        (npy(b"", shape=(0, 2**80)), DamagedFileError, "is beyond what an array can have"),
+        (npy(shape=(-1, -1)), DamagedFileError, "its header is malformed"),
+        (npy(shape=(True,)), DamagedFileError, "its header is malformed"),
+        (npy(shape=[1]), DamagedFileError, "its header is malformed"),
+        (npy(fortran=0), DamagedFileError, "its header is malformed"),
+        (npy(header=b"{}"), DamagedFileError, "its header is malformed"),
+        (npy(header=b"["), DamagedFileError, "its header is malformed"),
+        (npy(header=b"(" * 5000), DamagedFileError, "its header is malformed"),
+        (npy(header=b"__import__('os').abort()"), DamagedFileError, "its header is malformed"),
+        (npy(header=b"\xff"), DamagedFileError, "its header is malformed"),
+        (npy(header=b" " * 20_000), DamagedFileError, "a header of 20000 bytes; at most 10000"),
+        (npy(descr="|O"), UnsupportedError, "holds Python objects"),
+        (npy(descr=[("a", "O")]), UnsupportedError, "holds Python objects"),
+        (npy(descr="<f8,<f8"), UnsupportedError, "has dtype '<f8,<f8'"),
+        (npy(descr="(2,)f4"), UnsupportedError, "has dtype"),
+        (npy(descr="<f3"), UnsupportedError, "has dtype '<f3'"),
+        (npy(descr=""), UnsupportedError, "has dtype ''"),
+        (npy(descr=7), UnsupportedError, "has dtype 7"),
+        (npy(b"\2", descr="|b1"), DamagedFileError, "booleans that are neither 0 nor 1"),
+    ],
+)
+def test_a_member_that_contradicts_itself_is_named(
+    tmp_path: Path, member: bytes, error: type[LodError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        content(archive(tmp_path, ("x.npy", member)))
+
+
+@pytest.mark.parametrize("version", [(2, 0), (3, 0)])
+def test_later_versions_of_npy_are_read(tmp_path: Path, version: tuple[int, int]) -> None:
+    stream = bytes_io.BytesIO()
+    np.lib.format.write_array(stream, np.arange(3), version=version)
+    found = content(archive(tmp_path, ("x.npy", stream.getvalue())))
+    assert found["x"].data.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["readme.txt", "../../x", "/x", "x.npy/", "a/b/c.npy", "\x1b[2J"])
+def test_unknown_members_are_named_and_touch_nothing(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "inner" / "most"
+    folder.mkdir(parents=True)
+    with pytest.raises(UnsupportedError, match="unknown member ") as caught:
+        content(archive(folder, ("x.npy", npy()), (name, npy())))
+    assert str(caught.value).isprintable()
+    assert [path.name for path in tmp_path.rglob("*")] == ["inner", "most", "given.npz"]
+
+
+@pytest.mark.parametrize("name", ["../x.npy", "/x.npy", "..npy", "\x1b[2J.npy"])
+def test_a_member_is_never_a_path(tmp_path: Path, name: str) -> None:
+    with pytest.raises(LodError, match=r"unknown member|cannot name a tensor"):
+        content(archive(tmp_path, ("x.npy", npy()), (name, npy())))
+
+
+def test_a_member_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        path = archive(tmp_path, ("x.npy", npy()), ("x.npy", npy()))
+    with pytest.raises(DamagedFileError, match=r"two members for x\.npy"):
+        content(path)
+
+
+def test_a_zip_bomb_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
+    size = 1 << 30
+    path = archive(tmp_path, ("x.npy", npy(bytes(1000), shape=(125,))), method=DEFLATED)
+    data = bytearray(path.read_bytes())
+    packed = struct.pack("<I", len(npy(bytes(1000), shape=(125,))))
+    assert data.count(packed) == 2
+    path.write_bytes(data.replace(packed, struct.pack("<I", size)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedFileError, match=f"bytes cannot hold the {size} announced"):
+            content(path)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_members_that_share_bytes_are_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path, ("x.npy", npy(bytes(80_000), shape=(10_000,))), ("y.npy", npy()))
+    data = path.read_bytes()
+    at = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1)  # the directory's entry of y
+    first = data[data.index(b"PK\1\2") : at]
+    path.write_bytes(data[:at] + first.replace(b"x.npy", b"y.npy") + data[at + len(first) :])
+    with pytest.raises(DamagedFileError, match="they overlap"):
+        content(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_zip_methods_are_refused(tmp_path: Path, method: int) -> None:
+    with pytest.raises(UnsupportedError, match=f"zip method {method}; expected 0"):
+        content(archive(tmp_path, ("x.npy", npy()), method=method))
+
+
+def test_an_encrypted_member_is_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path, ("x.npy", npy()))
+    data = bytearray(path.read_bytes())
+    data[6] |= 1
+    data[data.index(b"PK\1\2") + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(UnsupportedError, match=r"x\.npy: is encrypted"):
+        content(path)
+
+
+@pytest.mark.parametrize("method", [STORED, DEFLATED])
+def test_a_flipped_bit_in_the_rows_is_found(tmp_path: Path, method: int) -> None:
+    rows = np.random.default_rng(0).integers(0, 4, 10_000)
+    stream = bytes_io.BytesIO()
+    np.save(stream, rows)
+    path = archive(tmp_path, ("x.npy", stream.getvalue()), method=method)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+    with pytest.raises(DamagedFileError, match=r"x\.npy: is damaged"):
+        content(path)
+
+
+@pytest.mark.parametrize("method", [STORED, DEFLATED])
+def test_no_damage_gives_wrong_rows_or_a_crash(tmp_path: Path, method: int) -> None:
+    rows = np.arange(20)
+    stream = bytes_io.BytesIO()
+    np.save(stream, rows)
+    offsets = bytes_io.BytesIO()
+    np.save(offsets, np.array([0, 7, 20]))
+    path = archive(
+        tmp_path, ("data.npy", stream.getvalue()), ("lod.0.npy", offsets.getvalue()), method=method
+    )
+    whole = path.read_bytes()
+    rng = np.random.default_rng(1)
+    refused = 0
+    for trial in range(600):
+        data = bytearray(whole)
+        if trial < 100:
+            del data[int(rng.integers(len(data))) :]
+        for _ in range(int(rng.integers(1, 4))):
+            if data:
+                data[int(rng.integers(len(data)))] = int(rng.integers(256))
+        path.write_bytes(data)
+        try:
+            found = content(path)
+        except LodError:
+            refused += 1
+            continue
+        # Dates and the like may change; a name may, to one that is a tensor's as well.
+        for tensor in found.values():
+            assert tensor.data.tolist() in (rows.tolist(), [0, 7, 20])
+    assert refused > 200
+
+
+def test_something_else_named_npz_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.npz").write_bytes(b"hello")
+    with pytest.raises(LodError, match="named like npz but does not begin like it"):
+        content(tmp_path / "x.npz")

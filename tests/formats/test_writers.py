@@ -1,0 +1,148 @@
+"""Several writers at once, killed ones, and disks that are full."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lodcli.formats.outputs import Output
+from tests.formats.writing import OLD, WRITERS, partials_in, write
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_partial_files_of_killed_writers_are_removed_and_others_stay(tmp_path: Path) -> None:
+    stale = tmp_path / ".t.h5.abcd1234.lod-partial"
+    others = [
+        tmp_path / ".t.h5.x.abcd1234.lod-partial",  # of the target t.h5.x
+        tmp_path / ".t.h5.abcd1234.lod-partial.bak",
+        tmp_path / ".t.h5.ABCD1234.lod-partial",
+        tmp_path / "t.h5.abcd1234.lod-partial",
+    ]
+    for path in (stale, *others):
+        path.write_bytes(b"half")
+    with Output(tmp_path / "t.h5") as output:
+        output.write(b"new")
+    assert not stale.exists()
+    assert all(path.exists() for path in others)
+
+
+def test_concurrent_writers_do_not_disturb_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    with Output(path, overwrite=True) as first:
+        first.write(b"first")
+        with Output(path, overwrite=True) as second:
+            assert len(partials_in(tmp_path)) == 2
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+        first.write(b", whole")
+    assert path.read_bytes() == b"first, whole"
+
+
+def test_many_writers_at_once_leave_one_whole_file(tmp_path: Path) -> None:
+    path, wrong = tmp_path / "t", []
+
+    def write(letter: bytes) -> None:
+        try:
+            for _ in range(30):
+                with Output(path, overwrite=True) as output:
+                    output.write(letter * 1000)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=write, args=(letter,)) for letter in (b"a", b"b", b"c")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert path.read_bytes() in (b"a" * 1000, b"b" * 1000, b"c" * 1000)
+
+
+SLOW = """
+import sys, time
+import numpy as np
+from lodcli.formats import io
+from lodcli.formats.schema import LevelSpec, TensorSpec
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+def batches():
+    while True:
+        yield {"data": LoDTensor(np.zeros(1 << 16), LoD.from_lengths([[1 << 16]]))}
+        print("wrote", flush=True)
+        time.sleep(0.01)
+spec = TensorSpec("data", np.dtype(float), (), (LevelSpec("0"),))
+io.write_batches(sys.argv[1], (spec,), batches(), overwrite=True)
+"""
+
+
+def test_a_killed_writer_leaves_the_old_file_and_the_next_one_cleans_up(tmp_path: Path) -> None:
+    path = tmp_path / "t.lod.h5"
+    path.write_bytes(OLD)
+    command = [sys.executable, "-c", SLOW, str(path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.readline()
+        assert len(partials_in(tmp_path)) == 1
+        with Output(path, overwrite=True):  # another writer leaves the living one's alone
+            assert len(partials_in(tmp_path)) == 2
+        path.write_bytes(OLD)
+        process.send_signal(signal.SIGKILL)
+    assert path.read_bytes() == OLD
+    assert len(partials_in(tmp_path)) == 1
+    write(path)
+    assert not partials_in(tmp_path)
+    assert os.listdir(tmp_path) == ["t.lod.h5"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Give a file system of 64 KiB, where one may be mounted."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    try:
+        done = subprocess.run(mount, capture_output=True)
+    except OSError:
+        pytest.skip("there is no mount here")
+    if done.returncode:
+        pytest.skip("may not mount a small file system here")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+@WRITERS
+def test_a_full_disk_leaves_the_old_file(writer: Callable[..., None], small_disk: Path) -> None:
+    path = small_disk / "t.lod.h5"
+    path.write_bytes(OLD)
+    with pytest.raises(OSError, match="No space left") as caught:
+        writer(path)
+    assert caught.value.errno == errno.ENOSPC
+    assert str(path) in (caught.value.filename, caught.value.filename2)
+    assert os.listdir(small_disk) == ["t.lod.h5"]
+    assert path.read_bytes() == OLD
+
+
+def test_a_full_standard_output_is_an_error(tmp_path: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full")
+    code = (
+        "import numpy as np\nfrom lodcli.formats import io\nfrom lodcli.kernels.tensor import "
+        "LoDTensor\nio.write('-', LoDTensor(np.zeros(9)), format_name='lod.h5')"
+    )
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert "No space left on device: 'standard output'" in done.stderr

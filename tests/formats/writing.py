@@ -1,0 +1,36 @@
+"""A file to write, in the two ways the container writes one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats import io
+from lodcli.formats.base import WriteOptions
+from lodcli.formats.schema import LevelSpec, TensorSpec
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+OLD = b"the old file"
+TENSOR = LoDTensor(np.arange(9000.0), LoD.from_lengths([[3, 1], [4000, 2000, 1000, 2000]]))
+
+
+def partials_in(folder: Path) -> list[Path]:
+    return list(folder.glob(".*.lod-partial"))
+
+
+def write(path: Path, *, overwrite: bool = True, compression: str | None = None) -> None:
+    io.write(path, TENSOR, overwrite=overwrite, options=WriteOptions(compression=compression))
+
+
+def write_streamed(path: Path, *, overwrite: bool = True, compression: str | None = None) -> None:
+    """Write with sizes that are not known before the end: through nameless files."""
+    spec = TensorSpec("data", TENSOR.dtype, (), (LevelSpec("0"), LevelSpec("1")))
+    batches = [{"data": TENSOR[0:1]}, {"data": TENSOR[1:2]}]
+    options = WriteOptions(compression=compression)
+    io.write_batches(path, (spec,), batches, overwrite=overwrite, options=options)
+
+
+WRITERS = pytest.mark.parametrize("writer", [write, write_streamed])

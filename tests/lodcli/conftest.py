@@ -1,0 +1,96 @@
+"""Ways to run `lod`, and a folder with files to run it on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from lodcli.formats import io
+from lodcli.group import group
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+SCRIPTS = Path(sys.executable).parent
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command did."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+Lod = Callable[..., Done]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return a plain environment in which the installed `lod` is found."""
+    left_out = {"LOD_DEBUG", "FORCE_COLOR", "NO_COLOR", "COLUMNS"}
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return {**kept, "PATH": f"{SCRIPTS}:{os.environ['PATH']}", **more}
+
+
+@pytest.fixture
+def lod() -> Lod:
+    """`lod` in this process: quick, but without pipes and signals."""
+
+    def run(*args: str | Path) -> Done:
+        done = CliRunner().invoke(group, [str(arg) for arg in args])
+        return Done(done.exit_code, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def shell(folder: Path) -> Lod:
+    """A command line in bash, in the folder; `lod` is the installed one."""
+
+    def run(line: str, **more: str) -> Done:
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", line],
+            cwd=folder,
+            env=environment(**more),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+def articles() -> LoDTensor:
+    """The worked example of the documentation: 3 articles, 6 sentences, 15 words of 2 values."""
+    lod = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]], ["article", "sentence"])
+    return LoDTensor(np.arange(30, dtype=np.float32).reshape(15, 2), lod)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, made current, with words.lod.h5 (one tensor) and many.lod.h5 (three)."""
+    words = articles()
+    tags = LoDTensor(np.arange(15, dtype=np.int16), words.lod)
+    other = LoDTensor(np.arange(4, dtype=np.int64), LoD.from_lengths([[1, 0, 3]]))
+    io.write(tmp_path / "words.lod.h5", words)
+    io.write(tmp_path / "many.lod.h5", {"vectors": words, "tags": tags, "other": other})
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def tensor(path: Path | str, name: str | None = None) -> LoDTensor:
+    """Read a tensor that a command wrote."""
+    item = io.read(path, name)
+    assert isinstance(item, LoDTensor)
+    return item

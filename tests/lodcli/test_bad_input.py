@@ -1,0 +1,250 @@
+"""Every command on input that is no good: one line, the right exit code, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.lodcli.conftest import Lod
+
+RNN = ["--cell", "gru", "--hidden", "2", "--seed", "1"]
+# {} is where the source goes. Those that write get "-o out.lod.h5" as well.
+WRITING = {
+    "slice": ["slice", "{}", "0"],
+    "convert": ["convert", "{}"],
+    "concat": ["concat", "{}", "{}"],
+    "unpack": ["unpack", "{}"],
+    "pack": ["pack", "{}"],
+    "run-rnn": ["run-rnn", "{}", *RNN],
+}
+READING = {"inspect": ["inspect", "{}"], "verify": ["verify", "{}"]}
+COMMANDS = {**{name: [*args, "-o", "out.lod.h5"] for name, args in WRITING.items()}, **READING}
+
+
+def make_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def make_nothing(path: Path) -> None:
+    pass
+
+
+def make_empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def make_text(path: Path) -> None:
+    path.write_text("this is no container\n")
+
+
+def make_truncated(path: Path) -> None:
+    path.write_bytes(Path("words.lod.h5").read_bytes()[:-40])
+
+
+def make_loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+SOURCES = {
+    "missing": (make_nothing, 3, "no such file"),
+    "a directory": (make_directory, 3, "is a folder"),
+    "empty": (make_empty, 1, "is empty"),
+    "text": (make_text, 1, "does not begin like it"),
+    "truncated": (make_truncated, 1, "bad.lod.h5"),
+    "a loop": (make_loop, 3, "go round in a circle"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_bad_source_is_one_line_that_names_it(
+    lod: Lod, folder: Path, command: str, kind: str
+) -> None:
+    make, code, said = SOURCES[kind]
+    make(folder / "bad.lod.h5")
+    before = sorted(os.listdir("."))
+    done = lod(*(arg.replace("{}", "bad.lod.h5") for arg in COMMANDS[command]))
+    assert done.code == code
+    assert done.stderr.startswith(f"lod {command}: bad.lod.h5: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith("\n")
+    assert sorted(os.listdir(".")) == before
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("verify", "concat")])
+def test_an_unknown_tensor_is_a_usage_error(lod: Lod, folder: Path, command: str) -> None:
+    done = lod(*(arg.replace("{}", "many.lod.h5::nobody") for arg in COMMANDS[command]))
+    assert done.code == 2
+    assert "no tensor named 'nobody'; there are: vectors, tags, other" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not Path("out.lod.h5").exists()
+
+
+@pytest.mark.parametrize("command", ["slice", "unpack", "run-rnn", "inspect"])
+@pytest.mark.parametrize("level", ["9", "-3", "word"])
+def test_an_unknown_level_is_a_usage_error(
+    lod: Lod, folder: Path, command: str, level: str
+) -> None:
+    args = [arg.replace("{}", "words.lod.h5") for arg in COMMANDS[command]]
+    done = lod(*args, "--level", level)
+    assert done.code == 2
+    assert done.stderr.startswith(f"lod {command}: words.lod.h5: ")
+    assert "level" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not Path("out.lod.h5").exists()
+
+
+def arguments(command: str, out: str) -> list[str]:
+    """Return a good command line of a command that writes, to `out`."""
+    source = "steps.lod.h5" if command == "pack" else "words.lod.h5"
+    return [*(arg.replace("{}", source) for arg in WRITING[command]), "-o", out]
+
+
+@pytest.fixture
+def steps(lod: Lod, folder: Path) -> Path:
+    assert lod("unpack", "words.lod.h5", "-o", "steps.lod.h5").code == 0
+    return folder
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_an_existing_output_stays_without_force(lod: Lod, steps: Path, command: str) -> None:
+    Path("out.lod.h5").write_text("precious")
+    done = lod(*arguments(command, "out.lod.h5"))
+    assert done.code == 3
+    assert done.stderr == (
+        f"lod {command}: out.lod.h5: exists already; use --force to replace it\n"
+    )
+    assert Path("out.lod.h5").read_text() == "precious"
+    assert lod(*arguments(command, "out.lod.h5"), "--force").code == 0
+    assert lod("verify", "out.lod.h5").code == 0
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_an_input_is_not_its_own_output_without_force(lod: Lod, steps: Path, command: str) -> None:
+    same = "steps.lod.h5" if command == "pack" else "words.lod.h5"
+    before = Path(same).read_bytes()
+    done = lod(*arguments(command, same))
+    assert done.code == 3
+    assert "exists already" in done.stderr
+    assert Path(same).read_bytes() == before
+    assert lod(*arguments(command, same), "-f").code == 0
+    assert lod("verify", same).code == 0
+
+
+@pytest.mark.parametrize("command", WRITING)
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ("nowhere/out.lod.h5", "its folder does not exist"),
+        ("words.lod.h5/out.lod.h5", "not a folder"),
+        ("/proc/out.lod.h5", "cannot be written"),
+        ("folder.lod.h5", "folder"),
+    ],
+)
+def test_an_output_that_cannot_be_is_an_io_failure(
+    lod: Lod, steps: Path, command: str, out: str, said: str
+) -> None:
+    Path("folder.lod.h5").mkdir()
+    before = sorted(os.listdir("."))
+    done = lod(*arguments(command, out), "-f")
+    assert done.code == 3
+    assert done.stderr.startswith(f"lod {command}: {out}: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert sorted(os.listdir(".")) == before
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_a_full_device_is_an_io_failure(shell: Lod, steps: Path, command: str) -> None:
+    line = " ".join(arguments(command, "-"))
+    done = shell(f"lod {line} > /dev/full")
+    assert done.code == 3
+    assert done.stderr == f"lod {command}: standard output: no space left on the device\n"
+
+
+@pytest.mark.parametrize("command", READING)
+def test_results_that_cannot_be_printed_are_an_io_failure(
+    shell: Lod, folder: Path, command: str
+) -> None:
+    done = shell(f"lod {command} words.lod.h5 > /dev/full")
+    assert done.code == 3
+    assert done.stderr == f"lod {command}: standard output: no space left on the device\n"
+    done = shell(f"lod {command} words.lod.h5 >&-")
+    assert done.code == 3
+    assert done.stderr == f"lod {command}: standard output: is closed\n"
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_a_closed_pipe_ends_in_silence(shell: Lod, steps: Path, command: str) -> None:
+    line = " ".join(arguments(command, "-"))
+    # The reader is gone before the first byte: `lod` waits for a file it makes.
+    done = shell(
+        f"{{ while [ ! -e gone ]; do sleep 0.01; done; lod {line}; echo $? >code; }} "
+        "| { exec <&-; touch gone; }"
+    )
+    assert done.stderr == ""
+    assert Path("code").read_text() == "141\n"
+
+
+@pytest.mark.parametrize("command", ["inspect words.lod.h5", "verify words.lod.h5", "--help"])
+def test_a_closed_pipe_ends_printing_in_silence(shell: Lod, folder: Path, command: str) -> None:
+    done = shell(
+        f"{{ while [ ! -e gone ]; do sleep 0.01; done; lod {command}; echo $? >code; }} "
+        "| { exec <&-; touch gone; }"
+    )
+    assert done.stderr == ""
+    assert Path("code").read_text() == "141\n"
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_binary_data_do_not_go_to_a_terminal(steps: Path, command: str) -> None:
+    if shutil.which("script") is None:
+        pytest.skip("needs the program script, for a terminal")
+    code, shown = on_a_terminal(f"lod {' '.join(arguments(command, '-'))}")
+    assert code == 2
+    assert "not for a terminal; write it to a file with -o FILE" in shown
+    assert shown.isprintable() or "\x1b" not in shown
+
+
+def on_a_terminal(line: str) -> tuple[int, str]:
+    """Run a command line with a terminal for all three streams; returns code and screen."""
+    import subprocess
+
+    from tests.lodcli.conftest import environment
+
+    done = subprocess.run(
+        ["script", "-qec", line, "/dev/null"],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("command", [*COMMANDS])
+def test_a_closed_standard_input_is_an_io_failure(shell: Lod, folder: Path, command: str) -> None:
+    args = COMMANDS[command]
+    if command == "concat":
+        args = ["concat", "{}", "-o", "out.lod.h5"]
+    done = shell("lod " + " ".join(arg.replace("{}", "-") for arg in args) + " <&-")
+    assert done.code == 3
+    assert done.stderr == f"lod {command}: standard input: is closed\n"
+
+
+def test_a_name_cannot_steer_the_terminal(lod: Lod, folder: Path) -> None:
+    done = lod("inspect", "\x1b[2J\nnone\u202e.npz")
+    assert done.code == 3
+    assert done.stderr == "lod inspect: \\x1b[2J\\nnone\\u202e.npz: no such file\n"
+
+
+def test_a_name_that_is_no_text_can_be_shown(shell: Lod, folder: Path) -> None:
+    done = shell("lod inspect $'\\xff.npz'")
+    assert done.code == 3
+    assert done.stderr == "lod inspect: \\udcff.npz: no such file\n"

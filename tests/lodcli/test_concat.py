@@ -1,0 +1,87 @@
+"""`lod concat`: batches one after another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats import io
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+from tests.lodcli.conftest import Lod, tensor
+
+
+def save(path: str, values: list[float], lengths: list[list[int]], **more: object) -> None:
+    dtype = np.dtype(str(more.get("dtype", "float32")))
+    names = more.get("names")
+    lod = LoD.from_lengths(lengths, names if isinstance(names, list) else None)
+    io.write(path, {str(more.get("name", "data")): LoDTensor(np.array(values, dtype), lod)})
+
+
+def test_batches_follow_one_another_along_the_outermost_level(lod: Lod, folder: Path) -> None:
+    save("a.lod.h5", [1, 2, 3], [[2], [1, 2]], names=["day", "hour"])
+    save("b.npz", [4, 5], [[1, 0], [2]])
+    done = lod("concat", "a.lod.h5", "b.npz", "a.lod.h5", "-o", "out.lod.h5")
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    found = tensor("out.lod.h5")
+    assert found.data.tolist() == [1, 2, 3, 4, 5, 1, 2, 3]
+    assert found.recursive_sequence_lengths() == [[2, 1, 0, 2], [1, 2, 2, 1, 2]]
+    assert found.lod.names == ("day", "hour")
+
+
+def test_tensors_that_share_levels_still_do(lod: Lod, folder: Path) -> None:
+    assert lod("concat", "many.lod.h5", "many.lod.h5", "-o", "out.lod.h5").code == 0
+    found = io.read_all("out.lod.h5")
+    vectors, tags = found["vectors"], found["tags"]
+    assert isinstance(vectors, LoDTensor)
+    assert isinstance(tags, LoDTensor)
+    assert vectors.lod.levels[0] is tags.lod.levels[0]
+    assert tags.data.tolist() == [*range(15), *range(15)]
+
+
+@pytest.mark.parametrize(
+    ("values", "lengths", "more", "said"),
+    [
+        ([1], [[1]], {}, "1 levels, not 2"),
+        ([1], [[1], [1]], {"dtype": "int8"}, "dtype int8, not float32"),
+        ([1], [[1], [1]], {"names": ["day", "minute"]}, "level 1 called minute, not hour"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_written(
+    lod: Lod,
+    folder: Path,
+    values: list[float],
+    lengths: list[list[int]],
+    more: dict[str, object],
+    said: str,
+) -> None:
+    save("a.lod.h5", [1, 2, 3], [[2], [1, 2]], names=["day", "hour"])
+    save("b.lod.h5", values, lengths, **more)
+    done = lod("concat", "a.lod.h5", "b.lod.h5", "-o", "out.lod.h5")
+    assert done.code == 1
+    assert said in done.stderr
+    assert "b.lod.h5: does not fit a.lod.h5" in done.stderr
+    assert not Path("out.lod.h5").exists()
+
+
+def test_other_tensors_are_refused(lod: Lod, folder: Path) -> None:
+    done = lod("concat", "many.lod.h5", "words.lod.h5", "-o", "out.lod.h5")
+    assert done.code == 1
+    assert "it holds the tensors data, not vectors, tags, other" in done.stderr
+
+
+def test_a_pipe_is_read_once(shell: Lod, folder: Path) -> None:
+    done = shell("lod slice words.lod.h5 :1 | lod concat words.lod.h5 - -o out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lod.h5").recursive_sequence_lengths()[0] == [3, 1, 2, 3]
+    done = shell("lod concat <(lod slice words.lod.h5 :1) words.lod.h5 -o two.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("two.lod.h5").recursive_sequence_lengths()[0] == [3, 3, 1, 2]
+
+
+def test_standard_input_can_be_given_once(lod: Lod, folder: Path) -> None:
+    done = lod("concat", "-", "-", "-o", "out.lod.h5")
+    assert done.code == 2
+    assert "given twice" in done.stderr

@@ -1,0 +1,135 @@
+"""`lod convert`: from format to format, streaming."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats import io
+from tests.lodcli.conftest import Lod, articles, tensor
+
+
+@pytest.mark.parametrize("suffix", ["npz", "lods", "lod.h5"])
+def test_there_and_back_changes_no_bit(lod: Lod, folder: Path, suffix: str) -> None:
+    assert lod("convert", "words.lod.h5", f"there.{suffix}").code == 0
+    assert lod("convert", f"there.{suffix}", "-o", "back.lod.h5").code == 0
+    found = tensor("back.lod.h5")
+    assert found.recursive_sequence_lengths() == articles().recursive_sequence_lengths()
+    np.testing.assert_array_equal(found.data, articles().data)
+    assert found.dtype == articles().dtype
+
+
+def test_json_lines_become_a_container_with_named_levels(lod: Lod, folder: Path) -> None:
+    Path("in.jsonl").write_text("[[1, 2], [3]]\n[[4, 5, 6]]\n")
+    done = lod("convert", "in.jsonl", "out.lod.h5", "--levels", "day, hour", "--dtype", "int16")
+    assert (done.code, done.stderr) == (0, "")
+    found = tensor("out.lod.h5")
+    assert found.lod.names == ("day", "hour")
+    assert found.dtype == np.int16
+    assert found.recursive_sequence_lengths() == [[2, 1], [2, 1, 3]]
+
+
+def test_levels_can_be_named_whatever_the_format(lod: Lod, folder: Path) -> None:
+    assert lod("convert", "words.lod.h5", "out.lod.h5", "--levels", "a,b").code == 0
+    assert tensor("out.lod.h5").lod.names == ("a", "b")
+
+
+def test_too_few_level_names_are_a_usage_error(lod: Lod, folder: Path) -> None:
+    done = lod("convert", "words.lod.h5", "out.lod.h5", "--levels", "a")
+    assert done.code == 2
+    assert "1 level names are given, data has 2 levels" in done.stderr
+
+
+def test_all_tensors_come_along_and_one_if_it_is_named(lod: Lod, folder: Path) -> None:
+    assert lod("convert", "many.lod.h5", "all.npz").code == 0
+    assert set(io.read_all("all.npz")) == {"vectors", "tags", "other"}
+    assert lod("convert", "many.lod.h5::other", "one.lod.h5", "--name", "alone").code == 0
+    assert set(io.read_all("one.lod.h5")) == {"alone"}
+
+
+def test_a_new_name_needs_a_single_tensor(lod: Lod, folder: Path) -> None:
+    done = lod("convert", "many.lod.h5", "out.npz", "--name", "one")
+    assert done.code == 2
+    assert "there are 3" in done.stderr
+
+
+def test_what_the_format_cannot_hold_is_refused(lod: Lod, folder: Path) -> None:
+    done = lod("convert", "many.lod.h5", "out.ts")
+    assert done.code == 4
+    assert "out.ts: ts holds 1 level, vectors has 2" in done.stderr
+    assert not Path("out.ts").exists()
+
+
+def test_an_option_of_another_format_is_refused_by_name(lod: Lod, folder: Path) -> None:
+    done = lod("convert", "words.lod.h5", "out.npz", "--field", "x")
+    assert done.code == 4
+    assert "field" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["in.npz", "out.lod.h5", "--compress"],
+        ["in.npz", "--compress", "out.lod.h5"],
+        ["--compress", "in.npz", "out.lod.h5"],
+        ["in.npz", "--compress", "deflate", "out.lod.h5"],
+        ["in.npz", "--compress=deflate", "out.lod.h5"],
+    ],
+)
+def test_compress_needs_no_codec_and_eats_no_file(lod: Lod, folder: Path, args: list[str]) -> None:
+    io.write("in.npz", io.read("words.lod.h5"))
+    done = lod("convert", *args)
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lod.h5").identical(tensor("in.npz"))
+
+
+def test_a_vocabulary_goes_both_ways(lod: Lod, folder: Path) -> None:
+    Path("in.txt").write_text("to be\nor not to be\n")
+    Path("vocabulary.txt").write_text("be\nnot\nor\nto\n")
+    vocabulary = ["--vocab", "vocabulary.txt", "--levels", "article,sentence"]
+    assert lod("convert", "in.txt", "numbers.npz", *vocabulary).code == 0
+    assert tensor("numbers.npz").data.tolist() == [3, 0, 2, 1, 3, 0]
+    done = lod("convert", "numbers.npz", "out.txt", *vocabulary[:2])
+    assert (done.code, done.stderr) == (0, "")
+    assert Path("out.txt").read_text() == Path("in.txt").read_text()
+    done = lod("convert", "numbers.npz", "out.lod.h5", *vocabulary[:2])
+    assert done.code == 4
+    assert "npz has no option 'vocabulary'" in done.stderr
+
+
+def test_out_twice_is_a_usage_error(lod: Lod, folder: Path) -> None:
+    done = lod("convert", "words.lod.h5", "a.npz", "-o", "b.npz")
+    assert done.code == 2
+    assert "given twice" in done.stderr
+
+
+def test_an_ending_that_names_no_format_is_a_usage_error(lod: Lod, folder: Path) -> None:
+    done = lod("convert", "words.lod.h5", "out.xyz")
+    assert done.code == 2
+    assert "--to" in done.stderr
+    assert lod("convert", "words.lod.h5", "out.xyz", "--to", "npz").code == 0
+    np.testing.assert_array_equal(tensor("out.xyz").data, articles().data)
+
+
+def test_a_file_can_replace_itself_with_force(lod: Lod, folder: Path) -> None:
+    assert lod("convert", "words.lod.h5", "words.lod.h5", "--levels", "a,b").code == 3
+    assert lod("convert", "words.lod.h5", "words.lod.h5", "--levels", "a,b", "-f").code == 0
+    assert tensor("words.lod.h5").lod.names == ("a", "b")
+
+
+def test_text_formats_go_to_standard_output(shell: Lod) -> None:
+    done = shell("lod convert many.lod.h5::other --to jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [[0], [], [1, 2, 3]]
+
+
+def test_a_pipe_carries_every_tensor(shell: Lod, folder: Path) -> None:
+    done = shell("cat many.lod.h5 | lod convert - | lod convert - out.lod.h5")
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    before, after = io.read_all("many.lod.h5"), io.read_all("out.lod.h5")
+    assert list(before) == list(after)
+    for name in before:
+        assert tensor("many.lod.h5", name).identical(tensor("out.lod.h5", name))

@@ -1,0 +1,216 @@
+"""`lod inspect`: what it tells, in text and JSON, and how little it reads."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli import summary
+from lodcli.formats import io
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+from lodcli.output import size_text, table
+from tests.lodcli.conftest import Lod, tensor
+
+# By hand, from the worked example: 3 articles, 6 sentences, 15 words of two float32.
+WORDS = """\
+words.lod.h5: lod.h5, 1 tensor, SIZE
+
+data: float32, 15 x 2, 120 bytes
+
+level  name      items  min  median  mean  max  empty  lengths
+    0  article       3    1     2.0   2.0    3      0  ###
+    1  sentence      6    1     2.5   2.5    4      0  -##-
+
+padded to one rectangle: 36 rows, 58.3 % of them padding; saved: 168 bytes
+
+article   3           1  2
+sentence  3   2  4    1  2  3
+          ||| || |||| |  || |||
+"""
+
+
+def words(size_bytes: int) -> str:
+    return WORDS.replace("SIZE", size_text(size_bytes))
+
+
+def test_one_tensor_is_shown_whole(lod: Lod, folder: Path) -> None:
+    done = lod("inspect", "words.lod.h5", "--ascii")
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout == words(Path("words.lod.h5").stat().st_size)
+
+
+def test_a_pipe_shows_the_same(shell: Lod, folder: Path) -> None:
+    done = shell("lod convert words.lod.h5 | lod inspect - --ascii")
+    assert (done.code, done.stderr) == (0, "")
+    _, _, below = done.stdout.partition("\n")
+    assert below == words(0).partition("\n")[2]
+    assert done.stdout.startswith("standard input: lod.stream, 1 tensor\n")
+
+
+def test_several_tensors_get_a_line_each(lod: Lod, folder: Path) -> None:
+    done = lod("inspect", "many.lod.h5")
+    assert done.code == 0
+    assert [line.split() for line in done.stdout.splitlines()[2:]] == [
+        ["tensor", "dtype", "shape", "size", "levels"],
+        ["vectors", "float32", "15", "x", "2", "120", "bytes", "3", "article,", "6", "sentence"],
+        ["tags", "int16", "15", "30", "bytes", "3", "article,", "6", "sentence"],
+        ["other", "int64", "4", "32", "bytes", "3", "(level", "0)"],
+    ]
+
+
+def test_one_of_several_is_shown_whole(lod: Lod, folder: Path) -> None:
+    done = lod("inspect", "many.lod.h5::other", "--ascii")
+    assert "other: int64, 4, 32 bytes" in done.stdout
+    assert done.stdout.endswith("\n1 0 3\n|   |||\n")
+
+
+@pytest.mark.parametrize("level", ["1", "-1", "sentence"])
+def test_a_level_can_be_chosen(lod: Lod, folder: Path, level: str) -> None:
+    done = lod("inspect", "words.lod.h5", "--level", level)
+    assert "sentence  3   2  4    1 2  3\n" in done.stdout
+    assert "article" not in done.stdout
+    found = json.loads(lod("inspect", "words.lod.h5", "--level", level, "--json").stdout)
+    assert [one["name"] for one in found["tensors"][0]["levels"]] == ["sentence"]
+
+
+def test_head_draws_the_first_items(lod: Lod, folder: Path) -> None:
+    done = lod("inspect", "words.lod.h5", "--head", "1")
+    assert "article   3\nsentence  3   2  4\n          ||| || ||||\n" in done.stdout
+    assert "|" not in lod("inspect", "words.lod.h5", "--head", "0").stdout
+    assert lod("inspect", "words.lod.h5", "--head", "99").code == 0
+
+
+@pytest.mark.parametrize("suffix", ["lod.h5", "npz", "lods"])
+def test_json_tells_everything(lod: Lod, folder: Path, suffix: str) -> None:
+    path = f"copy.{suffix}"
+    io.write(path, tensor("words.lod.h5"))
+    done = lod("inspect", path, "--json")
+    assert (done.code, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found["schema_version"] == 1
+    assert found["file"] == path
+    assert found["bytes"] == Path(path).stat().st_size
+    (one,) = found["tensors"]
+    assert (one["rows"], one["row_shape"], one["dtype"]) == (15, [2], "float32")
+    assert [level["items"] for level in one["levels"]] == [3, 6]
+    assert [level["max"] for level in one["levels"]] == [3, 4]
+    assert one["padding"] == {
+        "rows": 15,
+        "padded_rows": 36,
+        "fraction": pytest.approx(21 / 36),
+        "saved_bytes": 168,
+    }
+    assert one["tensor_array"] is False
+
+
+def test_a_tensor_array_shows_its_steps(lod: Lod, folder: Path) -> None:
+    assert lod("unpack", "words.lod.h5", "-o", "steps.lod.h5").code == 0
+    done = lod("inspect", "steps.lod.h5")
+    assert "TensorArray of 4 steps, sizes 6 5 3 1\n" in done.stdout
+    assert "unpacked from 3 article, 6 sentence\n" in done.stdout
+    (one,) = json.loads(lod("inspect", "steps.lod.h5", "--json").stdout)["tensors"]
+    assert one["tensor_array"] is True
+    assert one["step_sizes"] == [6, 5, 3, 1]
+    assert [outer["items"] for outer in one["outer"]] == [3, 6]
+
+
+@pytest.mark.parametrize("suffix", ["lod.h5", "npz"])
+def test_text_is_shown_as_text(lod: Lod, folder: Path, suffix: str) -> None:
+    letters = np.frombuffer(b"tobe\x1b]0;x", np.uint8)
+    io.write(f"text.{suffix}", LoDTensor(letters, LoD.from_lengths([[2, 7]])))
+    io.write(f"plain.{suffix}", LoDTensor(letters[:4], LoD.from_lengths([[2, 2]])))
+    assert lod("inspect", f"plain.{suffix}").stdout.endswith('\n"to" "be"\n')
+    assert "\x1b" not in lod("inspect", f"text.{suffix}").stdout
+
+
+def test_long_text_is_only_looked_into(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "PREVIEW_BYTES", 5)
+    letters = np.frombuffer(b"tobeornot", np.uint8)
+    io.write("text.lod.h5", LoDTensor(letters, LoD.from_lengths([[2, 2, 5]])))
+    assert lod("inspect", "text.lod.h5").stdout.rstrip().endswith('"to" "be"')
+    io.write("long.lod.h5", LoDTensor(letters, LoD.from_lengths([[9]])))
+    assert '"' not in lod("inspect", "long.lod.h5").stdout
+
+
+@pytest.mark.parametrize("lengths", [[[]], [[0, 0]], [[2, 0], [0, 0]], []])
+def test_nothing_can_be_inspected(lod: Lod, folder: Path, lengths: list[list[int]]) -> None:
+    io.write("none.lod.h5", LoDTensor(np.zeros((0, 3)), LoD.from_lengths(lengths)))
+    done = lod("inspect", "none.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert "0 x 3" in done.stdout
+    assert lod("inspect", "none.lod.h5", "--json").code == 0
+
+
+def test_the_width_is_the_one_asked_for(shell: Lod, folder: Path) -> None:
+    many = LoDTensor(np.zeros(4000), LoD.from_lengths([[40] * 100]))
+    io.write("wide.lod.h5", many)
+    for width in (40, 80, 120):
+        done = shell("lod inspect wide.lod.h5", COLUMNS=str(width))
+        drawing = done.stdout.splitlines()[-2:]
+        assert max(map(len, drawing)) <= width
+        assert max(map(len, drawing)) > width - 45
+
+
+def test_colour_only_adds_escape_sequences(shell: Lod, folder: Path) -> None:
+    plain = shell("lod inspect words.lod.h5")
+    coloured = shell("lod inspect words.lod.h5", FORCE_COLOR="1")
+    assert "\x1b" not in plain.stdout
+    assert "\x1b[1m" in coloured.stdout
+    stripped = coloured.stdout.replace("\x1b[1m", "").replace("\x1b[0m", "")
+    assert stripped == plain.stdout
+
+
+def test_a_stream_that_cannot_show_blocks_gets_ascii(shell: Lod, folder: Path) -> None:
+    done = shell("lod inspect words.lod.h5", PYTHONIOENCODING="ascii")
+    assert done.code == 0
+    assert done.stdout == words(Path("words.lod.h5").stat().st_size)
+
+
+def test_names_out_of_a_file_cannot_steer_the_terminal(lod: Lod, folder: Path) -> None:
+    shutil.copy("words.lod.h5", "\x1b[31mred.lod.h5")
+    done = lod("inspect", "\x1b[31mred.lod.h5")
+    assert done.code == 0
+    assert done.stdout.startswith("\\x1b[31mred.lod.h5: ")
+
+
+def test_only_header_and_index_of_a_container_are_read(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with io.open_source("words.lod.h5") as source:
+        kind = type(source)
+
+    def refuse(*args: object, **more: object) -> None:
+        raise AssertionError("rows were read")
+
+    for name in ("batches", "read", "slice"):
+        monkeypatch.setattr(kind, name, refuse)
+    assert lod("inspect", "words.lod.h5").code == 0
+
+
+def test_numbers_stand_to_the_right_and_names_to_the_left() -> None:
+    shown = table(("name", "size"), [("a\x1b", "1,000"), ("bcd", "-")])
+    lines = shown.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
+    assert lines == ["name    size", "a\\x1b  1,000", "bcd        -"]
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "shown"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1.0 KB"),
+        (999_949, "999.9 KB"),
+        (999_950, "1.0 MB"),
+        (5_200_000_000, "5.2 GB"),
+    ],
+)
+def test_sizes_are_told_in_decimal_units(size_bytes: int, shown: str) -> None:
+    assert size_text(size_bytes) == shown

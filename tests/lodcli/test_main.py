@@ -1,0 +1,344 @@
+"""`lod` itself: help, versions, exit codes, what is loaded, and the public Python names."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import lodcli
+from lodcli import commands, failures, options
+from lodcli.formats import io, table
+from lodcli.formats.container.chunks import CODECS
+from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.interrupts import Interrupted
+from lodcli.formats.outputs import TargetExistsError
+from lodcli.kernels.errors import (
+    EmptySequenceError,
+    InvalidDataError,
+    SelectionError,
+    UnsupportedError,
+)
+from lodcli.kernels.rnn.stack import seeded_weights
+from lodcli.kernels.rnn.state_dict import state_dict
+from tests.lodcli.conftest import Lod, environment, tensor
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def python(code: str, **more: str) -> str:
+    """Run Python and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_help_lists_every_command_and_loads_none(lod: Lod) -> None:
+    done = lod("--help")
+    assert done.code == 0
+    for name, (_, help_line) in commands.TABLE.items():
+        assert re.search(rf"^  {name} +{re.escape(help_line)}$", done.stdout, re.MULTILINE)
+    loaded = python(
+        "import sys; from lodcli.failures import run; from lodcli.group import group\n"
+        "run(group, ['--help'])\n"
+        "print('LOADED', *sys.modules)"
+    ).partition("LOADED")[2]
+    for name in ("numpy", "h5py", "rich", "lodcli.commands.slice", "importlib.metadata"):
+        assert name not in loaded.split()
+
+
+@pytest.mark.parametrize("name", commands.TABLE)
+def test_every_command_has_help_with_examples(lod: Lod, name: str) -> None:
+    done = lod(name, "--help")
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: lod {name} ")
+    assert examples(done.stdout)
+    assert lod(name, "-h").stdout == done.stdout
+
+
+def examples(help_text: str) -> list[str]:
+    """Return the command lines below "Examples:"."""
+    part = help_text.partition("Examples:\n")[2].partition("\n\n")[0]
+    return [line.strip() for line in part.splitlines()]
+
+
+def all_examples() -> list[str]:
+    from click.testing import CliRunner
+
+    from lodcli.group import group
+
+    texts = [
+        CliRunner().invoke(group, [*name, "--help"]).stdout
+        for name in ([], *([name] for name in commands.TABLE))
+    ]
+    return [line for text in texts for line in examples(text)]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the examples speak of: the samples, and what is made of them."""
+    folder = tmp_path_factory.mktemp("examples")
+    for name, sample in (
+        ("articles.txt", "articles.txt"),
+        ("events.jsonl", "events.jsonl"),
+        ("vowels.ts", "japanese_vowels.ts"),
+        ("more.ts", "japanese_vowels_test.ts"),
+    ):
+        shutil.copy(ROOT / "samples" / sample, folder / name)
+    lines = (
+        "lod convert articles.txt articles.lod.h5",
+        "lod convert events.jsonl events.lod.h5 --levels day,hour",
+        "lod convert vowels.ts vowels.lod.h5",
+        "lod convert more.ts more.lod.h5",
+        "lod unpack vowels.lod.h5 -o steps.lod.h5",
+    )
+    words = sorted(set((ROOT / "samples" / "articles.txt").read_text().split()))
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in words))
+    for line in lines:
+        subprocess.run(["bash", "-c", line], cwd=folder, env=environment(), check=True)
+    weights = seeded_weights("lstm", 12, 8, rng=np.random.default_rng(0))
+    safetensors.numpy.save_file(state_dict(weights), folder / "model.safetensors")
+    return folder
+
+
+@pytest.mark.parametrize("line", all_examples())
+def test_the_examples_of_the_help_run(prepared: Path, tmp_path: Path, line: str) -> None:
+    for path in prepared.iterdir():
+        # What the example makes must not be there; what another made must not help it.
+        if not re.search(rf"(-o |> ?|convert \S+ ){re.escape(path.name)}\b", line):
+            (tmp_path / path.name).symlink_to(path)
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        cwd=tmp_path,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_versions_are_told(lod: Lod) -> None:
+    done = lod("--version")
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"lod {lodcli.__version__}\n")
+    assert re.search(r"Python 3\.\d+\.\d+.*, NumPy \d.*, h5py \d.*, HDF5 \d", done.stdout)
+    assert "GPU: " in done.stdout
+
+
+def test_a_mistyped_command_gets_a_hint(lod: Lod) -> None:
+    done = lod("slcie")
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr == "lod: no command 'slcie'; did you mean slice?; see lod --help\n"
+
+
+def test_without_a_command_the_help_goes_to_standard_error(lod: Lod) -> None:
+    done = lod()
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr == lod("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--nonsense"], "lod: no such option '--nonsense'; see lod --help\n"),
+        (["verify"], "lod verify: missing argument 'SOURCE...'; see lod verify --help\n"),
+        (["slice", ""], "lod slice: invalid value for 'SOURCE': is empty"),
+    ],
+)
+def test_wrong_usage_is_one_line_that_leads_to_the_help(
+    lod: Lod, args: list[str], said: str
+) -> None:
+    done = lod(*args)
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr.startswith(said)
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (InvalidDataError("bad"), 1, "lod: bad\n"),
+        (DamagedFileError("broken"), 1, "lod: broken\n"),
+        (EmptySequenceError("empty"), 1, "lod: empty\n"),
+        (SelectionError("no item 7"), 2, "lod: no item 7\n"),
+        (TargetExistsError("x: exists already"), 3, "lod: x: exists already\n"),
+        (UnsupportedError("not held"), 4, "lod: not held\n"),
+        (ModuleNotFoundError("No module", name="hdf5plugin"), 4, "lod: needs the package hdf5"),
+        (FileNotFoundError(2, "No such file or directory", "a\tb"), 3, "lod: a\\tb: no such file"),
+        (PermissionError(13, "Permission denied", "a"), 3, "lod: a: permission denied\n"),
+        (OSError("HDF5 says\nmany lines"), 3, "lod: HDF5 says\n"),
+        (OSError(71, "Protocol error", "a"), 3, "lod: a: Protocol error\n"),
+        (MemoryError(), 3, "lod: not enough memory"),
+        (np.exceptions.AxisError("axis"), 1, "lod: internal error: AxisError: axis"),
+        (
+            ZeroDivisionError("a\nb"),
+            1,
+            "lod: internal error: ZeroDivisionError: a b; run",
+        ),
+        (BrokenPipeError(32, "Broken pipe"), 141, ""),
+        (KeyboardInterrupt(), 130, ""),
+        (Interrupted(2), 130, ""),
+        (Interrupted(15), 143, ""),
+        (click.exceptions.Exit(7), 7, ""),
+        (SystemExit(5), 5, ""),
+        (SystemExit(), 0, ""),
+    ],
+)
+def test_every_error_has_its_exit_code_and_one_line(
+    error: BaseException,
+    code: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("LOD_DEBUG", raising=False)
+    assert failures.report(error, "lod") == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(said)
+    assert printed.err.count("\n") == bool(said)
+
+
+def test_a_traceback_is_shown_only_on_request(shell: Lod) -> None:
+    quiet = shell("lod slice nowhere 0 -o out.npz")
+    assert "Traceback" not in quiet.stderr
+    loud = shell("lod slice nowhere 0 -o out.npz", LOD_DEBUG="1")
+    assert loud.stderr.startswith("Traceback")
+    assert loud.stderr.endswith(quiet.stderr)
+    assert loud.code == quiet.code == 3
+
+
+def test_a_bug_in_a_command_is_no_traceback(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LOD_DEBUG", raising=False)
+    monkeypatch.setattr("lodcli.commands.slice.parse_branch", lambda text: 1 / 0)
+    done = lod("slice", "words.lod.h5", "0", "-o", "out.npz")
+    assert done.code == 1
+    assert done.stderr == (
+        "lod slice: internal error: ZeroDivisionError: division by zero; "
+        "run with LOD_DEBUG=1 and report it\n"
+    )
+
+
+def test_the_choices_are_those_of_the_tables() -> None:
+    assert tuple(table.TABLE) == options.FORMATS
+    assert tuple(CODECS) == options.CODECS
+
+
+@pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(lod: Lod, shell_name: str) -> None:
+    done = lod("completion", shell_name)
+    assert (done.code, done.stderr) == (0, "")
+    assert "_LOD_COMPLETE" in done.stdout
+
+
+def test_completion_knows_commands_and_options(shell: Lod) -> None:
+    asked = {"_LOD_COMPLETE": "bash_complete", "COMP_CWORD": "1", "COMP_WORDS": "lod un"}
+    assert shell("lod", **asked).stdout.split() == ["plain,unpack"]
+    asked = {"_LOD_COMPLETE": "bash_complete", "COMP_CWORD": "2", "COMP_WORDS": "lod unpack --no"}
+    assert "--no-sort" in shell("lod", **asked).stdout
+
+
+def test_python_m_is_the_same_command(shell: Lod) -> None:
+    assert shell(f"{sys.executable} -m lodcli --version").stdout == shell("lod --version").stdout
+
+
+@pytest.mark.parametrize("name", lodcli.__all__)
+def test_a_public_name_is_there_and_itself(name: str) -> None:
+    value = getattr(lodcli, name)
+    if isinstance(value, type):
+        assert value.__name__ == name
+        if name.endswith("Error"):
+            assert issubclass(value, lodcli.LodError)
+    assert name in dir(lodcli)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = lodcli.nonsense
+
+
+def test_importing_the_package_loads_nothing() -> None:
+    loaded = python("import sys, lodcli; print(*sys.modules)").split()
+    for name in ("numpy", "h5py", "click", "rich", "importlib.metadata", "lodcli.formats"):
+        assert name not in loaded
+
+
+def test_the_public_functions_read_and_write(folder: Path) -> None:
+    found = lodcli.read("words.lod.h5")
+    assert isinstance(found, lodcli.LoDTensor)
+    lodcli.write("copy.npz", found)
+    assert set(lodcli.read_all("many.lod.h5")) == {"vectors", "tags", "other"}
+    with lodcli.open("copy.npz") as source:
+        assert source.schema[0].rows == 15
+    with pytest.raises(lodcli.TargetExistsError):
+        lodcli.write("copy.npz", found)
+
+
+def test_progress_is_for_terminals_and_not_with_quiet(folder: Path) -> None:
+    from tests.lodcli.test_bad_input import on_a_terminal
+
+    if shutil.which("script") is None:
+        pytest.skip("needs the program script, for a terminal")
+    io.write("big.npz", tensor("words.lod.h5"))
+    slow = (
+        "import sys, time, lodcli.output, lodcli.progress\n"
+        "from lodcli.failures import run; from lodcli.group import group\n"
+        "lodcli.progress.PATIENCE_SECONDS = 0\n"
+        "sys.exit(run(group, sys.argv[1:]))\n"
+    )
+    Path("slow.py").write_text(slow)
+    line = f"{sys.executable} slow.py convert big.npz out.lod.h5 -f"
+    code, shown = on_a_terminal(line)
+    assert code == 0
+    assert "15 rows" in shown
+    assert on_a_terminal(line + " -q") == (0, "")
+    assert on_a_terminal(f"TERM=dumb {line}") == (0, "")
+    assert "rows" not in on_a_terminal(f"{line} 2>err; cat err")[1]
+
+
+@pytest.mark.parametrize(
+    ("variables", "terminal", "expected"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_colour_is_for_those_who_want_it(
+    variables: dict[str, str],
+    terminal: bool,
+    expected: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from lodcli import output
+
+    class Stream:
+        def isatty(self) -> bool:
+            return terminal
+
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert output.colours(Stream()) is expected  # type: ignore[arg-type]

@@ -1,0 +1,81 @@
+"""FILE::NAME and the branch of a slice, as people type them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.selection import Key
+from lodcli.references import parse_branch, parse_reference
+
+
+@pytest.mark.parametrize(
+    ("text", "branch"),
+    [
+        ("2", (2,)),
+        ("2,0", (2, 0)),
+        ("2:3", (slice(2, 3),)),
+        ("2,0:1", (2, slice(0, 1))),
+        (":5", (slice(None, 5),)),
+        ("-2:", (slice(-2, None),)),
+        ("3:6", (slice(3, 6),)),
+        ("-1", (-1,)),
+        (" -1", (-1,)),
+        (":", (slice(None, None),)),
+        ("0, 1 : 2", (0, slice(1, 2))),
+        ("+1", (1,)),
+    ],
+)
+def test_a_branch_is_read_as_numpy_would(text: str, branch: tuple[Key, ...]) -> None:
+    assert parse_branch(text) == branch
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "1,", "a", "1.5", "0x1", "1:2:3", "::", "1;2", "--1", "٣", "9" * 19, "1 2"]
+)
+def test_what_is_no_branch_is_refused(text: str) -> None:
+    with pytest.raises(SelectionError, match="has a part"):
+        parse_branch(text)
+
+
+def test_a_step_is_refused_with_a_reason() -> None:
+    with pytest.raises(SelectionError, match="a range has no step"):
+        parse_branch("0:9:2")
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "name"),
+    [
+        ("words.lod.h5", "words.lod.h5", None),
+        ("words.lod.h5::tags", "words.lod.h5", "tags"),
+        ("-", "-", None),
+        ("-::tags", "-", "tags"),
+        ("a::b::c", "a::b", "c"),
+        ("odd::folder/words.npz", "odd::folder/words.npz", None),
+    ],
+)
+def test_a_reference_names_a_file_and_a_tensor(text: str, path: str, name: str | None) -> None:
+    found = parse_reference(text)
+    assert (found.path, found.name) == (path, name)
+
+
+def test_a_file_whose_name_holds_the_mark_is_that_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a::b").write_bytes(b"")
+    assert parse_reference("a::b").path == "a::b"
+    assert parse_reference("a::b::c").name == "c"
+
+
+@pytest.mark.parametrize("text", ["words.npz::", "::tags", "::"])
+def test_a_reference_without_file_or_name_is_refused(text: str) -> None:
+    with pytest.raises(SelectionError, match="names no tensor"):
+        parse_reference(text)
+
+
+def test_standard_input_has_a_name_for_messages() -> None:
+    assert parse_reference("-::a").label == "standard input"
+    assert parse_reference("b.npz::a").label == "b.npz"

@@ -1,0 +1,199 @@
+"""`lod run-rnn`: options to weights, batches to batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from lodcli.formats import base, io
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.rnn.run import run_rnn
+from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
+from lodcli.kernels.rnn.state_dict import state_dict
+from lodcli.kernels.tensor import LoDTensor
+from tests.lodcli.conftest import Lod, articles, tensor
+
+# float32, sums of a handful of products, in another order.
+TOLERANCE = 1e-6
+
+
+def weights(cell: str = "lstm", **more: int) -> RNNWeights:
+    return seeded_weights(cell, 2, 3, rng=np.random.default_rng(7), layers=more.get("layers", 1))
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "gru_paddle", "elman"])
+def test_seeded_weights_give_the_states_of_the_kernel(lod: Lod, folder: Path, cell: str) -> None:
+    args = ["--cell", cell, "--hidden", "3", "--seed", "7", "--emit", "both"]
+    done = lod("run-rnn", "words.lod.h5", "-o", "out.lod.h5", *args)
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    expected = run_rnn(articles(), weights(cell))
+    for name, wanted in (("all", expected.all), ("last", expected.last)):
+        found = tensor("out.lod.h5", name)
+        np.testing.assert_allclose(found.data, wanted.data, rtol=0, atol=TOLERANCE)
+        assert found.lod == wanted.lod
+
+
+@pytest.mark.parametrize(
+    ("emit", "lengths", "rows"),
+    [("all", [[3, 1, 2], [3, 2, 4, 1, 2, 3]], 15), ("last", [[3, 1, 2]], 6)],
+)
+def test_emit_chooses_rows(
+    lod: Lod, folder: Path, emit: str, lengths: list[list[int]], rows: int
+) -> None:
+    args = ["--cell", "gru", "--hidden", "4", "--seed", "1", "--emit", emit]
+    assert lod("run-rnn", "words.lod.h5", "-o", "out.lod.h5", *args).code == 0
+    found = tensor("out.lod.h5")
+    assert (found.rows, found.row_shape) == (rows, (4,))
+    assert found.recursive_sequence_lengths() == lengths
+
+
+def test_an_upper_level_runs_over_whole_articles(lod: Lod, folder: Path) -> None:
+    args = ["--cell", "gru", "--hidden", "3", "--seed", "7", "--emit", "last"]
+    assert lod("run-rnn", "words.lod.h5", "-o", "o.npz", *args, "--level", "article").code == 0
+    expected = run_rnn(articles(), weights("gru"), level=0).last
+    found = tensor("o.npz")
+    assert found.lod.n_levels == 0
+    np.testing.assert_allclose(found.data, expected.data, rtol=0, atol=TOLERANCE)
+
+
+def test_trained_weights_come_from_safetensors(lod: Lod, folder: Path) -> None:
+    entries = {f"rnn.{name}": array for name, array in state_dict(weights(layers=2)).items()}
+    safetensors.numpy.save_file(entries, "model.safetensors")
+    done = lod("run-rnn", "words.lod.h5", "-o", "out.npz", "--weights", "model.safetensors")
+    assert (done.code, done.stderr) == (0, "")
+    expected = run_rnn(articles(), weights(layers=2)).all
+    np.testing.assert_allclose(tensor("out.npz").data, expected.data, rtol=0, atol=TOLERANCE)
+
+
+def test_results_do_not_depend_on_the_batches(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = np.random.default_rng(3).standard_normal((6, 3)).astype("f4")
+    io.write("h0.npz", LoDTensor(states))
+    io.write("c0.npz", LoDTensor(states[::-1] * 2))
+    args = ["--cell", "lstm", "--hidden", "3", "--seed", "7", "--h0", "h0.npz", "--c0", "c0.npz"]
+    assert lod("run-rnn", "words.lod.h5", "-o", "whole.npz", *args).code == 0
+    # One article a batch: the least there can be.
+    source = type(_open_kind())
+    whole = source.batches
+    seen = []
+
+    def small(self: base.Source, limit_bytes: int = 1) -> object:
+        for batch in whole(self, 1):
+            seen.append(batch)
+            yield batch
+
+    monkeypatch.setattr(source, "batches", small)
+    assert lod("run-rnn", "words.lod.h5", "-o", "parts.npz", *args).code == 0
+    assert len(seen) == 3
+    np.testing.assert_allclose(
+        tensor("parts.npz").data, tensor("whole.npz").data, rtol=0, atol=TOLERANCE
+    )
+    expected = run_rnn(
+        articles(), weights(), initial_hidden=states, initial_cell=states[::-1] * 2
+    ).all
+    np.testing.assert_allclose(tensor("whole.npz").data, expected.data, rtol=0, atol=TOLERANCE)
+
+
+def _open_kind() -> base.Source:
+    with io.open_source("words.lod.h5") as source:
+        return source
+
+
+@pytest.mark.parametrize("rows", [5, 7])
+def test_initial_states_must_be_one_a_sequence(lod: Lod, folder: Path, rows: int) -> None:
+    io.write("h0.npz", LoDTensor(np.zeros((rows, 3), "f4")))
+    args = ["--cell", "gru", "--hidden", "3", "--seed", "1", "--h0", "h0.npz"]
+    done = lod("run-rnn", "words.lod.h5", "-o", "out.npz", *args)
+    assert done.code == 1
+    assert f"--h0 has {rows} rows" in done.stderr
+    assert sorted(path.name for path in folder.iterdir() if "out" in path.name) == []
+
+
+def test_initial_states_of_many_layers_have_an_axis_for_them(lod: Lod, folder: Path) -> None:
+    states = np.random.default_rng(3).standard_normal((6, 2, 3)).astype("f4")
+    io.write("h0.npz", LoDTensor(states))
+    args = ["--cell", "gru", "--hidden", "3", "--seed", "7", "--layers", "2", "--h0", "h0.npz"]
+    assert lod("run-rnn", "words.lod.h5", "-o", "out.npz", *args).code == 0
+    expected = run_rnn(
+        articles(), weights("gru", layers=2), initial_hidden=states.swapaxes(0, 1)
+    ).all
+    np.testing.assert_allclose(tensor("out.npz").data, expected.data, rtol=0, atol=TOLERANCE)
+
+
+def test_the_arithmetic_can_be_chosen(lod: Lod, folder: Path) -> None:
+    args = ["--cell", "gru", "--hidden", "3", "--seed", "1", "--dtype", "float64"]
+    assert lod("run-rnn", "words.lod.h5", "-o", "out.npz", *args).code == 0
+    assert tensor("out.npz").dtype == np.float64
+
+
+def test_an_elman_cell_takes_its_nonlinearity_and_others_refuse_it(lod: Lod, folder: Path) -> None:
+    args = ["--hidden", "3", "--seed", "1", "--nonlinearity", "relu", "-o", "out.npz"]
+    assert lod("run-rnn", "words.lod.h5", "--cell", "elman", *args).code == 0
+    assert tensor("out.npz").data.min() >= 0
+    assert lod("run-rnn", "words.lod.h5", "--cell", "gru", *args, "-f").code == 4
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--cell", "gru", "--hidden", "3"], "either --seed N"),
+        (["--seed", "1", "--weights", "w.safetensors"], "either --seed N"),
+        (["--seed", "1", "--cell", "gru"], "--seed needs --cell and --hidden"),
+        (["--weights", "w.safetensors", "--hidden", "3"], "are told by --weights"),
+        (["--seed", "1", "--cell", "gru", "--hidden", "0"], "--hidden"),
+        (["--seed", "1", "--cell", "gru", "--hidden", "3", "--level", "x"], "no level is named"),
+    ],
+)
+def test_options_that_leave_something_open_are_usage_errors(
+    lod: Lod, folder: Path, args: list[str], said: str
+) -> None:
+    done = lod("run-rnn", "words.lod.h5", "-o", "out.npz", *args)
+    assert done.code == 2
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [
+        (b"PK\x03\x04 a zip of pickles", 4, "safetensors.torch.save_file"),
+        (b"\x80\x02 a pickle", 4, "runs the code in it"),
+        (b"", 1, "no safetensors file"),
+        (b"not weights at all", 1, "no safetensors file"),
+        (b"\x10\x00\x00\x00\x00\x00\x00\x00{ broken", 1, "no whole safetensors file"),
+    ],
+)
+def test_weights_that_are_no_safetensors_are_refused(
+    lod: Lod, folder: Path, content: bytes, code: int, said: str
+) -> None:
+    Path("w.pt").write_bytes(content)
+    done = lod("run-rnn", "words.lod.h5", "-o", "out.npz", "--weights", "w.pt")
+    assert done.code == code
+    assert said in done.stderr
+    assert "w.pt" in done.stderr
+
+
+def test_weights_in_bfloat16_are_read_exactly(folder: Path) -> None:
+    import ml_dtypes
+
+    from lodcli.formats.weights import read_weights
+
+    # 1.5 and -2 in bfloat16; the file is made by hand, for safetensors' own layout is known.
+    header = b'{"w":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}'
+    values = np.array([1.5, -2.0], ml_dtypes.bfloat16)
+    content = len(header).to_bytes(8, "little") + header + values.tobytes()
+    Path("w.safetensors").write_bytes(content)
+    found = read_weights("w.safetensors")
+    assert found["w"].dtype == np.float32
+    assert found["w"].tolist() == [1.5, -2.0]
+
+
+def test_a_tensor_without_levels_is_refused(lod: Lod, folder: Path) -> None:
+    io.write("plain.npz", LoDTensor(np.zeros((3, 2), "f4"), LoD()))
+    args = ["--cell", "gru", "--hidden", "3", "--seed", "1", "-o", "out.npz"]
+    done = lod("run-rnn", "plain.npz", *args)
+    assert done.code == 1
+    assert "at least one level" in done.stderr

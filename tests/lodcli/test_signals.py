@@ -1,0 +1,249 @@
+"""SIGINT and SIGTERM: an end within a second, and no trace of what was not finished."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lodcli.formats import interrupts
+from lodcli.formats.interrupts import Interrupted, shielded
+from lodcli.signals import checked
+from tests.lodcli.conftest import environment
+
+# "At most 1 s away", as docs say; the rest is what a busy machine may add.
+END_SECONDS = 1.0
+START_SECONDS = 30
+
+
+@pytest.fixture
+def handled() -> Iterator[None]:
+    """Our handlers, in this process."""
+    before = {signum: signal.getsignal(signum) for signum in interrupts.SIGNALS}
+    interrupts.install()
+    yield
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
+    interrupts._state.reset()
+
+
+def send(signum: int = signal.SIGINT) -> None:
+    # Not os.kill: another thread could get it, and this one hear of it later.
+    signal.raise_signal(signum)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_is_raised_at_once(handled: None, signum: int) -> None:
+    with pytest.raises(Interrupted) as caught:
+        send(signum)
+    assert caught.value.signum == signum
+
+
+def test_a_shield_holds_an_interrupt_back_until_its_end(handled: None) -> None:
+    reached = []
+
+    def work() -> None:
+        with shielded():
+            with shielded():
+                send()
+                reached.append("inner")
+            reached.append("outer")
+        reached.append("behind")
+
+    with pytest.raises(Interrupted):
+        work()
+    assert reached == ["inner", "outer"]
+
+
+def test_an_interrupt_goes_before_an_error_of_the_shielded_block(handled: None) -> None:
+    def work() -> None:
+        with shielded():
+            send()
+            raise OSError("broken by the signal")
+
+    with pytest.raises(Interrupted):
+        work()
+
+
+def test_a_second_signal_does_not_disturb_the_cleaning_up(handled: None) -> None:
+    cleaned = []
+
+    def work() -> None:
+        try:
+            send(signal.SIGTERM)
+        finally:
+            send(signal.SIGINT)
+            with shielded():
+                cleaned.append(True)
+
+    with pytest.raises(Interrupted) as caught:
+        work()
+    assert cleaned == [True]
+    assert caught.value.signum == signal.SIGTERM
+
+
+def test_a_signal_long_after_one_that_got_lost_is_raised_again(
+    handled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interrupts, "CLEANING_SECONDS", 0.0)
+    with pytest.raises(Interrupted):
+        send()
+    time.sleep(0.01)
+    with pytest.raises(Interrupted):
+        send()
+
+
+def test_an_interrupt_that_got_lost_comes_between_batches(handled: None) -> None:
+    class Swallowing:
+        def __del__(self) -> None:
+            # What Python does with anything raised in here.
+            with contextlib.suppress(Interrupted):
+                send()
+
+    seen = []
+
+    def work() -> None:
+        for value in checked([1, 2, 3]):
+            seen.append(value)
+            if value == 2:
+                Swallowing()
+
+    with pytest.raises(Interrupted):
+        work()
+    assert seen == [1, 2]
+
+
+def test_another_thread_cannot_be_interrupted(handled: None) -> None:
+    outcome = []
+
+    def work() -> None:
+        with shielded():
+            interrupts._state.received = signal.SIGINT
+        interrupts.check()
+        outcome.append("done")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert outcome == ["done"]
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    other = signal.getsignal(signal.SIGTERM)
+    try:
+        interrupts.install()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGTERM, other)
+
+
+# -- the installed command -----------------------------------------------------------
+
+
+def started(line: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Start the installed `lod` with a pipe on standard input."""
+    return subprocess.Popen(
+        ["lod", *line.split()],
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # As from a script: a child of a background shell would ignore SIGINT.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + START_SECONDS
+    while not condition():
+        assert time.monotonic() < end, "the command did not get that far"
+        time.sleep(0.02)
+
+
+def waits_for_input(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether the command is at work and sleeps in a read of a pipe."""
+    folder = Path("/proc", str(process.pid))
+    return "_multiarray_umath" in (folder / "maps").read_text() and (
+        folder / "wchan"
+    ).read_text().startswith(("pipe_read", "anon_pipe_read"))
+
+
+def ended(process: subprocess.Popen[bytes], signum: int) -> tuple[int, bytes]:
+    """Send the signal; return the exit code and stderr, of a process that ended in time."""
+    begun = time.monotonic()
+    process.send_signal(signum)
+    # Not communicate(): it would close the pipe, and end the command by that.
+    code = process.wait(timeout=START_SECONDS)
+    assert time.monotonic() - begun < END_SECONDS
+    assert process.stderr is not None
+    stderr = process.stderr.read()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+    return code, stderr
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "line",
+    ["convert - out.lod.h5", "verify -", "slice - 0 -o out.lod.h5", "inspect -"],
+)
+def test_a_blocked_read_ends_at_once(folder: Path, line: str, signum: int, code: int) -> None:
+    before = sorted(os.listdir(folder))
+    process = started(line, folder)
+    try:
+        wait_for(lambda: waits_for_input(process))
+    except OSError:
+        process.kill()
+        pytest.skip("needs /proc with wchan, to see that the command waits")
+    assert ended(process, signum) == (code, b"")
+    assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("out", ["out.lod.h5", "out.npz", "out.lods"])
+def test_a_long_conversion_ends_at_once_and_leaves_nothing(
+    folder: Path, out: str, signum: int, code: int
+) -> None:
+    before = sorted(os.listdir(folder))
+    process = started(f"convert - {out} --from jsonl", folder)
+    stdin = process.stdin
+    assert stdin is not None
+
+    def feed() -> None:
+        lines = b"[1, 2, 3, 4, 5, 6, 7, 8]\n" * 10_000
+        try:
+            while True:
+                stdin.write(lines)
+        except (BrokenPipeError, ValueError):
+            pass
+
+    feeder = threading.Thread(target=feed, daemon=True)
+    feeder.start()
+    wait_for(lambda: any("lod-partial" in name for name in os.listdir(folder)))
+    time.sleep(0.5)
+    # The write end must stay open: end of input would end the command, too.
+    begun = time.monotonic()
+    process.send_signal(signum)
+    assert process.wait(timeout=START_SECONDS) == code
+    assert time.monotonic() - begun < END_SECONDS
+    feeder.join(timeout=START_SECONDS)
+    assert process.stderr is not None
+    assert process.stdout is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    process.stdout.close()
+    with contextlib.suppress(BrokenPipeError):
+        stdin.close()
+    assert sorted(os.listdir(folder)) == before

@@ -1,0 +1,76 @@
+"""`lod verify`: every file is tried, and each outcome is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.lodcli.conftest import Lod
+
+
+def damage(path: str) -> None:
+    """Change one byte of the rows: the last but few of a float that is not zero."""
+    content = bytearray(Path("words.lod.h5").read_bytes())
+    place = content.index(b"\x00\x00\xe8\x41")  # 29.0, the last value
+    content[place] ^= 1
+    Path(path).write_bytes(content)
+
+
+def test_whole_files_are_ok(lod: Lod, folder: Path) -> None:
+    done = lod("verify", "words.lod.h5", "many.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "words.lod.h5: ok (1 tensor, 15 rows, 2 levels)",
+        "many.lod.h5: ok (3 tensors, 34 rows, 2 levels)",
+    ]
+
+
+def test_one_changed_bit_is_found_and_the_rest_still_checked(lod: Lod, folder: Path) -> None:
+    damage("bad.lod.h5")
+    done = lod("verify", "nowhere.npz", "bad.lod.h5", "words.lod.h5")
+    assert done.code == 1
+    assert done.stdout.splitlines()[:2] == ["nowhere.npz: FAILED", "bad.lod.h5: FAILED"]
+    assert done.stdout.splitlines()[2].startswith("words.lod.h5: ok")
+    assert "lod verify: nowhere.npz: no such file" in done.stderr
+    assert "lod verify: bad.lod.h5: " in done.stderr
+
+
+def test_only_unreadable_files_are_an_io_failure(lod: Lod, folder: Path) -> None:
+    assert lod("verify", "nowhere.npz", "words.lod.h5").code == 3
+
+
+def test_quiet_shows_failures_only(lod: Lod, folder: Path) -> None:
+    damage("bad.lod.h5")
+    done = lod("verify", "-q", "words.lod.h5", "bad.lod.h5")
+    assert done.code == 1
+    assert done.stdout == "bad.lod.h5: FAILED\n"
+
+
+def test_json_holds_every_file(lod: Lod, folder: Path) -> None:
+    damage("bad.lod.h5")
+    done = lod("verify", "--json", "words.lod.h5", "bad.lod.h5")
+    assert done.code == 1
+    found = json.loads(done.stdout)
+    assert found["schema_version"] == 1
+    assert found["failed"] == 1
+    good, bad = found["files"]
+    assert good == {
+        "file": "words.lod.h5",
+        "ok": True,
+        "format": "lod.h5",
+        "tensors": 1,
+        "rows": 15,
+        "levels": 2,
+        "bytes": 120,
+    }
+    assert (bad["ok"], bad["exit_code"]) == (False, 1)
+    assert "bad.lod.h5" in bad["error"]
+
+
+@pytest.mark.parametrize("end", ["", " -c 200"])
+def test_a_stream_is_verified_to_its_end(shell: Lod, end: str) -> None:
+    cut = f"| head{end}" if end else ""
+    done = shell(f"lod slice words.lod.h5 1: {cut} | lod verify -")
+    assert done.stdout.startswith("-: FAILED" if end else "-: ok (1 tensor, 6 rows, 2 levels)")
