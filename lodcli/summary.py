@@ -12,7 +12,7 @@ import click
 from lodcli import output
 from lodcli.drawing import draw, preview
 from lodcli.formats.base import Source
-from lodcli.formats.schema import LevelSpec, StoredArray, TensorSpec
+from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, StoredArray, TensorSpec
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.opened import Opened, size_of
@@ -144,24 +144,25 @@ def as_text(
     head: int | None,
     unicode: bool,
 ) -> str:
-    """Return everything about one tensor, or a line for each of several."""
+    """Return everything about the one tensor, or the one called "data"; a line for each."""
     size = _file_bytes(opened)
-    if level is not None:
+    main = found if len(found) == 1 else [one for one in found if one.spec.name == DEFAULT_NAME]
+    if level is not None and not main:
         for summary in found:
-            summary.lod.level(level)  # of several, none shows its levels: check all the same
+            summary.lod.level(level)  # none shows its levels: check all the same
     parts = [opened.format_name, output.plural(len(found), "tensor")]
     if size is not None:
         parts.append(output.size_text(size))
     name = printable(opened.reference.label)
     lines = [click.style(f"{name}:", bold=True) + f" {', '.join(parts)}", ""]
-    if len(found) == 1:
-        lines += _one(found[0], level, head, unicode)
-    else:
-        lines.append(_several(found, unicode))
-    return "\n".join(lines)
+    if len(found) > 1:
+        lines += [_several(found), ""]
+    for summary in main:
+        lines += _one(summary, level, head, unicode)
+    return "\n".join(lines).rstrip("\n")
 
 
-def _several(found: list[TensorSummary], unicode: bool) -> str:
+def _several(found: list[TensorSummary]) -> str:
     rows = [
         (
             summary.spec.name,

@@ -25,8 +25,9 @@ def command(
     """Show what SOURCE holds: dtypes, shapes, the lengths on every level, a drawing.
 
     A count stands above the first of its items, a | is a row. The bars are a histogram of
-    the lengths, from the shortest to the longest. Of several tensors each gets a line;
-    FILE::NAME shows one of them whole. Of a lod.h5 file only header and index are read.
+    the lengths, from the shortest to the longest. Of several tensors each gets a line, and
+    the one called data is shown whole; FILE::NAME shows another. Of a lod.h5 file only
+    header and index are read.
 
     \b
     Examples:
