@@ -39,7 +39,8 @@ def by_column(data: Array, lengths: list[int], function: Any, pad_value: Any) ->
         for column in range(flat.shape[1]):
             values = [flat[row, column] for row in rows]
             result.append(function(values) if values else pad_value)
-    return np.array(result).reshape(len(lengths), *data.shape[1:])
+    with np.errstate(invalid="ignore"):  # a signalling NaN is converted with a warning
+        return np.array(result).reshape(len(lengths), *data.shape[1:])
 
 
 def extreme(values: list[Any], sign: int) -> int:

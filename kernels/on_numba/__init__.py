@@ -1,0 +1,36 @@
+"""CPU twins of the functions in kernels/ops/, compiled by numba. They never validate.
+
+Why these threads and this cache: docs/decisions/0007-numba-threads.md.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def _prepare() -> None:
+    """Choose numba's cache folder and threads, unless the user has."""
+    fresh = "numba" not in sys.modules
+    if fresh:
+        # Read once, when the library of threads is loaded. Waiting threads that spin take
+        # the processor from whoever else has work.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    wanted = os.environ.get("LOD_THREADS", "")
+    threads = int(wanted) if wanted.isdecimal() and int(wanted) > 0 else None
+    if fresh and threads:
+        os.environ.setdefault("NUMBA_NUM_THREADS", str(threads))
+
+    import numba
+
+    # An object whose attributes are made while it is imported.
+    config: Any = numba.config
+
+    if not config.CACHE_DIR:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        config.CACHE_DIR = str(Path(cache) / "lod" / "numba")
+    if not fresh and threads:
+        numba.set_num_threads(min(threads, config.NUMBA_NUM_THREADS))
+
+
+_prepare()

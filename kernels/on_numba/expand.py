@@ -1,0 +1,35 @@
+"""See ops/expand.py. Whole blocks are copied as bits, by threads that take equal rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.on_numba.copying import gather_ranges
+from lodcli.kernels.on_numba.pool import segment_sum
+from lodcli.kernels.on_numba.spread import spread_rows
+from lodcli.kernels.ops import expand
+
+
+def segment_broadcast(data: Array, offsets: Offsets) -> Array:
+    """See ops/expand.py."""
+    return spread_rows(data, offsets)
+
+
+def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
+    """See ops/expand.py."""
+    return segment_sum(upstream, offsets).astype(upstream.dtype, copy=False)
+
+
+def segment_repeat(data: Array, offsets: Offsets, counts: Offsets) -> Array:
+    """See ops/expand.py."""
+    lengths = np.repeat(np.diff(offsets), counts)
+    starts = np.repeat(offsets[:-1], counts)
+    return gather_ranges(data, starts, lengths_to_offsets(lengths, level=0))
+
+
+def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
+    """See ops/expand.py: NumPy, but for single rows, whose copies lie side by side."""
+    if offsets.size - 1 == offsets[-1] and (np.diff(offsets) == 1).all():
+        return segment_broadcast_grad(upstream, lengths_to_offsets(counts, level=0))
+    return expand.segment_repeat_grad(upstream, offsets, counts)

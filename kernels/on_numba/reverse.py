@@ -1,0 +1,11 @@
+"""See ops/reverse.py. Rows are copied as bits."""
+
+from __future__ import annotations
+
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.on_numba.copying import gather_ranges
+
+
+def segment_reverse(data: Array, offsets: Offsets) -> Array:
+    """See ops/reverse.py."""
+    return gather_ranges(data, offsets[1:] - 1, offsets, backwards=True)

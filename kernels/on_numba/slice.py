@@ -1,0 +1,11 @@
+"""See ops/slice.py. Rows are copied as bits."""
+
+from __future__ import annotations
+
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.on_numba.copying import gather_ranges
+
+
+def segment_slice(data: Array, starts: Offsets, offsets: Offsets) -> Array:
+    """See ops/slice.py."""
+    return gather_ranges(data, starts, offsets)

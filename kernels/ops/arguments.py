@@ -1,0 +1,120 @@
+"""What the ops ask of their arguments, and the small index steps they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+_HALVES = ("float16", "bfloat16")
+
+
+def working(data: npt.ArrayLike, op: str) -> Array:
+    """Return floating-point data in the dtype sums are made in: float16 becomes float32.
+
+    Raises:
+        InvalidDataError: no floating-point numbers.
+    """
+    array = np.asarray(data)
+    if array.dtype.name in _HALVES:
+        return array.astype(np.float32)
+    if array.dtype.kind != "f":
+        raise InvalidDataError(f"{op} needs floating-point numbers, found {array.dtype}")
+    return array
+
+
+def id_column(tensor: LoDTensor, op: str) -> Array:
+    """Return the ids of a tensor of one whole number a row, (N,) or (N, 1), as (N,).
+
+    Raises:
+        InvalidDataError: fractions, booleans, or several numbers a row.
+    """
+    if tensor.dtype.kind not in "iu":
+        raise InvalidDataError(f"{op} needs whole numbers, found {tensor.dtype}")
+    if tensor.row_shape not in ((), (1,)):
+        raise InvalidDataError(f"{op} needs one id a row, found rows of shape {tensor.row_shape}")
+    return tensor.data.reshape(tensor.rows)
+
+
+def require_shape(found: tuple[int, ...], expected: tuple[int, ...], what: str) -> None:
+    """Raise ShapeMismatchError unless two shapes are equal."""
+    if found != expected:
+        raise ShapeMismatchError(f"{what}: expected shape {expected}, found {found}")
+
+
+def require_at_least(value: int, least: int, what: str) -> None:
+    """Raise InvalidDataError for a number below `least`."""
+    if value < least:
+        raise InvalidDataError(f"{what} must be at least {least}, found {value}")
+
+
+def segment_numbers(offsets: Offsets) -> Offsets:
+    """Return the segment of every row, (N,) int64.
+
+    >>> segment_numbers(np.array([0, 2, 2, 3])).tolist()
+    [0, 0, 2]
+    """
+    return np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+
+
+def recut(lod: LoD, level: int | str, offsets: Offsets) -> LoD:
+    """Return levels 0 to `level` of an index, the last of them with these row offsets."""
+    number = lod.level(level)
+    return LoD((*lod.levels[:number], offsets), lod.names[: number + 1])
+
+
+def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTensor:
+    """Return the rows of a padded batch without the padding.
+
+    Args:
+        data: (B, T, ...).
+        lengths: (B,) or (B, 1) whole numbers, 0 to T.
+
+    Raises:
+        InvalidDataError, ShapeMismatchError: no such batch, or lengths that do not fit it.
+
+    >>> from_padded([[1, 2, 0], [3, 0, 0]], [2, 1], "ids")
+    LoDTensor(3 int64, LoD.from_lengths([[2, 1]]))
+    """
+    array, counts = np.asarray(data), np.asarray(lengths)
+    if array.ndim < 2:
+        raise InvalidDataError(f"{what}: a padded batch is (B, T, ...), found {array.shape}")
+    if counts.shape not in ((len(array),), (len(array), 1)):
+        raise ShapeMismatchError(
+            f"{what}: expected {len(array)} lengths, found an array of shape {counts.shape}"
+        )
+    if counts.size and counts.dtype.kind not in "iu":
+        raise InvalidDataError(f"{what}: lengths must be whole numbers, found {counts.dtype}")
+    counts = counts.reshape(-1)
+    wrong = np.flatnonzero((counts < 0) | (counts > array.shape[1]))
+    if wrong.size:
+        raise InvalidDataError(
+            f"{what}: length {int(counts[wrong[0]])} of sequence {int(wrong[0])} is not within "
+            f"0 to {array.shape[1]}"
+        )
+    offsets = lengths_to_offsets(counts.astype(np.int64), level=0)
+    inside = np.arange(array.shape[1]) < counts[:, None]
+    return LoDTensor(array[inside], LoD([offsets]))
+
+
+def exact_ids(values: Iterable[int], dtype: np.dtype[Any], op: str) -> Array:
+    """Return whole numbers in `dtype`, sorted, each once; those it cannot hold are left out.
+
+    Raises:
+        InvalidDataError: no whole numbers.
+    """
+    limits = np.iinfo(dtype)
+    kept = set()
+    for value in values:
+        if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+            raise InvalidDataError(f"{op}: tokens must be whole numbers, found {value!r}")
+        if limits.min <= int(value) <= limits.max:
+            kept.add(int(value))
+    return np.array(sorted(kept), dtype)

@@ -1,0 +1,116 @@
+"""What every sequence op needs at its door: segments, plain rows, checked arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.tensor import LoDTensor
+
+
+def segments(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
+    """Return where the sequences of a level lie in the rows, (S+1,) int64.
+
+    Raises:
+        SelectionError: the tensor has no such level, or none at all.
+    """
+    if not tensor.lod.n_levels:
+        raise SelectionError(f"{op}: the tensor has no levels, so there are no sequences")
+    return tensor.lod.absolute(level)
+
+
+def row_width(shape: Sequence[int]) -> int:
+    """Return the number of values in one row of data of this shape."""
+    width = 1
+    for size in shape[1:]:
+        width *= size
+    return width
+
+
+def flat_rows(data: Array) -> Array:
+    """Return (N, D) C-contiguous rows of data of any rank; a view where it can be."""
+    return np.ascontiguousarray(data).reshape(data.shape[0], row_width(data.shape))
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return whether these are real floating numbers, bfloat16 among them."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Return whether these are floating numbers of two bytes: float16 or bfloat16."""
+    return dtype.itemsize == 2 and is_float(dtype)
+
+
+def require_float(data: Array, op: str) -> None:
+    """Raise InvalidDataError unless `data` holds real floating numbers."""
+    if not is_float(data.dtype):
+        raise InvalidDataError(f"{op}: expected floating numbers, found {data.dtype}")
+
+
+def require_order(data: Array, op: str) -> None:
+    """Raise InvalidDataError for complex numbers, which have no order."""
+    if data.dtype.kind == "c":
+        raise InvalidDataError(f"{op}: {data.dtype} has no order")
+
+
+def per_segment(values: npt.ArrayLike, count: int, what: str, op: str) -> Offsets:
+    """Return one whole number per sequence, (S,) int64, from (S,) or (S, 1) integers.
+
+    Raises:
+        InvalidDataError: not integers.
+        ShapeMismatchError: not one for each of `count` sequences.
+    """
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise InvalidDataError(f"{op}: {what} must be whole numbers, found {array.dtype}")
+    if array.shape not in ((count,), (count, 1)):
+        raise ShapeMismatchError(
+            f"{op}: {what} must be one number for each of {count} sequences, "
+            f"found shape {array.shape}"
+        )
+    result: Offsets = array.reshape(count).astype(np.int64)
+    return result
+
+
+def fill_value(
+    value: npt.ArrayLike, shape: tuple[int, ...], dtype: np.dtype[Any], op: str
+) -> Array:
+    """Return a padding value as one of `dtype`: of shape () or of a row's shape.
+
+    Raises:
+        InvalidDataError: integers cannot hold it.
+        ShapeMismatchError: neither one value nor a row.
+    """
+    array = np.asarray(value)
+    if array.size == 1 and array.shape != shape:
+        array = array.reshape(())
+    if array.shape not in ((), shape):
+        raise ShapeMismatchError(
+            f"{op}: pad_value must be one value or a row of shape {shape}, "
+            f"found shape {array.shape}"
+        )
+    with np.errstate(invalid="ignore", over="ignore"):
+        result: Array = array.astype(dtype)
+    if dtype.kind in "iub" and not np.array_equal(result, array):
+        raise InvalidDataError(f"{op}: {dtype} cannot hold the pad_value {array}")
+    return result
+
+
+def upstream_of(upstream: npt.ArrayLike, shape: tuple[int, ...], op: str) -> Array:
+    """Return the gradient that flows in, checked to have the result's shape.
+
+    Raises:
+        ShapeMismatchError: it has not.
+    """
+    array = np.asarray(upstream)
+    if array.shape != shape:
+        raise ShapeMismatchError(
+            f"{op}: the upstream gradient must have the result's shape {shape}, found {array.shape}"
+        )
+    return array

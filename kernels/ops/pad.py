@@ -1,0 +1,182 @@
+"""Between ragged rows and the padded boxes that other tools want."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.backends import Backend, on
+from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.common import fill_value, per_segment, segments, upstream_of
+from lodcli.kernels.take import ranges
+from lodcli.kernels.tensor import LoDTensor
+
+
+def sequence_pad(
+    tensor: LoDTensor,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    maxlen: int = -1,
+    pad_to_multiple: int = 1,
+    truncate: bool = False,
+    backend: Backend = "auto",
+) -> tuple[Array, Offsets]:
+    """Return the sequences of a one-level tensor side by side, and their lengths.
+
+    Args:
+        tensor: data (N, ...), any dtype, exactly one level of S sequences.
+        pad_value: what fills a sequence's end: one value, or a row.
+        maxlen: T, the padded length; -1: the longest sequence.
+        pad_to_multiple: round T up to a multiple of this.
+        truncate: cut sequences longer than T; else they are an error.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        (S, T, ...) of the same dtype, and (S,) int64 lengths, at most T.
+
+    Raises:
+        SelectionError: no level.
+        ShapeMismatchError: more than one level, a sequence longer than T, a pad row of
+            another shape.
+        InvalidDataError: an impossible `maxlen` or `pad_to_multiple`.
+
+    >>> padded, lengths = sequence_pad(LoDTensor(np.array([1, 2, 3]), [[2, 1]]))
+    >>> padded.tolist(), lengths.tolist()
+    ([[1, 2], [3, 0]], [2, 1])
+    """
+    op = "sequence_pad"
+    offsets = segments(tensor, -1, op)
+    if tensor.lod.n_levels > 1:
+        raise ShapeMismatchError(f"{op}: expected one level, found {tensor.lod.n_levels}")
+    if maxlen < -1 or pad_to_multiple < 1:
+        raise InvalidDataError(
+            f"{op}: maxlen must be -1 or more and pad_to_multiple 1 or more, "
+            f"found {maxlen} and {pad_to_multiple}"
+        )
+    lengths = np.diff(offsets)
+    longest = int(lengths.max(initial=0))
+    steps = longest if maxlen == -1 else maxlen
+    steps = -(-steps // pad_to_multiple) * pad_to_multiple
+    if longest > steps and not truncate:
+        raise ShapeMismatchError(
+            f"{op}: sequence {int(lengths.argmax())} has {longest} rows, more than maxlen {steps}; "
+            "use truncate to cut it"
+        )
+    fill = fill_value(pad_value, tensor.row_shape, tensor.dtype, op)
+    padded = on(backend, segment_pad, size_bytes=tensor.nbytes)(
+        tensor.data, offsets, steps, pad_value=fill
+    )
+    return padded, np.minimum(lengths, steps)
+
+
+def sequence_pad_grad(upstream: npt.ArrayLike, lod: LoD) -> Array:
+    """Return the gradient of `sequence_pad` for its rows; those cut off get zeros."""
+    flow, offsets = np.asarray(upstream), lod.levels[-1]
+    if flow.ndim < 2 or flow.shape[0] != offsets.size - 1:
+        raise ShapeMismatchError(
+            f"sequence_pad_grad: upstream needs {offsets.size - 1} sequences, "
+            f"found shape {flow.shape}"
+        )
+    result = np.zeros((int(offsets[-1]), *flow.shape[2:]), flow.dtype)
+    rows, steps = _places(offsets, flow.shape[1])
+    result[rows] = flow[steps]
+    return result
+
+
+def sequence_unpad(
+    padded: npt.ArrayLike, lengths: npt.ArrayLike, *, backend: Backend = "auto"
+) -> LoDTensor:
+    """Return the rows that padding surrounds: the inverse of `sequence_pad`.
+
+    Args:
+        padded: (S, T, ...), any dtype.
+        lengths: (S,) integers, 0 to T.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        Data (sum of lengths, ...) with one level.
+
+    Raises:
+        InvalidDataError: a negative length.
+        ShapeMismatchError: a length past T, or not S of them.
+
+    >>> sequence_unpad([[1, 2], [3, 0]], [2, 1]).data.tolist()
+    [1, 2, 3]
+    """
+    box, op = np.asarray(padded), "sequence_unpad"
+    if box.ndim < 2:
+        raise ShapeMismatchError(f"{op}: expected (S, T, ...), found shape {box.shape}")
+    counts = per_segment(lengths, box.shape[0], "lengths", op)
+    wrong = (counts < 0) | (counts > box.shape[1])
+    if wrong.any():
+        place = int(wrong.argmax())
+        raise ShapeMismatchError(
+            f"{op}: length {place} must be 0 to {box.shape[1]}, found {counts[place]}"
+        )
+    offsets = lengths_to_offsets(counts, level=0)
+    rows = on(backend, segment_unpad, size_bytes=box.nbytes)(box, offsets)
+    return LoDTensor(rows, LoD([offsets]))
+
+
+def sequence_unpad_grad(upstream: npt.ArrayLike, lod: LoD, maxlen: int) -> Array:
+    """Return the gradient of `sequence_unpad` for the box: zeros where padding was."""
+    flow = np.asarray(upstream)
+    flow = upstream_of(flow, (lod.rows or 0, *flow.shape[1:]), "sequence_unpad_grad")
+    return segment_pad(flow, lod.levels[-1], maxlen)
+
+
+def sequence_mask(
+    lengths: npt.ArrayLike, *, maxlen: int = -1, dtype: npt.DTypeLike = np.bool_
+) -> Array:
+    """Return where a padded box holds rows: 1 at step t if t < length, else 0.
+
+    Args:
+        lengths: integers of any shape (...); a negative one counts as 0.
+        maxlen: T; -1: the greatest length. It may cut.
+        dtype: dtype of the result.
+
+    Returns:
+        (..., T).
+
+    Raises:
+        InvalidDataError: no whole numbers, or an impossible `maxlen`.
+
+    >>> sequence_mask([2, 0, 1]).astype(int).tolist()
+    [[1, 1], [0, 0], [1, 0]]
+    """
+    counts = np.asarray(lengths)
+    if counts.size and counts.dtype.kind not in "iu":
+        raise InvalidDataError(f"sequence_mask: lengths must be integers, found {counts.dtype}")
+    if maxlen == 0 or maxlen < -1:
+        raise InvalidDataError(f"sequence_mask: maxlen must be -1 or at least 1, found {maxlen}")
+    steps = max(0, int(counts.max(initial=0))) if maxlen == -1 else maxlen
+    result: Array = (np.arange(steps) < counts[..., None]).astype(dtype)
+    return result
+
+
+def _places(offsets: Offsets, steps: int) -> tuple[Offsets, tuple[Offsets, Offsets]]:
+    """Return the rows that fit into a box of so many steps, and their places there."""
+    lengths = np.minimum(np.diff(offsets), steps)
+    bounds = lengths_to_offsets(lengths, level=0)
+    at = ranges(np.zeros_like(lengths), bounds)
+    return ranges(offsets[:-1], bounds), (np.repeat(np.arange(lengths.size), lengths), at)
+
+
+def segment_pad(
+    data: Array, offsets: Offsets, maxlen: int, *, pad_value: npt.ArrayLike = 0
+) -> Array:
+    """Return the first `maxlen` rows of every segment, padded: (N, ...) to (S, maxlen, ...)."""
+    result = np.empty((offsets.size - 1, maxlen, *data.shape[1:]), data.dtype)
+    result[...] = pad_value
+    rows, steps = _places(offsets, maxlen)
+    result[steps] = data[rows]
+    return result
+
+
+def segment_unpad(padded: Array, offsets: Offsets) -> Array:
+    """Return the first offsets[s+1] - offsets[s] rows of padded[s]: (S, T, ...) to (N, ...)."""
+    _, steps = _places(offsets, padded.shape[1])
+    result: Array = padded[steps]
+    return result

@@ -1,0 +1,71 @@
+"""Sequences turned round: their rows, or the whole items of an upper level."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.backends import Backend, on
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.common import segments
+from lodcli.kernels.take import ranges, take_items
+from lodcli.kernels.tensor import LoDTensor
+
+
+def sequence_reverse(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    items: bool = False,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return every sequence of a level backwards. It is its own inverse and gradient.
+
+    Args:
+        tensor: data (N, ...), any dtype, at least one level.
+        level: the level whose sequences are turned round; by default the finest.
+        items: turn the order of the level's items and leave each item as it is (sentences
+            of an article from the last to the first, their words forwards). By default the
+            rows run backwards and the lengths of the levels below with them.
+        backend: "numpy", "numba" or "auto".
+
+    Raises:
+        SelectionError: no such level.
+
+    >>> sequence_reverse(LoDTensor(np.array([1, 2, 3]), [[2, 1]])).data.tolist()
+    [2, 1, 3]
+    """
+    offsets = segments(tensor, level, "sequence_reverse")
+    lod, number = tensor.lod, tensor.lod.level(level)
+    if items and number < lod.n_levels - 1:
+        outer = lod.levels[number]
+        order = ranges_backwards(outer)
+        inner = LoDTensor(tensor.data, lod.below(number))
+        taken = take_items(inner, order)
+        return LoDTensor(taken.data, LoD((*lod.levels[: number + 1], *taken.lod.levels), lod.names))
+    rows = on(backend, segment_reverse, size_bytes=tensor.nbytes)(tensor.data, offsets)
+    levels = [*lod.levels[: number + 1]]
+    for depth in range(number, lod.n_levels - 1):
+        lengths = lod.lengths(depth + 1)[ranges_backwards(_within(lod, number, depth))]
+        levels.append(np.concatenate([[0], np.cumsum(lengths)]))
+    same = number == lod.n_levels - 1
+    return LoDTensor(rows, lod if same else LoD(levels, lod.names))
+
+
+def _within(lod: LoD, number: int, depth: int) -> Offsets:
+    """Return the offsets of level `number` counted in items of level `depth` + 1."""
+    offsets = lod.levels[number]
+    for lower in lod.levels[number + 1 : depth + 1]:
+        offsets = lower[offsets]
+    return offsets
+
+
+def ranges_backwards(offsets: Offsets) -> Offsets:
+    """Return the numbers offsets[s+1]-1 down to offsets[s], for each s."""
+    forward = ranges(np.zeros(offsets.size - 1, np.int64), offsets)
+    return np.repeat(offsets[1:] - 1, np.diff(offsets)) - forward
+
+
+def segment_reverse(data: Array, offsets: Offsets) -> Array:
+    """Return the rows of every segment backwards: (N, ...) to (N, ...)."""
+    return data[ranges_backwards(offsets)]

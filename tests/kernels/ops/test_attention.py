@@ -1,0 +1,147 @@
+"""Attention inside sequences: by hand, loops, finite differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.kernels.backends import Backend, on
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops import attention
+from lodcli.kernels.ops.attention import (
+    default_scale,
+    segment_attention,
+    segment_attention_grad,
+    sequence_attention,
+)
+from lodcli.kernels.tensor import LoDTensor
+from tests import oracles_ids
+from tests.cases_ops import check_gradient, compiled, near, on_every_backend
+from tests.strategies import FLOATS, LAYOUTS, laid_out
+
+
+@on_every_backend
+def test_the_last_query_sees_all_keys(backend: Backend) -> None:
+    # Equal scores, so each query gives the mean of the values it sees.
+    q = LoDTensor(np.zeros((5, 1)), [[3, 2]])
+    k = LoDTensor(np.zeros((5, 1)), [[2, 3]])
+    v = k.with_data(np.array([[2.0], [4.0], [3.0], [6.0], [9.0]]))
+    out = sequence_attention(q, k, v, causal=True, backend=backend)
+    assert out.data.ravel().tolist() == [0, 2, 3, 4.5, 6]
+    assert out.lod is q.lod
+    everything = sequence_attention(q, k, v, backend=backend)
+    assert everything.data.ravel().tolist() == [3, 3, 3, 6, 6]
+
+
+@on_every_backend
+def test_scores_past_what_exp_can_hold_are_no_matter(backend: Backend) -> None:
+    q = LoDTensor(np.array([[1000.0]]), [[1]])
+    k = LoDTensor(np.array([[1000.0], [999.0]]), [[2]])
+    out = sequence_attention(q, k, k, backend=backend)
+    assert out.data.tolist() == [[1000]]
+
+
+@on_every_backend
+def test_float16_stays_float16(backend: Backend) -> None:
+    rows = LoDTensor(np.ones((3, 2), np.float16), [[3]])
+    assert sequence_attention(rows, rows, rows, backend=backend).identical(rows)
+
+
+@on_every_backend
+@compiled
+@given(
+    lengths=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=4),
+    sizes=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3)),
+    causal=st.booleans(),
+    dtype=st.sampled_from(FLOATS),
+    layout=st.sampled_from(LAYOUTS),
+    seed=st.integers(0, 1000),
+)
+def test_attention_is_that_of_the_loops(
+    backend: Backend,
+    lengths: list[tuple[int, int]],
+    sizes: tuple[int, int, int],
+    causal: bool,
+    dtype: Any,
+    layout: str,
+    seed: int,
+) -> None:
+    generator = np.random.default_rng(seed)
+    heads, width, values = sizes
+    q_lod = LoD.from_lengths([[one for one, _ in lengths]])
+    k_lod = LoD.from_lengths([[one for _, one in lengths]])
+
+    def rows(lod: LoD, size: int) -> LoDTensor:
+        data = generator.normal(size=(lod.rows or 0, heads, size)).astype(dtype)
+        return LoDTensor(laid_out(data, layout), lod)
+
+    q, k, v = rows(q_lod, width), rows(k_lod, width), rows(k_lod, values)
+    out = sequence_attention(q, k, v, causal=causal, scale=0.7, backend=backend)
+    parts = [oracles_ids.sequences(one.data, one.lod.levels[0]) for one in (q, k, v)]
+    wanted = [np.zeros((0, heads, values))]
+    for a, b, c in zip(*parts, strict=True):
+        wanted.append(oracles_ids.attention(a, b, c, 0.7, causal))
+    assert out.dtype == dtype
+    near(out.data, np.concatenate(wanted), 4e-6 if dtype == np.float32 else 1e-12)
+
+
+@on_every_backend
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_are_finite_differences(backend: Backend, causal: bool) -> None:
+    generator = np.random.default_rng(2)
+    q, k = generator.normal(size=(7, 2, 3)), generator.normal(size=(6, 2, 3))
+    v, upstream = generator.normal(size=(6, 2, 2)), generator.normal(size=(7, 2, 2))
+    offsets = np.array([0, 3, 3, 5, 7]), np.array([0, 2, 3, 3, 6])
+    options: Any = {"causal": causal, "scale": 0.6}
+
+    def run(a: Any, b: Any, c: Any) -> Any:
+        return segment_attention(a, b, c, *offsets, **options)
+
+    of_q, of_k, of_v = on(backend, segment_attention_grad)(
+        q, k, v, *offsets, grad=upstream, **options
+    )
+    check_gradient(lambda at: run(at, k, v), q, upstream, of_q)
+    check_gradient(lambda at: run(q, at, v), k, upstream, of_k)
+    check_gradient(lambda at: run(q, k, at), v, upstream, of_v)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_of_queries_and_long_segments_show_no_seam(
+    causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = np.random.default_rng(3)
+    lengths = [200, 3, 0, 90]
+    offsets = LoD.from_lengths([lengths]).levels[0]
+    q, k, v, upstream = (generator.normal(size=(293, 2, 4)) for _ in range(4))
+    options: Any = {"causal": causal, "scale": 0.5}
+    whole = segment_attention(q, k, v, offsets, offsets, **options)
+    grads = segment_attention_grad(q, k, v, offsets, offsets, upstream, **options)
+    monkeypatch.setattr(attention, "_SCORE_BYTES", 10_000)
+    for run in ("numpy", "numba"):
+        backend: Any = run
+        near(on(backend, segment_attention)(q, k, v, offsets, offsets, **options), whole, 1e-12)
+        found = on(backend, segment_attention_grad)(q, k, v, offsets, offsets, upstream, **options)
+        for one, other in zip(found, grads, strict=True):
+            near(one, other, 1e-11)  # sums over hundreds of queries, in another order
+    last = oracles_ids.attention(q[203:], k[203:], v[203:], 0.5, causal)
+    near(whole[203:], last, 1e-12)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    rows, other = LoDTensor(np.zeros((3, 2)), [[2, 1]]), LoDTensor(np.zeros((3, 2)), [[3]])
+    with pytest.raises(ShapeMismatchError, match="2 sequences of queries against 1"):
+        sequence_attention(rows, other, other)
+    with pytest.raises(ShapeMismatchError, match="level 0 has 2 items against 1"):
+        sequence_attention(rows, rows, other)
+    with pytest.raises(ShapeMismatchError, match=r"rows of q \(2,\), k \(3,\)"):
+        sequence_attention(rows, rows.with_data(np.zeros((3, 3))), rows)
+    with pytest.raises(ShapeMismatchError, match=r"\(N, D\) or \(N, heads, D\) alike"):
+        sequence_attention(rows, rows, rows.with_data(np.zeros((3, 1, 2))))
+    with pytest.raises(InvalidDataError, match="floating-point numbers, found int64"):
+        sequence_attention(rows, rows, rows.with_data(np.zeros((3, 2), int)))
+    assert default_scale(16) == 0.25

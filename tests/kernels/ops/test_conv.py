@@ -1,0 +1,340 @@
+"""sequence_conv and row_conv: PaddlePaddle 2.6.2, by hand, loops and finite differences."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.kernels.backends import Backend, on
+from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.conv import (
+    row_conv,
+    segment_conv,
+    segment_conv_grad,
+    segment_row_conv,
+    segment_row_conv_grad,
+    sequence_conv,
+    strided_offsets,
+)
+from lodcli.kernels.tensor import LoDTensor
+from tests import oracles_ids
+from tests.cases_ops import (
+    GRADIENT_TOLERANCE,
+    GoldenCase,
+    check_gradient,
+    compiled,
+    golden,
+    near,
+    on_every_backend,
+    rejects,
+    same,
+    tensor_of,
+)
+from tests.strategies import FLOATS, LAYOUTS, laid_out, lods
+
+
+@on_every_backend
+@golden("sequence_conv", 26)
+def test_golden_conv(case: GoldenCase, backend: Backend) -> None:
+    x, weight, padding = (case.array(slot) for slot in ("X", "Filter", "PaddingData"))
+    assert x is not None
+    assert weight is not None
+    start = case.attrs["contextStart"]
+    out = sequence_conv(
+        tensor_of(case.inputs["X"]),
+        weight,
+        context_length=case.attrs["contextLength"],
+        context_start=start,
+        padding=padding,
+        backend=backend,
+    )
+    same(out, case.outputs["Out"])
+    if not case.grads:
+        return
+    found = on(backend, segment_conv_grad)(
+        x,
+        np.array(case.inputs["X"].lod[0]),
+        weight,
+        case.upstream["Out"].data,
+        context_start=start,
+        stride=1,
+        padding=padding,
+    )
+    for gradient, slot in zip(found, ("X", "Filter", "PaddingData"), strict=True):
+        assert (gradient is None) == (slot not in case.grads)
+        if gradient is not None:
+            near(gradient, case.grads[slot].data, GRADIENT_TOLERANCE)
+
+
+@on_every_backend
+@golden("row_conv", 7)
+def test_golden_row_conv(case: GoldenCase, backend: Backend) -> None:
+    x, weight = case.inputs["X"], case.inputs["Filter"].data
+    same(row_conv(tensor_of(x), weight, backend=backend), case.outputs["Out"])
+    shape = x.data.shape
+    offsets = x.lod[0] if x.lod else [n * shape[1] for n in range(shape[0] + 1)]
+    grad_data, grad_weight = on(backend, segment_row_conv_grad)(
+        x.data.reshape(-1, shape[-1]),
+        np.array(offsets),
+        weight,
+        case.upstream["Out"].data.reshape(-1, shape[-1]),
+    )
+    near(grad_data.reshape(shape), case.grads["X"].data, GRADIENT_TOLERANCE)
+    near(grad_weight, case.grads["Filter"].data, GRADIENT_TOLERANCE)
+
+
+# -- by hand ---------------------------------------------------------------------------
+
+WORDS = LoDTensor(np.array([[1.0], [2.0], [3.0], [10.0]]), LoD.from_lengths([[3, 0, 1]]))
+
+
+@on_every_backend
+def test_trained_padding_stands_next_to_its_sequence(backend: Backend) -> None:
+    out = sequence_conv(
+        WORDS,
+        np.eye(4),
+        context_length=4,
+        context_start=-2,
+        padding=[[-2.0], [-1.0], [7.0]],
+        backend=backend,
+    )
+    assert out.data.tolist() == [
+        [-2, -1, 1, 2],
+        [-1, 1, 2, 3],
+        [1, 2, 3, 7],
+        [-2, -1, 10, 7],
+    ]
+    assert out.lod is WORDS.lod
+
+
+@on_every_backend
+def test_a_stride_computes_every_second_row(backend: Backend) -> None:
+    out = sequence_conv(
+        WORDS, np.eye(2), context_length=2, context_start=0, stride=2, backend=backend
+    )
+    assert out.data.tolist() == [[1, 2], [3, 0], [10, 0]]
+    assert out.recursive_sequence_lengths() == [[2, 0, 1]]
+
+
+@on_every_backend
+def test_an_upper_level_lets_the_context_cross_sentences(backend: Backend) -> None:
+    nested = LoDTensor(WORDS.data, LoD.from_lengths([[2, 1], [1, 2, 1]]))
+    out = sequence_conv(
+        nested, np.eye(2), context_length=2, context_start=0, level=0, backend=backend
+    )
+    assert out.data.tolist() == [[1, 2], [2, 3], [3, 0], [10, 0]]
+    assert out.lod is nested.lod
+    strided = sequence_conv(
+        nested, np.eye(2), context_length=2, context_start=0, level=0, stride=3, backend=backend
+    )
+    assert strided.recursive_sequence_lengths() == [[1, 1]]
+    ahead = row_conv(nested, [[1.0], [100.0]], level=0, backend=backend)
+    assert ahead.data.ravel().tolist() == [201, 302, 3, 10]
+
+
+@on_every_backend
+def test_float16_is_summed_in_float32(backend: Backend) -> None:
+    # 2048 + 1 is not a float16, but 2048 + 1 + 1 is.
+    rows = LoDTensor(np.array([[2048.0], [1.0], [1.0]], np.float16), [[3]])
+    ones = np.ones((3, 1), np.float16)
+    out = row_conv(rows, ones, backend=backend)
+    assert out.dtype == np.float16
+    assert out.data[0, 0] == 2050
+    conv = sequence_conv(rows, ones, context_length=3, context_start=0, backend=backend)
+    assert conv.data[0, 0] == 2050
+
+
+# -- against loops ---------------------------------------------------------------------
+
+starts = st.integers(-5, 5)
+counts = st.integers(1, 4)
+
+
+@on_every_backend
+@compiled
+@given(
+    lod=lods(min_levels=1, max_levels=3),
+    start=starts,
+    length=counts,
+    stride=counts,
+    padded=st.booleans(),
+    layout=st.sampled_from(LAYOUTS),
+    dtype=st.sampled_from(FLOATS),
+    seed=st.integers(0, 1000),
+)
+def test_conv_is_that_of_the_loops(
+    backend: Backend,
+    lod: LoD,
+    start: int,
+    length: int,
+    stride: int,
+    padded: bool,
+    layout: str,
+    dtype: Any,
+    seed: int,
+) -> None:
+    generator = np.random.default_rng(seed)
+    level = seed % lod.n_levels
+    rows = lod.rows or 0
+    data = laid_out(generator.normal(size=(rows, 3)).astype(dtype), layout)
+    weight = generator.normal(size=(length * 3, 2)).astype(dtype)
+    extra = max(0, -start) + max(0, start + length - 1)
+    padding = generator.normal(size=(extra, 3)).astype(dtype) if padded else None
+    out = sequence_conv(
+        LoDTensor(data, lod),
+        weight,
+        context_length=length,
+        context_start=start,
+        stride=stride,
+        padding=padding,
+        level=level,
+        backend=backend,
+    )
+    assert out.dtype == dtype
+    parts = oracles_ids.sequences(data, lod.absolute(level))
+    wanted = [oracles_ids.conv(part, weight, start, length, padding)[::stride] for part in parts]
+    near(out.data, np.concatenate([np.zeros((0, 2)), *wanted]), 4e-6)
+    if stride == 1:
+        assert out.lod is lod
+    else:
+        assert out.lod.lengths(-1).tolist() == [len(part) for part in wanted]
+
+
+@on_every_backend
+@compiled
+@given(
+    lod=lods(min_levels=1, max_levels=2),
+    size=counts,
+    layout=st.sampled_from(LAYOUTS),
+    seed=st.integers(0, 1000),
+)
+def test_row_conv_is_that_of_the_loops(
+    backend: Backend, lod: LoD, size: int, layout: str, seed: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    data = laid_out(generator.normal(size=(lod.rows or 0, 3)), layout)
+    weight = generator.normal(size=(size, 3))
+    out = row_conv(LoDTensor(data, lod), weight, backend=backend)
+    parts = [oracles_ids.row_conv(x, weight) for x in oracles_ids.sequences(data, lod.levels[-1])]
+    near(out.data, np.concatenate([np.zeros((0, 3)), *parts]), 1e-12)
+    assert out.lod is lod
+
+
+# -- gradients -------------------------------------------------------------------------
+
+OFFSETS = np.array([0, 0, 4, 5, 8])
+
+
+# Sequences shorter than a positive start, and contexts wholly before or behind the row:
+# where PaddlePaddle's gradients are wrong or refused.
+@on_every_backend
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(("start", "length"), [(-1, 3), (2, 3), (-5, 2), (4, 2), (0, 1), (-2, 2)])
+def test_conv_gradients_are_finite_differences(
+    backend: Backend, start: int, length: int, stride: int, padded: bool
+) -> None:
+    generator = np.random.default_rng(3)
+    data, weight = generator.normal(size=(8, 2)), generator.normal(size=(2 * length, 3))
+    extra = max(0, -start) + max(0, start + length - 1)
+    padding = generator.normal(size=(extra, 2)) if padded else None
+    upstream = generator.normal(size=(int(strided_offsets(OFFSETS, stride)[-1]), 3))
+
+    def run(x: Any, w: Any, p: Any) -> Any:
+        return segment_conv(x, OFFSETS, w, context_start=start, stride=stride, padding=p)
+
+    grad_data, grad_weight, grad_padding = on(backend, segment_conv_grad)(
+        data, OFFSETS, weight, upstream, context_start=start, stride=stride, padding=padding
+    )
+    check_gradient(lambda x: run(x, weight, padding), data, upstream, grad_data)
+    check_gradient(lambda w: run(data, w, padding), weight, upstream, grad_weight)
+    assert (grad_padding is None) == (padding is None)
+    if padding is not None and grad_padding is not None:
+        check_gradient(lambda p: run(data, weight, p), padding, upstream, grad_padding)
+
+
+@on_every_backend
+def test_row_conv_gradients_are_finite_differences(backend: Backend) -> None:
+    generator = np.random.default_rng(4)
+    data, weight = generator.normal(size=(8, 2)), generator.normal(size=(3, 2))
+    upstream = generator.normal(size=(8, 2))
+    grads = on(backend, segment_row_conv_grad)(data, OFFSETS, weight, upstream)
+    check_gradient(lambda x: segment_row_conv(x, OFFSETS, weight), data, upstream, grads[0])
+    check_gradient(lambda w: segment_row_conv(data, OFFSETS, w), weight, upstream, grads[1])
+
+
+def test_a_long_batch_is_cut_into_blocks_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        importlib.import_module("lodcli.kernels.on_numba.conv"), "_BLOCK_BYTES", 9999
+    )
+    generator = np.random.default_rng(5)
+    lengths = generator.integers(0, 40, 500)
+    lod = LoD.from_lengths([lengths])
+    data, weight = generator.normal(size=(lod.rows or 0, 16)), generator.normal(size=(80, 3))
+    options: dict[str, Any] = {"context_start": -2, "stride": 3, "padding": np.ones((4, 16))}
+    wanted = segment_conv(data, lod.levels[0], weight, **options)
+    near(on("numba", segment_conv)(data, lod.levels[0], weight, **options), wanted, 1e-12)
+    grad = generator.normal(size=wanted.shape)
+    one = segment_conv_grad(data, lod.levels[0], weight, grad, **options)
+    two = on("numba", segment_conv_grad)(data, lod.levels[0], weight, grad, **options)
+    for a, b in zip(one, two, strict=True):
+        assert a is not None
+        near(b, a, 1e-11)  # sums of 10,000 products, in another order
+
+
+# -- refused ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("identity", ["reject023", "reject024", "reject025", "reject027"])
+def test_what_paddle_refuses_is_refused(identity: str) -> None:
+    case = rejects("sequence_conv")[identity]
+    assert case.should == "reject"
+    with pytest.raises(LodError):
+        sequence_conv(
+            case.tensor("X"),
+            case.inputs["Filter"].data,
+            context_length=case.attrs["contextLength"],
+            context_start=case.attrs["contextStart"],
+        )
+
+
+def test_every_refused_conv_is_known() -> None:
+    # reject026 is stride 2, which PaddlePaddle has an argument for and does not do: we do.
+    assert list(rejects("sequence_conv")) == [f"reject{n:03d}" for n in range(23, 28)]
+    assert list(rejects("row_conv")) == [f"reject{n:03d}" for n in range(28, 32)]
+
+
+@on_every_backend
+def test_row_conv_leaves_an_empty_sequence_empty_and_takes_the_last_level(backend: Backend) -> None:
+    cases = rejects("row_conv")
+    for identity in ("reject028", "reject029"):
+        x, weight = cases[identity].tensor("X"), cases[identity].inputs["Filter"].data
+        out = row_conv(x, weight, backend=backend)
+        assert out.lod is x.lod
+        parts = oracles_ids.sequences(x.data, x.lod.levels[-1])
+        near(out.data, np.concatenate([oracles_ids.row_conv(part, weight) for part in parts]), 4e-6)
+    for identity in ("reject030", "reject031"):
+        with pytest.raises(LodError):
+            row_conv(cases[identity].tensor("X"), cases[identity].inputs["Filter"].data)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    nested = LoDTensor(WORDS.data, LoD.from_lengths([[2, 1], [1, 2, 1]]))
+    with pytest.raises(SelectionError, match="has 2 levels; say which"):
+        sequence_conv(nested, np.eye(2), context_length=2, context_start=0)
+    with pytest.raises(ShapeMismatchError, match=r"padding: expected shape \(2, 1\)"):
+        sequence_conv(WORDS, np.eye(3), context_length=3, context_start=-1, padding=[[1.0]])
+    with pytest.raises(InvalidDataError, match="stride must be at least 1, found 0"):
+        sequence_conv(WORDS, np.eye(1), context_length=1, context_start=0, stride=0)
+    with pytest.raises(InvalidDataError, match="floating-point numbers, found int64"):
+        row_conv(LoDTensor(np.zeros((3, 1), int), [[3]]), [[1.0]])
+    with pytest.raises(ShapeMismatchError, match=r"weight \(K, D\)"):
+        row_conv(WORDS, np.zeros((0, 1)))
+    with pytest.raises(ShapeMismatchError, match=r"data \(N, D\)"):
+        sequence_conv(LoDTensor(np.zeros(3), [[3]]), [[1.0]], context_length=1, context_start=0)

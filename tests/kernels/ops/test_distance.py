@@ -1,0 +1,275 @@
+"""edit_distance and ctc_align: PaddlePaddle 2.6.2, by hand, loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.kernels.backends import Backend, on
+from lodcli.kernels.errors import (
+    EmptySequenceError,
+    InvalidDataError,
+    LodError,
+    ShapeMismatchError,
+)
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.distance import (
+    ctc_align,
+    ctc_align_padded,
+    edit_distance,
+    edit_distance_padded,
+    segment_edit_distance,
+)
+from lodcli.kernels.tensor import LoDTensor
+from tests import oracles_ids
+from tests.cases_ops import (
+    GoldenCase,
+    compiled,
+    golden,
+    near,
+    on_every_backend,
+    rejects,
+    same,
+    tensor_of,
+)
+from tests.strategies import LAYOUTS, laid_out, lods
+
+
+@on_every_backend
+@golden("edit_distance", 15)
+def test_golden_edit_distance(case: GoldenCase, backend: Backend) -> None:
+    hyps, refs = case.inputs["Hyps"], case.inputs["Refs"]
+    options: Any = {"normalized": case.attrs["normalized"], "backend": backend}
+    if "HypsLength" in case.inputs:
+        lengths = case.inputs["HypsLength"].data, case.inputs["RefsLength"].data
+        out = LoDTensor(edit_distance_padded(hyps.data, refs.data, *lengths, **options))
+    else:
+        out = edit_distance(tensor_of(hyps), tensor_of(refs), **options)
+    same(out, case.outputs["Out"])
+    assert case.outputs["SequenceNum"].data.tolist() == [out.rows]
+
+
+@on_every_backend
+@golden("ctc_align", 16)
+def test_golden_ctc_align(case: GoldenCase, backend: Backend) -> None:
+    x = case.inputs["Input"]
+    options: Any = {name: case.attrs[name] for name in ("blank", "merge_repeated")}
+    if "InputLength" in case.inputs:
+        out, counts = ctc_align_padded(
+            x.data,
+            case.inputs["InputLength"].data,
+            padding_value=case.attrs["padding_value"],
+            backend=backend,
+            **options,
+        )
+        same(LoDTensor(out), case.outputs["Output"])
+        same(LoDTensor(counts), case.outputs["OutputLength"])
+    else:
+        same(ctc_align(tensor_of(x), backend=backend, **options), case.outputs["Output"])
+
+
+# -- by hand ---------------------------------------------------------------------------
+
+
+def letters(*words: str) -> LoDTensor:
+    text = "".join(words).encode()
+    return LoDTensor(np.frombuffer(text, np.uint8), [[len(word) for word in words]])
+
+
+@on_every_backend
+def test_kitten_is_three_from_sitting(backend: Backend) -> None:
+    hyps, refs = letters("kitten", "", "same"), letters("sitting", "ab", "same")
+    found = edit_distance(hyps, refs, normalized=False, backend=backend)
+    assert found.data.tolist() == [[3], [2], [0]]
+    normalized = edit_distance(hyps, refs, backend=backend)
+    near(normalized.data, [[3 / 7], [1], [0]], 1e-7)
+    # Without their t and i: ken and sng.
+    ignoring = edit_distance(hyps, refs, normalized=False, ignored_tokens=b"ti", backend=backend)
+    assert ignoring.data.tolist() == [[3], [2], [0]]
+    assert edit_distance(
+        letters("xaxb"), letters("abx"), normalized=False, ignored_tokens=b"x", backend=backend
+    ).data.tolist() == [[0]]
+
+
+@on_every_backend
+def test_sentences_keep_their_articles_and_articles_are_compared_whole(backend: Backend) -> None:
+    hyps = LoDTensor(np.array([1, 2, 3, 4]), LoD.from_lengths([[2, 1], [1, 1, 2]]))
+    refs = LoDTensor(np.array([1, 2, 3, 5], np.int32), LoD.from_lengths([[2, 1], [0, 2, 2]]))
+    found = edit_distance(hyps, refs, normalized=False, backend=backend)
+    assert found.data.tolist() == [[1], [1], [1]]
+    assert found.recursive_sequence_lengths() == [[2, 1]]
+    whole = edit_distance(hyps, refs, normalized=False, level=0, backend=backend)
+    assert whole.data.tolist() == [[0], [1]]
+    assert whole.lod.n_levels == 0
+
+
+@on_every_backend
+def test_paths_of_an_inner_level_keep_the_levels_above(backend: Backend) -> None:
+    path = LoDTensor(np.array([3, 3, 3, 0, 3, 3]), LoD.from_lengths([[2, 1], [2, 1, 3]]))
+    out = ctc_align(path, level=-1, backend=backend)
+    assert out.data.tolist() == [3, 3, 3]
+    assert out.recursive_sequence_lengths() == [[2, 1], [1, 1, 1]]
+    top = ctc_align(path, backend=backend)
+    assert top.recursive_sequence_lengths() == [[1, 1]]
+    assert ctc_align(path, blank=9, merge_repeated=False, backend=backend).data.tolist() == [
+        *(3, 3, 3, 0, 3, 3)
+    ]
+
+
+# -- against loops ---------------------------------------------------------------------
+
+words = st.lists(st.integers(0, 3), max_size=7)
+
+
+@on_every_backend
+@compiled
+@given(
+    pairs=st.lists(st.tuples(words, words), max_size=4),
+    layout=st.sampled_from(LAYOUTS),
+    dtype=st.sampled_from(["int64", "int32"]),
+)
+def test_distances_are_those_of_the_recursion(
+    backend: Backend, pairs: list[tuple[list[int], list[int]]], layout: str, dtype: str
+) -> None:
+    sides = []
+    for side in range(2):
+        ids = np.array([token for pair in pairs for token in pair[side]], dtype)
+        sides.append(LoDTensor(laid_out(ids, layout), [[len(pair[side]) for pair in pairs]]))
+    found = edit_distance(*sides, normalized=False, backend=backend)
+    wanted = [[oracles_ids.edit_distance(a, b)] for a, b in pairs]
+    assert found.data.tolist() == wanted
+    assert found.data.shape == (len(pairs), 1)
+    assert found.dtype == np.float32
+
+
+def test_long_sequences_agree_on_both_backends() -> None:
+    generator = np.random.default_rng(8)
+    hyps, refs = generator.integers(0, 5, 700), generator.integers(0, 5, 650)
+    offsets = np.array([0, 0, 400, 700]), np.array([0, 5, 5, 650])
+    one = segment_edit_distance(hyps, offsets[0], refs, offsets[1])
+    two = on("numba", segment_edit_distance)(hyps, offsets[0], refs, offsets[1])
+    assert one.tolist() == two.tolist()
+    assert one[:2].tolist() == [5, 400]
+    assert 645 - 300 < one[2] < 645
+
+
+@on_every_backend
+@compiled
+@given(
+    lod=lods(min_levels=1),
+    blank=st.integers(-1, 3),
+    merge=st.booleans(),
+    column=st.booleans(),
+    layout=st.sampled_from(LAYOUTS),
+    dtype=st.sampled_from(["int64", "uint8"]),
+    seed=st.integers(0, 1000),
+)
+def test_labels_are_those_of_the_loops(
+    backend: Backend,
+    lod: LoD,
+    blank: int,
+    merge: bool,
+    column: bool,
+    layout: str,
+    dtype: str,
+    seed: int,
+) -> None:
+    level = seed % lod.n_levels
+    rows = lod.rows or 0
+    data = np.random.default_rng(seed).integers(0, 3, rows).astype(dtype)
+    tensor = LoDTensor(laid_out(data[:, None] if column else data, layout), lod)
+    out = ctc_align(tensor, blank=blank, merge_repeated=merge, level=level, backend=backend)
+    parts = oracles_ids.sequences(data, lod.absolute(level))
+    wanted = [oracles_ids.ctc(part.tolist(), blank, merge) for part in parts]
+    assert out.data.ravel().tolist() == [token for labels in wanted for token in labels]
+    assert out.row_shape == tensor.row_shape
+    assert out.dtype == dtype
+    assert out.recursive_sequence_lengths() == [
+        *lod.recursive_sequence_lengths()[:level],
+        [len(labels) for labels in wanted],
+    ]
+
+
+@on_every_backend
+@compiled
+@given(paths=st.lists(st.lists(st.integers(0, 2), max_size=6), min_size=1, max_size=4))
+def test_padded_is_the_same_with_padding(backend: Backend, paths: list[list[int]]) -> None:
+    padded = np.full((len(paths), 6), 1)  # what stands behind a path must not be read
+    for row, path in zip(padded, paths, strict=True):
+        row[: len(path)] = path
+    out, counts = ctc_align_padded(
+        padded, np.array([len(path) for path in paths]), padding_value=-5, backend=backend
+    )
+    wanted = [oracles_ids.ctc(path, 0, True) for path in paths]
+    assert out.tolist() == [labels + [-5] * (6 - len(labels)) for labels in wanted]
+    assert counts.tolist() == [[len(labels)] for labels in wanted]
+
+
+# -- refused ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("identity", ["reject066", "reject067", "reject068"])
+def test_refused_distances_are_refused(identity: str) -> None:
+    case = rejects("edit_distance")[identity]
+    assert case.should == "reject"
+    with pytest.raises(LodError):
+        edit_distance(case.tensor("Hyps"), case.tensor("Refs"), **case.attrs)
+
+
+@on_every_backend
+def test_two_levels_are_compared_on_the_last(backend: Backend) -> None:
+    cases = rejects("edit_distance")
+    assert list(cases)[3:] == ["reject069"]
+    hyps, refs = cases["reject069"].tensor("Hyps"), cases["reject069"].tensor("Refs")
+    found = edit_distance(hyps, refs, normalized=False, backend=backend)
+    sides = [oracles_ids.sequences(x.data.ravel(), x.lod.levels[-1]) for x in (hyps, refs)]
+    assert found.data.tolist() == [
+        [oracles_ids.edit_distance(a.tolist(), b.tolist())] for a, b in zip(*sides, strict=True)
+    ]
+    assert found.recursive_sequence_lengths() == [[2, 1]]
+
+
+@on_every_backend
+def test_paths_of_blanks_leave_no_rows(backend: Backend) -> None:
+    cases = rejects("ctc_align")
+    assert list(cases) == ["reject070", "reject071"]
+    out = ctc_align(cases["reject070"].tensor("Input"), backend=backend)
+    assert out.data.shape == (0, 1)
+    assert out.recursive_sequence_lengths() == [[0, 0]]
+    with pytest.raises(LodError, match="no levels"):
+        ctc_align(cases["reject071"].tensor("Input"))
+
+
+def test_refusals_say_where() -> None:
+    one, two = letters("ab", "c"), letters("a", "")
+    with pytest.raises(EmptySequenceError, match="reference 1 is empty"):
+        edit_distance(one, two)
+    with pytest.raises(EmptySequenceError, match="reference 0 is empty"):
+        edit_distance(one, one, ignored_tokens=b"ab")
+    with pytest.raises(ShapeMismatchError, match="2 hypotheses, 1 references"):
+        edit_distance(one, letters("a"))
+    nested = [
+        LoDTensor(np.zeros(2, int), LoD.from_lengths([counts, [1, 1]])) for counts in ([2], [1, 1])
+    ]
+    with pytest.raises(ShapeMismatchError, match="differ above their level"):
+        edit_distance(*nested)
+    with pytest.raises(InvalidDataError, match="cannot compare uint64 and int64"):
+        edit_distance(LoDTensor(np.zeros(1, np.uint64), [[1]]), LoDTensor(np.zeros(1, int), [[1]]))
+    with pytest.raises(InvalidDataError, match="length 3 of sequence 1 is not within 0 to 2"):
+        edit_distance_padded([[1, 2], [3, 4]], [[1], [2]], [1, 3], [1, 1])
+    with pytest.raises(ShapeMismatchError, match="expected 2 lengths"):
+        ctc_align_padded([[1, 2], [3, 4]], [1])
+    with pytest.raises(InvalidDataError, match="lengths must be whole numbers"):
+        ctc_align_padded([[1, 2], [3, 4]], [1.0, 2.0])
+    with pytest.raises(InvalidDataError, match="length -1 of sequence 0"):
+        ctc_align_padded([[1, 2], [3, 4]], [-1, 2])
+    with pytest.raises(InvalidDataError, match=r"padded paths are \(B, T\)"):
+        ctc_align_padded(np.zeros((1, 2, 1), int), [1])
+    with pytest.raises(InvalidDataError, match=r"a padded batch is \(B, T, \.\.\.\)"):
+        ctc_align_padded([1, 2], [1])
+    with pytest.raises(InvalidDataError, match="padding_value -1 does not fit uint8"):
+        ctc_align_padded(np.zeros((1, 2), np.uint8), [1], padding_value=-1)

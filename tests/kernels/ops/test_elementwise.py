@@ -1,0 +1,144 @@
+"""Arithmetic with one row a sequence, and dot products: by hand, loops, finite differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.elementwise import (
+    Arithmetic,
+    segment_binary,
+    segment_binary_grad,
+    segment_dot,
+    segment_dot_grad,
+    sequence_add,
+    sequence_div,
+    sequence_dot,
+    sequence_mul,
+    sequence_sub,
+)
+from lodcli.kernels.tensor import LoDTensor
+from tests import oracles_ids
+from tests.cases_ops import check_gradient, near
+from tests.strategies import FLOATS, tensors
+
+OPS: dict[Arithmetic, Any] = {
+    "add": sequence_add,
+    "sub": sequence_sub,
+    "mul": sequence_mul,
+    "div": sequence_div,
+}
+PLAIN: dict[Arithmetic, Any] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+}
+
+
+def test_a_value_a_sequence_goes_to_all_its_rows() -> None:
+    words = LoDTensor(np.array([[1, 2], [3, 4], [5, 6]]), LoD.from_lengths([[1, 1], [2, 1]]))
+    per_sentence = LoDTensor(np.array([10, 20]), [[1, 1]])
+    assert sequence_sub(words, per_sentence).data.tolist() == [[-9, -8], [-7, -6], [-15, -14]]
+    assert sequence_mul(words, LoDTensor(np.array([[10, 1], [20, 2]])), level=0).data.tolist() == [
+        *([10, 2], [30, 4], [100, 12])
+    ]
+    assert sequence_div(words, words).data.tolist() == [[1, 1]] * 3
+    assert sequence_add(words, words).lod is words.lod
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("shape", ["row", "value", "column"])
+@given(tensor=tensors(FLOATS, [(), (3,), (2, 2)], min_levels=1), data=st.data())
+def test_arithmetic_is_that_of_the_loops(
+    op: Arithmetic, shape: str, tensor: LoDTensor, data: st.DataObject
+) -> None:
+    level = data.draw(st.integers(0, tensor.lod.n_levels - 1))
+    count = tensor.lod.count(level)
+    sizes = {"row": tensor.row_shape, "value": (), "column": (1,)}[shape]
+    values = np.random.default_rng(0).normal(size=(count, *sizes)) + 3
+    bare = data.draw(st.booleans())
+    other = LoDTensor(values, LoD() if bare else tensor.lod.above(level))
+    out = OPS[op](tensor, other, level=level)
+    assert out.lod is tensor.lod
+    parts = oracles_ids.sequences(tensor.data, tensor.lod.absolute(level))
+    for found, part, value in zip(
+        oracles_ids.sequences(out.data, tensor.lod.absolute(level)), parts, values, strict=True
+    ):
+        for row, at in zip(found, part, strict=True):
+            value = value.reshape(tensor.row_shape) if shape == "row" else value.reshape(())
+            near(row, PLAIN[op](at, value), 1e-12)
+
+
+@given(tensors(FLOATS, [(), (3,), (0,), (2, 2)], min_levels=1), st.data())
+def test_dot_products_are_those_of_the_loops(tensor: LoDTensor, data: st.DataObject) -> None:
+    level = data.draw(st.integers(0, tensor.lod.n_levels - 1))
+    other = tensor.with_data(np.random.default_rng(1).normal(size=tensor.data.shape))
+    out = sequence_dot(tensor, other, level=level)
+    cut = tensor.lod.absolute(level)
+    pairs = zip(
+        oracles_ids.sequences(tensor.data, cut), oracles_ids.sequences(other.data, cut), strict=True
+    )
+    wanted = [
+        sum(float(x) * float(y) for x, y in zip(a.flat, b.flat, strict=True)) for a, b in pairs
+    ]
+    near(out.data, np.array(wanted, float), 1e-12)
+    assert out.lod == tensor.lod.above(level)
+
+
+def test_float16_products_are_summed_in_float32() -> None:
+    a = LoDTensor(np.array([2048, 1, 1], np.float16), [[3, 0]])
+    out = sequence_dot(a, a.with_data(np.ones(3, np.float16)))
+    assert out.data.tolist() == [2050, 0]
+    assert out.dtype == np.float16
+    small = LoDTensor(np.array([200, 200], np.uint8), [[2]])
+    assert sequence_dot(small, small).data.tolist() == [80_000]
+
+
+OFFSETS = np.array([0, 2, 2, 5])
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("sizes", [(2,), (1,), ()])
+def test_gradients_are_finite_differences(op: Arithmetic, sizes: tuple[int, ...]) -> None:
+    generator = np.random.default_rng(3)
+    data, upstream = generator.normal(size=(5, 2)), generator.normal(size=(5, 2))
+    values = generator.uniform(1, 2, size=(3, *sizes))
+    grads = segment_binary_grad(op, data, values, OFFSETS, upstream)
+    check_gradient(lambda x: segment_binary(op, x, values, OFFSETS), data, upstream, grads[0])
+    check_gradient(lambda v: segment_binary(op, data, v, OFFSETS), values, upstream, grads[1])
+
+
+def test_gradients_of_dot_are_finite_differences() -> None:
+    generator = np.random.default_rng(4)
+    a, b = generator.normal(size=(5, 2)), generator.normal(size=(5, 2))
+    upstream = generator.normal(size=3)
+    grads = segment_dot_grad(a, b, OFFSETS, upstream)
+    check_gradient(lambda x: segment_dot(x, b, OFFSETS), a, upstream, grads[0])
+    check_gradient(lambda x: segment_dot(a, x, OFFSETS), b, upstream, grads[1])
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    words = LoDTensor(np.zeros((3, 2)), LoD.from_lengths([[1, 1], [2, 1]]))
+    with pytest.raises(ShapeMismatchError, match="segmented differently: level 1, item 0"):
+        sequence_add(words, LoDTensor(np.zeros((3, 2)), [[1, 1], [1, 2]]))
+    with pytest.raises(ShapeMismatchError, match="2 sequences against 3 rows"):
+        sequence_add(words, LoDTensor(np.zeros((3, 2))))
+    with pytest.raises(ShapeMismatchError, match="level 0, item 0 has length 1 against 2"):
+        sequence_add(words, LoDTensor(np.zeros((2, 2)), [[2, 0]]))
+    with pytest.raises(ShapeMismatchError, match=r"rows of shape \(3,\) do not fit"):
+        sequence_add(words, LoDTensor(np.zeros((2, 3))))
+    with pytest.raises(ShapeMismatchError, match="3 rows against 2"):
+        sequence_add(LoDTensor(np.zeros(3)), LoDTensor(np.zeros(2)))
+    with pytest.raises(InvalidDataError, match="needs numbers, found bool"):
+        sequence_sub(words, LoDTensor(np.zeros(2, bool)))
+    with pytest.raises(ShapeMismatchError, match="shape"):
+        sequence_dot(words, words.with_data(np.zeros((3, 3))))
+    with pytest.raises(ShapeMismatchError, match="2 levels against 0"):
+        sequence_dot(words, LoDTensor(np.zeros((3, 2))))

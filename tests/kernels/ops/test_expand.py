@@ -1,0 +1,119 @@
+"""Expansion against PaddlePaddle 2.6.2, plain loops, and by hand, on every backend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lodcli.kernels.backends import Backend
+from lodcli.kernels.errors import SelectionError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.expand import (
+    sequence_expand,
+    sequence_expand_as,
+    sequence_expand_as_grad,
+    sequence_expand_grad,
+)
+from lodcli.kernels.tensor import LoDTensor
+from tests.golden_data import GoldenCase
+from tests.kernels.ops.helpers import (
+    BACKENDS,
+    Array,
+    both,
+    close,
+    differences,
+    golden,
+    rejects,
+    tensor_of,
+)
+from tests.oracles_ops import pieces_of
+from tests.strategies import tensors
+
+
+@both
+@golden("sequence_expand")
+def test_golden_expand(case: GoldenCase, backend: Backend) -> None:
+    x, y = tensor_of(case.inputs["X"]), tensor_of(case.inputs["Y"])
+    level = case.attrs["ref_level"]
+    found = sequence_expand(x, y, ref_level=level, backend=backend)
+    assert found.identical(tensor_of(case.outputs["Out"]))
+    if case.upstream:
+        gradient = sequence_expand_grad(
+            case.upstream["Out"].data, x, y, ref_level=level, backend=backend
+        )
+        close(gradient, case.grads["X"].data)
+
+
+@both
+@golden("sequence_expand_as")
+def test_golden_expand_as(case: GoldenCase, backend: Backend) -> None:
+    x, y = tensor_of(case.inputs["X"]), tensor_of(case.inputs["Y"])
+    assert sequence_expand_as(x, y, backend=backend).identical(tensor_of(case.outputs["Out"]))
+    if case.upstream:
+        upstream = case.upstream["Out"].data
+        gradient = sequence_expand_as_grad(upstream, y.lod, backend=backend)
+        close(gradient, case.grads["X"].data)
+
+
+@pytest.mark.parametrize("case", rejects("sequence_expand"), ids=lambda case: case.id)
+def test_golden_rejects_of_expand(case: GoldenCase) -> None:
+    x, y = tensor_of(case.inputs["X"]), tensor_of(case.inputs["Y"])
+    if case.attrs["ref_level"] == -2:  # from the end, as everywhere here: 2 counts of 1
+        assert sequence_expand(x, y, ref_level=-2).identical(x)
+        return
+    with pytest.raises((SelectionError, ShapeMismatchError), match=r"sequence_expand|no level 1"):
+        sequence_expand(x, y, ref_level=case.attrs["ref_level"])
+
+
+@pytest.mark.parametrize("case", rejects("sequence_expand_as"), ids=lambda case: case.id)
+def test_golden_rejects_of_expand_as(case: GoldenCase) -> None:
+    x, y = tensor_of(case.inputs["X"]), tensor_of(case.inputs["Y"])
+    if y.lod.n_levels == 2:  # the finest level, here as everywhere
+        assert sequence_expand_as(x, y).rows == y.rows
+        return
+    with pytest.raises(ShapeMismatchError, match="3 rows, y 2 sequences"):
+        sequence_expand_as(x, y)
+
+
+@both
+def test_a_value_of_an_upper_level_comes_to_all_its_rows(backend: Backend) -> None:
+    words = LoDTensor(np.zeros(6), LoD.from_lengths([[1, 2], [3, 1, 2]]))
+    articles = LoDTensor(np.array([[1, 2], [3, 4]], np.int16))
+    found = sequence_expand_as(articles, words, level=0, backend=backend)
+    assert found.lod is words.lod
+    assert found.data.tolist() == [[1, 2]] * 3 + [[3, 4]] * 3
+
+
+@settings(deadline=None)
+@given(tensors(min_levels=1, max_levels=1, any_bits=True), st.data())
+def test_blocks_are_those_of_plain_loops(x: LoDTensor, data: st.DataObject) -> None:
+    lengths = x.recursive_sequence_lengths()[0]
+    counts = data.draw(st.lists(st.integers(0, 3), min_size=len(lengths), max_size=len(lengths)))
+    y = LoDTensor(np.zeros(sum(counts)), [counts])
+    rows, made = [], []
+    for piece, count in zip(pieces_of(list(range(x.rows)), lengths), counts, strict=True):
+        for _ in range(count):
+            rows += piece
+            made.append(len(piece))
+    for backend in BACKENDS:
+        found = sequence_expand(x, y, backend=backend)
+        assert found.recursive_sequence_lengths() == [made]
+        assert found.data.tobytes() == b"".join(x.data[row].tobytes() for row in rows)
+
+
+@both
+def test_gradients_are_those_of_finite_differences(backend: Backend) -> None:
+    generator = np.random.default_rng(7)
+    lod = LoD.from_lengths([[2, 0, 3]])
+    y = LoDTensor(np.zeros(5), [[2, 3, 0]])
+    x, upstream = generator.normal(size=(5, 2)), generator.normal(size=(4, 2))
+
+    def rows(at: Array) -> Array:
+        return sequence_expand(LoDTensor(at, lod), y, backend="numpy").data
+
+    found = sequence_expand_grad(upstream, LoDTensor(x, lod), y, backend=backend)
+    np.testing.assert_allclose(found, differences(rows, x, upstream), atol=1e-8)
+    with pytest.raises(ShapeMismatchError, match=r"\(4, 2\)"):
+        sequence_expand_grad(upstream[1:], LoDTensor(x, lod), y)

@@ -1,0 +1,93 @@
+"""lod_reset and lod_append: PaddlePaddle 2.6.2, and what does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, LodError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.lod_reset import lod_append, lod_reset
+from lodcli.kernels.tensor import LoDTensor
+from tests.cases_ops import GoldenCase, golden, rejects, same, tensor_of
+from tests.strategies import tensors
+
+
+@golden("lod_reset", 11)
+def test_golden_lod_reset(case: GoldenCase) -> None:
+    x = tensor_of(case.inputs["X"])
+    op = lod_append if case.attrs["append"] else lod_reset
+    if "Y" in case.inputs:
+        out = op(x, like=tensor_of(case.inputs["Y"]))
+    else:
+        out = op(x, offsets=case.attrs["target_lod"])
+    same(out, case.outputs["Out"])
+    if case.grads:  # data in, data out: so the gradient
+        np.testing.assert_array_equal(case.grads["X"].data, case.upstream["Out"].data)
+
+
+@given(tensors(any_bits=True), tensors(any_bits=True))
+def test_reset_moves_no_byte_and_copies_none(tensor: LoDTensor, other: LoDTensor) -> None:
+    target = tensor.lod if tensor.lod.n_levels else LoD.from_lengths([[tensor.rows]])
+    plain = LoDTensor(tensor.data)
+    for out in (
+        lod_reset(plain, lod=target),
+        lod_reset(plain, lengths=target.recursive_sequence_lengths()),
+        lod_reset(plain, like=LoDTensor(tensor.data, target)),
+        lod_append(plain, lod=target),
+    ):
+        assert out.lod.same_levels(target)
+        assert out.data.tobytes() == tensor.data.tobytes()
+        assert not out.nbytes or np.shares_memory(out.data, tensor.data)
+    if other.lod.n_levels and other.rows != tensor.rows:
+        with pytest.raises(InvalidLoDError, match="must be the number of rows"):
+            lod_reset(tensor, like=other)
+
+
+@given(tensors(any_bits=True, max_levels=2), st.data())
+def test_what_was_a_row_is_an_item_of_the_appended_level(
+    tensor: LoDTensor, data: st.DataObject
+) -> None:
+    owners = data.draw(st.lists(st.integers(0, 20), min_size=tensor.rows, max_size=tensor.rows))
+    lengths = [owners.count(item) for item in range(tensor.rows)]
+    levels = tensor.recursive_sequence_lengths()
+    if sum(lengths) != tensor.rows:
+        with pytest.raises(InvalidLoDError, match="must be the number of rows"):
+            lod_append(tensor, lengths=[lengths])
+        return
+    out = lod_append(tensor, lengths=[lengths])
+    assert out.recursive_sequence_lengths() == [*levels, lengths]
+    assert out.lod.names == (*tensor.lod.names, None)
+    assert out.data.tobytes() == tensor.data.tobytes()
+
+
+def test_append_with_a_tensor_appends_its_levels() -> None:
+    case = rejects("lod_reset")["reject065"]  # PaddlePaddle replaces
+    out = lod_append(case.tensor("X"), like=case.tensor("Y"))
+    assert out.recursive_sequence_lengths() == [[2, 4], [1] * 6]
+
+
+@pytest.mark.parametrize("number", range(60, 65))
+def test_what_paddle_should_refuse_is_refused(number: int) -> None:
+    case = rejects("lod_reset")[f"reject{number:03d}"]
+    assert case.should == "reject"
+    op: Any = lod_append if case.attrs.get("append") else lod_reset
+    with pytest.raises(LodError):
+        op(case.tensor("X"), offsets=case.attrs["target_lod"])
+
+
+def test_refusals_say_what_is_wrong() -> None:
+    rows = LoDTensor(np.zeros(6), LoD.from_lengths([[2, 4]], ["sentence"]))
+    with pytest.raises(InvalidDataError, match="one of lod, offsets, lengths and like, found 0"):
+        lod_reset(rows)
+    with pytest.raises(InvalidDataError, match="found 2"):
+        lod_append(rows, lengths=[[6]], offsets=[0, 6])
+    with pytest.raises(InvalidLoDError, match=r"items of level 1 .expected 3, found 6"):
+        lod_append(rows, offsets=[0, 1, 2, 6])
+    with pytest.raises(InvalidDataError, match="whole numbers, found float64"):
+        lod_reset(rows, like=LoDTensor(np.array([0.0, 6.0])))
+    assert lod_append(rows, lengths=[[1] * 6]).lod.names == ("sentence", None)

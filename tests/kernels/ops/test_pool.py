@@ -1,0 +1,292 @@
+"""Pooling against PaddlePaddle 2.6.2, plain loops, and by hand, on every backend."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lodcli.kernels.backends import Backend
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops import pool, pool_grad
+from lodcli.kernels.ops.common import is_float, is_half
+from lodcli.kernels.tensor import LoDTensor
+from tests.golden_data import GoldenCase
+from tests.kernels.ops.helpers import (
+    BACKENDS,
+    Array,
+    both,
+    close,
+    differences,
+    golden,
+    rejects,
+    tensor_of,
+)
+from tests.oracles_ops import by_column, extreme, row_lengths
+from tests.strategies import BFLOAT16, DTYPES, tensors
+
+KINDS = {
+    "SUM": (pool.sequence_sum, pool_grad.sequence_sum_grad),
+    "AVERAGE": (pool.sequence_mean, pool_grad.sequence_mean_grad),
+    "SQRT": (pool.sequence_sqrt, pool_grad.sequence_sqrt_grad),
+    "FIRST": (pool.sequence_first, pool_grad.sequence_first_grad),
+    "LAST": (pool.sequence_last, pool_grad.sequence_last_grad),
+}
+# Each dtype is compiled for itself, which takes seconds where nothing is cached.
+SOME = tuple(
+    np.dtype(name) for name in ("float32", "float64", "float16", "bool", "int16", "complex64")
+)
+ORDERED = tuple(dtype for dtype in SOME if dtype.kind != "c")
+
+
+@both
+@golden("sequence_pool")
+def test_golden(case: GoldenCase, backend: Backend) -> None:
+    x, pad, out = tensor_of(case.inputs["X"]), case.attrs["pad_value"], case.outputs["Out"]
+    kind = case.attrs["pooltype"]
+    if kind == "MAX":
+        found, index = pool.sequence_max_index(x, pad_value=pad, backend=backend)
+        alone = pool.sequence_max(x, pad_value=pad, backend=backend)
+        np.testing.assert_array_equal(alone.data, found.data)
+        if "MaxIndex" in case.outputs:
+            np.testing.assert_array_equal(index.data, case.outputs["MaxIndex"].data)
+        if case.upstream:
+            upstream = case.upstream["Out"].data
+            close(pool_grad.sequence_max_grad(upstream, index.data, x.rows), case.grads["X"].data)
+    else:
+        forward, backward = KINDS[kind]
+        found = forward(x, pad_value=pad, backend=backend)
+        if case.upstream:
+            upstream = case.upstream["Out"].data
+            close(backward(upstream, x.lod, backend=backend), case.grads["X"].data)
+    close(found.data, out.data)
+    assert found.lod == LoD(out.lod)
+
+
+@both
+@pytest.mark.parametrize("case", rejects("sequence_pool"), ids=lambda case: case.id)
+def test_golden_rejects(case: GoldenCase, backend: Backend) -> None:
+    x = tensor_of(case.inputs["X"])
+    if case.note == "reject":
+        with pytest.raises(SelectionError, match="no levels"):
+            pool.sequence_sum(x, backend=backend)
+        return
+    found = pool.sequence_sum(x, pad_value=2, backend=backend)
+    lengths = x.recursive_sequence_lengths()
+    assert found.recursive_sequence_lengths() == lengths[:-1]
+    np.testing.assert_array_equal(found.data, by_column(x.data, lengths[-1], sum, 2))
+
+
+@both
+def test_sum_of_an_empty_sequence_is_zero_or_the_pad_value(backend: Backend) -> None:
+    rows = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    tensor = LoDTensor(rows, LoD.from_lengths([[2, 0, 1]]))
+    found = pool.sequence_sum(tensor, backend=backend)
+    np.testing.assert_array_equal(found.data, [[4, 6], [0, 0], [5, 6]])  # by hand
+    found = pool.sequence_mean(tensor, pad_value=-1, backend=backend)
+    np.testing.assert_array_equal(found.data, [[2, 3], [-1, -1], [5, 6]])
+
+
+@both
+def test_an_upper_level_pools_all_the_rows_below_it(backend: Backend) -> None:
+    words = LoDTensor(np.arange(15.0), LoD([[0, 3, 4, 6], [0, 3, 5, 9, 10, 12, 15]], ["a", "s"]))
+    found = pool.sequence_sum(words, level="a", backend=backend)
+    np.testing.assert_array_equal(found.data, [36, 9, 60])  # 0..8, 9, 10..14
+    assert found.lod.n_levels == 0
+    sentences = pool.sequence_last(words, backend=backend)
+    assert sentences.data.tolist() == [2, 4, 8, 9, 11, 14]
+    assert sentences.lod == LoD([[0, 3, 4, 6]], ["a"])
+
+
+@both
+def test_nan_stays_from_the_first_row_and_is_passed_over_in_others(backend: Backend) -> None:
+    nan = math.nan
+    rows = np.array([[nan, 1.0], [2.0, nan], [3.0, 0.0], [-math.inf, nan], [nan, -math.inf]])
+    tensor = LoDTensor(rows, [[3, 2]])
+    value, index = pool.sequence_max_index(tensor, backend=backend)
+    np.testing.assert_array_equal(value.data, [[nan, 1], [-math.inf, nan]])
+    np.testing.assert_array_equal(index.data, [[0, 0], [3, 3]])
+    value, index = pool.sequence_min_index(tensor, backend=backend)
+    np.testing.assert_array_equal(value.data, [[nan, 0], [-math.inf, nan]])
+    np.testing.assert_array_equal(index.data, [[0, 2], [3, 3]])
+
+
+@both
+def test_integers_do_not_overflow_their_dtype(backend: Backend) -> None:
+    for dtype, wide in (("uint8", "uint64"), ("int8", "int64"), ("bool", "int64")):
+        ones = LoDTensor(np.full(1000, True if dtype == "bool" else 100, dtype), [[1000]])
+        found = pool.sequence_sum(ones, backend=backend)
+        assert found.dtype == wide
+        assert found.data.tolist() == [1000 * int(ones.data[0])]
+    assert pool.sequence_mean(ones, backend=backend).data.tolist() == [1.0]
+
+
+@both
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16], ids=str)
+def test_halves_are_summed_in_more_than_half_precision(
+    dtype: np.dtype[Any], backend: Backend
+) -> None:
+    # Added one by one in float16 the sum would stop at 2048, in bfloat16 at 256.
+    ones = LoDTensor(np.ones((4096, 1), dtype), [[4096]])
+    assert pool.sequence_sum(ones, backend=backend).data.astype(float).tolist() == [[4096.0]]
+    assert pool.sequence_sum(ones, backend=backend).dtype == dtype
+
+
+@pytest.mark.parametrize("width", [1, 2, 17, 64, 100, 300])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_long_segment_and_many_short_ones_are_summed_as_exactly(width: int, dtype: Any) -> None:
+    from lodcli.kernels.on_numba import pool as twin
+
+    generator = np.random.default_rng(3)
+    lengths = [0, 30_011, 0, 0, *generator.integers(0, 40, 300).tolist(), 9_973, 0]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    data = (generator.random((offsets[-1], width)) + 0.5).astype(dtype)
+    expected = pool.segment_sum(data.astype(np.float64), offsets)
+    limit = 4e-6 if dtype == np.float32 else 1e-12  # golden/README.md
+    np.testing.assert_allclose(twin.segment_sum(data, offsets), expected, rtol=limit)
+    for name in ("segment_max_index", "segment_min_index"):
+        values, index = getattr(twin, name)(data, offsets)
+        reference = getattr(pool, name)(data, offsets)
+        np.testing.assert_array_equal(values, reference[0])
+        np.testing.assert_array_equal(index, reference[1])
+        np.testing.assert_array_equal(
+            getattr(twin, name.removesuffix("_index"))(data, offsets), values
+        )
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    numba = pytest.importorskip("numba")
+    from lodcli.kernels.on_numba import pool as twin
+
+    data = np.random.default_rng(4).normal(size=(50_000, 5)).astype(np.float32)
+    offsets = np.array([0, 7, 49_000, 50_000])
+    threads = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        alone = twin.segment_sum(data, offsets).tobytes()
+    finally:
+        numba.set_num_threads(threads)
+    assert twin.segment_sum(data, offsets).tobytes() == alone
+
+
+@both
+def test_out_is_written_and_returned(backend: Backend) -> None:
+    from lodcli.kernels.backends import on
+
+    data, offsets = np.arange(12, dtype=np.float32).reshape(6, 2), np.array([0, 2, 2, 6])
+    for name in ("sum", "mean", "sqrt", "max", "min", "first", "last"):
+        reference = getattr(pool, f"segment_{name}")
+        expected = reference(data, offsets)
+        wide = np.full((3, 4), 9, np.float32)
+        for out in (np.empty_like(expected), wide[:, ::2]):
+            assert on(backend, reference)(data, offsets, out=out) is out
+            np.testing.assert_array_equal(out, expected)
+        assert (wide[:, 1::2] == 9).all()
+
+
+@both
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_dtype_goes_through_every_op(dtype: np.dtype[Any], backend: Backend) -> None:
+    tensor = LoDTensor(np.array([[1, 0], [0, 1], [1, 1]]).astype(dtype), [[0, 2, 1]])
+    assert pool.sequence_sum(tensor, backend=backend).data.tolist() == [[0, 0], [1, 1], [1, 1]]
+    assert pool.sequence_mean(tensor, backend=backend).data.tolist()[1] == [0.5, 0.5]
+    assert pool.sequence_first(tensor, backend=backend).data.tolist()[1] == [1, 0]
+    assert pool.sequence_last(tensor, backend=backend).dtype == dtype
+    if dtype.kind == "c":
+        with pytest.raises(InvalidDataError, match="no order"):
+            pool.sequence_max(tensor, backend=backend)
+    else:
+        assert pool.sequence_min(tensor, backend=backend).data.tolist()[1] == [0, 0]
+        value, index = pool.sequence_max_index(tensor, backend=backend)
+        assert value.dtype == dtype
+        assert index.data.tolist() == [[-1, -1], [0, 1], [2, 2]]
+
+
+@settings(deadline=None)
+@given(tensors(SOME, min_levels=1), st.data())
+def test_sums_are_those_of_plain_loops(tensor: LoDTensor, data: st.DataObject) -> None:
+    level = data.draw(st.integers(0, tensor.lod.n_levels - 1))
+    lengths = row_lengths(tensor.recursive_sequence_lengths(), level)
+    wide = tensor.data.astype(np.complex128)
+    limit = 1e-2 if is_half(tensor.dtype) else 1e-5
+    for backend in BACKENDS:
+        for name, function in (
+            ("sum", sum),
+            ("mean", lambda values: sum(values) / len(values)),
+            ("sqrt", lambda values: sum(values) / math.sqrt(len(values))),
+            ("first", lambda values: values[0]),
+            ("last", lambda values: values[-1]),
+        ):
+            found = getattr(pool, f"sequence_{name}")(
+                tensor, level=level, pad_value=1, backend=backend
+            )
+            expected = by_column(wide, lengths, function, 1)
+            assert found.lod == tensor.lod.above(level)
+            np.testing.assert_allclose(
+                found.data.astype(np.complex128), expected, rtol=limit, atol=limit
+            )
+
+
+@settings(deadline=None)
+@given(tensors(ORDERED, min_levels=1, any_bits=True))
+def test_extremes_are_those_of_plain_loops(tensor: LoDTensor) -> None:
+    lengths = tensor.recursive_sequence_lengths()[-1]
+    starts = np.cumsum([0, *lengths])[:-1].reshape(-1, *[1] * (tensor.data.ndim - 1))
+    for sign, name in ((1, "max"), (-1, "min")):
+
+        def place(values: list[Any], sign: int = sign) -> int:
+            return extreme(values, sign)
+
+        def value_at(values: list[Any], sign: int = sign) -> Any:
+            return values[extreme(values, sign)]
+
+        places = by_column(tensor.data, lengths, place, -1).astype(np.int64)
+        expected = by_column(tensor.data, lengths, value_at, 1)
+        for backend in BACKENDS:
+            value, index = getattr(pool, f"sequence_{name}_index")(
+                tensor, pad_value=1, backend=backend
+            )
+            np.testing.assert_array_equal(index.data, np.where(places < 0, -1, places + starts))
+            np.testing.assert_array_equal(value.data, expected.astype(tensor.dtype))
+            alone = getattr(pool, f"sequence_{name}")(tensor, pad_value=1, backend=backend)
+            np.testing.assert_array_equal(alone.data, value.data)
+
+
+@both
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_finite_differences(kind: str, backend: Backend) -> None:
+    generator = np.random.default_rng(5)
+    lod = LoD.from_lengths([[2, 0, 3], [2, 0, 1, 3, 1]])
+    forward, backward = KINDS[kind]
+    x = generator.normal(size=(7, 2))
+    for level in (0, 1):
+        upstream = generator.normal(size=(lod.count(level), 2))
+
+        def pooled(rows: Array, level: int = level) -> Array:
+            return forward(LoDTensor(rows, lod), level=level).data
+
+        expected = differences(pooled, x, upstream)
+        found = backward(upstream, lod, level=level, backend=backend)
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_a_gradient_that_does_not_fit_is_refused() -> None:
+    lod = LoD.from_lengths([[2, 1]])
+    with pytest.raises(ShapeMismatchError, match=r"sequence_sum_grad: .*needs 2 rows"):
+        pool_grad.sequence_sum_grad(np.zeros(3), lod)
+    with pytest.raises(ShapeMismatchError, match="outside 0 to 2"):
+        pool_grad.sequence_max_grad(np.zeros(2), np.array([0, 3]), 3)
+    with pytest.raises(ShapeMismatchError, match=r"\(2,\), index \(1,\)"):
+        pool_grad.sequence_max_grad(np.zeros(2), np.array([0]), 3)
+
+
+def test_a_pad_value_that_integers_cannot_hold_is_refused() -> None:
+    words = LoDTensor(np.zeros(3, np.uint8), [[3]])
+    with pytest.raises(InvalidDataError, match="uint8 cannot hold the pad_value -1"):
+        pool.sequence_first(words, pad_value=-1)
+    assert not is_float(np.dtype(np.uint8))

@@ -1,0 +1,113 @@
+"""sequence_scatter: PaddlePaddle 2.6.2, loops, finite differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.kernels.backends import Backend
+from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.scatter import segment_scatter, segment_scatter_grad, sequence_scatter
+from lodcli.kernels.tensor import LoDTensor
+from tests.cases_ops import (
+    GRADIENT_TOLERANCE,
+    GoldenCase,
+    check_gradient,
+    compiled,
+    golden,
+    near,
+    on_every_backend,
+    rejects,
+    same,
+    tensor_of,
+)
+from tests.strategies import LAYOUTS, laid_out, lods
+
+
+@on_every_backend
+@golden("sequence_scatter", 7)
+def test_golden_scatter(case: GoldenCase, backend: Backend) -> None:
+    x, ids, updates = (tensor_of(case.inputs[slot]) for slot in ("X", "Ids", "Updates"))
+    same(sequence_scatter(x, ids, updates, backend=backend), case.outputs["Out"])
+    if case.grads:
+        grad_x, grad_updates = segment_scatter_grad(
+            case.upstream["Out"].data, ids.data.ravel(), ids.lod.levels[-1]
+        )
+        near(grad_x, case.grads["X"].data, GRADIENT_TOLERANCE)
+        near(grad_updates, case.grads["Updates"].data.ravel(), GRADIENT_TOLERANCE)
+
+
+@on_every_backend
+def test_repeated_ids_add_up_in_float32(backend: Backend) -> None:
+    ids = LoDTensor(np.array([1, 1, 1, 0]), [[3, 0, 1]])
+    updates = ids.with_data(np.array([2048, 1, 1, 5], np.float16))
+    x = LoDTensor(np.zeros((3, 2), np.float16))
+    out = sequence_scatter(x, ids, updates, backend=backend)
+    assert out.dtype == np.float16
+    assert out.data.tolist() == [[0, 2050], [0, 0], [5, 0]]
+    assert not x.data.any()
+
+
+@on_every_backend
+@compiled
+@given(
+    lod=lods(min_levels=1, max_levels=2),
+    dtype=st.sampled_from(["float64", "int64"]),
+    layout=st.sampled_from(LAYOUTS),
+    seed=st.integers(0, 1000),
+)
+def test_scatter_is_that_of_the_loops(
+    backend: Backend, lod: LoD, dtype: str, layout: str, seed: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    level = seed % lod.n_levels
+    count, rows = lod.count(level), lod.rows or 0
+    x = laid_out(generator.integers(-50, 50, (count, 3)).astype(dtype), layout)
+    ids = LoDTensor(generator.integers(0, 3, rows).astype(np.int32), lod)
+    updates = laid_out(generator.integers(-50, 50, (rows, 1)).astype(dtype), layout)
+    wanted = x.copy()
+    offsets = lod.absolute(level)
+    for sequence in range(count):
+        for row in range(offsets[sequence], offsets[sequence + 1]):
+            wanted[sequence, ids.data[row]] += updates[row, 0]
+    out = sequence_scatter(LoDTensor(x), ids, ids.with_data(updates), level=level, backend=backend)
+    np.testing.assert_array_equal(out.data, wanted)
+    assert out.dtype == dtype
+
+
+def test_gradients_are_finite_differences() -> None:
+    generator = np.random.default_rng(2)
+    offsets, ids = np.array([0, 3, 3, 5]), np.array([0, 2, 0, 1, 1])
+    x, updates = generator.normal(size=(3, 3)), generator.normal(size=5)
+    upstream = generator.normal(size=(3, 3))
+    grad_x, grad_updates = segment_scatter_grad(upstream, ids, offsets)
+    check_gradient(lambda at: segment_scatter(at, ids, updates, offsets), x, upstream, grad_x)
+    check_gradient(lambda at: segment_scatter(x, ids, at, offsets), updates, upstream, grad_updates)
+
+
+@pytest.mark.parametrize("identity", ["reject056", "reject057", "reject058", "reject059"])
+def test_what_paddle_writes_out_of_bounds_is_refused(identity: str) -> None:
+    case = rejects("sequence_scatter")[identity]
+    assert case.should == "reject"
+    with pytest.raises(LodError):
+        sequence_scatter(*(case.tensor(slot) for slot in ("X", "Ids", "Updates")))
+
+
+def test_refusals_say_where() -> None:
+    x, ids = LoDTensor(np.zeros((2, 3))), LoDTensor(np.array([0, 3]), [[1, 1]])
+    ones: Any = np.ones(2)
+    with pytest.raises(SelectionError, match="ids, row 1: no column 3, x has 3"):
+        sequence_scatter(x, ids, ids.with_data(ones))
+    with pytest.raises(ShapeMismatchError, match="level 0, item 0 has length 1 against 2"):
+        sequence_scatter(x, ids, LoDTensor(ones, [[2, 0]]))
+    with pytest.raises(InvalidDataError, match="x is float64, updates are float32"):
+        sequence_scatter(x, ids, ids.with_data(ones.astype(np.float32)))
+    with pytest.raises(ShapeMismatchError, match="one update a row"):
+        sequence_scatter(x, ids, ids.with_data(np.ones((2, 2))))
+    with pytest.raises(ShapeMismatchError, match=r"x of shape \(2, M\)"):
+        sequence_scatter(LoDTensor(np.zeros((3, 3))), ids, ids.with_data(ones))

@@ -1,0 +1,129 @@
+"""Softmax against PaddlePaddle 2.6.2, plain loops, and by hand, on every backend."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lodcli.kernels.backends import Backend
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.softmax import (
+    sequence_log_softmax,
+    sequence_log_softmax_grad,
+    sequence_softmax,
+    sequence_softmax_grad,
+)
+from lodcli.kernels.tensor import LoDTensor
+from tests.golden_data import GoldenCase
+from tests.kernels.ops.helpers import (
+    BACKENDS,
+    Array,
+    both,
+    close,
+    differences,
+    golden,
+    rejects,
+    tensor_of,
+)
+from tests.oracles_ops import pieces_of, row_lengths, softmax
+from tests.strategies import BFLOAT16, tensors
+
+FLOATS = (*(np.dtype(name) for name in ("float16", "float32", "float64")), BFLOAT16)
+
+
+@both
+@golden("sequence_softmax")
+def test_golden(case: GoldenCase, backend: Backend) -> None:
+    x = tensor_of(case.inputs["X"])
+    found = sequence_softmax(x, backend=backend)
+    assert found.lod is x.lod
+    close(found.data, case.outputs["Out"].data)
+    upstream = case.upstream["Out"].data
+    gradient = sequence_softmax_grad(upstream, found.data, x.lod, backend=backend)
+    close(gradient, case.grads["X"].data)
+
+
+@both
+@pytest.mark.parametrize("case", rejects("sequence_softmax"), ids=lambda case: case.id)
+def test_golden_rejects(case: GoldenCase, backend: Backend) -> None:
+    x = tensor_of(case.inputs["X"])
+    if case.note == "reject":
+        with pytest.raises(SelectionError, match="no levels"):
+            sequence_softmax(x, backend=backend)
+    else:
+        found = sequence_softmax(x, backend=backend).data
+        assert np.isfinite(found).all()
+        sums = np.add.reduceat(found, x.lod.levels[-1][:-1], axis=0)
+        np.testing.assert_allclose(sums, 1, rtol=1e-6)
+
+
+@both
+def test_large_numbers_and_infinities_do_not_overflow(backend: Backend) -> None:
+    rows = np.array([1000.0, 1001.0, -math.inf, 3.0], np.float32)
+    found = sequence_softmax(LoDTensor(rows, [[3, 1]]), backend=backend).data
+    e = 1 / (1 + math.e)  # by hand
+    np.testing.assert_allclose(found, [e, 1 - e, 0, 1], rtol=1e-6)
+    logs = sequence_log_softmax(LoDTensor(rows[[0, 1, 3]], [[2, 1]]), backend=backend).data
+    np.testing.assert_allclose(logs, [math.log(e), math.log(1 - e), 0], rtol=1e-6)
+
+
+@both
+def test_a_nan_spoils_its_own_column_of_its_own_sequence(backend: Backend) -> None:
+    rows = np.zeros((4, 2))
+    rows[1, 0] = math.nan
+    found = sequence_softmax(LoDTensor(rows, [[2, 2]]), backend=backend).data
+    assert np.isnan(found).tolist() == [[True, False], [True, False], [False] * 2, [False] * 2]
+
+
+@settings(deadline=None)
+@given(tensors(FLOATS, min_levels=1), st.data())
+def test_softmax_is_that_of_plain_loops(tensor: LoDTensor, data: st.DataObject) -> None:
+    level = data.draw(st.integers(0, tensor.lod.n_levels - 1))
+    lengths = row_lengths(tensor.recursive_sequence_lengths(), level)
+    flat = tensor.data.astype(float).reshape(tensor.rows, math.prod(tensor.row_shape))
+    expected = np.zeros(flat.shape)
+    for rows in pieces_of(list(range(tensor.rows)), lengths):
+        for column in range(flat.shape[1]) if rows else ():
+            expected[rows, column] = softmax([flat[row, column] for row in rows])
+    limit = 1e-2 if is_half(tensor.dtype) else 4e-6
+    for backend in BACKENDS:
+        found = sequence_softmax(tensor, level=level, backend=backend)
+        assert found.dtype == tensor.dtype
+        values = found.data.astype(float).reshape(flat.shape)
+        np.testing.assert_allclose(values, expected, rtol=limit, atol=limit)
+        logs = sequence_log_softmax(tensor, level=level, backend=backend)
+        values = np.exp(logs.data.astype(float)).reshape(flat.shape)
+        np.testing.assert_allclose(values, expected, rtol=10 * limit, atol=10 * limit)
+
+
+@both
+def test_gradients_are_those_of_finite_differences(backend: Backend) -> None:
+    generator = np.random.default_rng(6)
+    lod = LoD.from_lengths([[2, 0, 1], [3, 0, 2]])
+    x, upstream = generator.normal(size=(2, 5, 3))
+    for forward, backward in (
+        (sequence_softmax, sequence_softmax_grad),
+        (sequence_log_softmax, sequence_log_softmax_grad),
+    ):
+        for level in (0, 1):
+
+            def rows(at: Array, forward: Any = forward, level: int = level) -> Array:
+                result: Array = forward(LoDTensor(at, lod), level=level, backend="numpy").data
+                return result
+
+            found = backward(upstream, rows(x), lod, level=level, backend=backend)
+            np.testing.assert_allclose(found, differences(rows, x, upstream), atol=1e-8)
+
+
+def test_whole_numbers_and_gradients_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InvalidDataError, match="sequence_softmax: expected floating numbers"):
+        sequence_softmax(LoDTensor(np.arange(3), [[3]]))
+    with pytest.raises(ShapeMismatchError, match="do not belong together"):
+        sequence_softmax_grad(np.zeros(2), np.zeros(3), LoD.from_lengths([[3]]))

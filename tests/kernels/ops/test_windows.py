@@ -1,0 +1,132 @@
+"""sequence_windows, sequence_interleave and its inverse: by hand, loops, finite differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.windows import (
+    Tail,
+    segment_windows,
+    segment_windows_grad,
+    sequence_deinterleave,
+    sequence_interleave,
+    sequence_windows,
+)
+from lodcli.kernels.tensor import LoDTensor
+from tests import oracles_ids
+from tests.cases_ops import check_gradient
+from tests.oracles import gathered, lengths_of, rows_of, tree_of
+from tests.strategies import tensors
+
+
+def test_a_tail_is_dropped_or_kept() -> None:
+    words = LoDTensor(np.arange(8), LoD.from_lengths([[5, 0, 1, 2]], ["utterance"]))
+    dropped = sequence_windows(words, 2, stride=2, name="window")
+    assert dropped.recursive_sequence_lengths() == [[2, 0, 0, 1], [2, 2, 2]]
+    assert dropped.data.tolist() == [0, 1, 2, 3, 6, 7]
+    assert dropped.lod.names == ("utterance", "window")
+    kept = sequence_windows(words, 2, stride=2, tail="keep")
+    assert kept.recursive_sequence_lengths() == [[3, 0, 1, 1], [2, 2, 1, 1, 2]]
+    assert kept.data.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_stride_past_the_window_skips_rows_and_starts_none_behind_the_end() -> None:
+    kept = sequence_windows(LoDTensor(np.arange(9), [[4, 5]]), 2, stride=4, tail="keep")
+    assert kept.recursive_sequence_lengths() == [[1, 2], [2, 2, 1]]
+    assert kept.data.tolist() == [0, 1, 4, 5, 8]
+
+
+@given(
+    tensor=tensors(min_levels=1, any_bits=True),
+    length=st.integers(1, 4),
+    stride=st.integers(1, 4),
+    tail=st.sampled_from(["drop", "keep"]),
+    data=st.data(),
+)
+def test_windows_are_those_of_the_loops(
+    tensor: LoDTensor, length: int, stride: int, tail: Tail, data: st.DataObject
+) -> None:
+    levels = tensor.lod.n_levels
+    level = data.draw(st.integers(0, levels - 1))
+
+    def cut(tree: Any, depth: int) -> Any:
+        if depth == level:
+            return [oracles_ids.windows(items, length, stride, tail == "keep") for items in tree]
+        return [cut(inner, depth + 1) for inner in tree]
+
+    tree = cut(tree_of(tensor.recursive_sequence_lengths(), tensor.rows), 0)
+    out = sequence_windows(tensor, length, stride=stride, tail=tail, level=level)
+    assert out.recursive_sequence_lengths() == lengths_of(tree, levels + 1)
+    assert out.data.tobytes() == gathered(tensor.data, rows_of(tree)).tobytes()
+
+
+@pytest.mark.parametrize("tail", ["drop", "keep"])
+@pytest.mark.parametrize(("length", "stride"), [(3, 1), (2, 3), (4, 2)])
+def test_gradient_is_that_of_finite_differences(length: int, stride: int, tail: Tail) -> None:
+    generator = np.random.default_rng(1)
+    offsets, data = np.array([0, 5, 5, 6, 10]), generator.normal(size=(10, 2))
+    options: Any = {"length": length, "stride": stride, "tail": tail}
+    upstream = generator.normal(size=segment_windows(data, offsets, **options).shape)
+    gradient = segment_windows_grad(upstream, offsets, **options)
+    check_gradient(lambda at: segment_windows(at, offsets, **options), data, upstream, gradient)
+
+
+# -- taking turns ----------------------------------------------------------------------
+
+
+def test_sentences_take_turns_inside_their_article() -> None:
+    a = LoDTensor(np.array([1, 1, 2, 3]), LoD.from_lengths([[2, 1], [2, 1, 1]], ["a", "s"]))
+    b = LoDTensor(np.array([7, 8, 8]), LoD.from_lengths([[2, 1], [1, 0, 2]]))
+    out = sequence_interleave([a, b], level=1)
+    assert out.data.tolist() == [1, 1, 7, 2, 3, 8, 8]
+    assert out.recursive_sequence_lengths() == [[4, 2], [2, 1, 1, 0, 1, 2]]
+    assert out.lod.names == ("a", "s")
+
+
+@given(tensors(min_levels=1, any_bits=True), st.integers(1, 3), st.data())
+def test_taking_turns_is_undone(tensor: LoDTensor, count: int, data: st.DataObject) -> None:
+    level = data.draw(st.integers(0, tensor.lod.n_levels - 1))
+    above = tensor.lod.above(level)
+    parts = [tensor]
+    for _ in range(count - 1):
+        # Equal above the level, and below it anything: here the sequences turned around.
+        order = np.arange(tensor.lod.count(level))[::-1]
+        turned = [parts[-1].select(int(i), level=level).data for i in order]
+        below = [tensor.lod.items(level, int(i), int(i) + 1)[0] for i in order]
+        lod = LoD.concatenate(below) if below else LoD(tensor.lod.levels[level:])
+        rows = np.concatenate([tensor.data[:0], *turned])
+        parts.append(LoDTensor(rows, LoD((*above.levels, *lod.levels), tensor.lod.names)))
+    out = sequence_interleave(parts, level=level)
+    assert out.lod.count(level) == count * tensor.lod.count(level)
+    for found, part in zip(sequence_deinterleave(out, count, level=level), parts, strict=True):
+        assert found.identical(part)
+    for i in range(tensor.lod.count(level)):
+        for p, part in enumerate(parts):
+            one = out.select(i * count + p, level=level)
+            assert one.data.tobytes() == part.select(i, level=level).data.tobytes()
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    one, two = LoDTensor(np.arange(3), [[2, 1]]), LoDTensor(np.arange(3), [[3]])
+    with pytest.raises(InvalidDataError, match="stride must be at least 1, found 0"):
+        sequence_windows(one, 2, stride=0)
+    with pytest.raises(InvalidDataError, match="tail is 'drop' or 'keep', found 'cut'"):
+        sequence_windows(one, 2, tail="cut")  # type: ignore[arg-type]
+    with pytest.raises(SelectionError, match="no level 1"):
+        sequence_windows(one, 2, level=1)
+    with pytest.raises(ShapeMismatchError, match="no tensor given"):
+        sequence_interleave([])
+    with pytest.raises(ShapeMismatchError, match="0 and 1 differ: 2 sequences against 1"):
+        sequence_interleave([one, two])
+    with pytest.raises(ShapeMismatchError, match="2 sequences in item 0 are not a multiple of 3"):
+        sequence_deinterleave(one, 3)
+    nested = [LoDTensor(np.arange(2), [counts, [1, 1]]) for counts in ([1, 1], [2, 0])]
+    with pytest.raises(ShapeMismatchError, match="level 0, item 0 has length 1 against 2"):
+        sequence_interleave(nested, level=1)

@@ -1,0 +1,45 @@
+"""Every twin in kernels/on_numba/ has the file, name and parameters of its reference."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from lodcli.kernels.ops.table import OPS
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+REFERENCES = {path.stem for path in (KERNELS / "ops").glob("*.py")} - {"__init__", "common"}
+FILES = sorted({path.stem for path in (KERNELS / "on_numba").glob("*.py")} & REFERENCES)
+
+
+def public(module: ModuleType) -> dict[str, inspect.Signature]:
+    return {
+        name: inspect.signature(function)
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if name.startswith("segment_") and function.__module__ == module.__name__
+    }
+
+
+def test_there_are_twins() -> None:
+    assert {"pool", "softmax", "expand", "concat", "reverse", "pad", "slice"} <= set(FILES)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_twin_has_the_parameters_of_its_reference(file: str) -> None:
+    twins = public(importlib.import_module(f"lodcli.kernels.on_numba.{file}"))
+    references = public(importlib.import_module(f"lodcli.kernels.ops.{file}"))
+    assert twins
+    for name, signature in twins.items():
+        assert str(signature) == str(references[name]), name
+
+
+def test_the_table_is_sorted_and_every_entry_is_there() -> None:
+    assert list(OPS) == sorted(OPS)
+    for entry in OPS.values():
+        assert entry.load().__name__ == entry.function
+        assert entry.summary
+        assert entry.equation
