@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
+from lodcli.formats.interrupts import shielded
 from lodcli.kernels.errors import LodError
 
 COPY_BYTES = 8 << 20
@@ -75,10 +76,11 @@ class Output:
 
     def _open_partial(self, path: Path) -> None:
         while self._partial is None:
-            self.fd, partial = tempfile.mkstemp(
-                prefix=_partial_prefix(path), suffix=_SUFFIX, dir=path.parent
-            )
-            self._partial = Path(partial)
+            with shielded():  # made and known, or neither
+                self.fd, partial = tempfile.mkstemp(
+                    prefix=_partial_prefix(path), suffix=_SUFFIX, dir=path.parent
+                )
+                self._partial = Path(partial)
             # Held while we live: a partial file nobody locks was left by a killed process.
             # Until we hold it, another writer can take this one for such, and remove it.
             if not _locked(self.fd) or not os.fstat(self.fd).st_nlink:
@@ -150,11 +152,12 @@ class Output:
                 with contextlib.suppress(PermissionError):  # a file system without modes
                     os.fchmod(self.fd, self._mode())
                 os.fsync(self.fd)
-                if self.overwrite:
-                    os.replace(self._partial, self.path)
-                else:
-                    self._link()
-                self._partial = None
+                with shielded():
+                    if self.overwrite:
+                        os.replace(self._partial, self.path)
+                    else:
+                        self._link()
+                    self._partial = None
                 _fsync_folder(self.path.parent)
             self._close()
 
@@ -185,11 +188,16 @@ class Output:
 
     def abort(self) -> None:
         """Remove what was written. Nothing happens after a commit."""
-        if self._partial is not None:
-            with contextlib.suppress(OSError):  # what stays is removed by the next writer
-                os.unlink(self._partial)
-            self._partial = None
-        self._close()
+        with shielded():
+            if self._partial is not None:
+                with contextlib.suppress(OSError):  # what stays is removed by the next writer
+                    os.unlink(self._partial)
+                self._partial = None
+            self._close()
+
+    def __del__(self) -> None:
+        # An interrupt between the constructor and `with` leaves nobody else to do it.
+        self.abort()
 
     def _close(self) -> None:
         if self.fd >= 0:

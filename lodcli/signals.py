@@ -70,9 +70,8 @@ def finish(code: int) -> int:
         _discard(sys.stderr.fileno())
     for signum in interrupts.SIGNALS:
         # The outcome is settled: what is left is Python's own end.
-        with contextlib.suppress(ValueError):
-            if signal.getsignal(signum) is not signal.SIG_IGN:
-                signal.signal(signum, signal.SIG_IGN)
+        with contextlib.suppress(ValueError):  # not in the main thread
+            signal.signal(signum, signal.SIG_IGN)
     return code
 
 

@@ -59,6 +59,15 @@ def test_an_upper_level_runs_over_whole_articles(lod: Lod, folder: Path) -> None
     np.testing.assert_allclose(found.data, expected.data, rtol=0, atol=TOLERANCE)
 
 
+def test_reverse_runs_from_the_last_row_to_the_first(lod: Lod, folder: Path) -> None:
+    args = ["--cell", "gru", "--hidden", "3", "--seed", "7"]
+    assert lod("run-rnn", "words.lod.h5", "-o", "out.npz", *args, "--reverse").code == 0
+    expected = run_rnn(articles(), weights("gru"), reverse=True).all
+    np.testing.assert_allclose(tensor("out.npz").data, expected.data, rtol=0, atol=TOLERANCE)
+    assert lod("run-rnn", "words.lod.h5", "-o", "there.npz", *args).code == 0
+    assert not np.allclose(tensor("there.npz").data, expected.data, rtol=0, atol=1e-3)
+
+
 def test_trained_weights_come_from_safetensors(lod: Lod, folder: Path) -> None:
     entries = {f"rnn.{name}": array for name, array in state_dict(weights(layers=2)).items()}
     safetensors.numpy.save_file(entries, "model.safetensors")

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -60,6 +61,17 @@ def test_a_shield_holds_an_interrupt_back_until_its_end(handled: None) -> None:
     with pytest.raises(Interrupted):
         work()
     assert reached == ["inner", "outer"]
+
+
+def test_the_first_of_two_signals_counts(handled: None) -> None:
+    def work() -> None:
+        with shielded():
+            send(signal.SIGTERM)
+            send(signal.SIGINT)
+
+    with pytest.raises(Interrupted) as caught:
+        work()
+    assert caught.value.signum == signal.SIGTERM
 
 
 def test_an_interrupt_goes_before_an_error_of_the_shielded_block(handled: None) -> None:
@@ -133,6 +145,7 @@ def test_another_thread_cannot_be_interrupted(handled: None) -> None:
     thread.start()
     thread.join()
     assert outcome == ["done"]
+    assert interrupts._state.depth == 0
 
 
 def test_an_ignored_signal_stays_ignored() -> None:
@@ -144,6 +157,24 @@ def test_an_ignored_signal_stays_ignored() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
         signal.signal(signal.SIGTERM, other)
+
+
+def test_what_is_still_buffered_at_the_end_meets_a_closed_pipe_in_silence() -> None:
+    code = (
+        "import sys; from lodcli.signals import finish, prepare_streams; prepare_streams()\n"
+        "sys.stdin.read(); sys.stdout.write('x'); sys.exit(finish(0))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=environment(PYTHONUNBUFFERED=""),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, stderr = process.communicate(timeout=START_SECONDS)
+    assert (process.returncode, stderr) == (141, b"")
 
 
 # -- the installed command -----------------------------------------------------------

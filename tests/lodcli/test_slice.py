@@ -62,6 +62,7 @@ def test_several_tensors_and_no_name_is_a_usage_error_that_lists_them(
         ("0:3", ""),
         ("1:", ""),
         ("-2:", ""),
+        ("-2:3", ""),
         (":", ""),
     ],
 )
