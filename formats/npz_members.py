@@ -48,7 +48,7 @@ class Rows:
 
     def __init__(self, archive: zipfile.ZipFile, member: Member) -> None:
         self._member = member
-        self._left = member.shape[0]
+        self._taken = 0
         self._whole: Array | None = None
         with self._reading():
             self._stream = archive.open(member.info)
@@ -62,17 +62,15 @@ class Rows:
 
     def take(self, count: int) -> Array:
         """Return the next `count` rows, in native byte order."""
-        member = self._member
-        if not member.fortran:
-            self._left -= count
-            return self._read((count, *member.shape[1:]))
+        shape = self._member.shape
+        if not self._member.fortran:
+            return self._read((count, *shape[1:]))
         if self._whole is None:
-            self._whole, self._left = self._read(member.shape[::-1], last=True).T, member.shape[0]
-        start = member.shape[0] - self._left
-        self._left -= count
-        return np.ascontiguousarray(self._whole[start : start + count])
+            self._whole = self._read(shape[::-1]).T
+        start, self._taken = self._taken, self._taken + count
+        return np.ascontiguousarray(self._whole[start : self._taken])
 
-    def _read(self, shape: tuple[int, ...], last: bool = False) -> Array:
+    def _read(self, shape: tuple[int, ...]) -> Array:
         with self._reading():
             data = np.empty(shape, self._member.dtype)
             view = data.reshape(-1).view(np.uint8).data
@@ -82,8 +80,6 @@ class Rows:
                     raise DamagedFileError(f"ends {len(view)} bytes early")
                 view[: len(block)] = block
                 view = view[len(block) :]
-            if (last or not self._left) and self._stream.read(1):
-                raise DamagedFileError("holds more than its header says")
             if data.dtype == np.bool_ and data.size and data.view(np.uint8).max() > 1:
                 raise DamagedFileError("holds booleans that are neither 0 nor 1")
         return data.astype(data.dtype.newbyteorder("="), copy=False)

@@ -22,7 +22,7 @@ class Header:
         missing: whether values may be missing.
         channels: how many there are; None if it does not say.
         equal: whether all series have equally many steps.
-        steps: how many; None if it does not say.
+        steps: how many, if equal; None if it does not say.
         target: whether a number ends each line.
         classes: what may end each line; None if no class does.
     """
@@ -108,7 +108,7 @@ def _header(said: dict[bytes, list[bytes]]) -> Header:
         missing=flag(b"missing"),
         channels=channels,
         equal=flag(b"equallength"),
-        steps=count(b"serieslength") if flag(b"equallength") else None,
+        steps=count(b"serieslength"),
         target=flag(b"targetlabel"),
         classes=classes,
     )

@@ -60,6 +60,23 @@ def test_console_blocks_print_what_they_say(page: Path, tmp_path: Path) -> None:
         assert matches(expected, done.stdout), f"$ {command}\nprints\n{done.stdout}"
 
 
+def test_python_blocks_run_and_give_what_their_comments_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = 0
+    for page in PAGES:
+        for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S):
+            names: dict[str, object] = {}
+            exec(block, names)
+            for line in block.splitlines():
+                expression, _, comment = line.partition("  # ")
+                if re.match(r"(True|\[\[)", comment):
+                    said += 1
+                    assert repr(eval(expression, names)) == re.split(r"[:,] [a-z]", comment)[0]
+    assert said >= 2
+
+
 def test_a_page_that_lies_is_found() -> None:
     assert matches("a\n...\nc\n", "a\nb\nb\nc\n")
     assert not matches("a\nc\n", "a\nb\nc\n")

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-from h5py import h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t
+from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t
 
 from lodcli.formats.container.chunks import CODECS, FILTERS, filters_of, read_chunk, usual
 from lodcli.formats.container.header import LIMIT_BYTES, PATH, DatasetEntry
-from lodcli.formats.container.owned import ReadFile
+from lodcli.formats.container.owned import GuardedFile
 from lodcli.formats.container.types import hdf5_type
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.interrupts import shielded
@@ -29,6 +29,11 @@ FOREIGN_FILTERS = {3: "fletcher32", 5: "nbit", 6: "scaleoffset"}
 # Deflate cannot expand further; what declares more was not written by a compressor.
 MAX_EXPANSION = 1100
 MAX_CHUNK_BYTES = 1 << 20
+NOWHERE = b"\xff" * 8
+
+
+# SystemError: an error of our own file object that HDF5 went on after.
+_RAISED = (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemError)
 
 
 @dataclass(frozen=True)
@@ -60,12 +65,11 @@ class StrictFile:
         self._filters = FILTERS | FOREIGN_FILTERS if foreign else FILTERS
         layouts = (h5d.CONTIGUOUS, h5d.CHUNKED)
         self._layouts = (*layouts, h5d.COMPACT) if foreign else layouts
-        self._reading = ReadFile(fd)
+        base = _find_superblock(fd, size) if foreign else _check_superblock(fd, size)
+        self._reading = GuardedFile(fd, base)
         access = h5p.create(h5p.FILE_ACCESS)
         access.set_fclose_degree(h5f.CLOSE_STRONG)
         access.set_fileobj_driver(h5fd.fileobj_driver, self._reading)
-        if not foreign:
-            _check_superblock(fd, size)
         with self._damage("file"):
             self._file = h5f.open(repr(self._reading).encode(), h5f.ACC_RDONLY, fapl=access)
             self._root = h5g.open(self._file, b"/")
@@ -82,7 +86,7 @@ class StrictFile:
         try:
             with shielded():
                 yield
-        except (RuntimeError, ValueError, LookupError, OSError, TypeError) as error:
+        except _RAISED as error:
             self._reading.raise_error()
             if isinstance(error, LodError):
                 raise
@@ -245,11 +249,12 @@ class StrictFile:
         if not isinstance(place, kind):
             raise DamagedFileError(f"{path}: is a {type(place).__name__[:-2].lower()}")
         if not self._foreign:
-            info = h5o.get_info(place)
-            if info.num_attrs:
+            if h5a.get_num_attrs(place):
                 raise DamagedFileError(f"{path}: has attributes; a lod container has none")
-            if info.rc > 1:
-                raise DamagedFileError(f"{path}: has {info.rc} names; must have one")
+            # Not h5o.get_info, which walks through all chunks to add up their index.
+            names = h5g.get_objinfo(place, b".").nlink
+            if names > 1:
+                raise DamagedFileError(f"{path}: has {names} names; must have one")
         return place
 
     def _check_group(self, path: str, expected: set[str]) -> None:
@@ -337,8 +342,26 @@ class StrictFile:
             raise DamagedFileError(f"{path}: {size} {what} cannot come from {stored} stored bytes")
 
 
-def _check_superblock(fd: int, size: int) -> None:
-    """Raise unless the file begins as HDF5 and ends where it says.
+def _find_superblock(fd: int, size: int) -> int:
+    """Return where HDF5 finds its signature: at 0, 512, 1024, 2048, ..
+
+    Raises:
+        NotThisFormatError: nowhere.
+        UnsupportedError: the file has addresses of an unusual width.
+    """
+    base = 0
+    while base < size and os.pread(fd, len(SIGNATURE), base) != SIGNATURE:
+        base = base * 2 or 512
+    head = os.pread(fd, 16, base)
+    if not head.startswith(SIGNATURE):
+        raise NotThisFormatError("is no HDF5 file")
+    if (head[13:15] if head[8:9] < b"\2" else head[9:11]) != b"\x08\x08":
+        raise UnsupportedError("its addresses are not of eight bytes; rewrite it with h5repack")
+    return base
+
+
+def _check_superblock(fd: int, size: int) -> int:
+    """Return 0, where the superblock is, if the file ends where it says.
 
     HDF5 itself looks for its signature further on as well, and ignores what lies behind.
     """
@@ -349,16 +372,18 @@ def _check_superblock(fd: int, size: int) -> None:
     version = head[8] if len(head) == 64 else -1
     if version in (0, 1):
         widths, base, end = head[13:15], 24 + 4 * version, 40 + 4 * version
+        driver = head[48 + 4 * version :][:8]
     elif version in (2, 3):
-        widths, base, end = head[9:11], 12, 28
+        widths, base, end, driver = head[9:11], 12, 28, NOWHERE
     else:
         raise DamagedFileError("file: its superblock is damaged or of an unknown version")
-    if widths != b"\x08\x08" or any(head[base : base + 8]):
+    if widths != b"\x08\x08" or any(head[base : base + 8]) or driver != NOWHERE:
         raise DamagedFileError("file: its superblock is not that of a lod container")
     announced = int.from_bytes(head[end : end + 8], "little")
     if announced != size:
         what = "is truncated" if size < announced else "has bytes behind its end"
         raise DamagedFileError(f"file: {what} (expected {announced} bytes, found {size})")
+    return 0
 
 
 def load_codec(name: str) -> None:

@@ -387,3 +387,24 @@ def base_address(content: bytes) -> bytes:
 @byte_case("R25", DamagedFileError, "file: its superblock is damaged or of an unknown version")
 def superblock_of_the_future(content: bytes) -> bytes:
     return content[:8] + b"\x09" + content[9:]
+
+
+@byte_case("R25", DamagedFileError, "file: its superblock")
+def driver_information(content: bytes) -> bytes:
+    return content[:48] + struct.pack("<Q", 0x60) + content[56:]
+
+
+@byte_case("R21", DamagedFileError, "leads back to itself", base="compressed")
+def index_of_chunks_that_returns_to_itself(content: bytes) -> bytes:
+    # The first B-tree of type 1, chunks: the node to its right is itself.
+    tree = content.index(b"TREE\1\0")
+    return content[: tree + 16] + struct.pack("<Q", tree) + content[tree + 24 :]
+
+
+@byte_case("R6", DamagedFileError, "leads back to itself")
+def names_that_return_to_themselves(content: bytes) -> bytes:
+    # The list of free places in the heap of the root's names: its only one is also the next.
+    heap = content.index(b"HEAP")
+    free, address = struct.unpack("<QQ", content[heap + 16 : heap + 32])
+    place = address + free
+    return content[:place] + struct.pack("<Q", free) + content[place + 8 :]

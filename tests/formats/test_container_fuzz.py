@@ -32,7 +32,7 @@ BYTES = (0x00, 0x01, 0x7F, 0x80, 0xFF)
 def _damaged(content: bytes, chance: random.Random) -> bytes:
     """Return the content with one or a few bytes changed at random."""
     changed = bytearray(content)
-    kind = chance.randrange(5)
+    kind = chance.randrange(6)
     place = chance.randrange(len(changed))
     if kind == 0:
         changed[place] ^= 1 << chance.randrange(8)
@@ -44,6 +44,12 @@ def _damaged(content: bytes, chance: random.Random) -> bytes:
     elif kind == 3:
         other = chance.randrange(len(changed))
         changed[place : place + 16] = changed[other : other + 16]
+    elif kind == 4:
+        # One address, size or count in the place of another: what makes loops.
+        words = [at for at in range(0, len(changed) - 8, 8) if any(changed[at : at + 8])]
+        here, there = chance.choice(words), chance.choice(words)
+        word = chance.choice([changed[there : there + 8], there.to_bytes(8, "little")])
+        changed[here : here + 8] = word
     else:
         for _ in range(chance.randrange(2, 20)):
             changed[chance.randrange(len(changed))] = chance.randrange(256)
@@ -126,7 +132,8 @@ def test_random_damage_is_found_or_harmless(base: str, tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     seed = int(os.environ.get("LOD_FUZZ_SEED", "1"))
     # A child: damage that crashes or hangs HDF5 must fail this test, and not end the tests.
-    child = context.Process(target=_child, args=(base, seed, PLACES // len(BASES), tmp_path / "fuzz.lod.h5"))
+    path = tmp_path / "fuzz.lod.h5"
+    child = context.Process(target=_child, args=(base, seed, PLACES // len(BASES), path))
     child.start()
     child.join()
     assert child.exitcode == 0

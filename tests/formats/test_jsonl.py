@@ -102,8 +102,12 @@ def test_more_names_than_levels_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_bad_level_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidLoDError, match="'0' is no level name"):
-        given_lines(tmp_path, b"[1]\n", levels=("0",))
+    (tmp_path / "x.jsonl").write_bytes(b"[1]\n")
+    with (
+        pytest.raises(InvalidLoDError, match="'0' is no level name"),
+        io.open_source(tmp_path / "x.jsonl", options=ReadOptions(levels=("0",))),
+    ):
+        pass
 
 
 def test_lists_deeper_than_64_are_refused(tmp_path: Path) -> None:
@@ -247,6 +251,11 @@ def test_a_fault_is_named_with_its_line(tmp_path: Path, data: bytes, message: st
     assert str(caught.value).startswith(f"{tmp_path / 'given.jsonl'}: ")
 
 
+def test_lines_are_counted_while_reading_ahead(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDataError, match="line 600001: column 2"):
+        given_lines(tmp_path, b"[]\n" * 600_000 + b"[x]\n")
+
+
 def test_lines_are_counted_through_all_batches(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"[1]\n" * 999 + b"[x]\n")
@@ -271,9 +280,9 @@ def test_every_field_of_an_object_is_a_tensor(tmp_path: Path) -> None:
 
 def test_chosen_fields_are_read_in_that_order(tmp_path: Path) -> None:
     data = RECORDS + b'{"x":[9],"y":false,"z":"c","new":null}\n'
-    found = content_of(tmp_path, ".jsonl", data, field=("z", "x"), levels=("sample",))
-    assert list(found) == ["z", "x"]
-    assert found["x"].lod.names == ("sample",)
+    found = content_of(tmp_path, ".jsonl", data, field=("z", "x", "y"), levels=("sample",))
+    assert list(found) == ["z", "x", "y"]
+    assert [tensor.lod.names for tensor in found.values()] == [("sample",), ("sample",), ()]
     assert nested(found["x"]) == [[1, 2], [], [9]]
 
 
@@ -304,6 +313,13 @@ def test_a_fault_of_an_object_is_named(
 ) -> None:
     with pytest.raises(error, match=message):
         content_of(tmp_path, ".jsonl", data, field=fields)
+
+
+def test_a_new_field_is_refused_on_any_line(tmp_path: Path) -> None:
+    data = b'{"x":1}\n' * 150_000 + b'{"x":1,"y":2}\n'
+    with pytest.raises(InvalidDataError, match="line 150001: field 'y' is not in line 1"):
+        content_of(tmp_path, ".jsonl", data)
+    assert content_of(tmp_path, ".jsonl", data, field=("x",))["x"].rows == 150_001
 
 
 # -- files and pipes -----------------------------------------------------------------

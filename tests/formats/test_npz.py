@@ -58,6 +58,8 @@ def test_named_tensors_have_names_before_their_arrays(tmp_path: Path) -> None:
     assert list(read) == ["tags", "data", "lod.0"]
     assert read["tags"].identical(tags)
     assert read["tags"].lod is read["data"].lod
+    batch = batches_of(tmp_path / "x.npz", 1)[0]
+    assert batch["tags"].lod is batch["data"].lod
     assert read["lod.0"].identical(lod_0)
 
 
@@ -86,6 +88,8 @@ def test_byte_and_axis_order_do_not_matter(
     rows = np.arange(24).reshape(4, 3, 2).astype(dtype)
     path = saved(tmp_path, data=np.asarray(rows, order=order), **{"lod.0": np.array([0, 1, 1, 4])})
     batches = batches_of(path, limit_bytes)
+    with io.open_source(path) as source:
+        assert source.schema[0].dtype.isnative
     assert len(batches) == (3 if limit_bytes == 1 else 1)
     found = LoDTensor.concatenate([batch["data"] for batch in batches])
     assert found.dtype.isnative
@@ -120,6 +124,8 @@ def test_equal_content_gives_equal_bytes(tmp_path: Path) -> None:
     parts = ({"data": WORDS[item : item + 1]} for item in range(3))
     io.write_batches(tmp_path / "y.npz", schema_of({"data": WORDS}), parts)
     assert (tmp_path / "x.npz").read_bytes() == (tmp_path / "y.npz").read_bytes()
+    with zipfile.ZipFile(tmp_path / "x.npz") as archive:
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
 def test_batches_hold_whole_items_of_all_that_share_a_level(tmp_path: Path) -> None:

@@ -167,6 +167,17 @@ def test_a_flipped_bit_in_the_rows_is_found(tmp_path: Path, method: int) -> None
 
 
 @pytest.mark.parametrize("method", [STORED, DEFLATED])
+def test_a_wrong_checksum_is_found(tmp_path: Path, method: int) -> None:
+    path = archive(tmp_path, ("x.npy", npy(bytes(8000), shape=(1000,))), method=method)
+    data = path.read_bytes()
+    checksum = data[14:18]
+    assert data.count(checksum) == 2
+    path.write_bytes(data.replace(checksum, b"\1\2\3\4"))
+    with pytest.raises(DamagedFileError, match=r"x\.npy: is damaged \(Bad CRC-32"):
+        content(path)
+
+
+@pytest.mark.parametrize("method", [STORED, DEFLATED])
 def test_no_damage_gives_wrong_rows_or_a_crash(tmp_path: Path, method: int) -> None:
     rows = np.arange(20)
     stream = bytes_io.BytesIO()

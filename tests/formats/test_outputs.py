@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import gc
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -12,11 +11,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
+from lodcli.formats import io
+from lodcli.formats.container.owned import ReadFile
 from lodcli.formats.outputs import Output, TargetExistsError
-from tests.formats.writing import OLD, WRITERS, partials_in, write, write_streamed
+from lodcli.formats.schema import schema_of
+from lodcli.kernels.errors import ShapeMismatchError
+from tests.formats.writing import OLD, TENSOR, WRITERS, partials_in, write, write_streamed
 
 COMPRESSIONS = pytest.mark.parametrize("compression", [None, "deflate"])
 # What the commit of a file is made of; reading is not here, nor is taking away what failed.
@@ -125,15 +129,30 @@ def test_a_failure_leaves_no_descriptor_open(folder: Path) -> None:
 
 def test_hdf5_never_writes_to_a_number_that_is_another_file_by_now(folder: Path) -> None:
     """What HDF5 still holds after a failure must not reach whatever is opened next."""
-    other = folder / "other"
-    with _failing(8, errno.ENOSPC) as calls, suppress(OSError):
-        write(folder / "t.lod.h5")
-    assert calls.failed
-    with other.open("w+b", buffering=0) as file:
-        gc.collect()
-        file.write(b"mine")
-        gc.collect()
-    assert other.read_bytes() == b"mine"
+    kept: list[h5py.File] = []
+    close = h5py.File.close
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(h5py.File, "close", lambda file: kept.append(file))
+        with pytest.raises(ShapeMismatchError, match="expected 9000 rows, got 0"):
+            io.write_batches(folder / "t.lod.h5", schema_of({"data": TENSOR}), [])
+    with (folder / "other").open("w+b", buffering=0) as other:
+        other.write(b"mine")
+        for file in kept:
+            close(file)
+        assert kept
+    assert (folder / "other").read_bytes() == b"mine"
+
+
+def test_a_file_for_hdf5_is_zero_beyond_its_end(folder: Path) -> None:
+    with (folder / "t").open("w+b", buffering=0) as raw:
+        raw.write(b"abc")
+        file = ReadFile(raw.fileno())
+        for place, expected in ((1, b"bc\0\0"), (9, bytes(4)), (2**63, bytes(4)), (-1, bytes(4))):
+            file.seek(place)
+            room = bytearray(b"????")
+            assert file.readinto(room) == 4
+            assert (bytes(room), file.tell()) == (expected, place + 4)
+        assert file.error is None
 
 
 # -- the target --------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -320,7 +321,37 @@ def test_what_is_no_hdf5_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotThisFormatError, match="is named like hdf5"), io.open_source(path):
         pass
     with (
-        pytest.raises(DamagedFileError, match="file: HDF5 cannot read it"),
+        pytest.raises(NotThisFormatError, match="is no HDF5 file"),
+        io.open_source(path, options=ReadOptions(data="/x")),
+    ):
+        pass
+
+
+def test_narrow_addresses_are_unsupported(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.h5"
+    plist = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+    plist.set_sizes(4, 4)
+    h5py.h5f.create(str(path).encode(), fcpl=plist).close()
+    with (
+        pytest.raises(UnsupportedError, match="addresses are not of eight bytes"),
+        io.open_source(path, options=ReadOptions(data="/x")),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("user_block", [0, 512, 2048])
+def test_a_heap_that_returns_to_itself_is_refused(user_block: int, tmp_path: Path) -> None:
+    path = tmp_path / "theirs.h5"
+    with h5py.File(path, "w", userblock_size=user_block) as file:
+        file["x"] = ROWS
+    content = path.read_bytes()
+    heap = content.index(b"HEAP")
+    free, address = struct.unpack("<QQ", content[heap + 16 : heap + 32])
+    place = user_block + address + free
+    assert content[place : place + 8] == struct.pack("<Q", 1)
+    path.write_bytes(content[:place] + struct.pack("<Q", free) + content[place + 8 :])
+    with (
+        pytest.raises(DamagedFileError, match="leads back to itself"),
         io.open_source(path, options=ReadOptions(data="/x")),
     ):
         pass

@@ -170,6 +170,11 @@ def test_series_must_be_as_equal_as_the_header_says(tmp_path: Path) -> None:
         given_ts(tmp_path, b"@equalLength true\n@data\n1\n1,2\n")
 
 
+def test_a_univariate_series_has_one_channel(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDataError, match="line 3: expected 1 channel, found 2"):
+        given_ts(tmp_path, b"@univariate true\n@data\n1:2\n")
+
+
 def test_a_target_that_is_no_number_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidDataError, match="line 3: expected a number as target, found 'x'"):
         given_ts(tmp_path, b"@targetLabel true\n@data\n1,2:x\n")
@@ -181,6 +186,7 @@ def test_a_target_that_is_no_number_is_named(tmp_path: Path) -> None:
         ({"dtype": np.dtype(np.int64)}, UnsupportedError, "real numbers; no dtype int64"),
         ({"dtype": np.dtype(np.float16)}, InvalidDataError, "line 3: holds a value beyond float16"),
         ({"levels": ("a", "b")}, UnsupportedError, "ts has 1 level, found 2 names"),
+        ({"levels": ("1",)}, InvalidDataError, "'1' is no level name"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(

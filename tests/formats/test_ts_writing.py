@@ -181,6 +181,11 @@ def names(*given_names: bytes) -> LoDTensor:
             "white space or ':' in it; found 'b c'",
         ),
         (
+            {"data": SERIES, "label": LABELS, "label_names": names(b"a", b"b:c")},
+            UnsupportedError,
+            "white space or ':' in it; found 'b:c'",
+        ),
+        (
             {"data": SERIES, "label": LABELS, "label_names": names(b"a", b"")},
             UnsupportedError,
             "no class that is empty",
