@@ -29,10 +29,12 @@ run 'lod convert samples/articles.txt articles.lod.h5'
 run 'lod convert samples/events.jsonl events.lod.h5'
 
 run 'lod inspect articles.lod.h5'
+run 'lod inspect vowels.lod.h5'
 run 'lod slice articles.lod.h5 2,0 -o s.lod.h5'
 run 'lod slice articles.lod.h5 2 | lod slice - 0 | lod inspect -'
 
 run 'lod unpack vowels.lod.h5 -o steps.lod.h5 --level 0 --sort-by-length'
+run 'lod inspect steps.lod.h5'
 run 'lod pack steps.lod.h5 -o back.lod.h5'
 
 run 'lod run-rnn vowels.lod.h5 -o out.lod.h5 --cell lstm --hidden 64 --seed 1 --emit last'
