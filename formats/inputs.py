@@ -38,6 +38,10 @@ class _Ahead(io.FileIO):
         view[: len(part)] = part
         return len(part)
 
+    def readall(self) -> bytes:
+        ahead, self._ahead = self._ahead, b""
+        return ahead + (super().readall() or b"")
+
 
 class Input:
     """A readable file or pipe.

@@ -186,7 +186,6 @@ def test_a_target_that_is_no_number_is_named(tmp_path: Path) -> None:
         ({"dtype": np.dtype(np.int64)}, UnsupportedError, "real numbers; no dtype int64"),
         ({"dtype": np.dtype(np.float16)}, InvalidDataError, "line 3: holds a value beyond float16"),
         ({"levels": ("a", "b")}, UnsupportedError, "ts has 1 level, found 2 names"),
-        ({"levels": ("1",)}, InvalidDataError, "'1' is no level name"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(
@@ -194,6 +193,14 @@ def test_options_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         given_ts(tmp_path, b"@data\n1,2\n3,70000\n", **options)
+
+
+def test_a_bad_level_name_is_refused_when_opened() -> None:
+    with (
+        pytest.raises(InvalidDataError, match="'1' is no level name"),
+        io.open_source(VOWELS, options=ReadOptions(levels=("1",))),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(
