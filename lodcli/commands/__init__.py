@@ -11,6 +11,7 @@ TABLE = {
     "concat": ("lodcli.commands.concat", "Put several batches one after another."),
     "unpack": ("lodcli.commands.unpack", "Turn sequences into time steps, longest first."),
     "pack": ("lodcli.commands.pack", "Turn time steps back into sequences."),
+    "apply": ("lodcli.commands.apply", "Apply an op, such as sum or softmax, to every sequence."),
     "run-rnn": ("lodcli.commands.run_rnn", "Run an RNN over every sequence, without padding."),
     "verify": ("lodcli.commands.verify", "Check every byte of files."),
     "completion": ("lodcli.commands.completion", "Print the completion script of a shell."),

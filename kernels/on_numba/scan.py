@@ -1,0 +1,52 @@
+"""See ops/scan.py. Every row is made from the one beside it, from left to right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.ops.common import flat_rows, is_half
+from lodcli.kernels.ops.pool import summed_dtype
+
+
+def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
+    """See ops/scan.py."""
+    return _applied(data, offsets, False, exclusive, reverse)
+
+
+def segment_cumprod(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
+    """See ops/scan.py."""
+    return _applied(data, offsets, True, exclusive, reverse)
+
+
+def _applied(data: Array, offsets: Offsets, product: bool, exclusive: bool, reverse: bool) -> Array:
+    dtype = summed_dtype(data.dtype)
+    # Always a copy: one compiled version serves read-only rows too.
+    rows = flat_rows(data.astype(np.float32 if is_half(dtype) else dtype))
+    out = np.empty_like(rows)
+    _running(rows, offsets, out, product, exclusive, reverse)
+    return out.reshape(data.shape).astype(dtype, copy=False)
+
+
+@nb.njit(parallel=True, cache=True, nogil=True)
+def _running(x: Any, offsets: Any, out: Any, product: bool, exclusive: bool, reverse: bool) -> None:
+    step = -1 if reverse else 1
+    for s in nb.prange(offsets.size - 1):
+        lo, hi = offsets[s], offsets[s + 1]
+        first = hi - 1 if reverse else lo
+        for i in range(hi - lo):
+            row = first + step * i
+            taken = row - step if exclusive else row
+            for k in range(x.shape[1]):
+                # Two branches: of uint64 and a literal numba would make float64.
+                if i == 0 and exclusive:
+                    out[row, k] = 1 if product else 0
+                elif i == 0:
+                    out[row, k] = x[row, k]
+                elif product:
+                    out[row, k] = out[row - step, k] * x[taken, k]
+                else:
+                    out[row, k] = out[row - step, k] + x[taken, k]

@@ -1,0 +1,127 @@
+"""Normalised rows against plain loops, and by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.norms import (
+    sequence_layer_norm,
+    sequence_layer_norm_grad,
+    sequence_rms_norm,
+    sequence_rms_norm_grad,
+)
+from lodcli.kernels.tensor import LoDTensor
+from tests.kernels.ops.helpers import Array, differences
+from tests.oracles_order import normed
+from tests.strategies import BFLOAT16, tensors
+
+FLOATS = (*(np.dtype(name) for name in ("float16", "float32", "float64")), BFLOAT16)
+ALL = (sequence_layer_norm, sequence_rms_norm)
+
+
+def test_by_hand() -> None:
+    tensor = LoDTensor(np.array([[1.0, 5], [3, 3], [0, -8]]), [[2, 0, 1]])
+    found = sequence_layer_norm(tensor, weight=[2, 3], bias=[10, 20], epsilon=1e-12)
+    # Means 3, 3, -4; deviations 2, 0, 4.
+    np.testing.assert_allclose(found.data, [[8, 23], [10, 20], [12, 17]], rtol=1e-12)
+    assert found.lod is tensor.lod
+    found = sequence_rms_norm(tensor, weight=[2, 3], epsilon=3)
+    # Mean squares plus 3: 16, 12, 35.
+    a, b = math.sqrt(12), math.sqrt(35)
+    np.testing.assert_allclose(found.data, [[0.5, 3.75], [6 / a, 9 / a], [0, -24 / b]], rtol=1e-14)
+    assert found.lod is tensor.lod
+
+
+@settings(deadline=None)
+@given(tensors(FLOATS), st.booleans(), st.integers(0, 2**32 - 1))
+def test_norms_are_those_of_plain_loops(tensor: LoDTensor, plain: bool, seed: int) -> None:
+    w, b = np.random.default_rng(seed).normal(size=(2, *tensor.row_shape))
+    rows = tensor.data.astype(float).reshape(tensor.rows, math.prod(tensor.row_shape))
+    scale, shift = (1.0, 0.0) if plain else (w.reshape(-1), b.reshape(-1))
+    weight, bias = (None, None) if plain else (w, b)
+    # Both sides of a row of nearly equal features are rounded: a large epsilon evens it out.
+    limit = 4e-2 if is_half(tensor.dtype) else 1e-4
+    for centred in (True, False):
+        expected = np.array([normed(list(row), centred, 0.1) for row in rows])
+        expected = expected.reshape(rows.shape) * scale + (shift if centred else 0)
+        if centred:
+            found = sequence_layer_norm(tensor, weight=weight, bias=bias, epsilon=0.1)
+        else:
+            found = sequence_rms_norm(tensor, weight=weight, epsilon=0.1)
+        assert found.dtype == tensor.dtype
+        assert found.lod is tensor.lod
+        values = found.data.astype(float)
+        expected = expected.reshape(tensor.data.shape)
+        np.testing.assert_allclose(values, expected, rtol=limit, atol=limit)
+
+
+def test_halves_are_worked_out_in_float32() -> None:
+    # 300 squared is beyond float16.
+    tensor = LoDTensor(np.array([[300, -300]], np.float16), [[1]])
+    for op in ALL:
+        assert op(tensor).data.tolist() == [[1, -1]]
+    grads = sequence_rms_norm_grad(np.ones((1, 2), np.float16), tensor)
+    assert [grad.dtype for grad in grads] == [np.float16] * 2
+
+
+def test_gradients_are_those_of_finite_differences() -> None:
+    generator = np.random.default_rng(6)
+    x, upstream = generator.normal(size=(2, 4, 3, 2))
+    w, b = generator.normal(size=(2, 3, 2))
+    lod = LoDTensor(x, [[3, 0, 1]]).lod
+
+    def layer(rows: Any = x, weight: Any = w, bias: Any = b) -> Array:
+        tensor = LoDTensor(rows, lod)
+        return sequence_layer_norm(tensor, weight=weight, bias=bias, epsilon=0.01).data
+
+    def rms(rows: Any = x, weight: Any = w) -> Array:
+        return sequence_rms_norm(LoDTensor(rows, lod), weight=weight, epsilon=0.01).data
+
+    rows, weight, bias = sequence_layer_norm_grad(
+        upstream, LoDTensor(x, lod), weight=w, epsilon=0.01
+    )
+    np.testing.assert_allclose(rows, differences(layer, x, upstream), atol=1e-8)
+    found = differences(lambda at: layer(weight=at), w, upstream)
+    np.testing.assert_allclose(weight, found, atol=1e-8)
+    found = differences(lambda at: layer(bias=at), b, upstream)
+    np.testing.assert_allclose(bias, found, atol=1e-8)
+    rows, weight = sequence_rms_norm_grad(upstream, LoDTensor(x, lod), weight=w, epsilon=0.01)
+    np.testing.assert_allclose(rows, differences(rms, x, upstream), atol=1e-8)
+    found = differences(lambda at: rms(weight=at), w, upstream)
+    np.testing.assert_allclose(weight, found, atol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0,)])
+def test_no_rows_and_no_features_have_gradients(shape: tuple[int, ...]) -> None:
+    tensor = LoDTensor(np.zeros(shape), [[shape[0], 0]])
+    rows, weight, bias = sequence_layer_norm_grad(np.zeros(shape), tensor)
+    assert rows.shape == shape
+    assert weight.shape == bias.shape == shape[1:]
+    assert not weight.any()
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    tensor = LoDTensor(np.zeros((2, 3)), [[2]])
+    for op in ALL:
+        with pytest.raises(InvalidDataError, match=rf"{op.__name__}: expected floating numbers"):
+            op(LoDTensor(np.arange(3), [[3]]))
+        with pytest.raises(ShapeMismatchError, match=rf"{op.__name__}: weight: expected shape"):
+            op(tensor, weight=[1.0])
+        with pytest.raises(InvalidDataError, match="weight must be real numbers, found complex"):
+            op(tensor, weight=[1j, 1, 1])
+        for epsilon in (0, math.nan):
+            with pytest.raises(InvalidDataError, match="epsilon must be above 0"):
+                op(tensor, epsilon=epsilon)
+    with pytest.raises(ShapeMismatchError, match="sequence_layer_norm: bias: expected shape"):
+        sequence_layer_norm(tensor, bias=np.zeros((2, 3)))
+    for backward in (sequence_layer_norm_grad, sequence_rms_norm_grad):
+        with pytest.raises(ShapeMismatchError, match=f"{backward.__name__}: the upstream"):
+            backward(np.zeros(2), tensor)

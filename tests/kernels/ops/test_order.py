@@ -1,0 +1,296 @@
+"""Order inside sequences against plain loops, and by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.ops.order import (
+    sequence_argsort,
+    sequence_deduplicate,
+    sequence_histogram,
+    sequence_searchsorted,
+    sequence_sort,
+    sequence_topk,
+    sequence_unique,
+    sequence_unique_counts,
+)
+from lodcli.kernels.tensor import LoDTensor
+from tests.kernels.ops.helpers import Array
+from tests.oracles_ops import pieces_of, row_lengths
+from tests.oracles_order import alike, bins, kept, place_of, sorted_places
+from tests.strategies import DTYPES, LAYOUTS, ROW_SHAPES, laid_out, tensors
+
+REAL = [dtype for dtype in DTYPES if dtype.kind != "c"]
+COLUMNS = ((), (1,))
+NAN = math.nan
+
+
+@st.composite
+def crowded(
+    draw: st.DrawFn, dtypes: Any = REAL, shapes: Any = ROW_SHAPES
+) -> tuple[LoDTensor, int, list[int]]:
+    """Draw a tensor of few different values, some NaN; a level; its lengths in rows."""
+    tensor = draw(tensors(dtypes, shapes, min_levels=1))
+    level = draw(st.integers(0, tensor.lod.n_levels - 1))
+    seed = draw(st.integers(0, 2**32 - 1))
+    few = np.random.default_rng(seed).integers(0, 4, tensor.data.shape)
+    floats = tensor.dtype.kind == "c" or tensor.dtype.name.endswith(("16", "32", "64"))
+    data = tensor.data.copy()
+    data[...] = few
+    if floats and tensor.dtype.kind not in "iu":
+        data[few == 3] = NAN
+    lengths = row_lengths(tensor.recursive_sequence_lengths(), level)
+    arranged = laid_out(data, draw(st.sampled_from(LAYOUTS)))
+    return LoDTensor(arranged, tensor.lod), level, lengths
+
+
+def flat(data: Array) -> Array:
+    wide: Array = data.astype(complex if data.dtype.kind == "c" else float)
+    return wide.reshape(len(data), math.prod(data.shape[1:]))
+
+
+def test_sorting_by_hand() -> None:
+    rows = np.array([[3, 9], [1, 9], [3, 7], [5, 5], [0, 1], [0, 0]], np.uint8)
+    tensor = LoDTensor(rows, [[2, 0, 1], [2, 1, 3]])
+    found = sequence_sort(tensor, level=0)
+    assert found.data.tolist() == [[1, 7], [3, 9], [3, 9], [0, 0], [0, 1], [5, 5]]
+    assert found.dtype == np.uint8
+    assert found.lod is tensor.lod
+    found = sequence_argsort(tensor, level=0)
+    assert found.data.tolist() == [[1, 2], [0, 0], [2, 1], [1, 2], [2, 1], [0, 0]]
+    assert found.dtype == np.int64
+    # Equal values keep their order this way too: 0 before 2, 1 before 2.
+    down = sequence_argsort(tensor, level=0, descending=True)
+    assert down.data.tolist() == [[0, 0], [2, 1], [1, 2], [0, 0], [1, 1], [2, 2]]
+    finest = sequence_sort(tensor)
+    assert finest.data[:3].tolist() == [[1, 9], [3, 9], [3, 7]]
+
+
+def test_a_nan_is_the_greatest() -> None:
+    tensor = LoDTensor(np.array([NAN, 1, math.inf, 2]), [[3, 1]])
+    assert sequence_argsort(tensor).data.tolist() == [1, 2, 0, 0]
+    assert sequence_argsort(tensor, descending=True).data.tolist() == [0, 2, 1, 0]
+
+
+@settings(deadline=None)
+@given(crowded(), st.booleans(), st.data())
+def test_sorting_is_that_of_plain_loops(
+    drawn: tuple[LoDTensor, int, list[int]], descending: bool, data: st.DataObject
+) -> None:
+    tensor, level, lengths = drawn
+    k: Any = data.draw(
+        st.integers(0, 4)
+        | st.lists(st.integers(0, 4), min_size=len(lengths), max_size=len(lengths))
+    )
+    values = flat(tensor.data)
+    counts = [k] * len(lengths) if isinstance(k, int) else k
+    expected = np.zeros(values.shape, np.int64)
+    taken: list[int] = []
+    for rows, count in zip(pieces_of(list(range(tensor.rows)), lengths), counts, strict=True):
+        for column in range(values.shape[1]):
+            expected[rows, column] = sorted_places(list(values[rows, column]), descending)
+        taken += rows[:count]
+    expected = expected.reshape(tensor.data.shape)
+    places = sequence_argsort(tensor, level=level, descending=descending)
+    np.testing.assert_array_equal(places.data, expected)
+    firsts = [
+        lo
+        for lo, length in zip(np.cumsum([0, *lengths]), lengths, strict=False)
+        for _ in range(length)
+    ]
+    start = np.array(firsts, np.int64).reshape(-1, *[1] * (tensor.data.ndim - 1))
+    ordered = np.take_along_axis(tensor.data, expected + start, axis=0)
+    found = sequence_sort(tensor, level=level, descending=descending)
+    assert found.dtype == tensor.dtype
+    assert found.data.tobytes() == ordered.tobytes()
+    best, where = sequence_topk(tensor, k, level=level, largest=descending)
+    assert best.data.tobytes() == ordered[taken].tobytes()
+    assert best.dtype == tensor.dtype
+    np.testing.assert_array_equal(where.data, expected[taken])
+    assert where.lod is best.lod
+    assert best.lod.levels[:-1] == tensor.lod.levels[:level]
+    assert best.lod.lengths(-1).tolist() == [
+        min(a, b) for a, b in zip(lengths, counts, strict=True)
+    ]
+
+
+def test_topk_by_hand() -> None:
+    tensor = LoDTensor(
+        np.array([4, 8, 8, 1, 5, 6]),
+        [[2, 1], [1, 2, 3]],
+    )
+    values, places = sequence_topk(tensor, 2)
+    assert values.data.tolist() == [4, 8, 8, 6, 5]
+    assert places.data.tolist() == [0, 0, 1, 2, 1]
+    assert values.recursive_sequence_lengths() == [[2, 1], [1, 2, 2]]
+    values, places = sequence_topk(tensor, [1, 0], level=0, largest=False)
+    assert (values.data.tolist(), places.data.tolist()) == ([4], [0])
+    assert values.recursive_sequence_lengths() == [[1, 0]]
+
+
+def test_unique_by_hand() -> None:
+    tensor = LoDTensor(np.array([[3.0], [NAN], [3], [NAN], [1], [3]]), [[4, 0, 2]])
+    values, counts = sequence_unique_counts(tensor)
+    np.testing.assert_array_equal(values.data, [[3], [NAN], [1], [3]])
+    assert counts.data.tolist() == [[2], [2], [1], [1]]
+    assert counts.dtype == np.int64
+    assert values.recursive_sequence_lengths() == [[2, 0, 2]]
+
+
+@settings(deadline=None)
+@given(crowded(shapes=COLUMNS))
+def test_unique_is_that_of_plain_loops(drawn: tuple[LoDTensor, int, list[int]]) -> None:
+    tensor, level, lengths = drawn
+    wanted, counts, sizes = [], [], []
+    for values in pieces_of(list(flat(tensor.data)[:, 0]), lengths):
+        ordered = [values[place] for place in sorted_places(values, False)]
+        different = [ordered[place] for place in kept([[value] for value in ordered], False)]
+        wanted += different
+        counts += [sum(alike([a], [b]) for b in values) for a in different]
+        sizes.append(len(different))
+    found, number = sequence_unique_counts(tensor, level=level)
+    np.testing.assert_array_equal(flat(found.data)[:, 0], wanted)
+    assert number.data.reshape(-1).tolist() == counts
+    assert found.lod.lengths(-1).tolist() == sizes
+    assert found.lod.levels[:-1] == tensor.lod.levels[:level]
+    assert found.row_shape == number.row_shape == tensor.row_shape
+    assert sequence_unique(tensor, level=level).identical(found)
+
+
+def test_deduplicating_by_hand() -> None:
+    rows = np.array([[1, 2], [1, 2], [2, 1], [1, 2], [1, 2], [1, 2]])
+    tensor = LoDTensor(rows, [[1, 2], [2, 2, 2]])
+    found = sequence_deduplicate(tensor)
+    assert found.data.tolist() == [[1, 2], [2, 1], [1, 2], [1, 2]]
+    assert found.recursive_sequence_lengths() == [[1, 2], [1, 2, 1]]
+    found = sequence_deduplicate(tensor, level=0, adjacent=False)
+    assert found.data.tolist() == [[1, 2], [2, 1], [1, 2]]
+    assert found.recursive_sequence_lengths() == [[1, 2], [1, 2, 0]]
+
+
+@settings(deadline=None)
+@given(crowded(DTYPES), st.booleans())
+def test_deduplicating_is_that_of_plain_loops(
+    drawn: tuple[LoDTensor, int, list[int]], adjacent: bool
+) -> None:
+    tensor, level, lengths = drawn
+    values, left = flat(tensor.data), []
+    for rows in pieces_of(list(range(tensor.rows)), lengths):
+        left += [rows[at] for at in kept([list(values[row]) for row in rows], adjacent)]
+    found = sequence_deduplicate(tensor, level=level, adjacent=adjacent)
+    assert found.data.tobytes() == tensor.data[left].tobytes()
+    finest = row_lengths(tensor.recursive_sequence_lengths(), tensor.lod.n_levels - 1)
+    parts = pieces_of(list(range(tensor.rows)), finest)
+    assert found.lod.lengths(-1).tolist() == [sum(r in left for r in part) for part in parts]
+    assert found.lod.levels[:-1] == tensor.lod.levels[:-1]
+
+
+def test_searching_by_hand() -> None:
+    tensor = LoDTensor(np.array([1, 3, 3, 2]), [[3, 0, 1]])
+    values = LoDTensor(np.array([[3], [4], [7], [2], [1]]), [[2, 1, 2]])
+    found = sequence_searchsorted(tensor, values)
+    assert found.data.tolist() == [[1], [3], [0], [0], [0]]
+    assert found.lod is values.lod
+    found = sequence_searchsorted(tensor, values, side="right")
+    assert found.data.tolist() == [[3], [3], [0], [1], [0]]
+
+
+@settings(deadline=None)
+@given(crowded(shapes=COLUMNS), st.booleans(), st.data())
+def test_searching_is_that_of_plain_loops(
+    drawn: tuple[LoDTensor, int, list[int]], right: bool, data: st.DataObject
+) -> None:
+    tensor, level, lengths = drawn
+    count = len(lengths)
+    sizes = data.draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    chosen = np.random.default_rng(seed).integers(0, 5, sum(sizes)).astype(tensor.dtype)
+    # The values' own level has to have the same number; those above need not agree.
+    above = [[1] * count] * level
+    values = LoDTensor(chosen, [*above, sizes])
+    ordered = sequence_sort(tensor, level=level)
+    inside = pieces_of(list(flat(ordered.data)[:, 0]), lengths)
+    wanted = [
+        place_of(value, here, right)
+        for here, part in zip(inside, pieces_of(list(flat(chosen)[:, 0]), sizes), strict=True)
+        for value in part
+    ]
+    side: Any = "right" if right else "left"
+    found = sequence_searchsorted(ordered, values, level=level, side=side)
+    assert found.data.tolist() == wanted
+    assert found.dtype == np.int64
+
+
+def test_a_histogram_by_hand() -> None:
+    tensor = LoDTensor(np.array([0, 1, 1.5, 3, NAN, -1, 3.5, 1]), [[2, 1], [7, 0, 1]])
+    found = sequence_histogram(tensor, [0, 1, 3])
+    assert found.data.tolist() == [[1, 3], [0, 0], [0, 1]]
+    assert found.dtype == np.int64
+    assert found.recursive_sequence_lengths() == [[2, 1]]
+    assert sequence_histogram(tensor, [0, 1, 3], level=0).data.tolist() == [[1, 3], [0, 1]]
+
+
+@settings(deadline=None)
+@given(crowded(shapes=COLUMNS), st.sets(st.sampled_from([-1.5, 0, 0.5, 1, 2, 3, 9]), min_size=2))
+def test_a_histogram_is_that_of_plain_loops(
+    drawn: tuple[LoDTensor, int, list[int]], cuts: set[float]
+) -> None:
+    tensor, level, lengths = drawn
+    edges = sorted(cuts)
+    wanted = [bins(part, edges) for part in pieces_of(list(flat(tensor.data)[:, 0]), lengths)]
+    found = sequence_histogram(tensor, edges, level=level).data
+    assert found.shape == (len(lengths), len(edges) - 1)
+    assert found.tolist() == wanted
+
+
+def test_what_has_no_order_or_does_not_fit_is_refused() -> None:
+    numbers = LoDTensor(np.array([1, 2, 5, 4]), [[2, 2]])
+    wide = LoDTensor(np.zeros((2, 3)), [[2]])
+    for op in (sequence_sort, sequence_argsort, sequence_unique):
+        with pytest.raises(InvalidDataError, match=rf"{op.__name__}: complex128 has no order"):
+            op(LoDTensor(np.zeros(2, complex), [[2]]))
+        with pytest.raises(SelectionError, match=rf"{op.__name__}: the tensor has no levels"):
+            op(LoDTensor(np.zeros(2)))
+    with pytest.raises(SelectionError, match="no level 1"):
+        sequence_deduplicate(numbers, level=1)
+    with pytest.raises(InvalidDataError, match="sequence_unique needs one value a row"):
+        sequence_unique(wide)
+    with pytest.raises(InvalidDataError, match="sequence_histogram needs one value a row"):
+        sequence_histogram(wide, [0, 1])
+    with pytest.raises(InvalidDataError, match="k must be at least 0, found -1"):
+        sequence_topk(numbers, -1)
+    with pytest.raises(InvalidDataError, match="k must be whole numbers, found float64"):
+        sequence_topk(numbers, 1.5)
+    with pytest.raises(ShapeMismatchError, match="k must be one number for each of 2"):
+        sequence_topk(numbers, [1, 2, 3])
+
+
+def test_edges_and_sorted_sequences_are_checked() -> None:
+    numbers = LoDTensor(np.array([1, 2, 5, 4]), [[2, 2]])
+    with pytest.raises(InvalidDataError, match="edges must ascend, found 2 and then 2 at 2"):
+        sequence_histogram(numbers, [1, 2, 2])
+    with pytest.raises(InvalidDataError, match=r"edges must ascend, found 0\.0 and then nan at 1"):
+        sequence_histogram(numbers, [0, NAN])
+    with pytest.raises(InvalidDataError, match="edges must be real numbers, found complex128"):
+        sequence_histogram(numbers, [0, 1j])
+    with pytest.raises(InvalidDataError, match="expected 2 or more edges"):
+        sequence_histogram(numbers, [1])
+    with pytest.raises(InvalidDataError, match="sequence 1 is not sorted: 5 and then 4 at its row"):
+        sequence_searchsorted(numbers, numbers)
+    good = sequence_sort(numbers)
+    with pytest.raises(InvalidDataError, match="sorted are int64, those to place float64"):
+        sequence_searchsorted(good, LoDTensor(np.zeros(2), [[1, 1]]))
+    with pytest.raises(ShapeMismatchError, match="2 sorted sequences, 1 to place"):
+        sequence_searchsorted(good, LoDTensor(np.zeros(2, np.int64), [[2]]))
+    with pytest.raises(InvalidDataError, match="side must be"):
+        sequence_searchsorted(good, good, side="middle")  # type: ignore[arg-type]
+    nan_first = LoDTensor(np.array([NAN, 1]), [[2]])
+    with pytest.raises(InvalidDataError, match=r"not sorted: nan and then 1\.0"):
+        sequence_searchsorted(nan_first, nan_first)

@@ -1,0 +1,82 @@
+"""What the ops of scan, order and norms should do, in plain loops. Shares no code with them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+def running(values: list[Any], product: bool, exclusive: bool, reverse: bool) -> list[Any]:
+    """Return the running sum or product of the values of one column."""
+    result = []
+    for t in range(len(values)):
+        taken = values[t + exclusive :] if reverse else values[: t + 1 - exclusive]
+        total: Any = 1 if product else 0
+        for value in reversed(taken) if reverse else taken:
+            total = total * value if product else total + value
+        result.append(total)
+    return result
+
+
+def greater(a: Any, b: Any) -> bool:
+    """Return whether a > b, NaN being the greatest."""
+    if a != a:
+        return bool(b == b)
+    return bool(a > b)
+
+
+def sorted_places(values: list[Any], descending: bool) -> list[int]:
+    """Return the places of the values in order, by insertion; equal values stay in theirs."""
+    places: list[int] = []
+    for place, value in enumerate(values):
+        at = len(places)
+        while at and (
+            greater(value, values[places[at - 1]])
+            if descending
+            else greater(values[places[at - 1]], value)
+        ):
+            at -= 1
+        places.insert(at, place)
+    return places
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Return whether two rows (lists of numbers) are equal; a NaN equals a NaN."""
+    return all(x == y or (x != x and y != y) for x, y in zip(a, b, strict=True))
+
+
+def kept(rows: list[list[Any]], adjacent: bool) -> list[int]:
+    """Return the places of the rows that repeat none before them (or not the one before)."""
+    result: list[int] = []
+    for place, row in enumerate(rows):
+        earlier = rows[max(0, place - 1) : place] if adjacent else rows[:place]
+        if not any(alike(row, other) for other in earlier):
+            result.append(place)
+    return result
+
+
+def place_of(value: Any, ordered: list[Any], right: bool) -> int:
+    """Return where a value goes among ordered ones: before or after its equals."""
+    if right:
+        return sum(not greater(other, value) for other in ordered)
+    return sum(greater(value, other) for other in ordered)
+
+
+def bins(values: list[Any], edges: list[float]) -> list[int]:
+    """Return how many values each bin holds; the last one includes its upper edge."""
+    counts = [0] * (len(edges) - 1)
+    for value in values:
+        for b in range(len(counts)):
+            top = b == len(counts) - 1 and value == edges[-1]
+            if edges[b] <= value < edges[b + 1] or top:
+                counts[b] += 1
+    return counts
+
+
+def normed(row: list[float], centred: bool, epsilon: float) -> list[float]:
+    """Return a row less its mean (if `centred`) over its root mean square."""
+    if not row:
+        return []
+    mean = math.fsum(row) / len(row) if centred else 0.0
+    square = math.fsum((x - mean) ** 2 for x in row) / len(row)
+    return [(x - mean) / math.sqrt(square + epsilon) for x in row]
