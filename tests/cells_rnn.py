@@ -37,6 +37,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "candidate_activation": "identity",
         },
     ),
+    "lstm-coupled": ("lstm", {"peepholes": True}, {"coupled": True}),
     "lstm-relu": ("lstm", {"peepholes": True}, {"cell_activation": "relu"}),
 }
 

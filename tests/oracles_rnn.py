@@ -62,6 +62,8 @@ def lstm_step(weights: Any, x: Array, h: Array, c: Array) -> tuple[Array, Array]
     peepholes = np.zeros((3, len(c))) if weights.peepholes is None else weights.peepholes
     i = gate(sum(_block(weights, 0, x, h)) + peepholes[0] * c)
     f = gate(sum(_block(weights, 1, x, h)) + peepholes[1] * c)
+    if weights.coupled:
+        f = 1 - i
     g = _FUNCTIONS[weights.candidate_activation](sum(_block(weights, 2, x, h)))
     new_c = i * g + f * c
     o = gate(sum(_block(weights, 3, x, h)) + peepholes[2] * new_c)

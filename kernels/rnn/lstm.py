@@ -1,4 +1,4 @@
-"""The LSTM: torch's, with Paddle's peepholes and selectable activations.
+"""The LSTM: torch's, with Paddle's peepholes, coupled gates and selectable activations.
 
     i = gate(weight_ii x + bias_ii + weight_hi h + bias_hi + peephole_i * c)
     f = gate(weight_if x + bias_if + weight_hf h + bias_hf + peephole_f * c)
@@ -14,6 +14,8 @@ the other; P is H without a projection:
     weight_hr (P, H) or None    peepholes (3, H), rows i, f, o, or None
 
 gate (sigmoid), cell (tanh) and candidate (tanh) are each sigmoid, tanh, relu or identity.
+Coupled, what is forgotten is what is let in, f = 1 - i: the f blocks of all weights are
+there but do nothing, and their gradients are zero (ONNX's input_forget; Greff et al., 2017).
 Hochreiter and Schmidhuber, 1997; peepholes: Gers and Schmidhuber, 2000; projection:
 Sak et al., 2014.
 """
@@ -41,6 +43,7 @@ class LSTMWeights(CellWeights):
         gate_activation: of i, f and o.
         cell_activation: of c' on its way into h'.
         candidate_activation: of g.
+        coupled: f = 1 - i instead of a gate of its own.
     """
 
     KIND: ClassVar[str] = "lstm"
@@ -56,6 +59,7 @@ class LSTMWeights(CellWeights):
     gate_activation: str = "sigmoid"
     cell_activation: str = "tanh"
     candidate_activation: str = "tanh"
+    coupled: bool = False
 
     @property
     def output_size(self) -> int:
@@ -98,7 +102,8 @@ class LSTMCell(Cell[LSTMWeights]):
         if peepholes is not None:
             inner_i = inner_i + peepholes[0] * cell
             inner_f = inner_f + peepholes[1] * cell
-        i, f = self.gate.value(inner_i), self.gate.value(inner_f)
+        i = self.gate.value(inner_i)
+        f = 1 - i if self.weights.coupled else self.gate.value(inner_f)
         g = self.candidate.value(inner_g)
         new_cell = f * cell + i * g
         if peepholes is not None:
@@ -121,8 +126,12 @@ class LSTMCell(Cell[LSTMWeights]):
         grad_cell = grad_cell + unprojected * o * self.cell.slope(shown)
         if weights.peepholes is not None:
             grad_cell = grad_cell + grad_o * weights.peepholes[2]
-        grad_i = grad_cell * g * self.gate.slope(i)
-        grad_f = grad_cell * cell * self.gate.slope(f)
+        if weights.coupled:
+            grad_i = grad_cell * (g - cell) * self.gate.slope(i)
+            grad_f = np.zeros_like(grad_i)
+        else:
+            grad_i = grad_cell * g * self.gate.slope(i)
+            grad_f = grad_cell * cell * self.gate.slope(f)
         grad_g = grad_cell * i * self.candidate.slope(g)
         previous_cell = grad_cell * f
         if weights.peepholes is not None:
