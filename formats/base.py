@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -151,6 +151,12 @@ class Format(ABC):
         options: names of the ReadOptions fields it understands.
         write_options: names of the WriteOptions fields it understands.
         seekable_output: whether its writer needs to seek.
+        layout: what it is stored as: a file; several files beside each other, of which
+            `open` and `write` get one, and the others by `Input.beside` and `Output.part`;
+            or a folder, whose files they get in the same way. A folder is told by
+            `table.FOLDERS`, a pair by `table.PAIRS`. Neither goes through a pipe.
+        folder_files: for a folder, a regular expression of all the names it may hold; a
+            folder that holds others is never replaced.
     """
 
     name: ClassVar[str]
@@ -166,6 +172,8 @@ class Format(ABC):
     write_options: ClassVar[frozenset[str]] = frozenset()
     seekable_output: ClassVar[bool] = False
     binary: ClassVar[bool] = True
+    layout: ClassVar[Literal["file", "files", "folder"]] = "file"
+    folder_files: ClassVar[str] = ""
 
     @abstractmethod
     def sniff(self, head: bytes) -> bool:

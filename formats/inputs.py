@@ -1,4 +1,8 @@
-"""Input: a path or standard input, opened once, with its first bytes to look at."""
+"""Input: a path or standard input, opened once, with its first bytes to look at.
+
+What is stored as a folder, or as several files beside each other, is an Input as well: the
+folder, or the file that was named. `beside` opens the others.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,9 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
+
+from lodcli.formats.errors import DamagedFileError
+from lodcli.kernels.errors import UnsupportedError
 
 HEAD_BYTES = 4096
 
@@ -44,7 +51,7 @@ class _Ahead(io.FileIO):
 
 
 class Input:
-    """A readable file or pipe.
+    """A readable file, pipe or folder.
 
     Args:
         source: a path, or "-" for standard input.
@@ -52,12 +59,15 @@ class Input:
     Attributes:
         label: what messages call it.
         path: None for standard input.
+        is_folder: whether it is a folder: then `file` and all that reads it are errors.
 
     Raises:
-        OSError: it cannot be opened; directories are refused here too.
+        OSError: it cannot be opened.
     """
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
+        self.is_folder = False
+        self._beside: list[Input] = []
         if os.fspath(source) == "-":
             self.path: Path | None = None
             self.label = "standard input"
@@ -68,8 +78,46 @@ class Input:
         else:
             self.path = Path(source)
             self.label = os.fspath(source)
+            if self.path.is_dir():
+                self.is_folder = True
+                return
             self._raw = _Ahead(self.path, "rb")
-        self.file: BinaryIO = io.BufferedReader(self._raw, 1 << 20)
+        self._file: BinaryIO = io.BufferedReader(self._raw, 1 << 20)
+
+    @property
+    def file(self) -> BinaryIO:
+        """The open file. Raises IsADirectoryError for a folder."""
+        if self.is_folder:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.label)
+        return self._file
+
+    def beside(self, name: str) -> Input:
+        """Return another file: inside of this folder, or beside this file.
+
+        It is closed together with this one, if not before. The name may come out of a file,
+        so it must be a plain one, and what it names a regular file.
+
+        Raises:
+            DamagedFileError: the name leads elsewhere, or to no regular file.
+            FileNotFoundError: there is none of that name.
+            UnsupportedError: this is standard input.
+        """
+        if self.path is None:
+            raise UnsupportedError("is read together with the files beside it; name it by its path")
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise DamagedFileError(f"refers to {name[:255]!r}, which is no plain name of a file")
+        path = self.path / name if self.is_folder else self.path.with_name(name)
+        if path.exists() and not path.is_file():
+            raise DamagedFileError(f"{name}: is no regular file")
+        opened = Input(path)
+        self._beside.append(opened)
+        return opened
+
+    def has_beside(self, name: str) -> bool:
+        """Return whether there is a file of this name in the folder, or beside the file."""
+        if self.path is None:
+            return False
+        return (self.path / name if self.is_folder else self.path.with_name(name)).is_file()
 
     def head(self) -> bytes:
         """Return the first bytes, up to HEAD_BYTES, without consuming them.
@@ -103,14 +151,17 @@ class Input:
                 if isinstance(error, OSError) and error.filename is None:
                     error.filename = f"{self.label}, copied to {tempfile.gettempdir()}"
                 raise
-            self.file.close()
-            self.file = spooled
+            self._file.close()
+            self._file = spooled
         self.file.seek(0)
         return self.file
 
     def close(self) -> None:
-        """Close the input; its process's standard input stays open."""
-        self.file.close()
+        """Close the input and those beside it; its process's standard input stays open."""
+        for one in self._beside:
+            one.close()
+        if not self.is_folder:
+            self._file.close()
 
     def __enter__(self) -> Input:
         return self

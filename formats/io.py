@@ -8,16 +8,18 @@ from contextlib import contextmanager
 
 from lodcli.formats import table
 from lodcli.formats.base import (
+    Format,
     ReadOptions,
     Source,
     WriteOptions,
     refuse_unknown_options,
 )
 from lodcli.formats.errors import naming
+from lodcli.formats.folders import FolderOutput
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import DEFAULT_NAME, Batch, Item, Schema, find, schema_of
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.tensor import LoDTensor
 
 PathLike = str | os.PathLike[str]
@@ -118,8 +120,22 @@ def write_batches(
     with naming(os.fspath(path)):
         refuse_unknown_options(kind.write_options, options, kind.name)
         kind.refuse_unheld(schema)
-    with Output(path, overwrite=overwrite, seekable=kind.seekable_output) as output:
+        refuse_pipe(path, kind)
+    with _new_output(path, kind, overwrite) as output:
         kind.write(output, schema, batches, options)
+
+
+def _new_output(path: PathLike, kind: Format, overwrite: bool) -> Output:
+    if kind.layout == "folder":
+        return FolderOutput(path, overwrite=overwrite, may_hold=kind.folder_files)
+    return Output(path, overwrite=overwrite, seekable=kind.seekable_output)
+
+
+def refuse_pipe(path: PathLike, kind: Format) -> None:
+    """Raise UnsupportedError if `path` is "-" and the format is more than one file."""
+    if os.fspath(path) == "-" and kind.layout != "file":
+        what = "a folder" if kind.layout == "folder" else "several files"
+        raise UnsupportedError(f"{kind.name} is {what}, not one stream of bytes; name a path")
 
 
 def output_format(path: PathLike, format_name: str | None) -> str:

@@ -1,7 +1,8 @@
 """Output: a file that appears whole or not at all, or standard output.
 
 The bytes go to a neighbour of the target through a descriptor that we own, so that no
-library can swallow a write error; then check, fsync, rename, fsync the folder.
+library can swallow a write error; then check, fsync, rename, fsync the folder. Several files
+that belong together, and whole folders (`FolderOutput`), appear in the same way.
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ import errno
 import fcntl
 import os
 import re
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from lodcli.formats.interrupts import shielded
-from lodcli.kernels.errors import LodError
+from lodcli.kernels.errors import LodError, UnsupportedError
 
 COPY_BYTES = 8 << 20
-_SUFFIX = ".lod-partial"
+SUFFIX = ".lod-partial"
 # What a file system without such locks or folder syncs answers.
-_NOT_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
+_NOT_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS, errno.EBADF)
 
 
 class TargetExistsError(LodError, OSError):
@@ -42,22 +44,24 @@ class Output:
         seekable: whether the writer needs `pwrite`; standard output is then written from a
             nameless temporary file at the commit.
 
+    Attributes:
+        path: the file, links followed; None for standard output.
+        label: what was typed.
+        fd: the descriptor to write to.
+        size_bytes: of what `write` has written.
+
     Raises:
         TargetExistsError: at once if the target exists and may not be replaced, and at the
             commit if it appeared meanwhile.
         OSError: the folder cannot be written to.
     """
 
+    path: Path | None
+
     def __init__(
         self, target: str | os.PathLike[str], *, overwrite: bool = False, seekable: bool = False
     ) -> None:
-        self.overwrite = overwrite
-        self.size_bytes = 0
-        self.fd = -1
-        self._partial: Path | None = None
-        self._spooled = False
-        self.path: Path | None = None
-        self.label = "standard output"
+        self._begin("standard output", None, overwrite=overwrite)
         if os.fspath(target) == "-":
             with self.naming():
                 self._open_stdout(seekable)
@@ -74,12 +78,38 @@ class Output:
             self.abort()
             raise
 
+    def _begin(self, label: str, path: Path | None, *, overwrite: bool) -> None:
+        self.label = label
+        self.path = path
+        self.overwrite = overwrite
+        self.size_bytes = 0
+        self.fd = -1
+        self._partial: Path | None = None
+        self._spooled = False
+        self._parts: list[Output] = []
+
+    def part(self, name: str) -> Output:
+        """Return another file of the same target to be written: one beside this file.
+
+        It is committed with this output, before it: the file of the target's own name comes
+        last, so it must be the one without which the others are worth nothing, such as an
+        index. Ask for the parts before reading anything, for each may turn out to exist.
+        """
+        if self.path is None:
+            raise UnsupportedError(f"{self.label}: several files cannot go through a pipe")
+        # Beside the name that was typed: that of a link, not of what it leads to.
+        part = _Beside(Path(self.label).with_name(name), overwrite=self.overwrite)
+        self._parts.append(part)
+        return part
+
+    def _make_partial(self, path: Path) -> tuple[int, str]:
+        """Return a descriptor and the name of a new neighbour of `path`."""
+        return tempfile.mkstemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
+
     def _open_partial(self, path: Path) -> None:
         while self._partial is None:
             with shielded():  # made and known, or neither
-                self.fd, partial = tempfile.mkstemp(
-                    prefix=_partial_prefix(path), suffix=_SUFFIX, dir=path.parent
-                )
+                self.fd, partial = self._make_partial(path)
                 self._partial = Path(partial)
             # Held while we live: a partial file nobody locks was left by a killed process.
             # Until we hold it, another writer can take this one for such, and remove it.
@@ -102,9 +132,7 @@ class Output:
         try:
             return os.stat(self.path).st_mode & 0o777
         except FileNotFoundError:
-            mask = os.umask(0)
-            os.umask(mask)
-            return 0o666 & ~mask
+            return 0o666 & ~umask()
 
     def _refuse_existing(self) -> None:
         assert self.path is not None
@@ -148,34 +176,49 @@ class Output:
             if self._spooled:
                 self._send()
             elif self.path is not None and self._partial is not None:
-                # Only now: until here nobody else needs to read it, and we must.
-                with contextlib.suppress(PermissionError):  # a file system without modes
-                    os.fchmod(self.fd, self._mode())
-                os.fsync(self.fd)
+                for one in (*self._parts, self):
+                    one._settle()
                 with shielded():
-                    if self.overwrite:
-                        os.replace(self._partial, self.path)
-                    else:
-                        self._link()
-                    self._partial = None
-                _fsync_folder(self.path.parent)
+                    self._appear()
+                fsync_folder(self.path.parent)
             self._close()
 
-    def _link(self) -> None:
-        """Rename without replacing a file that appeared meanwhile."""
+    def _settle(self) -> None:
+        """Make what was written durable, under its partial name."""
+        with self.naming():
+            # Only now: until here nobody else needs to read it, and we must.
+            with contextlib.suppress(PermissionError):  # a file system without modes
+                os.fchmod(self.fd, self._mode())
+            os.fsync(self.fd)
+
+    def _appear(self) -> None:
+        """Give everything that was written its name."""
+        _rename_all((*self._parts, self))
+
+    def _rename(self) -> None:
+        """Give what was written its name."""
         assert self.path is not None
         assert self._partial is not None
+        with self.naming():
+            if self.overwrite:
+                os.replace(self._partial, self.path)
+            else:
+                self._link(self._partial, self.path)
+            self._partial = None
+
+    def _link(self, partial: Path, path: Path) -> None:
+        """Rename without replacing a file that appeared meanwhile."""
         try:
-            os.link(self._partial, self.path)
+            os.link(partial, path)
         except FileExistsError:
             raise TargetExistsError(
                 f"{self.label}: appeared while it was being written; use --force to replace it"
             ) from None
         except OSError:  # a file system without hard links
             self._refuse_existing()
-            os.replace(self._partial, self.path)
+            os.replace(partial, path)
         else:
-            os.unlink(self._partial)
+            os.unlink(partial)
 
     def _send(self) -> None:
         position = 0
@@ -189,9 +232,11 @@ class Output:
     def abort(self) -> None:
         """Remove what was written. Nothing happens after a commit."""
         with shielded():
+            for part in self._parts:
+                part.abort()
             if self._partial is not None:
                 with contextlib.suppress(OSError):  # what stays is removed by the next writer
-                    os.unlink(self._partial)
+                    _remove(self._partial)
                 self._partial = None
             self._close()
 
@@ -220,7 +265,62 @@ class Output:
             self.abort()
 
 
-def _partial_prefix(target: Path) -> str:
+class _Beside(Output):
+    """A part of another output, which commits it; leaving its `with` block does not."""
+
+    def commit(self) -> None:
+        self._settle()
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None:
+            self.commit()
+
+
+def _rename_all(outputs: Sequence[Output]) -> None:
+    """Give all their names, in this order; on an error all old files are there again."""
+    if len(outputs) == 1:
+        outputs[0]._rename()
+        return
+    aside: dict[Path, str] = {}
+    renamed: list[Path] = []
+    try:
+        # The old files go first, the last one's first of all: at no time, and not after a
+        # crash, does an old file stand beside a new one.
+        for output in reversed(outputs):
+            assert output.path is not None
+            if output.overwrite and output.path.is_file():
+                fd, aside[output.path] = output._make_partial(output.path)
+                os.close(fd)
+                os.replace(output.path, aside[output.path])
+                fsync_folder(output.path.parent)
+        for output in outputs:
+            assert output.path is not None
+            output._rename()
+            renamed.append(output.path)
+            if output is not outputs[-1]:
+                fsync_folder(output.path.parent)
+    except BaseException:
+        for path in reversed(renamed):
+            os.unlink(path)
+        for path, old in reversed(aside.items()):
+            if path.exists():  # it had not been put aside yet
+                os.unlink(old)
+            else:
+                os.replace(old, path)
+        raise
+    for old in aside.values():
+        with contextlib.suppress(OSError):  # what stays is removed by the next writer
+            os.unlink(old)
+
+
+def umask() -> int:
+    """Return the permissions that new files of this process must not have."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def partial_prefix(target: Path) -> str:
     """Return how the names of partial files of `target` begin; they fit in 255 bytes."""
     return f".{os.fsdecode(os.fsencode(target.name)[:200])}."
 
@@ -237,7 +337,8 @@ def _locked(fd: int) -> bool:
     return True
 
 
-def _fsync_folder(folder: Path) -> None:
+def fsync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except PermissionError:
@@ -251,16 +352,24 @@ def _fsync_folder(folder: Path) -> None:
         os.close(fd)
 
 
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)
+
+
 def _remove_stale(target: Path) -> None:
     """Remove partial files of `target` that a killed process left behind."""
-    pending = re.compile(re.escape(_partial_prefix(target)) + r"[0-9a-z_]{8}" + re.escape(_SUFFIX))
+    pending = re.compile(re.escape(partial_prefix(target)) + r"[0-9a-z_]{8}" + re.escape(SUFFIX))
     for path in target.parent.iterdir():
         if not pending.fullmatch(path.name):
             continue
         with contextlib.suppress(OSError):  # locked: another writer is at work
-            fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            access = os.O_RDONLY if path.is_dir() else os.O_RDWR
+            fd = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(path)
+                _remove(path)
             finally:
                 os.close(fd)

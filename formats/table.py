@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 from functools import cache
@@ -35,6 +36,11 @@ SUFFIXES = {
     ".txt": "text",
 }
 
+# Folders, by a file that lies in every one of a format.
+FOLDERS: dict[str, str] = {}
+# What is in two files: an ending, and if the file of the other ending is there, the format.
+PAIRS: dict[str, tuple[str, str]] = {}
+
 
 @cache
 def get(name: str) -> Format:
@@ -61,13 +67,15 @@ def of_input(source: Input) -> str:
     Raises:
         NotThisFormatError: neither tells, or the input is empty.
     """
+    if source.is_folder:
+        return _of_folder(source)
     head = source.head()
     if not head:
         raise NotThisFormatError("is empty; expected data in some format")
     for name in TABLE:
         if get(name).sniff(head):
             return name
-    by_name = of_name(source.path) if source.path else None
+    by_name = (_of_pair(source) or of_name(source.path)) if source.path else None
     if by_name in ("lod.h5", "lod.stream", "hdf5", "npz"):
         # These announce themselves in their first bytes, so this is not one of them.
         raise NotThisFormatError(
@@ -77,3 +85,17 @@ def of_input(source: Input) -> str:
     if by_name is None:
         raise NotThisFormatError(f"format not recognised; name it with --from ({', '.join(TABLE)})")
     return by_name
+
+
+def _of_folder(source: Input) -> str:
+    for name, found in FOLDERS.items():
+        if source.has_beside(name):
+            return found
+    # Nothing says what to expect of it: as if a file had been asked for.
+    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source.label)
+
+
+def _of_pair(source: Input) -> str | None:
+    assert source.path is not None
+    other, found = PAIRS.get(source.path.suffix.lower(), ("", None))
+    return found if found and source.has_beside(source.path.stem + other) else None

@@ -38,10 +38,12 @@ class Target:
 
         Raises:
             click.UsageError: binary data for a terminal.
+            UnsupportedError: a folder or several files for a pipe.
             SelectionError: the format is unknown.
             TargetExistsError: the file is there and may not be replaced.
         """
         kind = self.kind
+        io.refuse_pipe(self.path, kind)
         if kind.binary and is_terminal_output(self.path):
             raise click.UsageError(
                 f"{kind.name} is binary and not for a terminal; write it to a file "

@@ -44,7 +44,7 @@ class _Part:
     def __init__(self, source: Reference, stack: ExitStack) -> None:
         self.source = source
         self.opened: Opened | None = None
-        if os.path.isfile(source.path):
+        if os.path.isfile(source.path) or os.path.isdir(source.path):
             with source.open() as opened:
                 self.schema = opened.schema
         else:

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.inputs import HEAD_BYTES, Input
+from lodcli.kernels.errors import UnsupportedError
 
 CONTENT = bytes(range(256)) * 400
 
@@ -82,12 +84,68 @@ def test_the_head_of_a_file_leaves_its_place(tmp_path: Path) -> None:
         assert source.label == str(path)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("", IsADirectoryError), ("none", FileNotFoundError)])
-def test_what_cannot_be_opened_is_named(name: str, kind: type[OSError], tmp_path: Path) -> None:
-    path = tmp_path / name
-    with pytest.raises(kind) as caught:
+def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "none"
+    with pytest.raises(FileNotFoundError) as caught:
         Input(path)
     assert os.fspath(caught.value.filename) == str(path)
+
+
+def test_a_folder_is_no_file_to_read(tmp_path: Path) -> None:
+    with Input(tmp_path) as source:
+        assert source.is_folder
+        for reading in (source.head, source.make_seekable, lambda: source.size_bytes):
+            with pytest.raises(IsADirectoryError) as caught:
+                reading()
+            assert caught.value.filename == str(tmp_path)
+
+
+# -- several files that belong together ----------------------------------------------
+
+
+def test_a_file_in_a_folder_and_one_beside_a_file_are_opened(tmp_path: Path) -> None:
+    (tmp_path / "a.idx").write_bytes(b"index")
+    (tmp_path / "a.bin").write_bytes(b"content")
+    for source in (Input(tmp_path), Input(tmp_path / "a.idx")):
+        with source:
+            assert source.has_beside("a.bin")
+            assert not source.has_beside("b.bin")
+            beside = source.beside("a.bin")
+            assert beside.file.read() == b"content"
+            assert beside.label == str(tmp_path / "a.bin")
+            with pytest.raises(FileNotFoundError) as caught:
+                source.beside("b.bin")
+            assert os.fspath(caught.value.filename) == str(tmp_path / "b.bin")
+        assert beside.file.closed
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "/etc/passwd", "../a", "deep/a", "a\0"])
+def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a").write_bytes(b"a")
+    (tmp_path / "a").write_bytes(b"a")
+    for source in (Input(tmp_path / "deep"), Input(tmp_path / "deep" / "a"), Input(tmp_path)):
+        with source, pytest.raises(DamagedFileError, match="which is no plain name of a file"):
+            source.beside(name)
+
+
+def test_what_is_no_regular_file_is_not_opened_beside(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # opening it would wait for ever
+    (tmp_path / "deep").mkdir()
+    with Input(tmp_path) as source:
+        for name in ("pipe", "deep"):
+            with pytest.raises(DamagedFileError, match=f"{name}: is no regular file"):
+                source.beside(name)
+
+
+def test_nothing_is_beside_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").touch()
+    with (tmp_path / "a").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with Input("-") as source:
+            assert not source.has_beside("a")
+            with pytest.raises(UnsupportedError, match="name it by its path"):
+                source.beside("a")
 
 
 def test_a_closed_standard_input_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

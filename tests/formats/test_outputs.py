@@ -7,9 +7,8 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -20,11 +19,10 @@ from lodcli.formats.container.owned import ReadFile
 from lodcli.formats.outputs import Output, TargetExistsError
 from lodcli.formats.schema import schema_of
 from lodcli.kernels.errors import ShapeMismatchError
+from tests.formats.failing import error_of, failing
 from tests.formats.writing import OLD, TENSOR, WRITERS, partials_in, write, write_streamed
 
 COMPRESSIONS = pytest.mark.parametrize("compression", [None, "deflate"])
-# What the commit of a file is made of; reading is not here, nor is taking away what failed.
-CALLS = ("pwrite", "write", "ftruncate", "fsync", "fchmod", "replace", "link", "open", "dup")
 
 
 @pytest.fixture
@@ -32,40 +30,6 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     """Give a folder in which no partial file may stay."""
     yield tmp_path
     assert not partials_in(tmp_path)
-
-
-class _Failing:
-    """Calls of `os`, the k-th of which fails; counts them."""
-
-    def __init__(self, fail_at: int, number: int) -> None:
-        self.fail_at, self.number, self.count, self.failed = fail_at, number, 0, ""
-
-    def wrap(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self.count += 1
-            if self.count == self.fail_at:
-                self.failed = name
-                raise OSError(self.number, os.strerror(self.number))
-            return real(*args, **kwargs)
-
-        return call
-
-
-@contextmanager
-def _failing(fail_at: int, number: int) -> Iterator[_Failing]:
-    with pytest.MonkeyPatch.context() as patch:
-        failing = _Failing(fail_at, number)
-        for name in CALLS:
-            patch.setattr(os, name, failing.wrap(name, getattr(os, name)))
-        yield failing
-
-
-def _error_of(call: Callable[[], None]) -> OSError | None:
-    try:
-        call()
-    except OSError as error:
-        return error
-    return None
 
 
 @WRITERS
@@ -86,8 +50,8 @@ def test_whatever_call_fails_the_old_file_or_the_new_one_is_there(
         path.unlink(missing_ok=True)
         if overwrite:
             path.write_bytes(OLD)
-        with _failing(fail_at, number) as calls:
-            error = _error_of(lambda: writer(path, overwrite=overwrite, compression=compression))
+        with failing(fail_at, number) as calls:
+            error = error_of(lambda: writer(path, overwrite=overwrite, compression=compression))
         if error is None:
             # What a file system may lack is done without: hard links, files without a name.
             assert calls.failed in ("", "link", "open")
@@ -116,13 +80,13 @@ def _no_descriptor_left(before: int) -> None:
 
 def test_a_failure_leaves_no_descriptor_open(folder: Path) -> None:
     path = folder / "t.lod.h5"
-    with suppress(OSError), _failing(3, errno.EIO):
+    with suppress(OSError), failing(3, errno.EIO):
         write(path)
     before = len(os.listdir("/proc/self/fd"))
     for fail_at in range(1, 30):
-        with suppress(OSError), _failing(fail_at, errno.EIO):
+        with suppress(OSError), failing(fail_at, errno.EIO):
             write(path)
-        with suppress(OSError), _failing(fail_at, errno.EIO):
+        with suppress(OSError), failing(fail_at, errno.EIO):
             write_streamed(path)
     _no_descriptor_left(before)
 
