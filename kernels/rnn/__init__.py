@@ -5,7 +5,8 @@ activations   sigmoid, tanh, relu, identity
 cell          what every cell is made of
 elman, gru, gru_paddle, lstm   one cell each: equations, gate order, weight shapes
 cells         the table of cells
-engine        one layer in one direction
+layer         one layer in one direction, by NumPy
+engine        one layer in one direction: checks, and the choice of a backend
 stack         layers and directions
 state_dict    weights by torch's names
 paddle        weights in Paddle's layouts

@@ -1,33 +1,25 @@
 """One RNN layer in one direction over ragged sequences, forward and backward.
 
-Sort by length, one GEMM for all inputs, then one GEMM per step over the sequences still
-alive (a prefix of the sorted order, see plan.py), results scattered straight to their
-rows. Nothing is padded: the largest buffer has as many rows as the data.
-
-This is the reference that faster engines are compared with. The state after the last
-step needs no code of its own: it is the output at a sequence's last row.
+Here the arguments are checked and a backend is chosen; layer.py is the reference. The
+state after the last step needs no code of its own: it is the output at a sequence's last
+row.
 """
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.rnn.cell import (
-    Cell,
-    CellWeights,
-    State,
-    StepGradients,
-    require_real,
-    stacked,
-)
-from lodcli.kernels.rnn.cells import cell_of
+from lodcli.kernels.rnn import layer
+from lodcli.kernels.rnn.cell import CellWeights, State, require_real
 from lodcli.kernels.rnn.plan import StepPlan, checked_offsets, plan_steps
+from lodcli.kernels.threads import thread_count
 
 W = TypeVar("W", bound=CellWeights)
 _STATE_NAMES = ("hidden", "cell")
@@ -48,13 +40,17 @@ class States:
 
 @dataclass(frozen=True, eq=False)
 class RNNTape(Generic[W]):
-    """What rnn_backward needs of a forward run. Steps are kept one by one, unpadded."""
+    """What rnn_backward needs of a forward run; `kept` belongs to the backend of that run.
+
+    A tape may be used more than once, and holds on to `data` without a copy.
+    """
 
     weights: W
     plan: StepPlan
     data: Array
     reverse: bool
-    kept: tuple[tuple[Array, ...], ...]
+    kept: Any
+    backward: Callable[..., layer.LayerGradients]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +59,7 @@ class RNNResult(Generic[W]):
 
     Attributes:
         outputs: (N, H), the hidden state after each row; P instead of H with a projection.
-        cells: (N, H), the cell state after each row; None unless an LSTM.
+        cells: (N, H), the cell state after each row; None unless an LSTM, and asked for.
         last_hidden: (S, H), after each sequence's last step; of an empty sequence its
             initial state.
         last_cell: (S, H), likewise; None unless an LSTM.
@@ -102,6 +98,9 @@ def rnn_forward(
     initial: States | None = None,
     reverse: bool = False,
     keep: bool = False,
+    cells: bool = True,
+    backend: Backend = "auto",
+    threads: int | None = None,
     suffix: str = "",
 ) -> RNNResult[W]:
     """Return the states after every row and after every sequence.
@@ -116,11 +115,17 @@ def rnn_forward(
         reverse: run each sequence from its last row to its first; every result stays at
             its row.
         keep: give a tape, for rnn_backward.
+        cells: give the cell state after every row, if there is one.
+        backend: "numpy", the reference; "numba"; "auto": numba where it has the cell and
+            there is enough to do, else numpy.
+        threads: at most so many; None is LOD_THREADS, else all processors. No result
+            depends on it. (NumPy's own matrix products do not obey it.)
         suffix: what follows a weight's name in messages: "_l0", "_l1_reverse".
 
     Raises:
         InvalidDataError, InvalidLoDError, ShapeMismatchError: an argument is wrong, or
             does not fit the others.
+        UnsupportedError: the backend does not have this cell.
 
     >>> from lodcli.kernels.rnn.elman import ElmanWeights
     >>> one = np.ones((1, 1))
@@ -134,57 +139,27 @@ def rnn_forward(
     plan = plan_steps(checked_offsets(offsets, len(data)))
     weights = weights.astype(data.dtype)
     begin = _initial_states(initial, weights, len(plan.order), data.dtype)
-    through, kept = _run(cell_of(weights), _project(data, weights), plan, begin, reverse, keep)
-    final = _last_states(through, begin, plan, reverse)
-    has_cell = len(through) == 2
-    return RNNResult(
-        outputs=through[0],
-        cells=through[1] if has_cell else None,
-        last_hidden=final[0],
-        last_cell=final[1] if has_cell else None,
-        tape=RNNTape(weights, plan, data, reverse, tuple(kept)) if keep else None,
+    run = on(backend, layer.layer_forward, size_bytes=data.nbytes)(
+        data,
+        plan,
+        weights,
+        begin,
+        reverse=reverse,
+        keep=keep,
+        cells=cells,
+        threads=thread_count(threads),
     )
-
-
-def _project(data: Array, weights: CellWeights) -> Array:
-    """Return data @ weight_ih.T + bias_ih for all rows at once."""
-    projected: Array = data if weights.weight_ih is None else data @ weights.weight_ih.T
-    return projected if weights.bias_ih is None else projected + weights.bias_ih
-
-
-def _run(
-    cell: Cell[Any],
-    projected: Array,
-    plan: StepPlan,
-    begin: State,
-    reverse: bool,
-    keep: bool,
-) -> tuple[State, list[tuple[Array, ...]]]:
-    """Return the states after every row, and what every step kept."""
-    shape = len(projected)
-    through = tuple(np.empty((shape, part.shape[1]), projected.dtype) for part in begin)
-    state = tuple(part[plan.order] for part in begin)
-    kept = []
-    for step, alive in enumerate(plan.step_sizes):
-        rows = plan.rows(step, reverse=reverse)
-        # A prefix of the last step's own result, which no later step writes to: the
-        # tape may hold on to it without a copy.
-        state, for_backward = cell.step(projected[rows], tuple(part[:alive] for part in state))
-        for out, part in zip(through, state, strict=True):
-            out[rows] = part
-        if keep:
-            kept.append(for_backward)
-    return through, kept
-
-
-def _last_states(through: State, begin: State, plan: StepPlan, reverse: bool) -> State:
-    """Return each sequence's state after its last step, or before it, if it has none."""
-    alive = int(plan.step_sizes[0]) if len(plan.step_sizes) else 0
-    last_rows = plan.starts[:alive] + (0 if reverse else plan.lengths[:alive] - 1)
-    final = tuple(part.copy() for part in begin)
-    for out, part in zip(final, through, strict=True):
-        out[plan.order[:alive]] = part[last_rows]
-    return final
+    tape = None
+    if keep:
+        backward = layer.layer_backward
+        tape = RNNTape(weights, plan, data, reverse, run.kept, backward)
+    return RNNResult(
+        outputs=run.through[0],
+        cells=run.through[1] if len(run.through) == 2 else None,
+        last_hidden=run.last[0],
+        last_cell=run.last[1] if len(run.last) == 2 else None,
+        tape=tape,
+    )
 
 
 def rnn_backward(
@@ -194,8 +169,11 @@ def rnn_backward(
     grad_cells: Array | None = None,
     grad_last_hidden: Array | None = None,
     grad_last_cell: Array | None = None,
+    threads: int | None = None,
 ) -> RNNGradients[W]:
     """Return the gradients of the input, all weights and biases, and the initial states.
+
+    The backend is that of the forward run.
 
     Args:
         tape: of rnn_forward(.., keep=True).
@@ -203,59 +181,26 @@ def rnn_backward(
         grad_cells: (N, H), by the cells; LSTM only.
         grad_last_hidden: (S, H), by the last hidden states, on top of grad_outputs.
         grad_last_cell: (S, H), by the last cell states; LSTM only.
+        threads: as for rnn_forward.
 
     Raises:
         InvalidDataError: the gradient of a cell state that the cell does not have.
         ShapeMismatchError: a gradient does not have the shape of its result.
     """
-    plan, weights = tape.plan, tape.weights
-    rows, sequences = len(tape.data), len(plan.order)
-    by_row = _states_like("grad", (grad_outputs, grad_cells), weights, rows, tape.data.dtype)
-    by_sequence = _states_like(
-        "grad_last", (grad_last_hidden, grad_last_cell), weights, sequences, tape.data.dtype
+    weights, dtype = tape.weights, tape.data.dtype
+    rows, sequences = len(tape.data), len(tape.plan.order)
+    found = tape.backward(
+        tape.data,
+        tape.plan,
+        weights,
+        tape.kept,
+        _checked_states("grad", (grad_outputs, grad_cells), weights, rows, dtype),
+        _checked_states("grad_last", (grad_last_hidden, grad_last_cell), weights, sequences, dtype),
+        reverse=tape.reverse,
+        threads=thread_count(threads),
     )
-    cell = cell_of(weights)
-    running = tuple(part[plan.order] for part in by_sequence)
-    steps: list[StepGradients] = []
-    for step in range(len(plan.step_sizes) - 1, -1, -1):
-        at = plan.rows(step, reverse=tape.reverse)
-        # Sequences that end before this step wait in the rest of `running`, which
-        # holds the gradients of their last states until their own last step.
-        grad = tuple(
-            later[: len(at)] + here[at] for later, here in zip(running, by_row, strict=True)
-        )
-        gradients = cell.step_backward(grad, tape.kept[step])
-        for whole, part in zip(running, gradients.previous, strict=True):
-            whole[: len(at)] = part
-        steps.append(gradients)
-    first = tuple(np.empty_like(part) for part in running)
-    for out, part in zip(first, running, strict=True):
-        out[plan.order] = part
-    grad_input, grad_weights = _parameter_gradients(cell, tape, steps[::-1])
-    return RNNGradients(grad_input, grad_weights, first[0], first[1] if len(first) == 2 else None)
-
-
-def _parameter_gradients(
-    cell: Cell[Any], tape: RNNTape[W], steps: list[StepGradients]
-) -> tuple[Array, W]:
-    """Return the gradients of the input and the weights, each one GEMM over all steps."""
-    weights, plan = tape.weights, tape.plan
-    if not steps:
-        return np.zeros_like(tape.data), weights.zeros_like()
-    rows = np.concatenate([plan.rows(t, reverse=tape.reverse) for t in range(len(steps))])
-    projected = np.empty((len(tape.data), steps[0].projected.shape[1]), tape.data.dtype)
-    projected[rows] = np.concatenate([step.projected for step in steps])
-    gradients = cell.recurrent_gradients(
-        stacked(tape.kept), stacked([step.recurrent for step in steps])
-    )
-    gradients["bias_ih"] = projected.sum(axis=0)
-    grad_input = projected
-    if weights.weight_ih is not None:
-        gradients["weight_ih"] = projected.T @ tape.data
-        grad_input = projected @ weights.weight_ih
-    # A bias that is not there has no gradient either.
-    present: dict[str, Any] = {name: gradients[name] for name in weights.arrays()}
-    return grad_input, dataclasses.replace(weights, **present)
+    first = found.first
+    return RNNGradients(found.input, found.weights, first[0], first[1] if len(first) == 2 else None)
 
 
 def _check_data(data: Array, weights: CellWeights, suffix: str) -> None:
@@ -274,28 +219,32 @@ def _initial_states(
     initial: States | None, weights: CellWeights, sequences: int, dtype: np.dtype[Any]
 ) -> State:
     states = States() if initial is None else initial
-    return _states_like("initial", (states.hidden, states.cell), weights, sequences, dtype)
+    given = _checked_states("initial", (states.hidden, states.cell), weights, sequences, dtype)
+    return tuple(
+        np.zeros((sequences, size), dtype) if part is None else part
+        for part, size in zip(given, weights.state_sizes, strict=True)
+    )
 
 
-def _states_like(
+def _checked_states(
     what: str,
     given: tuple[Array | None, Array | None],
     weights: CellWeights,
     rows: int,
     dtype: np.dtype[Any],
-) -> State:
-    """Return the parts of a state in `dtype`, zeros where not given, shapes checked."""
+) -> tuple[Array | None, ...]:
+    """Return the parts of a state in `dtype`, shapes checked."""
     sizes = weights.state_sizes
     if len(sizes) == 1 and given[1] is not None:
         raise InvalidDataError(f"{what} cell: a cell of kind {weights.KIND} has no cell state")
-    parts = []
+    parts: list[Array | None] = []
     for name, array, size in zip(_STATE_NAMES, given, sizes, strict=False):
-        if array is None:
-            array = np.zeros((rows, size), dtype)
-        require_real(f"{what} {name}", array)
-        if array.shape != (rows, size):
-            raise ShapeMismatchError(
-                f"{what} {name}: expected shape {(rows, size)}, found {array.shape}"
-            )
-        parts.append(array.astype(dtype, copy=False))
+        if array is not None:
+            require_real(f"{what} {name}", array)
+            if array.shape != (rows, size):
+                raise ShapeMismatchError(
+                    f"{what} {name}: expected shape {(rows, size)}, found {array.shape}"
+                )
+            array = array.astype(dtype, copy=False)
+        parts.append(array)
     return tuple(parts)

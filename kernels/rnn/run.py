@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.rnn.cell import require_real
@@ -40,6 +41,8 @@ def run_rnn(
     reverse: bool = False,
     initial_hidden: Array | None = None,
     initial_cell: Array | None = None,
+    backend: Backend = "auto",
+    threads: int | None = None,
 ) -> RNNOutput:
     """Return the states of an RNN over every sequence of `level`, one step a row.
 
@@ -52,12 +55,14 @@ def run_rnn(
         initial_hidden: (layers*directions, S, H), P instead of H with a projection; (S, H)
             will do for one layer in one direction. None is zeros.
         initial_cell: likewise, LSTM only.
+        backend, threads: see rnn_forward.
 
     Raises:
         InvalidDataError: no level, complex data, or anything that does not fit
             (ShapeMismatchError).
         SelectionError: no such level.
-        UnsupportedError: reverse with bidirectional weights.
+        UnsupportedError: reverse with bidirectional weights; the backend does not have
+            this cell.
 
     >>> from lodcli.kernels.lod import LoD
     >>> from lodcli.kernels.rnn.elman import ElmanWeights
@@ -80,6 +85,8 @@ def run_rnn(
         initial_hidden=initial_hidden,
         initial_cell=initial_cell,
         reverse=reverse,
+        backend=backend,
+        threads=threads,
     )
     last = np.concatenate(list(result.last_hidden[-weights.directions :]), axis=1)
     return RNNOutput(

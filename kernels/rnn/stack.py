@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.rnn.cell import CellWeights
@@ -189,6 +190,8 @@ def stack_forward(
     initial_cell: Array | None = None,
     reverse: bool = False,
     keep: bool = False,
+    backend: Backend = "auto",
+    threads: int | None = None,
 ) -> StackResult:
     """Return the outputs of the last layer and the last states of all.
 
@@ -201,6 +204,7 @@ def stack_forward(
         initial_cell: likewise, always H wide; LSTM only.
         reverse: run every layer from last row to first; one direction only.
         keep: give a tape, for stack_backward.
+        backend, threads: see rnn_forward.
 
     Raises:
         InvalidDataError, ShapeMismatchError: see rnn_forward.
@@ -221,6 +225,9 @@ def stack_forward(
                     initial=States(hidden=next(hidden), cell=next(cell)),
                     reverse=reverse or suffix.endswith("_reverse"),
                     keep=keep,
+                    cells=False,
+                    backend=backend,
+                    threads=threads,
                     suffix=suffix,
                 )
                 for suffix, direction in zip(suffixes, layer, strict=True)
@@ -247,6 +254,7 @@ def stack_backward(
     grad_outputs: Array | None = None,
     grad_last_hidden: Array | None = None,
     grad_last_cell: Array | None = None,
+    threads: int | None = None,
 ) -> StackGradients:
     """Return the gradients of the input, all weights and the initial states.
 
@@ -255,6 +263,7 @@ def stack_backward(
         grad_outputs: the loss by the outputs, in their shape; None is zeros, as for all.
         grad_last_hidden: by the last hidden states of all layers.
         grad_last_cell: by the last cell states of all layers; LSTM only.
+        threads: see rnn_forward.
     """
     weights = tape.weights
     # Backwards through layers and directions, so these two give the last part first.
@@ -270,6 +279,7 @@ def stack_backward(
                 grad_outputs=share,
                 grad_last_hidden=next(hidden),
                 grad_last_cell=next(cell),
+                threads=threads,
             )
             for direction, share in zip(reversed(tapes), reversed(shares), strict=True)
         ]

@@ -90,7 +90,8 @@ def test_gradients_agree_with_a_step_along_them(shape: dict[str, Any]) -> None:
     plain = _run(data, weights, states)
     assert plain.tape is not None
     loss = {name: rng.normal(size=array.shape) for name, array in _results(plain).items()}
-    found = stack_backward(plain.tape, **{f"grad_{name}": array for name, array in loss.items()})
+    grads: dict[str, Any] = {f"grad_{name}": array for name, array in loss.items()}
+    found = stack_backward(plain.tape, **grads)
     along = {"data": rng.normal(size=data.shape)}
     along |= {name: rng.normal(size=array.shape) for name, array in states.items()}
     steps = weights.map(lambda one: _noise_like(one, rng))
