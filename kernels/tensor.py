@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ class LoDTensor(NDArrayOperatorsMixin):
 
     Args:
         data: rows along the first axis, (N, D1, D2, ..), of any fixed-size dtype. Not
-            copied.
+            copied; rows in a GPU's memory (cupy) stay there.
         lod: an index over N rows, or item counts per level. None: a plain tensor.
 
     Raises:
@@ -48,7 +48,7 @@ class LoDTensor(NDArrayOperatorsMixin):
     def __init__(
         self, data: npt.ArrayLike, lod: LoD | Sequence[Sequence[int]] | None = None
     ) -> None:
-        array = np.asarray(data)
+        array = data if is_on_device(data) else np.asarray(data)
         if array.ndim == 0:
             raise InvalidDataError("data needs a row axis; found a single value (reshape to (1,))")
         # Not by kind "V" alone: bfloat16 has it as well.
@@ -159,7 +159,7 @@ class LoDTensor(NDArrayOperatorsMixin):
 
     def copy(self) -> LoDTensor:
         """Return a tensor with its own C-ordered data and the same index object."""
-        return LoDTensor(np.array(self._data, order="C"), self._lod)
+        return LoDTensor(self._data.copy(order="C"), self._lod)
 
     def with_data(self, data: npt.ArrayLike) -> LoDTensor:
         """Return other rows under the same index object.
@@ -230,6 +230,11 @@ class LoDTensor(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         shape = " x ".join(str(n) for n in self._data.shape)
         return f"LoDTensor({shape} {self.dtype}, {self._lod!r})"
+
+
+def is_on_device(data: object) -> TypeGuard[Array]:
+    """Return whether `data` is an array that acts like NumPy's but lies on a GPU, as cupy's."""
+    return hasattr(data, "__cuda_array_interface__") and hasattr(data, "__array_ufunc__")
 
 
 def _data_of(value: Any) -> Any:

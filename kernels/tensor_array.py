@@ -39,11 +39,11 @@ class TensorArray:
     __slots__ = ("_size", "_source", "_written")
 
     def __init__(
-        self, size: int = 0, values: Sequence[LoDTensor | npt.ArrayLike] | None = None
+        self, size: SupportsIndex = 0, values: Sequence[LoDTensor | npt.ArrayLike] | None = None
     ) -> None:
-        if size < 0:
-            raise InvalidDataError(f"size: expected 0 or more, found {size}")
-        self._size = int(size)
+        self._size = operator.index(size)
+        if self._size < 0:
+            raise InvalidDataError(f"size: expected 0 or more, found {self._size}")
         # Values nobody has written are views into the source, made when they are read.
         self._source: LoDTensor | None = None
         self._written: dict[int, LoDTensor] = {}

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from lodcli.kernels.lod import LoD
+    from lodcli.kernels.rnn.dynamic import DynamicRNN
+    from lodcli.kernels.rnn.loop import Var, while_loop
     from lodcli.kernels.tensor import LoDTensor
     from lodcli.kernels.tensor_array import TensorArray
     from lodcli.kernels.unpacking import IndexMap
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DamagedFileError",
+    "DynamicRNN",
     "EmptySequenceError",
     "IndexMap",
     "InvalidDataError",
@@ -52,16 +55,19 @@ __all__ = [
     "TargetExistsError",
     "TensorArray",
     "UnsupportedError",
+    "Var",
     "__version__",
     "open",
     "read",
     "read_all",
+    "while_loop",
     "write",
 ]
 
 # Where each public name lives, and what it is called there.
 _HOMES = {
     "DamagedFileError": ("lodcli.formats.errors", "DamagedFileError"),
+    "DynamicRNN": ("lodcli.kernels.rnn.dynamic", "DynamicRNN"),
     "EmptySequenceError": ("lodcli.kernels.errors", "EmptySequenceError"),
     "IndexMap": ("lodcli.kernels.unpacking", "IndexMap"),
     "InvalidDataError": ("lodcli.kernels.errors", "InvalidDataError"),
@@ -76,9 +82,11 @@ _HOMES = {
     "TargetExistsError": ("lodcli.formats.outputs", "TargetExistsError"),
     "TensorArray": ("lodcli.kernels.tensor_array", "TensorArray"),
     "UnsupportedError": ("lodcli.kernels.errors", "UnsupportedError"),
+    "Var": ("lodcli.kernels.rnn.loop", "Var"),
     "open": ("lodcli.formats.io", "open_source"),
     "read": ("lodcli.formats.io", "read"),
     "read_all": ("lodcli.formats.io", "read_all"),
+    "while_loop": ("lodcli.kernels.rnn.loop", "while_loop"),
     "write": ("lodcli.formats.io", "write"),
 }
 

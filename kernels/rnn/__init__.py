@@ -12,4 +12,6 @@ state_dict    weights by torch's names
 paddle        weights in Paddle's layouts
 attention     attention_lstm, forward only
 run           an RNN over a LoDTensor
+loop          while loops over TensorArrays
+dynamic       an RNN whose step is a function
 """

@@ -1,0 +1,158 @@
+"""DynamicRNN: a step function over sequences of any length, against plain loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.rnn.dynamic import DynamicRNN
+from lodcli.kernels.tensor import LoDTensor
+from tests.device_arrays import DeviceArray
+
+LENGTHS = [2, 0, 5, 1, 5, 3, 0]
+# float64; a matmul of another batch size may round differently.
+TOLERANCE = 1e-13
+RNG = np.random.default_rng(4)
+W, U = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 4))
+ROWS = RNG.normal(size=(16, 3))
+BOOT = RNG.normal(size=(7, 4))
+
+
+def step_with(into: Any, on: Any) -> Any:
+    def step(x: Any, state: Any) -> tuple[Any, Any]:
+        state = np.tanh(x @ into + (0 if state is None else state @ on))
+        return state * 2, state
+
+    return step
+
+
+step = step_with(W, U)
+
+
+def by_the_book(initial: Any, *, reverse: bool = False) -> tuple[Any, Any]:
+    """Return the outputs and last states, one sequence and row at a time."""
+    outputs, last, row = np.zeros((16, 4)), initial.copy(), 0
+    for sequence, length in enumerate(LENGTHS):
+        rows = range(row, row + length)
+        for here in reversed(rows) if reverse else rows:
+            last[sequence] = np.tanh(ROWS[here] @ W + last[sequence] @ U)
+            outputs[here] = last[sequence] * 2
+        row += length
+    return outputs, last
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("booted", [False, True])
+@pytest.mark.parametrize("library", [np.asarray, DeviceArray])
+def test_a_step_runs_as_one_sequence_at_a_time(library: Any, booted: bool, reverse: bool) -> None:
+    tensor = LoDTensor(library(ROWS), [LENGTHS])
+    rnn = DynamicRNN(step_with(library(W), library(U)), reverse=reverse)
+    found = rnn(tensor, library(BOOT) if booted else None)
+    outputs, last = by_the_book(BOOT if booted else np.zeros((7, 4)), reverse=reverse)
+    data: Any = found.all.data
+    last_found: Any = found.last
+    assert isinstance(data, DeviceArray) == isinstance(last_found, DeviceArray)
+    assert isinstance(data, DeviceArray) == (library is DeviceArray)
+    assert found.all.lod is tensor.lod or reverse
+    np.testing.assert_allclose(getattr(data, "host", data), outputs, rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(
+        getattr(last_found, "host", last_found), last, rtol=0, atol=TOLERANCE
+    )
+
+
+def test_each_step_sees_the_sequences_alive_longest_first() -> None:
+    seen = []
+
+    def look(x: Any, memory: Any) -> tuple[Any, Any]:
+        seen.append((x.ravel().tolist(), memory if memory is None else memory.tolist()))
+        return x, x[:, 0]
+
+    rows = np.arange(6.0).reshape(6, 1)
+    DynamicRNN(look)(LoDTensor(rows, [[2, 3, 1]]))
+    assert seen == [([2, 0, 5], None), ([3, 1], [2, 0]), ([4], [3])]
+
+
+def test_the_memory_may_have_several_parts() -> None:
+    def count(x: Any, memory: Any) -> tuple[Any, Any]:
+        total, steps = memory
+        return x, (total + x, steps + 1)
+
+    start = np.zeros(3), np.array([10, 20, 30])
+    found = DynamicRNN(count)(LoDTensor(np.array([1.0, 2, 4, 8]), [[1, 0, 3]]), start)
+    assert isinstance(found.last, tuple)
+    assert [part.tolist() for part in found.last] == [[1, 0, 14], [11, 20, 33]]
+    assert start[1].tolist() == [10, 20, 30]
+
+
+def test_a_step_without_memory_gives_none() -> None:
+    found = DynamicRNN(lambda x, memory: (x * 2, None))(LoDTensor(np.arange(3.0), [[1, 2]]))
+    assert found.all.data.tolist() == [0, 2, 4]
+    assert found.last is None
+
+
+def test_an_upper_level_steps_over_whole_items() -> None:
+    lod = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]], ["article", "sentence"])
+
+    def longest(sentences: Any, memory: Any) -> tuple[Any, Any]:
+        lengths = sentences.lod.lengths(0).astype(float)
+        memory = lengths if memory is None else np.maximum(memory, lengths)
+        return memory, memory
+
+    found = DynamicRNN(longest, level="article")(LoDTensor(np.arange(15.0), lod))
+    assert found.all.data.tolist() == [3, 3, 4, 1, 2, 3]
+    assert found.all.lod == lod.above("sentence")
+    assert isinstance(found.last, np.ndarray)
+    assert found.last.tolist() == [4, 1, 3]
+    back = DynamicRNN(longest, level="article", reverse=True)(LoDTensor(np.arange(15.0), lod))
+    assert back.all.data.tolist() == [4, 4, 4, 1, 3, 3]
+
+
+def test_outputs_may_have_levels_of_their_own() -> None:
+    lod = LoD.from_lengths([[2, 1], [1, 2, 3]])
+    tensor = LoDTensor(np.arange(6), lod)
+    found = DynamicRNN(lambda part, memory: (part * 10, memory), level=0)(tensor)
+    assert found.all.identical(tensor * 10)
+
+
+@pytest.mark.parametrize("lengths", [[], [0, 0]])
+def test_without_rows_the_step_tells_the_kind_of_output(lengths: list[int]) -> None:
+    found = DynamicRNN(step)(LoDTensor(ROWS[:0], [lengths]))
+    assert found.all.data.shape == (0, 4)
+    assert isinstance(found.last, np.ndarray)
+    assert found.last.tolist() == [[0.0] * 4] * len(lengths)
+
+
+def test_the_order_of_the_batch_does_not_matter() -> None:
+    tensor = LoDTensor(ROWS, [LENGTHS])
+    whole = DynamicRNN(step)(tensor, BOOT)
+    for sequence in range(len(LENGTHS)):
+        alone = DynamicRNN(step)(tensor[sequence : sequence + 1], BOOT[sequence : sequence + 1])
+        np.testing.assert_allclose(alone.all.data, whole.all[sequence].data, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "said"),
+    [
+        (lambda x, m: x, InvalidDataError, r"step 0: expected the pair \(outputs, memory\)"),
+        (lambda x, m: (x[:1], m), ShapeMismatchError, "step 0: outputs: expected 5 rows"),
+        (lambda x, m: (1.0, m), ShapeMismatchError, "expected 5 rows.*found a single value"),
+        (lambda x, m: (x, x[:2]), ShapeMismatchError, "step 0: memory: expected 5 rows"),
+        (lambda x, m: (x, x if m is None else None), InvalidDataError, "expected an array as bef"),
+    ],
+)
+def test_a_wrong_step_is_told_what_is_wrong(wrong: Any, kind: type, said: str) -> None:
+    with pytest.raises(kind, match=said):
+        DynamicRNN(wrong)(LoDTensor(ROWS, [LENGTHS]))
+
+
+def test_wrong_tensors_and_memories_are_told() -> None:
+    with pytest.raises(InvalidDataError, match="at least one level"):
+        DynamicRNN(step)(LoDTensor(ROWS))
+    with pytest.raises(SelectionError):
+        DynamicRNN(step, level="word")(LoDTensor(ROWS, [LENGTHS]))
+    with pytest.raises(ShapeMismatchError, match="memory: expected 7 rows"):
+        DynamicRNN(step)(LoDTensor(ROWS, [LENGTHS]), BOOT[:3])
