@@ -157,6 +157,7 @@ class Format(ABC):
             `table.FOLDERS`, a pair by `table.PAIRS`. Neither goes through a pipe.
         folder_files: for a folder, a regular expression of all the names it may hold; a
             folder that holds others is never replaced.
+        modules: what reading imports only when it gets there; see formats/isolation.py.
     """
 
     name: ClassVar[str]
@@ -174,6 +175,7 @@ class Format(ABC):
     binary: ClassVar[bool] = True
     layout: ClassVar[Literal["file", "files", "folder"]] = "file"
     folder_files: ClassVar[str] = ""
+    modules: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def sniff(self, head: bytes) -> bool:

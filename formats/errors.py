@@ -16,6 +16,10 @@ class NotThisFormatError(InvalidDataError):
     """A file that is not what it was taken for."""
 
 
+class TooLargeError(InvalidDataError):
+    """A file that comes to more than the caller allows."""
+
+
 @contextmanager
 def naming(label: str, part: str = "") -> Iterator[None]:
     """Prefix any of our errors from inside the block with the file and the part of it."""

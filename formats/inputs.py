@@ -119,6 +119,15 @@ class Input:
             return False
         return (self.path / name if self.is_folder else self.path.with_name(name)).is_file()
 
+    @classmethod
+    def of_descriptor(cls, fd: int, label: str) -> Input:
+        """Return an input over an open descriptor, which it then owns."""
+        made = cls.__new__(cls)
+        made.path, made.label, made.is_folder, made._beside = None, label, False, []
+        made._raw = _Ahead(fd, "rb")
+        made._file = io.BufferedReader(made._raw, 1 << 20)
+        return made
+
     def head(self) -> bytes:
         """Return the first bytes, up to HEAD_BYTES, without consuming them.
 

@@ -17,6 +17,7 @@ from lodcli.formats.base import (
 from lodcli.formats.errors import naming
 from lodcli.formats.folders import FolderOutput
 from lodcli.formats.inputs import Input
+from lodcli.formats.limits import Limits, open_within
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import DEFAULT_NAME, Batch, Item, Schema, find, schema_of
 from lodcli.kernels.errors import SelectionError, UnsupportedError
@@ -27,7 +28,11 @@ PathLike = str | os.PathLike[str]
 
 @contextmanager
 def open_source(
-    path: PathLike, *, format_name: str | None = None, options: ReadOptions | None = None
+    path: PathLike,
+    *,
+    format_name: str | None = None,
+    options: ReadOptions | None = None,
+    limits: Limits | None = None,
 ) -> Iterator[Source]:
     """Open a file, or "-" for standard input, of any format.
 
@@ -35,6 +40,7 @@ def open_source(
         path: what to open.
         format_name: its format; None: its content decides, then its name.
         options: how to read it.
+        limits: what reading it may cost.
 
     Raises:
         OSError: it cannot be opened.
@@ -42,15 +48,20 @@ def open_source(
     """
     options = options or ReadOptions()
     with Input(path) as source, naming(source.label):
-        if format_name is None and options.data is not None:
-            format_name = "hdf5"  # only plain HDF5 has datasets to be named
-        kind = table.get(format_name or table.of_input(source))
+        kind = format_of(source, format_name, options)
         refuse_unknown_options(kind.options, options, kind.name)
-        opened = kind.open(source, options)
+        opened = open_within(limits or Limits(), kind, source, options)
         try:
             yield opened
         finally:
             opened.close()
+
+
+def format_of(source: Input, format_name: str | None, options: ReadOptions) -> Format:
+    """Return the format to read an input as: the one named, else what it looks like."""
+    if format_name is None and options.data is not None:
+        format_name = "hdf5"  # only plain HDF5 has datasets to be named
+    return table.get(format_name or table.of_input(source))
 
 
 def read(path: PathLike, name: str | None = None, *, format_name: str | None = None) -> Item:

@@ -65,6 +65,7 @@ class Npz(Format):
     suffixes = (".npz",)
     dtypes = NPY_DTYPES
     many = True
+    modules = ("encodings.cp437",)
 
     def sniff(self, head: bytes) -> bool:
         # A zip file begins with its first member: the name is at 30, its length at 26.

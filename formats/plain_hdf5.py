@@ -37,6 +37,11 @@ class PlainHdf5(Format):
     name = "hdf5"
     suffixes = (".h5", ".hdf5")
     options = frozenset({"data", "offsets", "lengths", "levels"})
+    modules = (
+        "lodcli.formats.container.strict",
+        "lodcli.formats.container.hdf5plugin",
+        "hdf5plugin",
+    )
 
     def sniff(self, head: bytes) -> bool:
         return False  # lod.h5 begins alike, and says what to do if a file is none

@@ -8,14 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from lodcli.formats import table
 from lodcli.formats.base import ReadOptions, Source, refuse_unknown_options
 from lodcli.formats.errors import naming
 from lodcli.formats.inputs import Input
-from lodcli.formats.io import one_tensor
+from lodcli.formats.io import format_of, one_tensor
+from lodcli.formats.limits import open_within
 from lodcli.formats.schema import Batch, Item, LevelSpec, Schema, StoredArray, TensorSpec, find
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor import LoDTensor
+from lodcli.options import limits
 from lodcli.references import Reference, naming_os
 
 
@@ -123,14 +124,14 @@ def opened(
     options = options or ReadOptions()
     level_names = None
     with Input(reference.path) as source, naming(source.label):
-        kind = table.get(reference.format_name or table.of_input(source))
+        kind = format_of(source, reference.format_name, options)
         if "levels" not in kind.options:
             level_names = options.levels
             spared = spared | {"levels"}
         left_out: dict[str, Any] = dict.fromkeys(spared - kind.options)
         options = dataclasses.replace(options, **left_out)
         refuse_unknown_options(kind.options, options, kind.name)
-        inner = kind.open(source, options)
+        inner = open_within(limits(), kind, source, options)
         try:
             yield Opened(reference, kind.name, inner, level_names)
         finally:

@@ -6,12 +6,15 @@ import functools
 import itertools
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lodcli.output import QUIET
 from lodcli.references import parse_reference
+
+if TYPE_CHECKING:
+    from lodcli.formats.limits import Limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,8 +66,24 @@ class _Source(click.Path):
         return value
 
 
+class _Size(click.ParamType[int]):
+    """Bytes, as 4096, 500M, 2G or 1.5T; a letter counts in 1024s."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(
+            r"([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?)(?:i?B)?", str(value), re.I
+        )
+        if found is None:
+            self.fail(f"{value!r} is no size; write 4096, 500M or 2G", param, ctx)
+        return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
+
+
 LEVEL = _Level()
 SOURCE = _Source()
+SIZE = _Size()
+LIMITS = "lodcli.limits"
 
 
 def level(function: F) -> F:
@@ -88,11 +107,52 @@ def from_format(function: F) -> F:
     )(function)
 
 
+def guarded(function: F) -> F:
+    """--max-bytes and --isolate; `opened` looks them up, the command need not know."""
+
+    def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        # Not when left out: of ops behind --then, which share this context, any may say it.
+        if value is not None and value is not False:
+            ctx.meta[f"{LIMITS}.{param.name}"] = value
+
+    @click.option(
+        "--max-bytes",
+        type=SIZE,
+        metavar="SIZE",
+        expose_value=False,
+        callback=keep,
+        help="Refuse input that unpacks to more, such as 500M or 2G; else 1 GiB, or 1100 "
+        "times the size of the file.",
+    )
+    @click.option(
+        "--isolate",
+        is_flag=True,
+        expose_value=False,
+        callback=keep,
+        help="Read in a child process that can do nothing else: for files you do not trust.",
+    )
+    @functools.wraps(function)
+    def wrapped(*args: Any, **rest: Any) -> Any:
+        return function(*args, **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def limits() -> Limits:
+    """Return what --max-bytes and --isolate of this command say."""
+    from lodcli.formats.limits import Limits
+
+    context = click.get_current_context(silent=True)
+    meta = {} if context is None else context.meta
+    return Limits(meta.get(f"{LIMITS}.max_bytes"), bool(meta.get(f"{LIMITS}.isolate")))
+
+
 def source(function: F) -> F:
-    """The argument SOURCE and --from, as one Reference called `source`."""
+    """The argument SOURCE, --from and what `guarded` gives; one Reference called `source`."""
 
     @click.argument("source", type=SOURCE)
     @from_format
+    @guarded
     @functools.wraps(function)
     def wrapped(*args: Any, source: str, from_format: str | None, **rest: Any) -> Any:
         return function(*args, source=parse_reference(source, from_format), **rest)
@@ -101,10 +161,11 @@ def source(function: F) -> F:
 
 
 def sources(function: F) -> F:
-    """The arguments SOURCE... and --from, as Reference objects called `sources`."""
+    """As `source`, for one or more; Reference objects called `sources`."""
 
     @click.argument("sources", nargs=-1, required=True, type=SOURCE, metavar="SOURCE...")
     @from_format
+    @guarded
     @functools.wraps(function)
     def wrapped(*args: Any, sources: tuple[str, ...], from_format: str | None, **rest: Any) -> Any:
         references = [parse_reference(text, from_format) for text in sources]

@@ -25,6 +25,11 @@ class Container(Format):
     level_names = True
     write_options = frozenset({"compression"})
     seekable_output = True
+    modules = (
+        "lodcli.formats.container.reader",
+        "lodcli.formats.container.hdf5plugin",
+        "hdf5plugin",
+    )
 
     def sniff(self, head: bytes) -> bool:
         return head.startswith(SIGNATURE)

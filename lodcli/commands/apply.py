@@ -139,6 +139,7 @@ def op_command(name: str, *, chained: bool = False) -> click.Command:
         help="What computes this op; auto (default): numba where it repays loading it.",
     )
     @options.from_format
+    @options.guarded
     @options.target
     def command(steps: list[Step], target: Target) -> None:
         from lodcli.applying import apply

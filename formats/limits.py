@@ -1,0 +1,148 @@
+"""How much a file may unpack to before it is refused: what stops a bomb.
+
+A few kilobytes can declare petabytes, and compressed data can grow a thousandfold while it
+is read. What a file declares is checked before anything is allocated, what it declares
+only at its end is counted as it comes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source
+from lodcli.formats.errors import TooLargeError
+from lodcli.formats.inputs import Input
+from lodcli.formats.schema import Batch, Item, StoredArray, TensorSpec, find
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.selection import Key, select
+from lodcli.kernels.tensor import LoDTensor
+
+# Deflate cannot do better than 1032 to 1, and a small file may say much in few bytes.
+DEFAULT_RATIO = 1100
+DEFAULT_FLOOR_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the reading of one input may cost.
+
+    Attributes:
+        max_bytes: bytes of rows and offsets it may come to, None for what `default_bytes`
+            makes of its size.
+        isolate: whether to read it in a child process that can do nothing else.
+    """
+
+    max_bytes: int | None = None
+    isolate: bool = False
+
+
+def stored_bytes(kind: Format, source: Input) -> int | None:
+    """Return the size of the file, or of all in the folder; None if that is not known.
+
+    It is not known of a pipe, nor of files that only the format knows to belong together.
+    """
+    if kind.layout == "folder" and source.path is not None:
+        with os.scandir(source.path) as entries:
+            return sum(entry.stat().st_size for entry in entries if entry.is_file())
+    return source.size_bytes if kind.layout == "file" else None
+
+
+def default_bytes(stored: int | None) -> int | None:
+    """Return what so many bytes may unpack to if nobody says; None: no limit."""
+    return None if stored is None else max(DEFAULT_FLOOR_BYTES, DEFAULT_RATIO * stored)
+
+
+def open_within(limits: Limits, kind: Format, source: Input, options: ReadOptions) -> Source:
+    """Return the open file, read within `limits`.
+
+    Raises:
+        LodError: as the format does, TooLargeError among them.
+    """
+    stored = stored_bytes(kind, source)
+    max_bytes = default_bytes(stored) if limits.max_bytes is None else limits.max_bytes
+    if limits.isolate:
+        from lodcli.formats.isolation import IsolatedSource
+
+        inner: Source = IsolatedSource(kind, source, options, max_bytes, stored)
+    else:
+        inner = kind.open(source, options)
+    return inner if max_bytes is None else Limited(inner, max_bytes)
+
+
+class Limited(Source):
+    """A source that refuses to come to more than so many bytes.
+
+    Args:
+        inner: the open file.
+        max_bytes: of rows and offsets, over all tensors that are asked for.
+    """
+
+    def __init__(self, inner: Source, max_bytes: int) -> None:
+        self.schema = inner.schema
+        self._inner = inner
+        self._max_bytes = max_bytes
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        self._refuse_declared(self.schema)
+        total = 0
+        for batch in self._inner.batches(limit_bytes):
+            total += sum(_item_bytes(item) for item in batch.values())
+            self._refuse(total, "comes to at least")
+            yield batch
+
+    def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
+        """See Source."""
+        wanted = None if names is None else list(names)
+        specs = self.schema if wanted is None else [find(self.schema, name) for name in wanted]
+        self._refuse_declared(specs)
+        if any(spec.rows is None for spec in specs):
+            return super().read(wanted)  # counts as it goes
+        return self._inner.read(wanted)
+
+    def read_index(self, name: str) -> LoD:
+        """See Source."""
+        spec = find(self.schema, name)
+        self._refuse(_index_bytes(spec), "declares an index of")
+        return self._inner.read_index(name)
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        """See Source."""
+        spec = find(self.schema, name)
+        if _declared_bytes(spec) > self._max_bytes and not spec.array:
+            # The whole is too much; what is asked for may be little.
+            lod = self.read_index(name)
+            chosen = select(lod, spec.rows or 0, branch, level)
+            rows = chosen.rows.stop - chosen.rows.start
+            self._refuse(rows * spec.row_bytes, "has in this slice")
+        return self._inner.slice(name, branch, level)
+
+    def close(self) -> None:
+        """See Source."""
+        self._inner.close()
+
+    def _refuse_declared(self, specs: Iterable[TensorSpec]) -> None:
+        self._refuse(sum(_declared_bytes(spec) for spec in specs), "declares")
+
+    def _refuse(self, size_bytes: int, what: str) -> None:
+        if size_bytes > self._max_bytes:
+            raise TooLargeError(
+                f"{what} {size_bytes} bytes of rows and offsets, at most {self._max_bytes} are "
+                "allowed; if you trust the file, allow more with --max-bytes"
+            )
+
+
+def _declared_bytes(spec: TensorSpec) -> int:
+    """Return what a tensor says it holds; what it does not know yet counts nothing."""
+    return (spec.rows or 0) * spec.row_bytes + _index_bytes(spec)
+
+
+def _index_bytes(spec: TensorSpec) -> int:
+    return sum(8 * ((level.items or 0) + 1) for level in (*spec.levels, *spec.outer))
+
+
+def _item_bytes(item: Item) -> int:
+    tensor = item.array.steps if isinstance(item, StoredArray) else item
+    return tensor.nbytes + sum(level.nbytes for level in tensor.lod.levels)

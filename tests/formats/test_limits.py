@@ -1,0 +1,97 @@
+"""What a file may come to: checked from what it declares, else counted as it comes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats import io, table
+from lodcli.formats.base import WriteOptions
+from lodcli.formats.errors import TooLargeError
+from lodcli.formats.inputs import Input
+from lodcli.formats.limits import DEFAULT_FLOOR_BYTES, Limits, default_bytes, stored_bytes
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+# 12 rows of 8 bytes, and 4 offsets of 8 bytes.
+TENSOR = LoDTensor(np.arange(12), LoD.from_lengths([[3, 4, 5]]))
+ROW_BYTES, INDEX_BYTES = 96, 32
+TOTAL = ROW_BYTES + INDEX_BYTES
+NAMES = ("t.lod.h5", "t.lods", "t.npz", "t.jsonl")
+
+
+@pytest.fixture(params=NAMES)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Give a file of TENSOR, of several formats."""
+    written: Path = tmp_path / request.param
+    io.write(written, TENSOR)
+    return written
+
+
+def _read(path: Path, max_bytes: int) -> LoDTensor:
+    with io.open_source(path, limits=Limits(max_bytes)) as source:
+        item = source.read()["data"]
+    assert isinstance(item, LoDTensor)
+    return item
+
+
+def test_what_fits_exactly_is_read(path: Path) -> None:
+    assert _read(path, TOTAL).identical(TENSOR)
+
+
+def test_one_byte_less_is_refused(path: Path) -> None:
+    with pytest.raises(TooLargeError, match=rf"{path.name}: .* at most {TOTAL - 1} .*--max-bytes"):
+        _read(path, TOTAL - 1)
+
+
+def test_batches_are_refused_as_well(path: Path) -> None:
+    with (
+        pytest.raises(TooLargeError, match="at most"),
+        io.open_source(path, limits=Limits(TOTAL - 1)) as source,
+    ):
+        list(source.batches())
+
+
+@pytest.mark.parametrize("compression", [None, "deflate"])
+def test_a_slice_counts_only_what_it_takes(compression: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "t.lod.h5"
+    io.write(path, TENSOR, options=WriteOptions(compression=compression))
+    with io.open_source(path, limits=Limits(INDEX_BYTES)) as source:
+        assert source.read_index("data") == TENSOR.lod
+        np.testing.assert_array_equal(source.slice("data", (1,)).data, [3, 4, 5, 6])
+        with pytest.raises(TooLargeError, match="has in this slice 40 bytes"):
+            source.slice("data", (2,))
+    with (
+        pytest.raises(TooLargeError, match="declares an index of 32 bytes"),
+        io.open_source(path, limits=Limits(INDEX_BYTES - 1)) as source,
+    ):
+        source.slice("data", (1,))
+
+
+def test_one_tensor_of_several_counts_alone(tmp_path: Path) -> None:
+    path = tmp_path / "t.lod.h5"
+    io.write(path, {"a": TENSOR, "b": TENSOR})
+    with io.open_source(path, limits=Limits(TOTAL)) as source:
+        assert list(source.read(["b"])) == ["b"]
+        with pytest.raises(TooLargeError, match=f"declares {2 * TOTAL} bytes"):
+            source.read()
+
+
+def test_the_default_grows_with_what_is_stored(tmp_path: Path) -> None:
+    assert default_bytes(10 << 20) == 1100 * (10 << 20)
+    assert default_bytes(3) == DEFAULT_FLOOR_BYTES
+    assert default_bytes(None) is None
+
+
+def test_what_is_stored_is_not_known_of_a_pipe(tmp_path: Path) -> None:
+    kind = table.get("jsonl")
+    (tmp_path / "f").write_bytes(b"12345")
+    with Input(tmp_path / "f") as source:
+        assert stored_bytes(kind, source) == 5
+    reading, writing = os.pipe()
+    os.close(writing)
+    with Input.of_descriptor(reading, "a pipe") as source:
+        assert stored_bytes(kind, source) is None
