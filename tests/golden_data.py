@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,22 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
+HERE = Path(__file__).parent / "golden"
+
+
 def golden_dir() -> Path:
-    """Return the folder of the golden files: beside this file, or shared beside the repo."""
-    here = Path(__file__).parent / "golden"
-    return here if here.is_dir() else Path(__file__).parents[2] / "shared" / "golden"
+    """Return the folder of the golden files: beside this file, or the one $LOD_GOLDEN names.
+
+    make_golden.py (see golden/README.md) writes other folders, with other seeds and sizes;
+    LOD_GOLDEN=DIR runs the same tests on one.
+    """
+    named = os.environ.get("LOD_GOLDEN")
+    return Path(named) if named else HERE
+
+
+def is_another_set() -> bool:
+    """Return whether the cases are not those kept beside this file, so not as many either."""
+    return golden_dir() != HERE
 
 
 @dataclass(frozen=True)
