@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 
@@ -53,6 +53,24 @@ def require_at_least(value: int, least: int, what: str) -> None:
     """Raise InvalidDataError for a number below `least`."""
     if value < least:
         raise InvalidDataError(f"{what} must be at least {least}, found {value}")
+
+
+def chosen_level(tensor: LoDTensor, level: int | str | None, op: str) -> int:
+    """Return the number of a level, or where none is chosen that of the only one.
+
+    For ops that PaddlePaddle refuses several levels of: there the finest is no safe guess.
+
+    Raises:
+        SelectionError: no such level, or none is chosen of none or several.
+    """
+    lod = tensor.lod
+    if not lod.n_levels:
+        raise SelectionError(f"{op}: the tensor has no levels, so there are no sequences")
+    if level is None and lod.n_levels > 1:
+        raise SelectionError(
+            f"{op}: the tensor has {lod.n_levels} levels; choose one (-1 is the finest)"
+        )
+    return lod.level(0 if level is None else level)
 
 
 def segment_numbers(offsets: Offsets) -> Offsets:

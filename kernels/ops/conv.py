@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.errors import SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
+from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.ops.arguments import (
+    chosen_level,
     recut,
     require_at_least,
     require_shape,
@@ -61,11 +61,11 @@ def sequence_conv(
         PaddlePaddle 2.6.2, sequence_conv (stride 1 only; its gradient of the weights is
         wrong for sequences not longer than a positive context_start; this one is not).
 
-    >>> words = LoDTensor(np.array([[1.0], [2.0], [3.0]]), LoD.from_lengths([[2, 1]]))
+    >>> words = LoDTensor(np.array([[1.0], [2.0], [3.0]]), [[2, 1]])
     >>> sequence_conv(words, np.eye(2), context_length=2, context_start=0).data.tolist()
     [[1.0, 2.0], [2.0, 0.0], [3.0, 0.0]]
     """
-    number = _only_level(tensor.lod) if level is None else tensor.lod.level(level)
+    number = chosen_level(tensor, level, "sequence_conv")
     require_at_least(context_length, 1, "context_length")
     require_at_least(stride, 1, "stride")
     data, matrix = working(tensor.data, "sequence_conv"), working(weight, "sequence_conv")
@@ -116,7 +116,7 @@ def row_conv(
     References:
         Amodei et al. (2016), "Deep Speech 2", lookahead convolution.
 
-    >>> words = LoDTensor(np.array([[1.0], [2.0], [3.0]]), LoD.from_lengths([[2, 1]]))
+    >>> words = LoDTensor(np.array([[1.0], [2.0], [3.0]]), [[2, 1]])
     >>> row_conv(words, [[1.0], [10.0]]).data.ravel().tolist()
     [21.0, 2.0, 3.0]
     """
@@ -136,14 +136,6 @@ def row_conv(
     out = on(backend, segment_row_conv, size_bytes=data.nbytes)(data, offsets, matrix)
     out = out.astype(np.result_type(tensor.dtype, np.asarray(weight).dtype), copy=False)
     return tensor.with_data(out.reshape(tensor.data.shape))
-
-
-def _only_level(lod: LoD) -> int:
-    if lod.n_levels > 1:
-        raise SelectionError(
-            f"sequence_conv: the tensor has {lod.n_levels} levels; say which one to convolve"
-        )
-    return lod.level(0)
 
 
 # -- arrays ----------------------------------------------------------------------------

@@ -208,7 +208,14 @@ class Cell(ABC, Generic[W]):
 
 def linear_gradients(grad: Array, operand: Array) -> dict[str, Array]:
     """Return weight_hh's and bias_hh's gradients where the whole step was one `recur`."""
-    return {"weight_hh": grad.T @ operand, "bias_hh": grad.sum(axis=0)}
+    return {"weight_hh": grad.T @ operand, "bias_hh": column_sums(grad)}
+
+
+def column_sums(rows: Array) -> Array:
+    """Return the sum of all rows, (N, D) to (D,), rounded once."""
+    # NumPy adds rows one by one: in float32 that loses digits with every one of thousands.
+    result: Array = rows.sum(axis=0, dtype=np.float64).astype(rows.dtype)
+    return result
 
 
 def stacked(steps: Sequence[tuple[Array, ...]]) -> tuple[Array, ...]:

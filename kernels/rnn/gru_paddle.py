@@ -24,7 +24,7 @@ import numpy as np
 
 from lodcli.kernels.checks import Array
 from lodcli.kernels.rnn.activations import activation_named
-from lodcli.kernels.rnn.cell import Cell, CellWeights, State, StepGradients
+from lodcli.kernels.rnn.cell import Cell, CellWeights, State, StepGradients, column_sums
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -98,7 +98,7 @@ class PaddleGRUCell(Cell[PaddleGRUWeights]):
         candidate = inner[:, self.candidate_rows].T @ open_hidden
         return {
             "weight_hh": np.concatenate([gates, candidate]),
-            "bias_hh": inner.sum(axis=0),
+            "bias_hh": column_sums(inner),
         }
 
     def _share_of_old(self, update: Array) -> Array:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lodcli.kernels.checks import Array
-from lodcli.kernels.rnn.cell import Cell, CellWeights, State, StepGradients, stacked
+from lodcli.kernels.rnn.cell import Cell, CellWeights, State, StepGradients, column_sums, stacked
 from lodcli.kernels.rnn.cells import cell_of
 from lodcli.kernels.rnn.plan import StepPlan
 
@@ -161,7 +161,7 @@ def _parameter_gradients(
     projected = np.empty((len(data), steps[0].projected.shape[1]), data.dtype)
     projected[rows] = np.concatenate([step.projected for step in steps])
     gradients = cell.recurrent_gradients(stacked(kept), stacked([step.recurrent for step in steps]))
-    gradients["bias_ih"] = projected.sum(axis=0)
+    gradients["bias_ih"] = column_sums(projected)
     grad_input = projected
     if weights.weight_ih is not None:
         gradients["weight_ih"] = projected.T @ data

@@ -30,7 +30,14 @@ import numpy as np
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.rnn.activations import activation_named
-from lodcli.kernels.rnn.cell import Cell, CellWeights, State, StepGradients, linear_gradients
+from lodcli.kernels.rnn.cell import (
+    Cell,
+    CellWeights,
+    State,
+    StepGradients,
+    column_sums,
+    linear_gradients,
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -149,7 +156,7 @@ class LSTMCell(Cell[LSTMWeights]):
         if self.weights.peepholes is not None:
             grad_i, grad_f, _, grad_o = np.split(inner, 4, axis=1)
             seen = (grad_i * cell, grad_f * cell, grad_o * new_cell)
-            gradients["peepholes"] = np.stack([gate.sum(axis=0) for gate in seen])
+            gradients["peepholes"] = np.stack([column_sums(gate) for gate in seen])
         if self.weights.weight_hr is not None:
             gradients["weight_hr"] = grad_hidden.T @ (o * shown)
         return gradients

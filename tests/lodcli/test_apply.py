@@ -222,7 +222,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "enumerate": {"win_size": 2},
     "erase": {"tokens": [3]},
     "histogram": {"edges": [0, 2, 5]},
-    "reshape": {"new_dim": 1},
+    "reshape": {"new_dim": 1, "level": -1},
     "windows": {"length": 2},
 }
 IDS = ("ctc_align", "enumerate", "erase", "histogram", "unique")

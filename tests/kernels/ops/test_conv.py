@@ -326,7 +326,7 @@ def test_row_conv_leaves_an_empty_sequence_empty_and_takes_the_last_level(backen
 
 def test_what_does_not_fit_is_refused() -> None:
     nested = LoDTensor(WORDS.data, LoD.from_lengths([[2, 1], [1, 2, 1]]))
-    with pytest.raises(SelectionError, match="has 2 levels; say which"):
+    with pytest.raises(SelectionError, match="has 2 levels; choose one"):
         sequence_conv(nested, np.eye(2), context_length=2, context_start=0)
     with pytest.raises(ShapeMismatchError, match=r"padding: expected shape \(2, 1\)"):
         sequence_conv(WORDS, np.eye(3), context_length=3, context_start=-1, padding=[[1.0]])
