@@ -36,9 +36,11 @@ class ReadOptions:
         vocabulary: a text file of one token per line; rows become token numbers.
         field: which fields of a record to read.
         dtype: the dtype to store the rows as.
-        data: the dataset of a plain HDF5 file that holds the rows.
-        offsets: the datasets of a plain HDF5 file that hold offsets, outermost first.
+        data: the dataset of a plain HDF5 file that holds the rows; the arrays of a flat
+            file that do, with commas between.
+        offsets: the datasets or arrays that hold offsets, outermost first.
         lengths: the same, where they hold lengths.
+        names: what to call the tensors of a file that does not name them, in its order.
     """
 
     levels: tuple[str, ...] | None = None
@@ -48,6 +50,7 @@ class ReadOptions:
     data: str | None = None
     offsets: tuple[str, ...] | None = None
     lengths: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,14 @@ class WriteOptions:
     Attributes:
         compression: a codec of the lod container, None for none.
         vocabulary: a text file of one token per line, to turn token numbers into words.
+        cu_seqlens: names of the arrays of offsets, outermost first, which all tensors share.
+        index_dtype: "int32" or "int64", of the arrays of offsets.
     """
 
     compression: str | None = None
     vocabulary: Path | None = None
+    cu_seqlens: tuple[str, ...] | None = None
+    index_dtype: str | None = None
 
 
 class Source(ABC):

@@ -59,9 +59,7 @@ def open_source(
 
 def format_of(source: Input, format_name: str | None, options: ReadOptions) -> Format:
     """Return the format to read an input as: the one named, else what it looks like."""
-    if format_name is None and options.data is not None:
-        format_name = "hdf5"  # only plain HDF5 has datasets to be named
-    return table.get(format_name or table.of_input(source))
+    return table.get(format_name or table.of_input(source, options))
 
 
 def read(path: PathLike, name: str | None = None, *, format_name: str | None = None) -> Item:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import IO, Any, cast
 
@@ -20,6 +19,15 @@ from lodcli.formats.base import (
 )
 from lodcli.formats.batching import cuts, groups
 from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.flat import (
+    FLAT_OPTIONS,
+    FLAT_WRITE_OPTIONS,
+    array_names,
+    described,
+    index_dtype,
+    require_index_fits,
+    tensors_in,
+)
 from lodcli.formats.inputs import Input
 from lodcli.formats.npz_members import (
     COPY_BYTES,
@@ -33,20 +41,15 @@ from lodcli.formats.npz_members import (
 )
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import (
-    DEFAULT_NAME,
     Batch,
-    LevelSpec,
     Schema,
     TensorSpec,
-    check_name,
     find,
 )
-from lodcli.kernels.checks import Array, check_rows
+from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
-
-_MEMBER = re.compile(r"(?:(?P<name>[^/]+)/)?(?:(?P<data>data)|lod\.(?P<level>0|[1-9][0-9]?))")
 
 
 class Npz(Format):
@@ -66,6 +69,8 @@ class Npz(Format):
     dtypes = NPY_DTYPES
     many = True
     modules = ("encodings.cp437",)
+    options = FLAT_OPTIONS
+    write_options = FLAT_WRITE_OPTIONS
 
     def sniff(self, head: bytes) -> bool:
         # A zip file begins with its first member: the name is at 30, its length at 26.
@@ -73,11 +78,12 @@ class Npz(Format):
         return head.startswith(b"PK\x03\x04") and head[30:end].endswith(b".npy")
 
     def open(self, source: Input, options: ReadOptions) -> Source:
-        return _NpzSource(source)
+        return _NpzSource(source, options)
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
+        names, kind = array_names(schema, options), index_dtype(options)
         with ExitStack() as stack:
             spools = {spec.name: _Spool(spec, stack) for spec in schema}
             for batch in batches:
@@ -87,8 +93,8 @@ class Npz(Format):
             # No seek and no tell: zipfile then writes straight through, for pipes as well.
             archive = zipfile.ZipFile(cast(IO[bytes], _Sink(output)), "w")
             with archive:
-                for name, spool in spools.items():
-                    spool.store(archive, "" if name == DEFAULT_NAME else f"{name}/")
+                for spool in spools.values():
+                    spool.store(archive, names, kind)
 
 
 class _Sink:
@@ -120,18 +126,26 @@ class _Spool:
         data = np.ascontiguousarray(tensor.data)
         self._file.write(data.reshape(-1).view(np.uint8).data)
 
-    def store(self, archive: zipfile.ZipFile, prefix: str) -> None:
-        """Append this tensor's members to `archive`."""
+    def store(
+        self,
+        archive: zipfile.ZipFile,
+        names: Callable[[str, int], str],
+        index_dtype: np.dtype[Any],
+    ) -> None:
+        """Append this tensor's members to `archive`; those that are there already are shared."""
         lod = LoD.concatenate(self._parts) if self._parts else self._spec.empty().lod
         self._file.seek(0)
         shape = (self._rows, *self._spec.row_shape)
-        with _new_member(archive, f"{prefix}data", self._spec.dtype, shape) as member:
+        with _new_member(archive, names(self._spec.name, -1), self._spec.dtype, shape) as member:
             while block := self._file.read(COPY_BYTES):
                 member.write(block)
         for level, offsets in enumerate(lod.levels):
-            dtype, name = offsets.dtype, f"{prefix}lod.{level}"
-            with _new_member(archive, name, dtype, offsets.shape) as member:
-                member.write(np.ascontiguousarray(offsets).view(np.uint8).data)
+            name = names(self._spec.name, level)
+            if f"{name}.npy" in archive.NameToInfo:
+                continue
+            require_index_fits(int(offsets[-1]), level, index_dtype)
+            with _new_member(archive, name, index_dtype, offsets.shape) as member:
+                member.write(np.ascontiguousarray(offsets, index_dtype).view(np.uint8).data)
 
 
 def _new_member(
@@ -150,7 +164,7 @@ def _new_member(
 class _NpzSource(Source):
     """An open archive, its headers and indexes read and checked."""
 
-    def __init__(self, source: Input) -> None:
+    def __init__(self, source: Input, options: ReadOptions) -> None:
         file = source.make_seekable()
         with damage("the zip directory"):
             self._archive = zipfile.ZipFile(file)
@@ -158,65 +172,20 @@ class _NpzSource(Source):
         if not members:
             raise InvalidDataError("holds no array")
         check_sizes(members, file.seek(0, 2))
-        arrays = self._headers(members)
-        self._data = {name: parts.pop(-1) for name, parts in arrays.items()}
-        self._lods: dict[str, LoD] = {}
-        self.schema = self._described(arrays)
+        infos = _by_name(members)
+        tensors = tensors_in(infos, options)
+        used = {name for parts in tensors.values() for name in (parts.data, *parts.levels)}
+        arrays = {name: self._header(infos[name]) for name in infos if name in used}
+        self._data = {name: arrays[parts.data] for name, parts in tensors.items()}
+        self.schema, self._lods = described(
+            tensors, arrays, lambda name: self._whole(arrays[name]), options
+        )
 
-    def _headers(self, members: list[zipfile.ZipInfo]) -> dict[str, dict[int, Member]]:
-        """Return the arrays of each tensor by level, its rows as level -1."""
-        arrays: dict[str, dict[int, Member]] = {}
-        for info in members:
-            name, level = _placed(info.filename)
-            parts = arrays.setdefault(name, {})
-            if level in parts:
-                raise DamagedFileError(f"two members for {shown(info.filename)}")
-            with (
-                naming(shown(info.filename)),
-                damage("is damaged"),
-                self._archive.open(info) as stream,
-            ):
-                parts[level] = read_header(stream, info)
-        for name, parts in arrays.items():
-            if -1 not in parts:
-                raise DamagedFileError(f"tensor {name}: has an index but no data")
-            if sorted(parts) != list(range(-1, len(parts) - 1)):
-                raise DamagedFileError(
-                    f"tensor {name}: expected {len(parts) - 1} levels lod.0, lod.1, .., "
-                    f"found {', '.join(f'lod.{n}' for n in sorted(parts) if n >= 0)}"
-                )
-        return arrays
+    def _header(self, info: zipfile.ZipInfo) -> Member:
+        with naming(shown(info.filename)), damage("is damaged"), self._archive.open(info) as stream:
+            return read_header(stream, info)
 
-    def _described(self, arrays: dict[str, dict[int, Member]]) -> Schema:
-        """Read every index and return the schema; equal offsets are one level."""
-        specs: list[TensorSpec] = []
-        keys: dict[bytes, str] = {}
-        shared: dict[LoD, LoD] = {}
-        for name, parts in arrays.items():
-            member = self._data[name]
-            with naming(f"tensor {name}"):
-                lod = LoD([self._offsets(parts[level]) for level in sorted(parts)])
-                check_rows(lod.levels, member.shape[0])
-            lod = self._lods[name] = shared.setdefault(lod, lod)
-            levels = tuple(
-                LevelSpec(
-                    keys.setdefault(offsets.tobytes(), f"{name}/lod.{level}"),
-                    items=offsets.size - 1,
-                )
-                for level, offsets in enumerate(lod.levels)
-            )
-            dtype = member.dtype.newbyteorder("=")
-            specs.append(TensorSpec(name, dtype, member.shape[1:], levels, member.shape[0]))
-        return tuple(specs)
-
-    def _offsets(self, member: Member) -> Array:
-        with naming(shown(member.info.filename)):
-            # Before any row is read: a first axis of nothing but rows may be long.
-            if len(member.shape) != 1 or member.dtype.kind not in "iu":
-                raise InvalidDataError(
-                    f"offsets must be integers in one dimension, found {member.dtype} "
-                    f"of shape {member.shape}"
-                )
+    def _whole(self, member: Member) -> Array:
         with Rows(self._archive, member) as rows:
             return rows.take(member.shape[0])
 
@@ -261,19 +230,14 @@ def _plain(spec: TensorSpec, rows: Rows, limit_bytes: int) -> Iterator[Batch]:
         yield {spec.name: LoDTensor(rows.take(min(step, spec.rows - start)))}
 
 
-def _placed(filename: str) -> tuple[str, int]:
-    """Return which tensor a member belongs to, and its level, -1 for the rows."""
-    name = filename.removesuffix(".npy")
-    if name == filename:
-        raise UnsupportedError(f"unknown member {shown(filename)}; expected NAME.npy")
-    found = _MEMBER.fullmatch(name)
-    if found is None and "/" in name:
-        raise UnsupportedError(
-            f"unknown member {shown(filename)}; expected NAME/data.npy, NAME/lod.0.npy, .."
-        )
-    owner, level = name, -1
-    if found is not None:
-        owner = found["name"] or DEFAULT_NAME
-        level = -1 if found["data"] else int(found["level"])
-    check_name(owner)
-    return owner, level
+def _by_name(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
+    """Return the members by the names of their arrays."""
+    infos: dict[str, zipfile.ZipInfo] = {}
+    for info in members:
+        name = info.filename.removesuffix(".npy")
+        if name == info.filename:
+            raise UnsupportedError(f"unknown member {shown(info.filename)}; expected NAME.npy")
+        if name in infos:
+            raise DamagedFileError(f"two members for {shown(info.filename)}")
+        infos[name] = info
+    return infos

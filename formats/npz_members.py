@@ -42,6 +42,11 @@ class Member:
     fortran: bool
     header_bytes: int
 
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return shown(self.info.filename)
+
 
 class Rows:
     """The rows of one member, in order. Its checksum is checked with the last of them."""

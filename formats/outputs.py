@@ -170,6 +170,19 @@ class Output:
                 self.size_bytes += done
                 view = view[done:]
 
+    def write_at(self, data: bytes | memoryview, position: int) -> None:
+        """Write all of `data` at a place; the output must have been opened as seekable."""
+        view = memoryview(data)
+        if not view.nbytes:
+            return
+        view = view.cast("B")
+        with self.naming():
+            while len(view):
+                done = os.pwrite(self.fd, view, position)
+                position += done
+                view = view[done:]
+        self.size_bytes = max(self.size_bytes, position)
+
     def commit(self) -> None:
         """Make the file durable and give it its name; or send what was spooled."""
         with self.naming():

@@ -7,7 +7,7 @@ import importlib
 import os
 from functools import cache
 
-from lodcli.formats.base import Format
+from lodcli.formats.base import Format, ReadOptions
 from lodcli.formats.errors import NotThisFormatError
 from lodcli.formats.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
@@ -18,6 +18,8 @@ TABLE = {
     "lod.stream": ("lodcli.formats.stream", "LodStream"),
     "hdf5": ("lodcli.formats.plain_hdf5", "PlainHdf5"),
     "npz": ("lodcli.formats.npz", "Npz"),
+    "safetensors": ("lodcli.formats.safetensors_file", "Safetensors"),
+    "paddle": ("lodcli.formats.paddle", "Paddle"),
     "ts": ("lodcli.formats.ts", "SktimeTs"),
     "jsonl": ("lodcli.formats.jsonl", "JsonLines"),
     "text": ("lodcli.formats.text", "Text"),
@@ -30,6 +32,9 @@ SUFFIXES = {
     ".h5": "hdf5",
     ".hdf5": "hdf5",
     ".npz": "npz",
+    ".safetensors": "safetensors",
+    ".lodt": "paddle",
+    ".pdiparams": "paddle",
     ".ts": "ts",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -61,8 +66,10 @@ def of_name(path: str | os.PathLike[str]) -> str | None:
     return None
 
 
-def of_input(source: Input) -> str:
+def of_input(source: Input, options: ReadOptions) -> str:
     """Return the format of an input: its content decides, then its name.
+
+    HDF5 whose datasets a person names is plain HDF5.
 
     Raises:
         NotThisFormatError: neither tells, or the input is empty.
@@ -74,9 +81,11 @@ def of_input(source: Input) -> str:
         raise NotThisFormatError("is empty; expected data in some format")
     for name in TABLE:
         if get(name).sniff(head):
-            return name
+            return "hdf5" if name == "lod.h5" and options.data is not None else name
     by_name = (_of_pair(source) or of_name(source.path)) if source.path else None
-    if by_name in ("lod.h5", "lod.stream", "hdf5", "npz"):
+    if by_name in ("lod.h5", "hdf5") and options.data is not None:
+        return "hdf5"  # which may begin with something else
+    if by_name in ("lod.h5", "lod.stream", "hdf5", "npz", "safetensors"):
         # These announce themselves in their first bytes, so this is not one of them.
         raise NotThisFormatError(
             f"is named like {by_name} but does not begin like it; it is damaged or something "

@@ -1,0 +1,224 @@
+"""Flat files: which of their arrays make which tensor, and the index they hold.
+
+By name: the tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
+`NAME/lod.0`, ..; any other array `NAME` is a tensor without levels. Or as a person says:
+these arrays are rows, and those the offsets (cu_seqlens, row_splits) or lengths of them all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from lodcli.formats.base import ReadOptions, WriteOptions
+from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, check_name
+from lodcli.kernels.checks import (
+    Array,
+    Offsets,
+    as_int64,
+    check_offsets,
+    check_rows,
+    lengths_to_offsets,
+)
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.lod import LoD
+
+# What a format of flat files understands.
+FLAT_OPTIONS = frozenset({"data", "offsets", "lengths"})
+FLAT_WRITE_OPTIONS = frozenset({"cu_seqlens", "index_dtype"})
+_NAME = re.compile(r"(?:(?P<name>[^/]+)/)?(?:(?P<data>data)|lod\.(?P<level>0|[1-9][0-9]?))")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The names of the arrays that make one tensor: its rows, and its levels in order."""
+
+    data: str
+    levels: tuple[str, ...] = ()
+
+
+class ArrayInfo(Protocol):
+    """What is known of an array before it is read; `label` is what messages call it."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+def array_name(tensor: str, level: int) -> str:
+    """Return the name of an array of a tensor; level -1 is its rows."""
+    prefix = "" if tensor == DEFAULT_NAME else f"{tensor}/"
+    return f"{prefix}data" if level < 0 else f"{prefix}lod.{level}"
+
+
+def tensors_in(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
+    """Return the tensors that arrays of these names make.
+
+    Raises:
+        UnsupportedError, InvalidDataError: a name that no tensor has.
+        DamagedFileError: rows or levels are missing.
+        SelectionError: an array that was asked for is not there.
+    """
+    if options.data or options.offsets or options.lengths:
+        return _chosen(names, options)
+    found: dict[str, dict[int, str]] = {}
+    for name in names:
+        owner, level = _owner(name)
+        levels = found.setdefault(owner, {})
+        if level in levels:  # `x` and `x/data`
+            raise DamagedFileError(f"two arrays for tensor {owner}: {levels[level]} and {name}")
+        levels[level] = name
+    for owner, levels in found.items():
+        if -1 not in levels:
+            raise DamagedFileError(f"tensor {owner}: has an index but no data")
+        if sorted(levels) != list(range(-1, len(levels) - 1)):
+            raise DamagedFileError(
+                f"tensor {owner}: expected {len(levels) - 1} levels lod.0, lod.1, .., "
+                f"found {', '.join(f'lod.{n}' for n in sorted(levels) if n >= 0)}"
+            )
+    return {
+        owner: Parts(levels[-1], tuple(levels[n] for n in range(len(levels) - 1)))
+        for owner, levels in found.items()
+    }
+
+
+def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
+    """Return the tensors that a person named: all over one index."""
+    if options.offsets and options.lengths:
+        raise SelectionError("give offsets or lengths, not both")
+    index = options.offsets or options.lengths or ()
+    data = tuple(name for name in names if name not in index)
+    if options.data:
+        data = tuple(name.strip() for name in options.data.split(","))
+    for name in (*data, *index):
+        if name not in names:
+            raise SelectionError(f"no array named {name!r}; there are: {', '.join(names)}")
+    if not data:
+        raise SelectionError("holds offsets and no rows; name an array of rows with --data")
+    for name in data:
+        check_name(name)
+    return {name: Parts(name, index) for name in data}
+
+
+def _owner(name: str) -> tuple[str, int]:
+    """Return which tensor an array belongs to, and its level, -1 for the rows."""
+    found = _NAME.fullmatch(name)
+    if found is None and "/" in name:
+        shown = name if name.isascii() and name.isprintable() else ascii(name)
+        raise UnsupportedError(f"unknown member {shown}; expected NAME/data, NAME/lod.0, ..")
+    owner, level = name, -1
+    if found is not None:
+        owner = found["name"] or DEFAULT_NAME
+        level = -1 if found["data"] else int(found["level"])
+    check_name(owner)
+    return owner, level
+
+
+def described(
+    tensors: Mapping[str, Parts],
+    arrays: Mapping[str, ArrayInfo],
+    read: Callable[[str], Array],
+    options: ReadOptions,
+) -> tuple[Schema, dict[str, LoD]]:
+    """Read every index and return the schema, and the index of each tensor.
+
+    Tensors of equal levels share them, and one index.
+
+    Args:
+        tensors: see `tensors_in`.
+        arrays: what is known of the arrays, by name.
+        read: gives all of the array of that name.
+        options: whether the levels are lengths.
+    """
+    specs: list[TensorSpec] = []
+    keys: dict[bytes, str] = {}
+    lods: dict[str, LoD] = {}
+    shared: dict[LoD, LoD] = {}
+    known: dict[str, Offsets] = {}
+    for name, parts in tensors.items():
+        info = arrays[parts.data]
+        with naming(f"tensor {name}"):
+            for level, array in enumerate(parts.levels):
+                if array not in known:
+                    known[array] = _offsets(arrays[array], array, level, read, options)
+            lod = LoD([known[array] for array in parts.levels])
+            if not info.shape:
+                raise InvalidDataError("is a single value; a tensor needs a row axis")
+            check_rows(lod.levels, info.shape[0])
+        lod = lods[name] = shared.setdefault(lod, lod)
+        levels = tuple(
+            LevelSpec(keys.setdefault(offsets.tobytes(), array), items=offsets.size - 1)
+            for offsets, array in zip(lod.levels, parts.levels, strict=True)
+        )
+        dtype = info.dtype.newbyteorder("=")
+        specs.append(TensorSpec(name, dtype, info.shape[1:], levels, info.shape[0]))
+    return tuple(specs), lods
+
+
+def _offsets(
+    info: ArrayInfo, name: str, level: int, read: Callable[[str], Array], options: ReadOptions
+) -> Offsets:
+    with naming(info.label):
+        # Before any of it is read: an array of nothing but rows may be long.
+        if len(info.shape) != 1 or info.dtype.kind not in "iu":
+            raise InvalidDataError(
+                f"offsets must be integers in one dimension, found {info.dtype} "
+                f"of shape {info.shape}"
+            )
+    values = read(name)
+    with naming(info.label):
+        if options.lengths:
+            lengths = as_int64(values, level=level, what="lengths")
+            return lengths_to_offsets(lengths, level=level)
+        offsets = as_int64(values, level=level, what="offsets")
+        check_offsets(offsets, level=level)
+        return offsets
+
+
+def index_dtype(options: WriteOptions) -> np.dtype[Any]:
+    """Return the dtype to store offsets as: int64, but int32 where kernels want cu_seqlens."""
+    return np.dtype(options.index_dtype or ("int32" if options.cu_seqlens else "int64"))
+
+
+def require_index_fits(largest: int, level: int, dtype: np.dtype[Any]) -> None:
+    """Raise UnsupportedError unless an offset fits the dtype it is stored in."""
+    if largest > np.iinfo(dtype).max:
+        raise UnsupportedError(
+            f"level {level}: offset {largest} does not fit {dtype}; use --index-dtype int64"
+        )
+
+
+def array_names(schema: Schema, options: WriteOptions) -> Callable[[str, int], str]:
+    """Return a function that names the array of a tensor's level, or of its rows (level -1).
+
+    Raises:
+        UnsupportedError, SelectionError: the names of --cu-seqlens do not fit the tensors.
+    """
+    chosen = options.cu_seqlens
+    if chosen is None:
+        return array_name
+    shared = {tuple(level.key for level in spec.levels) for spec in schema}
+    if len(shared) > 1:
+        names = ", ".join(spec.name for spec in schema)
+        raise UnsupportedError(
+            f"--cu-seqlens: one index for all, but {names} do not share their levels"
+        )
+    depth = len(schema[0].levels)
+    if len(set(chosen)) != len(chosen) or len(chosen) != depth:
+        raise SelectionError(
+            f"--cu-seqlens: expected {depth} different names, one a level, "
+            f"found {', '.join(chosen)}"
+        )
+    for name in chosen:
+        check_name(name)
+        if name in {spec.name for spec in schema}:
+            raise SelectionError(f"--cu-seqlens: {name} is the name of a tensor already")
+    return lambda tensor, level: tensor if level < 0 else chosen[level]

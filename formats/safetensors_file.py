@@ -1,0 +1,90 @@
+"""safetensors: a tensor as `data`, `lod.0`, .. or NAME/data, NAME/lod.0, .., all of it mapped.
+
+A file is the size of a JSON header (uint64), the header, and the arrays' bytes, in the
+order and without gaps: https://huggingface.co/docs/safetensors. The package of that name
+reads only files with a name and writes only what is in memory whole, so it is not used here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.flat import (
+    FLAT_OPTIONS,
+    FLAT_WRITE_OPTIONS,
+    array_names,
+    described,
+    index_dtype,
+    tensors_in,
+)
+from lodcli.formats.inputs import Input
+from lodcli.formats.outputs import Output
+from lodcli.formats.placed import Layout, PlacedSource, Plan, read_rows, write_placed
+from lodcli.formats.safetensors_header import (
+    DTYPES,
+    Header,
+    encoded_header,
+    looks_like_header,
+    read_header,
+    require_tensor_dtype,
+)
+from lodcli.formats.schema import Batch, Schema
+
+
+class Safetensors(Format):
+    """Named tensors in a safetensors file, which needs no code to be read safely.
+
+    The tensor called "data" is `data`, `lod.0`, ..; any other is `NAME/data`, `NAME/lod.0`,
+    ..; any other array `NAME` is a tensor without levels. A slice reads its rows only.
+    """
+
+    name = "safetensors"
+    suffixes = (".safetensors",)
+    dtypes = frozenset(DTYPES.values())
+    many = True
+    options = FLAT_OPTIONS
+    write_options = FLAT_WRITE_OPTIONS
+    seekable_output = True
+
+    def sniff(self, head: bytes) -> bool:
+        return looks_like_header(head)
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        file = source.make_seekable()
+        fd = file.fileno()
+        header = read_header(fd, file.seek(0, 2))
+        tensors = tensors_in(header.arrays, options)
+        for parts in tensors.values():
+            for name in (parts.data, *parts.levels):
+                require_tensor_dtype(name, header)
+        arrays = header.placed()
+        schema, lods = described(
+            tensors,
+            arrays,
+            lambda name: read_rows(fd, arrays[name], 0, arrays[name].shape[0]),
+            options,
+        )
+        rows = {name: arrays[parts.data] for name, parts in tensors.items()}
+        return PlacedSource(fd, schema, rows, lods)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        names, kind = array_names(schema, options), index_dtype(options)
+
+        def plan(counted: Schema) -> Plan:
+            header = Header({}, {})
+            for spec in counted:
+                assert spec.rows is not None
+                header.add(names(spec.name, -1), spec.dtype, (spec.rows, *spec.row_shape))
+                for level, found in enumerate(spec.levels):
+                    assert found.items is not None
+                    header.add(names(spec.name, level), kind, (found.items + 1,))
+            raw = encoded_header(header)
+            positions = {name: len(raw) + array.start for name, array in header.arrays.items()}
+            return Plan([(0, raw)], positions)
+
+        write_placed(output, schema, batches, Layout(names, plan, np.dtype(kind)))
