@@ -38,6 +38,7 @@ from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, Tensor
 from lodcli.kernels.checks import check_rows
 from lodcli.kernels.errors import (
     InvalidLoDError,
+    LodError,
     SelectionError,
     UnsupportedError,
 )

@@ -19,7 +19,7 @@ DTYPES = {
     **{"BOOL": "bool", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64"},
     **{"I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"},
     **{"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"},
-    **{"C64": "complex64", "C128": "complex128"},
+    "C64": "complex64",
 }
 CODES = {name: code for code, name in DTYPES.items()}
 # Others there are, and their bits: what they hold is passed over, their places are checked.
@@ -174,7 +174,7 @@ def _array(name: str, entry: Any) -> HeaderArray:
         if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
             raise DamagedFileError("expected dtype, shape and data_offsets, and no more")
         code, shape, places = entry["dtype"], entry["shape"], entry["data_offsets"]
-        if code not in DTYPES and code not in _OTHER_BITS:
+        if not isinstance(code, str) or (code not in DTYPES and code not in _OTHER_BITS):
             raise UnsupportedError(f"dtype {ascii(code)[:100]} is not known")
         if not _are_counts(shape):
             raise DamagedFileError(f"shape {ascii(shape)[:100]} is none")

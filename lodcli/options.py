@@ -233,9 +233,10 @@ def target(function: F) -> F:
         **rest: Any,
     ) -> Any:
         # Here, for it brings NumPy along, which --help can do without.
+        from lodcli.formats.base import WriteOptions
         from lodcli.targets import Target
 
-        chosen = Target(out or "-", to_format, force, compress)
+        chosen = Target(out or "-", to_format, force, WriteOptions(compression=compress))
         if "out_argument" in rest:
             chosen = _with_argument(chosen, out, rest.pop("out_argument"))
         chosen.check()
@@ -251,6 +252,11 @@ def _with_argument(target: Any, option: str | None, argument: str | None) -> Any
     if option and argument:
         raise click.UsageError("OUT is given twice, as an argument and with -o")
     return dataclasses.replace(target, path=argument or target.path)
+
+
+def names(text: str | None) -> tuple[str, ...] | None:
+    """Return the names of a list such as `a,b,c`; None for none."""
+    return None if text is None else tuple(part.strip() for part in text.split(","))
 
 
 def dtype_named(name: str) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import click
 
@@ -25,13 +25,16 @@ class Target:
     path: str = "-"
     format_name: str | None = None
     overwrite: bool = False
-    compression: str | None = None
-    vocabulary: Path | None = None
+    options: WriteOptions = field(default_factory=WriteOptions)
 
     @property
     def kind(self) -> Format:
         """The format that will be written."""
         return table.get(io.output_format(self.path, self.format_name))
+
+    def with_options(self, **chosen: Any) -> Target:
+        """Return the target with more said about how to write it: fields of WriteOptions."""
+        return replace(self, options=replace(self.options, **chosen))
 
     def check(self) -> None:
         """Refuse, before anything is read, what could not be written at the end.
@@ -62,7 +65,7 @@ class Target:
                 progressing(batches, size_of),
                 format_name=self.format_name,
                 overwrite=self.overwrite,
-                options=WriteOptions(self.compression, self.vocabulary),
+                options=self.options,
             )
 
     def write_item(self, name: str, item: Item) -> None:

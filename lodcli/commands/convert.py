@@ -35,9 +35,24 @@ from lodcli.targets import Target
     metavar="DTYPE",
     help="Store text numbers as this dtype, such as float32.",
 )
-@click.option("--data", metavar="/PATH", help="The rows of a plain HDF5 file.")
-@click.option("--offsets", multiple=True, metavar="/PATH", help="Its offsets, once a level.")
-@click.option("--lengths", multiple=True, metavar="/PATH", help="Or its lengths, once a level.")
+@click.option(
+    "--data",
+    metavar="PATH",
+    help="The rows of a plain HDF5 file; in npz and safetensors, arrays of rows: a,b.",
+)
+@click.option("--offsets", multiple=True, metavar="PATH", help="Their offsets, once a level.")
+@click.option("--lengths", multiple=True, metavar="PATH", help="Or their lengths, once a level.")
+@click.option("--names", metavar="NAMES", help="What to call the tensors of a Paddle file: a,b.")
+@click.option(
+    "--cu-seqlens",
+    metavar="NAMES",
+    help="Write npz or safetensors with the offsets, int32, in arrays of these names.",
+)
+@click.option(
+    "--index-dtype",
+    type=click.Choice(("int32", "int64")),
+    help="The dtype of the offsets in npz and safetensors.",
+)
 def command(
     source: Reference,
     target: Target,
@@ -49,6 +64,9 @@ def command(
     data: str | None,
     offsets: tuple[str, ...],
     lengths: tuple[str, ...],
+    names: str | None,
+    cu_seqlens: str | None,
+    index_dtype: str | None,
 ) -> None:
     """Convert SOURCE to OUT, batch by batch; content and names tell the formats.
 
@@ -59,21 +77,25 @@ def command(
       lod convert vowels.ts vowels.npz
       lod convert events.jsonl events.lod.h5 --levels day,hour --dtype int16
       lod convert articles.lod.h5 small.lod.h5 --compress
+      lod convert packed.safetensors tokens.lod.h5 --data input_ids --offsets cu_seqlens
+      lod convert words.lod.h5 words.lodt
       cat events.jsonl | lod convert - --from jsonl | lod inspect -
     """
     read_options = ReadOptions(
-        levels=None if levels is None else tuple(part.strip() for part in levels.split(",")),
+        levels=options.names(levels),
         vocabulary=vocab,
         field=field or None,
         dtype=None if dtype is None else options.dtype_named(dtype),
         data=data,
         offsets=offsets or None,
         lengths=lengths or None,
+        names=options.names(names),
     )
+    target = target.with_options(cu_seqlens=options.names(cu_seqlens), index_dtype=index_dtype)
     # Words out of numbers, if OUT is text; then SOURCE need not know what to do with it.
     spared = frozenset({"vocabulary"}) & target.kind.write_options
     if spared:
-        target = dataclasses.replace(target, vocabulary=vocab)
+        target = target.with_options(vocabulary=vocab)
     with source.open(read_options, spared) as opened:
         schema, batches = opened.schema, opened.batches()
         if name is not None:
