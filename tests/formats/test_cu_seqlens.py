@@ -32,7 +32,7 @@ def arrays_of(path: Path) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def save(path: Path, **arrays: Any) -> Path:
-    kept = {name: np.asarray(array) for name, array in arrays.items()}
+    kept: Any = {name: np.asarray(array) for name, array in arrays.items()}
     if path.suffix == ".npz":
         np.savez(path, **kept)
     else:
