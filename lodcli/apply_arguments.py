@@ -70,7 +70,7 @@ class Described:
     Attributes:
         function: the op.
         inputs: the parameters that are files, in the order they are typed.
-        options: the others; without `backend`.
+        options: the others; without `backend`, and `out`, which is for arrays in memory.
         has_backend: whether the op takes a backend.
         several: whether it gives several tensors.
     """
@@ -90,6 +90,7 @@ def described(entry: OpEntry) -> Described:
     found = [
         _parameter(own, hints.get(own.name), texts.get(own.name, ""))
         for own in inspect.signature(function).parameters.values()
+        if own.name != "out"
     ]
     wanted = [own for own in found if own.name != "backend"]
     inputs = tuple(

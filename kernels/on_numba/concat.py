@@ -8,13 +8,17 @@ import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba.copying import gather_ranges, scatter_ranges
+from lodcli.kernels.ops.common import result_array
 
 
-def segment_concat(data: Sequence[Array], offsets: Sequence[Offsets]) -> Array:
+def segment_concat(
+    data: Sequence[Array], offsets: Sequence[Offsets], *, out: Array | None = None
+) -> Array:
     """See ops/concat.py."""
     lengths = [np.diff(each) for each in offsets]
     total = np.sum(offsets, axis=0)
-    result = np.empty((int(total[-1]), *data[0].shape[1:]), data[0].dtype)
+    shape = (int(total[-1]), *data[0].shape[1:])
+    result = result_array(out, shape, data[0].dtype, *data)
     to = total[:-1].copy()
     for rows, each, length in zip(data, offsets, lengths, strict=True):
         scatter_ranges(rows, each, to, result)

@@ -8,7 +8,7 @@ import numba as nb
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.ops.common import flat_rows
+from lodcli.kernels.ops.common import flat_rows, result_array
 
 PIECE_BYTES = 1 << 18
 
@@ -23,11 +23,6 @@ def words(data: Array) -> Array:
     return rows.view(np.uint8)
 
 
-def like(data: Array, rows: int) -> Array:
-    """Return an array of so many rows shaped as those of `data`, unwritten."""
-    return np.empty((rows, *data.shape[1:]), data.dtype)
-
-
 def rows_a_piece(out: Array) -> int:
     """Return how many rows of `out` make a piece of work."""
     width = int(out.shape[1]) * out.dtype.itemsize
@@ -35,7 +30,12 @@ def rows_a_piece(out: Array) -> int:
 
 
 def gather_ranges(
-    data: Array, starts: Offsets, offsets: Offsets, *, backwards: bool = False
+    data: Array,
+    starts: Offsets,
+    offsets: Offsets,
+    *,
+    backwards: bool = False,
+    out: Array | None = None,
 ) -> Array:
     """Return rows starts[i] and on, as rows offsets[i]..offsets[i+1] of the result.
 
@@ -44,11 +44,12 @@ def gather_ranges(
         starts: (K,) int64, the first row of each range; its last where `backwards`.
         offsets: (K+1,) int64, where the ranges lie in the result.
         backwards: each range runs towards row 0.
+        out: where they go; by default a new array.
     """
-    result = like(data, int(offsets[-1]))
+    result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
     if result.size:
-        source, out = words(data), words(result)
-        _copy(source, starts, offsets, out, rows_a_piece(out), -1 if backwards else 1)
+        source, to = words(data), words(result)
+        _copy(source, starts, offsets, to, rows_a_piece(to), -1 if backwards else 1)
     return result
 
 

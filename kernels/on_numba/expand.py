@@ -11,9 +11,9 @@ from lodcli.kernels.on_numba.spread import spread_rows
 from lodcli.kernels.ops import expand
 
 
-def segment_broadcast(data: Array, offsets: Offsets) -> Array:
+def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """See ops/expand.py."""
-    return spread_rows(data, offsets)
+    return spread_rows(data, offsets, out=out)
 
 
 def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
@@ -21,11 +21,13 @@ def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
     return segment_sum(upstream, offsets).astype(upstream.dtype, copy=False)
 
 
-def segment_repeat(data: Array, offsets: Offsets, counts: Offsets) -> Array:
+def segment_repeat(
+    data: Array, offsets: Offsets, counts: Offsets, *, out: Array | None = None
+) -> Array:
     """See ops/expand.py."""
     lengths = np.repeat(np.diff(offsets), counts)
     starts = np.repeat(offsets[:-1], counts)
-    return gather_ranges(data, starts, lengths_to_offsets(lengths, level=0))
+    return gather_ranges(data, starts, lengths_to_offsets(lengths, level=0), out=out)
 
 
 def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:

@@ -10,13 +10,20 @@ import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba.copying import copy_rows, gather_ranges, words
+from lodcli.kernels.ops.common import result_array
 
 
 def segment_pad(
-    data: Array, offsets: Offsets, maxlen: int, *, pad_value: npt.ArrayLike = 0
+    data: Array,
+    offsets: Offsets,
+    maxlen: int,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: Array | None = None,
 ) -> Array:
     """See ops/pad.py."""
-    result = np.empty((offsets.size - 1, maxlen, *data.shape[1:]), data.dtype)
+    shape = (offsets.size - 1, maxlen, *data.shape[1:])
+    result = result_array(out, shape, data.dtype, data)
     if result.size:
         box = result.reshape(-1, *data.shape[1:])
         fill = np.empty((1, *data.shape[1:]), data.dtype)
@@ -26,11 +33,11 @@ def segment_pad(
     return result
 
 
-def segment_unpad(padded: Array, offsets: Offsets) -> Array:
+def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """See ops/pad.py."""
     starts = np.arange(padded.shape[0]) * padded.shape[1]
     box = padded.reshape(padded.shape[0] * padded.shape[1], *padded.shape[2:])
-    return gather_ranges(box, starts, offsets)
+    return gather_ranges(box, starts, offsets, out=out)
 
 
 @nb.njit(parallel=True, cache=True, nogil=True)

@@ -13,8 +13,14 @@ from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba.reduce import MAX, MIN, SUM, divide_rows, pieces_of, reduce_rows
 from lodcli.kernels.on_numba.reduce_index import reduce_index_rows
 from lodcli.kernels.on_numba.vectors import VECTOR_BYTES
-from lodcli.kernels.ops.common import flat_rows, is_float, is_half
-from lodcli.kernels.ops.pool import mean_dtype, summed_dtype
+from lodcli.kernels.ops.common import (
+    flat_rows,
+    is_float,
+    is_half,
+    mean_dtype,
+    result_array,
+    summed_dtype,
+)
 
 
 def segment_sum(
@@ -53,14 +59,22 @@ def segment_min(
 
 
 def segment_max_index(
-    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+    data: Array,
+    offsets: Offsets,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: tuple[Array, Offsets] | None = None,
 ) -> tuple[Array, Offsets]:
     """See ops/pool.py."""
     return _reduced_index(MAX, data, offsets, pad_value, out)
 
 
 def segment_min_index(
-    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+    data: Array,
+    offsets: Offsets,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: tuple[Array, Offsets] | None = None,
 ) -> tuple[Array, Offsets]:
     """See ops/pool.py."""
     return _reduced_index(MIN, data, offsets, pad_value, out)
@@ -85,14 +99,6 @@ def _plain(data: Array) -> Array:
     if is_half(data.dtype):
         return flat_rows(data.astype(np.float32))
     return flat_rows(data.view(np.uint8) if data.dtype == np.bool_ else data)
-
-
-def _plain_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return (
-        np.dtype(np.float32)
-        if is_half(dtype)
-        else np.dtype(np.uint8 if dtype == np.bool_ else dtype)
-    )
 
 
 def _worst(kind: int, dtype: np.dtype[Any]) -> Any:
@@ -120,20 +126,17 @@ def _reduced(
 ) -> Array:
     if dtype.kind == "c":
         return _as_pairs(data, offsets, pad_value, dtype, out, root)
-    rows, plain = _plain(data), _plain_dtype(dtype)
-    shape = (offsets.size - 1, *data.shape[1:])
-    result = _target(out, shape, plain)
-    flat_result = flat_rows(result)
+    result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
+    rows, totals = _plain(data), _plain_target(result)
+    plain = totals.dtype
     pieces, size = pieces_of(rows)
     parts = np.empty((pieces, rows.shape[1]), plain)
     flat, lanes = _vectors(rows)
     fill = np.asarray(pad_value).astype(plain)[()]
-    reduce_rows(
-        *(flat, rows, offsets, kind, _worst(kind, plain), fill, flat_result, parts, lanes, size)
-    )
+    reduce_rows(*(flat, rows, offsets, kind, _worst(kind, plain), fill, totals, parts, lanes, size))
     if root is not None:
-        divide_rows(flat_result, offsets, root)
-    return _delivered(result, dtype, out)
+        divide_rows(totals, offsets, root)
+    return _delivered(totals, result)
 
 
 def _as_pairs(
@@ -145,11 +148,12 @@ def _as_pairs(
     root: bool | None,
 ) -> Array:
     """Sum complex rows as rows of twice as many real numbers."""
+    result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
     real = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
-    totals = _reduced(SUM, flat_rows(data).view(real), offsets, 0, real, None, root)
-    result = totals.view(dtype).reshape(offsets.size - 1, *data.shape[1:])
+    totals = flat_rows(result).view(real)
+    _reduced(SUM, flat_rows(data).view(real), offsets, 0, real, totals, root)
     result[offsets[:-1] == offsets[1:]] = pad_value
-    return _delivered(result, dtype, out)
+    return result
 
 
 def _divided(
@@ -158,44 +162,50 @@ def _divided(
     dtype = mean_dtype(data.dtype)
     if data.dtype.kind not in "iub":
         return _reduced(SUM, data, offsets, pad_value, dtype, out, root)
+    result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
     # Whole numbers are added as such: float64 would round large ones on the way.
-    totals = segment_sum(data, offsets).astype(dtype)
-    divide_rows(flat_rows(totals), offsets, root)
-    totals[offsets[:-1] == offsets[1:]] = pad_value
-    return _delivered(totals, dtype, out)
+    result[...] = segment_sum(data, offsets)
+    divide_rows(flat_rows(result), offsets, root)
+    result[offsets[:-1] == offsets[1:]] = pad_value
+    return result
 
 
 def _reduced_index(
-    kind: int, data: Array, offsets: Offsets, pad_value: npt.ArrayLike, out: Array | None
+    kind: int,
+    data: Array,
+    offsets: Offsets,
+    pad_value: npt.ArrayLike,
+    out: tuple[Array, Offsets] | None,
 ) -> tuple[Array, Offsets]:
-    rows, plain = _plain(data), _plain_dtype(data.dtype)
     shape = (offsets.size - 1, *data.shape[1:])
-    result, index = _target(out, shape, plain), np.empty(shape, np.int64)
+    values, places = (None, None) if out is None else out
+    result = result_array(values, shape, data.dtype, data)
+    index = result_array(places, shape, np.dtype(np.int64), data)
+    rows, extremes = _plain(data), _plain_target(result)
+    plain = extremes.dtype
     pieces, size = pieces_of(rows)
     parts = np.empty((pieces, rows.shape[1]), plain)
     flat, lanes = _vectors(rows)
     fill = np.asarray(pad_value).astype(plain)[()]
     reduce_index_rows(
-        *(flat, rows, offsets, kind, _worst(kind, plain), fill, flat_rows(result)),
+        *(flat, rows, offsets, kind, _worst(kind, plain), fill, extremes),
         *(flat_rows(index), parts, np.empty(parts.shape, np.int64), lanes, size),
     )
-    return _delivered(result, data.dtype, out), index
+    return _delivered(extremes, result), index
 
 
-def _target(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return `out` where a kernel can write to it, or an array that it can."""
-    if out is not None and out.dtype == dtype and out.flags.c_contiguous:
-        return out
-    return np.empty(shape, dtype)
+def _plain_target(result: Array) -> Array:
+    """Return (S, D) rows of a dtype that numba knows, to write for `result`: itself, or not."""
+    if is_half(result.dtype):
+        return flat_rows(np.empty(result.shape, np.float32))
+    return flat_rows(result.view(np.uint8) if result.dtype == np.bool_ else result)
 
 
-def _delivered(result: Array, dtype: np.dtype[Any], out: Array | None) -> Array:
-    if result.dtype != dtype:
-        result = result.view(np.bool_) if dtype == np.bool_ else result.astype(dtype)
-    if out is None or out is result:
-        return result
-    out[...] = result
-    return out
+def _delivered(rows: Array, result: Array) -> Array:
+    """Return `result` with what was written to the `_plain_target` of it."""
+    if is_half(result.dtype):
+        result[...] = rows.reshape(result.shape)
+    return result
 
 
 def _picked(
@@ -203,18 +213,13 @@ def _picked(
 ) -> Array:
     dtype = data.dtype
     rows = flat_rows(data)
-    result = _target(out, (offsets.size - 1, *data.shape[1:]), dtype)
-    fill = np.asarray(pad_value).astype(dtype).reshape(1)
-    if dtype.name == "bfloat16" or dtype == np.float16:
+    result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
+    fill, to = np.asarray(pad_value).astype(dtype).reshape(1), flat_rows(result)
+    if is_half(dtype):
         # Numba knows neither; copying needs only their bits.
-        _pick(rows.view(np.uint16), offsets, fill.view(np.uint16), _bits(result), last)
-    else:
-        _pick(rows, offsets, fill, flat_rows(result), last)
-    return _delivered(result, dtype, out)
-
-
-def _bits(result: Array) -> Array:
-    return flat_rows(result).view(np.uint16)
+        rows, fill, to = rows.view(np.uint16), fill.view(np.uint16), to.view(np.uint16)
+    _pick(rows, offsets, fill, to, last)
+    return result
 
 
 @nb.njit(parallel=True, cache=True, nogil=True)

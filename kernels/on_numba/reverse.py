@@ -6,6 +6,6 @@ from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba.copying import gather_ranges
 
 
-def segment_reverse(data: Array, offsets: Offsets) -> Array:
+def segment_reverse(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """See ops/reverse.py."""
-    return gather_ranges(data, offsets[1:] - 1, offsets, backwards=True)
+    return gather_ranges(data, offsets[1:] - 1, offsets, backwards=True, out=out)

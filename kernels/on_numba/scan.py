@@ -8,8 +8,7 @@ import numba as nb
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.ops.common import flat_rows, is_half
-from lodcli.kernels.ops.pool import summed_dtype
+from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
 
 
 def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:

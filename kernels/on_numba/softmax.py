@@ -10,21 +10,21 @@ from numba.extending import overload
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba.vectors import float_of_bits
-from lodcli.kernels.ops.common import flat_rows, is_half
+from lodcli.kernels.ops.common import flat_rows, is_half, result_array
 
 _FAST = {"contract", "nsz"}
 _PIECES = 64
 _F = np.float32
 
 
-def segment_softmax(data: Array, offsets: Offsets) -> Array:
+def segment_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """See ops/softmax.py."""
-    return _applied(data, offsets, log=False)
+    return _applied(data, offsets, out, log=False)
 
 
-def segment_log_softmax(data: Array, offsets: Offsets) -> Array:
+def segment_log_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """See ops/softmax.py."""
-    return _applied(data, offsets, log=True)
+    return _applied(data, offsets, out, log=True)
 
 
 def segment_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Array:
@@ -41,11 +41,14 @@ def _plain(data: Array) -> Array:
     return flat_rows(data.astype(np.float32) if is_half(data.dtype) else data)
 
 
-def _applied(data: Array, offsets: Offsets, *, log: bool) -> Array:
+def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> Array:
+    result = result_array(out, data.shape, data.dtype, data)
     rows = _plain(data)
-    out = np.empty_like(rows)
-    _softmax(rows, offsets, out, log)
-    return out.reshape(data.shape).astype(data.dtype, copy=False)
+    to = np.empty_like(rows) if is_half(data.dtype) else flat_rows(result)
+    _softmax(rows, offsets, to, log)
+    if is_half(data.dtype):
+        result[...] = to.reshape(data.shape)
+    return result
 
 
 def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) -> Array:

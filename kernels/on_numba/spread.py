@@ -8,24 +8,28 @@ import numba as nb
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_numba.copying import like, rows_a_piece, words
+from lodcli.kernels.on_numba.copying import rows_a_piece, words
+from lodcli.kernels.ops.common import result_array
 
 _EVERY, _FIRST, _LAST = 0, 1, 2
 
 
-def spread_rows(rows: Array, offsets: Offsets, *, only: str = "") -> Array:
+def spread_rows(
+    rows: Array, offsets: Offsets, *, only: str = "", out: Array | None = None
+) -> Array:
     """Return rows[s] for every row of segment s, or zeros but the "first" or "last" row.
 
     Args:
         rows: (S, ...), any dtype.
         offsets: (S+1,) int64.
         only: "", "first" or "last".
+        out: where they go; by default a new array.
     """
-    result = like(rows, int(offsets[-1]))
+    result = result_array(out, (int(offsets[-1]), *rows.shape[1:]), rows.dtype, rows)
     if result.size:
-        out = words(result)
+        to = words(result)
         kind = {"": _EVERY, "first": _FIRST, "last": _LAST}[only]
-        _spread(words(rows), offsets, kind, out, rows_a_piece(out))
+        _spread(words(rows), offsets, kind, to, rows_a_piece(to))
     return result
 
 

@@ -47,6 +47,18 @@ def is_half(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize == 2 and is_float(dtype)
 
 
+def summed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype a sum of such values has."""
+    if dtype.kind == "u":
+        return np.dtype(np.uint64)
+    return np.dtype(np.int64) if dtype.kind in "ib" else dtype
+
+
+def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype a mean of such values has."""
+    return dtype if is_float(dtype) or dtype.kind == "c" else np.dtype(np.float64)
+
+
 def require_float(data: Array, op: str) -> None:
     """Raise InvalidDataError unless `data` holds real floating numbers."""
     if not is_float(data.dtype):
@@ -100,6 +112,35 @@ def fill_value(
     if dtype.kind in "iub" and not np.array_equal(result, array):
         raise InvalidDataError(f"{op}: {dtype} cannot hold the pad_value {array}")
     return result
+
+
+def result_array(
+    out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any], *inputs: Array
+) -> Array:
+    """Return the array that a result goes to: `out`, or a new one where that is None.
+
+    Args:
+        out: C-contiguous, of this shape and dtype; shares no memory with the inputs.
+        inputs: what is read while the result is written.
+
+    Raises:
+        ShapeMismatchError: `out` has another shape.
+        InvalidDataError: another dtype or layout, read-only, or it overlaps an input.
+    """
+    if out is None:
+        return np.empty(shape, dtype)
+    if not isinstance(out, np.ndarray):
+        raise InvalidDataError(f"out must be an array, found {type(out).__name__}")
+    if out.shape != shape:
+        raise ShapeMismatchError(f"out must have shape {shape}, found {out.shape}")
+    if out.dtype != dtype:
+        raise InvalidDataError(f"out must hold {dtype}, found {out.dtype}")
+    if not out.flags.c_contiguous or not out.flags.writeable:
+        what = "strided" if out.flags.writeable else "read-only"
+        raise InvalidDataError(f"out must be C-contiguous and writable, found a {what} array")
+    if any(np.may_share_memory(out, each) for each in inputs):
+        raise InvalidDataError("out must not share memory with the rows that are read")
+    return out
 
 
 def upstream_of(upstream: npt.ArrayLike, shape: tuple[int, ...], op: str) -> Array:

@@ -11,22 +11,28 @@ from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.common import segments, upstream_of
+from lodcli.kernels.ops.common import result_array, segments, upstream_of
 from lodcli.kernels.take import ranges
 from lodcli.kernels.tensor import LoDTensor
 
 
-def sequence_concat(tensors: Sequence[LoDTensor], *, backend: Backend = "auto") -> LoDTensor:
+def sequence_concat(
+    tensors: Sequence[LoDTensor], *, out: Array | None = None, backend: Backend = "auto"
+) -> LoDTensor:
     """Return the i-th finest sequences of all tensors joined, in the order given.
 
     Args:
         tensors: one or more, of equal dtype, row shape and number of finest sequences;
             levels above the finest must be equal, and stay.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
         backend: "numpy", "numba" or "auto".
 
     Raises:
         SelectionError: a tensor without levels.
-        ShapeMismatchError: they do not fit each other, or there are none.
+        ShapeMismatchError: they do not fit each other, or there are none; `out` has another
+            shape.
+        InvalidDataError: `out` does not fit otherwise.
 
     >>> a, b = LoDTensor(np.array([1, 2, 3]), [[2, 1]]), LoDTensor(np.array([8, 9]), [[1, 1]])
     >>> sequence_concat([a, b])
@@ -39,7 +45,7 @@ def sequence_concat(tensors: Sequence[LoDTensor], *, backend: Backend = "auto") 
     kernel = on(backend, segment_concat, size_bytes=size)
     first = tensors[0].lod
     total = np.sum(offsets, axis=0)
-    rows = kernel([tensor.data for tensor in tensors], offsets)
+    rows = kernel([tensor.data for tensor in tensors], offsets, out=out)
     return LoDTensor(rows, LoD((*first.levels[:-1], total), first.names))
 
 
@@ -90,9 +96,14 @@ def joined_ranges(offsets: Sequence[Offsets]) -> tuple[Offsets, Offsets]:
     return starts.reshape(-1), lengths_to_offsets(lengths.reshape(-1), level=0)
 
 
-def segment_concat(data: Sequence[Array], offsets: Sequence[Offsets]) -> Array:
+def segment_concat(
+    data: Sequence[Array], offsets: Sequence[Offsets], *, out: Array | None = None
+) -> Array:
     """Return the rows of segment s of every part, for s = 0, 1, ..."""
-    return np.concatenate(data)[ranges(*joined_ranges(offsets))]
+    rows = ranges(*joined_ranges(offsets))
+    result = result_array(out, (rows.size, *data[0].shape[1:]), data[0].dtype, *data)
+    result[...] = np.concatenate(data)[rows]
+    return result
 
 
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:

@@ -9,13 +9,18 @@ from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.common import segments, upstream_of
+from lodcli.kernels.ops.common import result_array, segments, upstream_of
 from lodcli.kernels.take import ranges
 from lodcli.kernels.tensor import LoDTensor
 
 
 def sequence_expand(
-    x: LoDTensor, y: LoDTensor, *, ref_level: int | str = -1, backend: Backend = "auto"
+    x: LoDTensor,
+    y: LoDTensor,
+    *,
+    ref_level: int | str = -1,
+    out: Array | None = None,
+    backend: Backend = "auto",
 ) -> LoDTensor:
     """Return every sequence of `x`, or every row of a plain `x`, as often as `y` says.
 
@@ -24,6 +29,8 @@ def sequence_expand(
         y: its lengths of `ref_level`, in that level's own units, are the counts. Its rows are
             not read. A count of 0 drops the sequence.
         ref_level: a level of `y`; by default the finest.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
         backend: "numpy", "numba" or "auto".
 
     Returns:
@@ -32,14 +39,17 @@ def sequence_expand(
 
     Raises:
         SelectionError: no such level.
-        ShapeMismatchError: `x` has more than one level, or not one sequence for each count.
+        ShapeMismatchError: `x` has more than one level, or not one sequence for each count;
+            `out` has another shape.
+        InvalidDataError: `out` does not fit otherwise.
 
     >>> x = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
     >>> sequence_expand(x, LoDTensor(np.zeros(3), [[2, 1]])).data.tolist()
     [1, 2, 1, 2, 3]
     """
     offsets, counts = _blocks(x, y, ref_level)
-    rows = on(backend, segment_repeat, size_bytes=x.nbytes)(x.data, offsets, counts)
+    kernel = on(backend, segment_repeat, size_bytes=x.nbytes)
+    rows = kernel(x.data, offsets, counts, out=out)
     if not x.lod.n_levels:
         return LoDTensor(rows)
     lengths = np.repeat(np.diff(offsets), counts)
@@ -77,7 +87,12 @@ def _blocks(x: LoDTensor, y: LoDTensor, ref_level: int | str) -> tuple[Offsets, 
 
 
 def sequence_expand_as(
-    x: LoDTensor, y: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+    x: LoDTensor,
+    y: LoDTensor,
+    *,
+    level: int | str = -1,
+    out: Array | None = None,
+    backend: Backend = "auto",
 ) -> LoDTensor:
     """Return row s of `x` for every row of sequence s of `y`, under the index of `y`.
 
@@ -85,10 +100,13 @@ def sequence_expand_as(
         x: data (S, ...), any dtype; its levels are ignored.
         y: S sequences in `level`; its rows are not read.
         level: a level of `y`; by default the finest. Paddle knows one-level `y` only.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
         backend: "numpy", "numba" or "auto".
 
     Raises:
-        ShapeMismatchError: `x` has not S rows.
+        ShapeMismatchError: `x` has not S rows; `out` has another shape.
+        InvalidDataError: `out` does not fit otherwise.
 
     >>> x = LoDTensor(np.array([7, 8]))
     >>> sequence_expand_as(x, LoDTensor(np.zeros(3), [[1, 2]])).data.tolist()
@@ -100,7 +118,8 @@ def sequence_expand_as(
             f"sequence_expand_as: x has {x.rows} rows, y {offsets.size - 1} sequences"
         )
     size = x.nbytes // max(1, x.rows) * y.rows
-    return y.with_data(on(backend, segment_broadcast, size_bytes=size)(x.data, offsets))
+    kernel = on(backend, segment_broadcast, size_bytes=size)
+    return y.with_data(kernel(x.data, offsets, out=out))
 
 
 def sequence_expand_as_grad(
@@ -113,9 +132,11 @@ def sequence_expand_as_grad(
     return on(backend, segment_broadcast_grad, size_bytes=flow.nbytes)(flow, offsets)
 
 
-def segment_broadcast(data: Array, offsets: Offsets) -> Array:
+def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """Return row s of `data` for every row of segment s: (S, ...) to (N, ...)."""
-    return np.repeat(data, np.diff(offsets), axis=0)
+    result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
+    result[...] = np.repeat(data, np.diff(offsets), axis=0)
+    return result
 
 
 def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
@@ -125,11 +146,15 @@ def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
     return segment_sum(upstream, offsets).astype(upstream.dtype, copy=False)
 
 
-def segment_repeat(data: Array, offsets: Offsets, counts: Offsets) -> Array:
+def segment_repeat(
+    data: Array, offsets: Offsets, counts: Offsets, *, out: Array | None = None
+) -> Array:
     """Return the rows of segment s counts[s] times, whole segments one after another."""
     lengths = np.repeat(np.diff(offsets), counts)
     rows = ranges(np.repeat(offsets[:-1], counts), lengths_to_offsets(lengths, level=0))
-    return data[rows]
+    result = result_array(out, (rows.size, *data.shape[1:]), data.dtype, data)
+    result[...] = data[rows]
+    return result
 
 
 def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:

@@ -9,7 +9,13 @@ from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.common import fill_value, per_segment, segments, upstream_of
+from lodcli.kernels.ops.common import (
+    fill_value,
+    per_segment,
+    result_array,
+    segments,
+    upstream_of,
+)
 from lodcli.kernels.take import ranges
 from lodcli.kernels.tensor import LoDTensor
 
@@ -21,6 +27,7 @@ def sequence_pad(
     maxlen: int = -1,
     pad_to_multiple: int = 1,
     truncate: bool = False,
+    out: Array | None = None,
     backend: Backend = "auto",
 ) -> tuple[Array, Offsets]:
     """Return the sequences of a one-level tensor side by side, and their lengths.
@@ -31,6 +38,8 @@ def sequence_pad(
         maxlen: T, the padded length; -1: the longest sequence.
         pad_to_multiple: round T up to a multiple of this.
         truncate: cut sequences longer than T; else they are an error.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
         backend: "numpy", "numba" or "auto".
 
     Returns:
@@ -40,7 +49,7 @@ def sequence_pad(
         SelectionError: no level.
         ShapeMismatchError: more than one level, a sequence longer than T, a pad row of
             another shape.
-        InvalidDataError: an impossible `maxlen` or `pad_to_multiple`.
+        InvalidDataError: an impossible `maxlen` or `pad_to_multiple`; `out` does not fit.
 
     >>> padded, lengths = sequence_pad(LoDTensor(np.array([1, 2, 3]), [[2, 1]]))
     >>> padded.tolist(), lengths.tolist()
@@ -66,7 +75,7 @@ def sequence_pad(
         )
     fill = fill_value(pad_value, tensor.row_shape, tensor.dtype, op)
     padded = on(backend, segment_pad, size_bytes=tensor.nbytes)(
-        tensor.data, offsets, steps, pad_value=fill
+        tensor.data, offsets, steps, pad_value=fill, out=out
     )
     return padded, np.minimum(lengths, steps)
 
@@ -86,21 +95,27 @@ def sequence_pad_grad(upstream: npt.ArrayLike, lod: LoD) -> Array:
 
 
 def sequence_unpad(
-    padded: npt.ArrayLike, lengths: npt.ArrayLike, *, backend: Backend = "auto"
+    padded: npt.ArrayLike,
+    lengths: npt.ArrayLike,
+    *,
+    out: Array | None = None,
+    backend: Backend = "auto",
 ) -> LoDTensor:
     """Return the rows that padding surrounds: the inverse of `sequence_pad`.
 
     Args:
         padded: (S, T, ...), any dtype.
         lengths: (S,) integers, 0 to T.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
         backend: "numpy", "numba" or "auto".
 
     Returns:
         Data (sum of lengths, ...) with one level.
 
     Raises:
-        InvalidDataError: a negative length.
-        ShapeMismatchError: a length past T, or not S of them.
+        InvalidDataError: lengths that are no integers; `out` does not fit.
+        ShapeMismatchError: a length below 0 or past T, or not S of them.
 
     >>> sequence_unpad([[1, 2], [3, 0]], [2, 1]).data.tolist()
     [1, 2, 3]
@@ -116,7 +131,7 @@ def sequence_unpad(
             f"{op}: length {place} must be 0 to {box.shape[1]}, found {counts[place]}"
         )
     offsets = lengths_to_offsets(counts, level=0)
-    rows = on(backend, segment_unpad, size_bytes=box.nbytes)(box, offsets)
+    rows = on(backend, segment_unpad, size_bytes=box.nbytes)(box, offsets, out=out)
     return LoDTensor(rows, LoD([offsets]))
 
 
@@ -165,18 +180,26 @@ def _places(offsets: Offsets, steps: int) -> tuple[Offsets, tuple[Offsets, Offse
 
 
 def segment_pad(
-    data: Array, offsets: Offsets, maxlen: int, *, pad_value: npt.ArrayLike = 0
+    data: Array,
+    offsets: Offsets,
+    maxlen: int,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: Array | None = None,
 ) -> Array:
     """Return the first `maxlen` rows of every segment, padded: (N, ...) to (S, maxlen, ...)."""
-    result = np.empty((offsets.size - 1, maxlen, *data.shape[1:]), data.dtype)
+    shape = (offsets.size - 1, maxlen, *data.shape[1:])
+    result = result_array(out, shape, data.dtype, data)
     result[...] = pad_value
     rows, steps = _places(offsets, maxlen)
     result[steps] = data[rows]
     return result
 
 
-def segment_unpad(padded: Array, offsets: Offsets) -> Array:
+def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """Return the first offsets[s+1] - offsets[s] rows of padded[s]: (S, T, ...) to (N, ...)."""
     _, steps = _places(offsets, padded.shape[1])
-    result: Array = padded[steps]
+    shape = (int(offsets[-1]), *padded.shape[2:])
+    result = result_array(out, shape, padded.dtype, padded)
+    result[...] = padded[steps]
     return result

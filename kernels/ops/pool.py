@@ -21,8 +21,11 @@ from lodcli.kernels.ops.common import (
     fill_value,
     is_float,
     is_half,
+    mean_dtype,
     require_order,
+    result_array,
     segments,
+    summed_dtype,
 )
 from lodcli.kernels.tensor import LoDTensor
 
@@ -32,6 +35,7 @@ def sequence_sum(
     *,
     level: int | str = -1,
     pad_value: float = 0,
+    out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return the sum of the rows of every sequence of a level.
@@ -40,6 +44,8 @@ def sequence_sum(
         tensor: data (N, ...), any dtype, at least one level.
         level: the level whose S sequences become rows; by default the finest.
         pad_value: every value of the row of an empty sequence.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with the tensor.
         backend: "numpy", "numba" or "auto".
 
     Returns:
@@ -49,13 +55,13 @@ def sequence_sum(
 
     Raises:
         SelectionError: no such level.
-        InvalidDataError: the result's dtype cannot hold `pad_value`.
+        InvalidDataError: the result's dtype cannot hold `pad_value`; `out` does not fit.
 
     >>> words = LoDTensor(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), [[2, 0, 1]])
     >>> sequence_sum(words).data.tolist()
     [[4.0, 6.0], [0.0, 0.0], [5.0, 6.0]]
     """
-    return _pooled(segment_sum, tensor, level, pad_value, backend, summed_dtype(tensor.dtype))
+    return _pooled(segment_sum, tensor, level, pad_value, out, backend, summed_dtype(tensor.dtype))
 
 
 def sequence_mean(
@@ -63,6 +69,7 @@ def sequence_mean(
     *,
     level: int | str = -1,
     pad_value: float = 0,
+    out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return the mean row of every sequence; integers give float64. See `sequence_sum`.
@@ -70,7 +77,7 @@ def sequence_mean(
     >>> sequence_mean(LoDTensor(np.array([1.0, 2.0, 6.0]), [[2, 1]])).data.tolist()
     [1.5, 6.0]
     """
-    return _pooled(segment_mean, tensor, level, pad_value, backend, mean_dtype(tensor.dtype))
+    return _pooled(segment_mean, tensor, level, pad_value, out, backend, mean_dtype(tensor.dtype))
 
 
 def sequence_sqrt(
@@ -78,6 +85,7 @@ def sequence_sqrt(
     *,
     level: int | str = -1,
     pad_value: float = 0,
+    out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return sum / sqrt(n) of the n rows of every sequence. See `sequence_mean`.
@@ -85,7 +93,7 @@ def sequence_sqrt(
     >>> sequence_sqrt(LoDTensor(np.array([1.0, 2.0, 3.0, 4.0, 6.0]), [[4, 1]])).data.tolist()
     [5.0, 6.0]
     """
-    return _pooled(segment_sqrt, tensor, level, pad_value, backend, mean_dtype(tensor.dtype))
+    return _pooled(segment_sqrt, tensor, level, pad_value, out, backend, mean_dtype(tensor.dtype))
 
 
 def sequence_max(
@@ -93,6 +101,7 @@ def sequence_max(
     *,
     level: int | str = -1,
     pad_value: float = 0,
+    out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return the greatest value of every column of every sequence, in the same dtype.
@@ -107,7 +116,7 @@ def sequence_max(
     [7, 3]
     """
     require_order(tensor.data, "sequence_max")
-    return _pooled(segment_max, tensor, level, pad_value, backend, tensor.dtype)
+    return _pooled(segment_max, tensor, level, pad_value, out, backend, tensor.dtype)
 
 
 def sequence_min(
@@ -115,6 +124,7 @@ def sequence_min(
     *,
     level: int | str = -1,
     pad_value: float = 0,
+    out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return the least value of every column of every sequence. See `sequence_max`.
@@ -123,7 +133,7 @@ def sequence_min(
     [1, 3]
     """
     require_order(tensor.data, "sequence_min")
-    return _pooled(segment_min, tensor, level, pad_value, backend, tensor.dtype)
+    return _pooled(segment_min, tensor, level, pad_value, out, backend, tensor.dtype)
 
 
 def sequence_max_index(
@@ -131,19 +141,20 @@ def sequence_max_index(
     *,
     level: int | str = -1,
     pad_value: float = 0,
+    out: tuple[Array, Offsets] | None = None,
     backend: Backend = "auto",
 ) -> tuple[LoDTensor, LoDTensor]:
     """Return `sequence_max`, and the row of the tensor each maximum stands in.
 
     Returns:
         The maxima, and int64 row numbers of the same shape; of equal values the first row,
-        -1 for an empty sequence.
+        -1 for an empty sequence. `out` is a pair of arrays for the two.
 
     >>> value, row = sequence_max_index(LoDTensor(np.array([1, 7, 3]), [[2, 0, 1]]))
     >>> value.data.tolist(), row.data.tolist()
     ([7, 0, 3], [1, -1, 2])
     """
-    return _pooled_index(segment_max_index, tensor, level, pad_value, backend)
+    return _pooled_index(segment_max_index, tensor, level, pad_value, out, backend)
 
 
 def sequence_min_index(
@@ -151,10 +162,11 @@ def sequence_min_index(
     *,
     level: int | str = -1,
     pad_value: float = 0,
+    out: tuple[Array, Offsets] | None = None,
     backend: Backend = "auto",
 ) -> tuple[LoDTensor, LoDTensor]:
     """Return `sequence_min`, and the row each minimum stands in. See `sequence_max_index`."""
-    return _pooled_index(segment_min_index, tensor, level, pad_value, backend)
+    return _pooled_index(segment_min_index, tensor, level, pad_value, out, backend)
 
 
 def sequence_first(
@@ -162,6 +174,7 @@ def sequence_first(
     *,
     level: int | str = -1,
     pad_value: float = 0,
+    out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return the first row of every sequence, in the same dtype. See `sequence_sum`.
@@ -169,7 +182,7 @@ def sequence_first(
     >>> sequence_first(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [1, 3]
     """
-    return _pooled(segment_first, tensor, level, pad_value, backend, tensor.dtype)
+    return _pooled(segment_first, tensor, level, pad_value, out, backend, tensor.dtype)
 
 
 def sequence_last(
@@ -177,6 +190,7 @@ def sequence_last(
     *,
     level: int | str = -1,
     pad_value: float = 0,
+    out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return the last row of every sequence, in the same dtype. See `sequence_sum`.
@@ -184,7 +198,7 @@ def sequence_last(
     >>> sequence_last(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [7, 3]
     """
-    return _pooled(segment_last, tensor, level, pad_value, backend, tensor.dtype)
+    return _pooled(segment_last, tensor, level, pad_value, out, backend, tensor.dtype)
 
 
 def _pooled(
@@ -192,6 +206,7 @@ def _pooled(
     tensor: LoDTensor,
     level: int | str,
     pad_value: float,
+    out: Array | None,
     backend: Backend,
     dtype: np.dtype[Any],
 ) -> LoDTensor:
@@ -199,7 +214,8 @@ def _pooled(
     offsets = segments(tensor, level, name)
     fill = fill_value(pad_value, (), dtype, name)
     kernel = on(backend, reference, size_bytes=tensor.nbytes)
-    return LoDTensor(kernel(tensor.data, offsets, pad_value=fill), tensor.lod.above(level))
+    rows = kernel(tensor.data, offsets, pad_value=fill, out=out)
+    return LoDTensor(rows, tensor.lod.above(level))
 
 
 def _pooled_index(
@@ -207,6 +223,7 @@ def _pooled_index(
     tensor: LoDTensor,
     level: int | str,
     pad_value: float,
+    out: tuple[Array, Offsets] | None,
     backend: Backend,
 ) -> tuple[LoDTensor, LoDTensor]:
     name = reference.__name__.replace("segment", "sequence")
@@ -214,21 +231,9 @@ def _pooled_index(
     offsets = segments(tensor, level, name)
     fill = fill_value(pad_value, (), tensor.dtype, name)
     kernel = on(backend, reference, size_bytes=tensor.nbytes)
-    values, index = kernel(tensor.data, offsets, pad_value=fill)
+    values, index = kernel(tensor.data, offsets, pad_value=fill, out=out)
     above = tensor.lod.above(level)
     return LoDTensor(values, above), LoDTensor(index, above)
-
-
-def summed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype a sum of such values has."""
-    if dtype.kind == "u":
-        return np.dtype(np.uint64)
-    return np.dtype(np.int64) if dtype.kind in "ib" else dtype
-
-
-def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype a mean of such values has."""
-    return dtype if is_float(dtype) or dtype.kind == "c" else np.dtype(np.float64)
 
 
 # -- NumPy -----------------------------------------------------------------------------
@@ -239,7 +244,7 @@ def segment_sum(
 ) -> Array:
     """Return the sum of rows offsets[s]..offsets[s+1] for each s: (N, ...) to (S, ...)."""
     totals = _totals(data, offsets)
-    return _filled(totals, offsets, pad_value, summed_dtype(data.dtype), out)
+    return _filled(totals, offsets, pad_value, data, summed_dtype(data.dtype), out)
 
 
 def segment_mean(
@@ -247,7 +252,7 @@ def segment_mean(
 ) -> Array:
     """Return the mean of every segment: (N, ...) to (S, ...)."""
     means = _totals(data, offsets) / _counts(offsets, data.ndim)
-    return _filled(means, offsets, pad_value, mean_dtype(data.dtype), out)
+    return _filled(means, offsets, pad_value, data, mean_dtype(data.dtype), out)
 
 
 def segment_sqrt(
@@ -255,53 +260,65 @@ def segment_sqrt(
 ) -> Array:
     """Return the sum over the square root of the length of every segment."""
     scaled = _totals(data, offsets) / np.sqrt(_counts(offsets, data.ndim))
-    return _filled(scaled, offsets, pad_value, mean_dtype(data.dtype), out)
+    return _filled(scaled, offsets, pad_value, data, mean_dtype(data.dtype), out)
 
 
 def segment_max(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
     """Return the greatest values of every segment: (N, ...) to (S, ...)."""
-    return _filled(_extremes(data, offsets, np.maximum), offsets, pad_value, data.dtype, out)
+    extremes = _extremes(data, offsets, np.maximum)
+    return _filled(extremes, offsets, pad_value, data, data.dtype, out)
 
 
 def segment_min(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
     """Return the least values of every segment: (N, ...) to (S, ...)."""
-    return _filled(_extremes(data, offsets, np.minimum), offsets, pad_value, data.dtype, out)
+    extremes = _extremes(data, offsets, np.minimum)
+    return _filled(extremes, offsets, pad_value, data, data.dtype, out)
 
 
 def segment_max_index(
-    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+    data: Array,
+    offsets: Offsets,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: tuple[Array, Offsets] | None = None,
 ) -> tuple[Array, Offsets]:
     """Return the greatest values of every segment and their rows, -1 where there are none."""
     extremes = _extremes(data, offsets, np.maximum)
-    values = _filled(extremes, offsets, pad_value, data.dtype, out)
-    return values, _rows_of(extremes, data, offsets)
+    to, places = (None, None) if out is None else out
+    values = _filled(extremes, offsets, pad_value, data, data.dtype, to)
+    return values, _rows_of(extremes, data, offsets, places)
 
 
 def segment_min_index(
-    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+    data: Array,
+    offsets: Offsets,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: tuple[Array, Offsets] | None = None,
 ) -> tuple[Array, Offsets]:
     """Return the least values of every segment and their rows, -1 where there are none."""
     extremes = _extremes(data, offsets, np.minimum)
-    values = _filled(extremes, offsets, pad_value, data.dtype, out)
-    return values, _rows_of(extremes, data, offsets)
+    to, places = (None, None) if out is None else out
+    values = _filled(extremes, offsets, pad_value, data, data.dtype, to)
+    return values, _rows_of(extremes, data, offsets, places)
 
 
 def segment_first(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
     """Return row offsets[s] of every segment: (N, ...) to (S, ...)."""
-    return _filled(data[_full(offsets)[0]], offsets, pad_value, data.dtype, out)
+    return _filled(data[_full(offsets)[0]], offsets, pad_value, data, data.dtype, out)
 
 
 def segment_last(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
     """Return row offsets[s+1] - 1 of every segment: (N, ...) to (S, ...)."""
-    return _filled(data[_full(offsets)[1] - 1], offsets, pad_value, data.dtype, out)
+    return _filled(data[_full(offsets)[1] - 1], offsets, pad_value, data, data.dtype, out)
 
 
 def _full(offsets: Offsets) -> tuple[Offsets, Offsets]:
@@ -344,9 +361,10 @@ def _extremes(data: Array, offsets: Offsets, extreme: np.ufunc) -> Array:
     return result
 
 
-def _rows_of(extremes: Array, data: Array, offsets: Offsets) -> Offsets:
+def _rows_of(extremes: Array, data: Array, offsets: Offsets, out: Offsets | None) -> Offsets:
     starts, stops = _full(offsets)
-    result = np.full((offsets.size - 1, *data.shape[1:]), -1, np.int64)
+    result = result_array(out, (offsets.size - 1, *data.shape[1:]), np.dtype(np.int64), data)
+    result[...] = -1
     if starts.size:
         rows = np.arange(len(data)).reshape(-1, *[1] * (data.ndim - 1))
         here = np.where(data == np.repeat(extremes, stops - starts, axis=0), rows, len(data))
@@ -361,11 +379,12 @@ def _filled(
     rows: Array,
     offsets: Offsets,
     pad_value: npt.ArrayLike,
+    data: Array,
     dtype: np.dtype[Any],
     out: Array | None,
 ) -> Array:
     """Return one row a segment, `pad_value` for those that have none."""
-    result = np.empty((offsets.size - 1, *rows.shape[1:]), dtype) if out is None else out
+    result = result_array(out, (offsets.size - 1, *rows.shape[1:]), dtype, data)
     full = offsets[:-1] < offsets[1:]
     result[full] = rows.astype(dtype)
     result[~full] = pad_value

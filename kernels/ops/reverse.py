@@ -7,7 +7,8 @@ import numpy as np
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.common import result_array, segments
+from lodcli.kernels.ops.slice import segment_slice
 from lodcli.kernels.take import ranges, take_items
 from lodcli.kernels.tensor import LoDTensor
 
@@ -17,6 +18,7 @@ def sequence_reverse(
     *,
     level: int | str = -1,
     items: bool = False,
+    out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return every sequence of a level backwards. It is its own inverse and gradient.
@@ -27,10 +29,13 @@ def sequence_reverse(
         items: turn the order of the level's items and leave each item as it is (sentences
             of an article from the last to the first, their words forwards). By default the
             rows run backwards and the lengths of the levels below with them.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
         backend: "numpy", "numba" or "auto".
 
     Raises:
         SelectionError: no such level.
+        ShapeMismatchError, InvalidDataError: `out` does not fit.
 
     >>> sequence_reverse(LoDTensor(np.array([1, 2, 3]), [[2, 1]])).data.tolist()
     [2, 1, 3]
@@ -38,18 +43,28 @@ def sequence_reverse(
     offsets = segments(tensor, level, "sequence_reverse")
     lod, number = tensor.lod, tensor.lod.level(level)
     if items and number < lod.n_levels - 1:
-        outer = lod.levels[number]
-        order = ranges_backwards(outer)
-        inner = LoDTensor(tensor.data, lod.below(number))
-        taken = take_items(inner, order)
-        return LoDTensor(taken.data, LoD((*lod.levels[: number + 1], *taken.lod.levels), lod.names))
-    rows = on(backend, segment_reverse, size_bytes=tensor.nbytes)(tensor.data, offsets)
+        return _items_reversed(tensor, number, out, backend)
+    kernel = on(backend, segment_reverse, size_bytes=tensor.nbytes)
+    rows = kernel(tensor.data, offsets, out=out)
     levels = [*lod.levels[: number + 1]]
     for depth in range(number, lod.n_levels - 1):
         lengths = lod.lengths(depth + 1)[ranges_backwards(_within(lod, number, depth))]
         levels.append(np.concatenate([[0], np.cumsum(lengths)]))
     same = number == lod.n_levels - 1
     return LoDTensor(rows, lod if same else LoD(levels, lod.names))
+
+
+def _items_reversed(
+    tensor: LoDTensor, number: int, out: Array | None, backend: Backend
+) -> LoDTensor:
+    lod = tensor.lod
+    order = ranges_backwards(lod.levels[number])
+    bare = LoDTensor(np.empty((tensor.rows, 0), np.uint8), lod.below(number))
+    taken = take_items(bare, order).lod
+    starts = lod.absolute(number + 1)[order]
+    kernel = on(backend, segment_slice, size_bytes=tensor.nbytes)
+    rows = kernel(tensor.data, starts, taken.absolute(0), out=out)
+    return LoDTensor(rows, LoD((*lod.levels[: number + 1], *taken.levels), lod.names))
 
 
 def _within(lod: LoD, number: int, depth: int) -> Offsets:
@@ -66,6 +81,8 @@ def ranges_backwards(offsets: Offsets) -> Offsets:
     return np.repeat(offsets[1:] - 1, np.diff(offsets)) - forward
 
 
-def segment_reverse(data: Array, offsets: Offsets) -> Array:
+def segment_reverse(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """Return the rows of every segment backwards: (N, ...) to (N, ...)."""
-    return data[ranges_backwards(offsets)]
+    result = result_array(out, data.shape, data.dtype, data)
+    result[...] = data[ranges_backwards(offsets)]
+    return result

@@ -19,8 +19,7 @@ from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import segment_numbers
-from lodcli.kernels.ops.common import is_half, require_float, segments, upstream_of
-from lodcli.kernels.ops.pool import summed_dtype
+from lodcli.kernels.ops.common import is_half, require_float, segments, summed_dtype, upstream_of
 from lodcli.kernels.tensor import LoDTensor
 
 

@@ -9,7 +9,7 @@ from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.common import per_segment, segments, upstream_of
+from lodcli.kernels.ops.common import per_segment, result_array, segments, upstream_of
 from lodcli.kernels.take import ranges
 from lodcli.kernels.tensor import LoDTensor
 
@@ -19,6 +19,7 @@ def sequence_slice(
     offset: npt.ArrayLike,
     length: npt.ArrayLike,
     *,
+    out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
     """Return length[s] rows from row offset[s] on of every finest sequence.
@@ -27,11 +28,15 @@ def sequence_slice(
         tensor: data (N, ...), any dtype, at least one level; levels above are kept.
         offset: (S,) or (S, 1) integers, counted inside the sequence.
         length: (S,) or (S, 1) integers; 0 leaves an empty sequence.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
         backend: "numpy", "numba" or "auto".
 
     Raises:
         SelectionError: no level.
-        ShapeMismatchError: not S numbers, or rows that the sequence has not.
+        ShapeMismatchError: not S numbers, or rows that the sequence has not; `out` has
+            another shape.
+        InvalidDataError: `out` does not fit otherwise.
 
     >>> words = LoDTensor(np.array([1, 2, 3, 4]), [[3, 1]])
     >>> sequence_slice(words, [1, 0], [2, 1]).data.tolist()
@@ -39,7 +44,8 @@ def sequence_slice(
     """
     offsets = segments(tensor, -1, "sequence_slice")
     starts, bounds = _part(offsets, offset, length)
-    rows = on(backend, segment_slice, size_bytes=tensor.nbytes)(tensor.data, starts, bounds)
+    kernel = on(backend, segment_slice, size_bytes=tensor.nbytes)
+    rows = kernel(tensor.data, starts, bounds, out=out)
     lod = tensor.lod
     return LoDTensor(rows, LoD((*lod.levels[:-1], bounds), lod.names))
 
@@ -73,6 +79,10 @@ def _part(
     return offsets[:-1] + first, lengths_to_offsets(count, level=0)
 
 
-def segment_slice(data: Array, starts: Offsets, offsets: Offsets) -> Array:
+def segment_slice(
+    data: Array, starts: Offsets, offsets: Offsets, *, out: Array | None = None
+) -> Array:
     """Return rows starts[s] and on as segment s: offsets (S+1,) say how many."""
-    return data[ranges(starts, offsets)]
+    result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
+    result[...] = data[ranges(starts, offsets)]
+    return result

@@ -15,18 +15,24 @@ from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.common import is_half, require_float, segments
+from lodcli.kernels.ops.common import is_half, require_float, result_array, segments
 from lodcli.kernels.tensor import LoDTensor
 
 
 def sequence_softmax(
-    tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    out: Array | None = None,
+    backend: Backend = "auto",
 ) -> LoDTensor:
     """Return the softmax over the rows of every sequence, for each column of its own.
 
     Args:
         tensor: data (N, ...), floating numbers, at least one level.
         level: the level whose sequences each sum to 1; by default the finest.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
         backend: "numpy", "numba" or "auto".
 
     Returns:
@@ -34,20 +40,24 @@ def sequence_softmax(
 
     Raises:
         SelectionError: no such level.
-        InvalidDataError: no floating numbers.
+        InvalidDataError: no floating numbers; `out` does not fit.
 
     >>> words = LoDTensor(np.array([0.0, 0.0, 1000.0]), [[2, 1]])
     >>> sequence_softmax(words).data.tolist()
     [0.5, 0.5, 1.0]
     """
-    return _applied(segment_softmax, tensor, level, backend)
+    return _applied(segment_softmax, tensor, level, out, backend)
 
 
 def sequence_log_softmax(
-    tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    out: Array | None = None,
+    backend: Backend = "auto",
 ) -> LoDTensor:
     """Return the logarithm of `sequence_softmax`, without taking one of a tiny number."""
-    return _applied(segment_log_softmax, tensor, level, backend)
+    return _applied(segment_log_softmax, tensor, level, out, backend)
 
 
 def sequence_softmax_grad(
@@ -75,15 +85,17 @@ def sequence_log_softmax_grad(
 
 
 def _applied(
-    reference: Callable[[Array, Offsets], Array],
+    reference: Callable[..., Array],
     tensor: LoDTensor,
     level: int | str,
+    out: Array | None,
     backend: Backend,
 ) -> LoDTensor:
     name = reference.__name__.replace("segment", "sequence")
     offsets = segments(tensor, level, name)
     require_float(tensor.data, name)
-    return tensor.with_data(on(backend, reference, size_bytes=tensor.nbytes)(tensor.data, offsets))
+    kernel = on(backend, reference, size_bytes=tensor.nbytes)
+    return tensor.with_data(kernel(tensor.data, offsets, out=out))
 
 
 def _gradient(
@@ -103,18 +115,20 @@ def _gradient(
     return on(backend, reference, size_bytes=result.nbytes)(flow, result, lod.absolute(level))
 
 
-def segment_softmax(data: Array, offsets: Offsets) -> Array:
+def segment_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """Return the softmax of every segment and column: (N, ...) to (N, ...)."""
+    result = result_array(out, data.shape, data.dtype, data)
     powers = np.exp(_shifted(data, offsets))
-    result: Array = (powers / _over_rows(np.add, powers, offsets)).astype(data.dtype)
+    result[...] = powers / _over_rows(np.add, powers, offsets)
     return result
 
 
-def segment_log_softmax(data: Array, offsets: Offsets) -> Array:
+def segment_log_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """Return the logarithm of the softmax of every segment: (N, ...) to (N, ...)."""
+    result = result_array(out, data.shape, data.dtype, data)
     shifted = _shifted(data, offsets)
     total = _over_rows(np.add, np.exp(shifted), offsets)
-    result: Array = (shifted - np.log(total)).astype(data.dtype)
+    result[...] = shifted - np.log(total)
     return result
 
 

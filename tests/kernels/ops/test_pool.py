@@ -175,21 +175,6 @@ def test_the_number_of_threads_changes_no_bit() -> None:
 
 
 @both
-def test_out_is_written_and_returned(backend: Backend) -> None:
-    from lodcli.kernels.backends import on
-
-    data, offsets = np.arange(12, dtype=np.float32).reshape(6, 2), np.array([0, 2, 2, 6])
-    for name in ("sum", "mean", "sqrt", "max", "min", "first", "last"):
-        reference = getattr(pool, f"segment_{name}")
-        expected = reference(data, offsets)
-        wide = np.full((3, 4), 9, np.float32)
-        for out in (np.empty_like(expected), wide[:, ::2]):
-            assert on(backend, reference)(data, offsets, out=out) is out
-            np.testing.assert_array_equal(out, expected)
-        assert (wide[:, 1::2] == 9).all()
-
-
-@both
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_goes_through_every_op(dtype: np.dtype[Any], backend: Backend) -> None:
     tensor = LoDTensor(np.array([[1, 0], [0, 1], [1, 1]]).astype(dtype), [[0, 2, 1]])
