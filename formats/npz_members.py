@@ -182,4 +182,5 @@ def shown(filename: str) -> str:
 
 def _brief(found: object) -> str:
     """Return an error's words, or a shape, in one short line: both may quote the file."""
-    return " ".join(str(found).split())[:120]
+    words, _, _ = str(found).partition(": <ast.")
+    return " ".join(words.split())[:120]

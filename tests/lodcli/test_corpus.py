@@ -1,0 +1,111 @@
+"""Every file of the corpus, with every command that reads: its own error, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.corpus.make import Entry, crafted, entries, unpacked
+from tests.lodcli.conftest import Lod
+from tests.lodcli.test_bad_input import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+ENTRIES = entries()
+ALL = {**COMMANDS, "apply": ["apply", "reverse", "{}", "-o", "out.lod.h5"]}
+
+
+@pytest.fixture
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give an empty folder."""
+    return tmp_path_factory.mktemp("corpus")
+
+
+def test_the_corpus_is_large_enough() -> None:
+    counts = {name: sum(each.format == name for each in ENTRIES) for name in {"lod.h5"}}
+    assert counts["lod.h5"] >= 40
+    for name in {each.format for each in ENTRIES} - {"lod.h5"}:
+        least = 30 if name == "lod.stream" else 20
+        assert sum(each.format == name for each in ENTRIES) >= least, name
+
+
+def test_what_is_crafted_is_in_the_corpus() -> None:
+    found = {each.file.removesuffix(".xz") for each in ENTRIES}
+    assert {each.file for each in crafted()} <= found
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_command_refuses_every_file(
+    name: str, lod: Lod, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(corpus)
+    out = corpus / "out.lod.h5"
+    for each in ENTRIES:
+        path = Path(Path(each.file.removesuffix(".xz")).name)
+        path.write_bytes(unpacked(each))
+        args = [str(path) if arg == "{}" else arg for arg in ALL[name]]
+        done = lod(*args, "--from", each.format)
+        _check(each, name, done.code, done.stderr, path)
+        path.unlink()
+        assert list(corpus.iterdir()) == ([out] if done.code == 0 and out.exists() else [])
+        out.unlink(missing_ok=True)
+
+
+def _check(each: Entry, name: str, code: int, stderr: str, path: Path) -> None:
+    what = f"{name} {each.file}: {code} {stderr}"
+    assert "internal error" not in stderr, what
+    assert len(stderr.splitlines()) <= 1, what
+    assert stderr.replace("\n", "").isprintable(), what
+    if name in ("verify", "convert"):
+        assert code == each.code, what
+        assert str(path) in stderr, what
+        shown = stderr.replace(f"{path}: ", "").replace(str(path), path.name)
+        assert re.sub(r"\s+", " ", each.message[:60]) in re.sub(r"\s+", " ", shown), what
+        return
+    # The others may find that they cannot use what the header announces, before the damage;
+    # and where header and index are whole, they may not touch what is damaged.
+    assert code in (each.code, 2) or (code == 0 and each.opens), what
+
+
+# Reads every file named on standard input, and prints how much memory that took, in MiB.
+READ = r"""
+import faulthandler, re, sys
+from pathlib import Path
+from lodcli.formats import io
+from lodcli.kernels.errors import LodError
+def most_kib():
+    return int(re.search(r"VmHWM:\s*(\d+)", open("/proc/self/status").read())[1])
+before = None
+for line in sys.stdin:
+    name, path = line.split()
+    faulthandler.dump_traceback_later(20, exit=True)
+    try:
+        io.read_all(path, format_name=name)
+        sys.exit(f"{path} is read")
+    except LodError:
+        pass
+    before = before or most_kib()
+print(most_kib() - before >> 10)
+"""
+
+
+def test_the_corpus_takes_little_memory_and_time(corpus: Path) -> None:
+    lines = []
+    for number, each in enumerate(ENTRIES):
+        path = corpus / str(number)
+        path.write_bytes(unpacked(each))
+        lines.append(f"{each.format} {path}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", READ],
+        input="".join(lines),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 200
