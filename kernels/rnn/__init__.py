@@ -14,4 +14,6 @@ attention     attention_lstm, forward only
 run           an RNN over a LoDTensor
 loop          while loops over TensorArrays
 dynamic       an RNN whose step is a function
+nested, nested_backward   RNNs over sentences inside of RNNs over articles
+nested_run    the same over a LoDTensor
 """

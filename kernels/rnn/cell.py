@@ -128,6 +128,12 @@ class CellWeights:
         }
         return dataclasses.replace(self, **cast)
 
+    def plus(self, other: Self) -> Self:
+        """Return the sums of two weights' arrays, as of gradients of two parts of a batch."""
+        theirs = other.arrays()
+        sums: dict[str, Any] = {name: array + theirs[name] for name, array in self.arrays().items()}
+        return dataclasses.replace(self, **sums)
+
     def zeros_like(self) -> Self:
         """Return weights of the same shapes, all zero: the gradient when nothing ran."""
         zeros: dict[str, Any] = {

@@ -79,7 +79,7 @@ def run_rnn(
         )
     number = tensor.lod.level(level)
     result = stack_forward(
-        _rows_as_vectors(tensor.data),
+        rows_as_vectors(tensor.data),
         tensor.lod.absolute(number),
         weights,
         initial_hidden=initial_hidden,
@@ -97,7 +97,7 @@ def run_rnn(
     )
 
 
-def _rows_as_vectors(data: Array) -> Array:
+def rows_as_vectors(data: Array) -> Array:
     """Return data as (N, D), float32 or float64."""
     require_real("data", data)
     # By size, not by dtype: a big-endian float64 is one too.
