@@ -7,6 +7,7 @@ elman, gru, gru_paddle, lstm   one cell each: equations, gate order, weight shap
 cells         the table of cells
 layer         one layer in one direction, by NumPy
 engine        one layer in one direction: checks, and the choice of a backend
+chunked       long sequences in chunks: checkpoints, truncated gradients
 stack         layers and directions
 state_dict    weights by torch's names
 paddle        weights in Paddle's layouts

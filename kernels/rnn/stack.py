@@ -11,6 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.rnn.cell import CellWeights
 from lodcli.kernels.rnn.cells import weights_class
+from lodcli.kernels.rnn.chunked import Chunking, chunked_forward
 from lodcli.kernels.rnn.engine import (
     RNNGradients,
     RNNResult,
@@ -190,6 +192,7 @@ def stack_forward(
     initial_cell: Array | None = None,
     reverse: bool = False,
     keep: bool = False,
+    chunking: Chunking | None = None,
     backend: Backend = "auto",
     threads: int | None = None,
 ) -> StackResult:
@@ -204,6 +207,7 @@ def stack_forward(
         initial_cell: likewise, always H wide; LSTM only.
         reverse: run every layer from last row to first; one direction only.
         keep: give a tape, for stack_backward.
+        chunking: of the tape, to keep less or cut the gradient off; see chunked.py.
         backend, threads: see rnn_forward.
 
     Raises:
@@ -214,18 +218,19 @@ def stack_forward(
         raise UnsupportedError("reverse: these weights are bidirectional and run both ways already")
     hidden = _by_direction("initial_hidden", initial_hidden, weights)
     cell = _by_direction("initial_cell", initial_cell, weights)
+    run: Callable[..., RNNResult[CellWeights]] = partial(rnn_forward, keep=keep, cells=False)
+    if keep and chunking is not None:
+        run = partial(chunked_forward, chunking=chunking)
     results: list[list[RNNResult[CellWeights]]] = []
     for suffixes, layer in zip(weights.suffixes(), weights.layers, strict=True):
         results.append(
             [
-                rnn_forward(
+                run(
                     data,
                     offsets,
                     direction,
                     initial=States(hidden=next(hidden), cell=next(cell)),
                     reverse=reverse or suffix.endswith("_reverse"),
-                    keep=keep,
-                    cells=False,
                     backend=backend,
                     threads=threads,
                     suffix=suffix,

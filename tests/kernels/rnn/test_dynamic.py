@@ -110,6 +110,13 @@ def test_an_upper_level_steps_over_whole_items() -> None:
     back = DynamicRNN(longest, level="article", reverse=True)(LoDTensor(np.arange(15.0), lod))
     assert back.all.data.tolist() == [4, 4, 4, 1, 3, 3]
 
+    # The sentences come from the last to the first, their words stay as they are.
+    def first_words(sentences: Any, memory: Any) -> tuple[Any, Any]:
+        return sentences.data[sentences.lod.levels[0][:-1]], memory
+
+    firsts = DynamicRNN(first_words, level="article", reverse=True)(LoDTensor(np.arange(15), lod))
+    assert firsts.all.data.tolist() == [0, 3, 5, 9, 10, 12]
+
 
 def test_outputs_may_have_levels_of_their_own() -> None:
     lod = LoD.from_lengths([[2, 1], [1, 2, 3]])
