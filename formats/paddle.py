@@ -31,9 +31,9 @@ from lodcli.formats.placed import (
     PlacedSource,
     Plan,
     array_bytes,
-    read_into,
     write_placed,
 )
+from lodcli.formats.positions import read_into
 from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, check_name
 from lodcli.kernels.checks import check_rows
 from lodcli.kernels.errors import (

@@ -17,6 +17,7 @@ from lodcli.formats.batching import cuts, groups
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.flat import require_index_fits
 from lodcli.formats.outputs import COPY_BYTES, Output
+from lodcli.formats.positions import read_into
 from lodcli.formats.schema import Batch, LevelSpec, Schema, TensorSpec, find
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import ShapeMismatchError
@@ -63,20 +64,10 @@ def read_rows(fd: int, array: PlacedArray, start: int, stop: int) -> Array:
     out: Array = np.empty((stop - start, *array.shape[1:]), array.dtype.newbyteorder("<"))
     position = array.position + start * (out[:1].nbytes if out.size else 0)
     with naming(array.label):
-        read_into(fd, out.reshape(-1).view(np.uint8), position)
+        read_into(fd, out, position)
         if out.dtype == np.bool_ and out.size and int(out.view(np.uint8).max()) > 1:
             raise DamagedFileError("holds booleans that are neither 0 nor 1")
     return out.astype(array.dtype, copy=False)
-
-
-def read_into(fd: int, out: Array, position: int) -> None:
-    """Fill bytes from a place of the file."""
-    view = memoryview(out.data)
-    while len(view):
-        done = os.preadv(fd, [view], position)
-        if not done:
-            raise DamagedFileError(f"the file ended {len(view)} bytes early")
-        view, position = view[done:], position + done
 
 
 class PlacedSource(Source):

@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
-from lodcli.formats.placed import PlacedArray, array_bytes, read_into
+from lodcli.formats.placed import PlacedArray, array_bytes
+from lodcli.formats.positions import read_into
 from lodcli.kernels.errors import UnsupportedError
 
 # The format's own limit.

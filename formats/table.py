@@ -17,6 +17,7 @@ TABLE = {
     "lod.h5": ("lodcli.formats.container.format", "Container"),
     "lod.stream": ("lodcli.formats.stream", "LodStream"),
     "hdf5": ("lodcli.formats.plain_hdf5", "PlainHdf5"),
+    "megatron": ("lodcli.formats.megatron", "Megatron"),
     "npz": ("lodcli.formats.npz", "Npz"),
     "safetensors": ("lodcli.formats.safetensors_file", "Safetensors"),
     "paddle": ("lodcli.formats.paddle", "Paddle"),
@@ -35,6 +36,7 @@ SUFFIXES = {
     ".safetensors": "safetensors",
     ".lodt": "paddle",
     ".pdiparams": "paddle",
+    ".idx": "megatron",
     ".ts": "ts",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -44,7 +46,7 @@ SUFFIXES = {
 # Folders, by a file that lies in every one of a format.
 FOLDERS: dict[str, str] = {}
 # What is in two files: an ending, and if the file of the other ending is there, the format.
-PAIRS: dict[str, tuple[str, str]] = {}
+PAIRS = {".bin": (".idx", "megatron")}
 
 
 @cache

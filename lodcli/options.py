@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FORMATS = ("lod.h5", "lod.stream", "hdf5", "npz", "safetensors", "paddle", "ts", "jsonl", "text")
+FORMATS = (
+    "lod.h5",
+    "lod.stream",
+    "hdf5",
+    "megatron",
+    "npz",
+    "safetensors",
+    "paddle",
+    "ts",
+    "jsonl",
+    "text",
+)
 CODECS = ("deflate", "lz4", "zstd")
 _NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
 

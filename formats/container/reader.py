@@ -17,6 +17,7 @@ from lodcli.formats.container.header import DatasetEntry
 from lodcli.formats.container.strict import StoredDataset, StrictFile
 from lodcli.formats.container.types import numpy_type
 from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.positions import read_into
 from lodcli.formats.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, find
 from lodcli.kernels.checks import Array, Offsets, check_chain, check_offsets, check_rows
 from lodcli.kernels.errors import (
@@ -220,13 +221,8 @@ class ContainerSource(Source):
                 stored.handle, path, start, self._entries[path].block_rows, out
             )
             return
-        position = stored.offset + start * out[:1].nbytes
-        view = memoryview(out.reshape(-1).view("u1").data)
-        while len(view):
-            done = os.preadv(self._fd, [view], position)
-            if not done:
-                raise DamagedFileError(f"{path}: the file ended while it was read")
-            view, position = view[done:], position + done
+        with naming(path):
+            read_into(self._fd, out, stored.offset + start * out[:1].nbytes)
 
     def _check_blocks(self, path: str, data: Array, first: int) -> None:
         entry: DatasetEntry = self._entries[path]

@@ -1,0 +1,22 @@
+"""Reading arrays from a place in a file: checked, and never mapped (a map can kill us)."""
+
+from __future__ import annotations
+
+import os
+
+from lodcli.formats.errors import DamagedFileError
+from lodcli.kernels.checks import Array
+
+
+def read_into(fd: int, out: Array, position: int) -> None:
+    """Fill the C-contiguous `out` with the bytes of a file from `position` on.
+
+    Raises:
+        DamagedFileError: the file has fewer.
+    """
+    view = memoryview(out.reshape(-1).view("u1").data)
+    while len(view):
+        done = os.preadv(fd, [view], position)
+        if not done:
+            raise DamagedFileError(f"the file ended {len(view)} bytes early")
+        view, position = view[done:], position + done
