@@ -1,4 +1,4 @@
-"""See ops/concat.py. Whole ranges are copied as bits."""
+"""See ops/concat.py. Whole ranges are copied as bytes, the result written from end to end."""
 
 from __future__ import annotations
 
@@ -7,23 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_numba.copying import gather_ranges, scatter_ranges
-from lodcli.kernels.ops.common import result_array
+from lodcli.kernels.on_numba.copying import gather_ranges, interleave_ranges
 
 
 def segment_concat(
     data: Sequence[Array], offsets: Sequence[Offsets], *, out: Array | None = None
 ) -> Array:
     """See ops/concat.py."""
-    lengths = [np.diff(each) for each in offsets]
-    total = np.sum(offsets, axis=0)
-    shape = (int(total[-1]), *data[0].shape[1:])
-    result = result_array(out, shape, data[0].dtype, *data)
-    to = total[:-1].copy()
-    for rows, each, length in zip(data, offsets, lengths, strict=True):
-        scatter_ranges(rows, each, to, result)
-        to += length
-    return result
+    return interleave_ranges(data, offsets, out=out)
 
 
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:

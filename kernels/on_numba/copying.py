@@ -1,32 +1,39 @@
-"""Rows moved in ranges, whatever they hold: as the widest whole words of their bits."""
+"""Rows moved in ranges, whatever they hold: as bytes, by threads that take equal stretches."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numba as nb
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.on_numba import moves
+from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.ops.common import flat_rows, result_array
 
 PIECE_BYTES = 1 << 18
+_copy, _copy_backwards, _at = moves.copy, moves.copy_backwards, moves.segment_at
+_AHEAD, _fetch = moves.AHEAD, moves.fetch
+_number_at = moves.number_at
 
 
-def words(data: Array) -> Array:
-    """Return (N, W) words of the bits of the rows of `data`; a view if it is C-contiguous."""
-    rows = flat_rows(data)
-    width = rows.shape[1] * rows.dtype.itemsize
-    for word in (np.uint64, np.uint32, np.uint16):
-        if width % np.dtype(word).itemsize == 0 and rows.size:
-            return rows.view(np.uint8).view(word)
-    return rows.view(np.uint8)
+def row_bytes(rows: Array) -> int:
+    """Return the bytes of one row of an array."""
+    return rows.nbytes // max(1, rows.shape[0])
 
 
-def rows_a_piece(out: Array) -> int:
-    """Return how many rows of `out` make a piece of work."""
-    width = int(out.shape[1]) * out.dtype.itemsize
+def rows_a_piece(width: int) -> int:
+    """Return how many rows of so many bytes make a piece of work."""
     return max(1, PIECE_BYTES // max(1, width))
+
+
+def frozen(index: Offsets) -> Offsets:
+    """Return a read-only view of whole numbers: one type, and one compiled version, for all."""
+    view = np.ascontiguousarray(index).view()
+    view.flags.writeable = False
+    return view
 
 
 def gather_ranges(
@@ -48,59 +55,134 @@ def gather_ranges(
     """
     result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
     if result.size:
-        source, to = words(data), words(result)
-        _copy(source, starts, offsets, to, rows_a_piece(to), -1 if backwards else 1)
+        rows, width = flat_rows(data), row_bytes(result)
+        move = _reverse if backwards else _gather
+        run(
+            *(move, 2 * result.nbytes),
+            *(rows.ctypes.data, rows.nbytes, frozen(starts), frozen(offsets)),
+            *(result.ctypes.data, width, rows_a_piece(width)),
+        )
     return result
 
 
-@nb.njit(cache=True, nogil=True)
-def copy_rows(source: Any, start: int, out: Any, to: int, count: int) -> None:
-    """Copy `count` whole rows."""
-    width = out.shape[1]
-    a = source[start : start + count].reshape(count * width)
-    b = out[to : to + count].reshape(count * width)
-    for k in range(count * width):
-        b[k] = a[k]
+def gather_first(data: Array, stride: int, offsets: Offsets, out: Array | None) -> Array:
+    """Return the first rows of every `stride` rows, as many as `offsets` say."""
+    result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
+    if result.size:
+        rows, width = flat_rows(data), row_bytes(result)
+        run(
+            *(_gather_first, 2 * result.nbytes),
+            *(rows.ctypes.data, rows.nbytes, stride, frozen(offsets)),
+            *(result.ctypes.data, width, rows_a_piece(width)),
+        )
+    return result
 
 
-@nb.njit(parallel=True, cache=True, nogil=True)
-def _copy(source: Any, starts: Any, offsets: Any, out: Any, rows: int, step: int) -> None:
-    for piece in nb.prange((out.shape[0] + rows - 1) // rows):
-        start, stop = piece * rows, min((piece + 1) * rows, out.shape[0])
-        i = np.searchsorted(offsets, start, side="right") - 1
-        while start < stop:
-            n = min(offsets[i + 1], stop) - start
-            first = starts[i] + (start - offsets[i]) * step
-            if step == 1:
-                copy_rows(source, first, out, start, n)
-            elif out.shape[1] == 1:
-                for k in range(n):
-                    out[start + k, 0] = source[first - k, 0]
-            else:
-                for k in range(n):
-                    copy_rows(source, first - k, out, start + k, 1)
-            start += n
+def interleave_ranges(
+    parts: Sequence[Array], offsets: Sequence[Offsets], *, out: Array | None = None
+) -> Array:
+    """Return range 0 of every part, then range 1 of every part, and so on.
+
+    Args:
+        parts: of equal dtype and row shape.
+        offsets: for each part (K+1,) int64, its ranges.
+    """
+    shape = (sum(int(each[-1]) for each in offsets), *parts[0].shape[1:])
+    result = result_array(out, shape, parts[0].dtype, *parts)
+    if result.size:
+        rows, width = [flat_rows(part) for part in parts], row_bytes(result)
+        bounds = [frozen(each) for each in offsets]
+        run(
+            *(_interleave, 2 * result.nbytes),
+            frozen(np.array([part.ctypes.data for part in rows])),
+            frozen(np.array([part.nbytes for part in rows])),
+            frozen(np.array([each.ctypes.data for each in bounds])),
+            *(bounds[0].size - 1, result.ctypes.data, width, rows_a_piece(width)),
+        )
+    return result
+
+
+@nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _gather(
+    at: int, size: int, starts: Any, offsets: Any, to: int, width: int, piece_rows: int
+) -> None:
+    total, end = offsets[-1], at + size
+    for piece in nb.prange((total + piece_rows - 1) // piece_rows):
+        row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
+        i, stop = _at(offsets, row), to + stop_row * width
+        while row < stop_row:
+            after = min(offsets[i + 1], stop_row)
+            first = starts[i] + row - offsets[i]
+            _copy(to + row * width, stop, at + first * width, end, (after - row) * width)
+            row = after
             i += 1
 
 
-def scatter_ranges(data: Array, offsets: Offsets, to: Offsets, out: Array) -> None:
-    """Write rows offsets[i]..offsets[i+1] of `data` to rows to[i] and on of `out`.
+@nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _gather_first(
+    at: int, size: int, stride: int, offsets: Any, to: int, width: int, piece_rows: int
+) -> None:
+    total, end = offsets[-1], at + size
+    for piece in nb.prange((total + piece_rows - 1) // piece_rows):
+        row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
+        i, stop = _at(offsets, row), to + stop_row * width
+        while row < stop_row:
+            after = min(offsets[i + 1], stop_row)
+            first = i * stride + row - offsets[i]
+            _fetch(at + (i + _AHEAD) * stride * width, (after - row) * width)
+            _copy(to + row * width, stop, at + first * width, end, (after - row) * width)
+            row = after
+            i += 1
 
-    Args:
-        out: (M, ...), C-contiguous, of the dtype and row shape of `data`.
-    """
-    if data.size:
-        source = words(data)
-        _scatter(source, offsets, to, words(out), rows_a_piece(source))
+
+@nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _reverse(
+    at: int, size: int, lasts: Any, offsets: Any, to: int, width: int, piece_rows: int
+) -> None:
+    total = offsets[-1]
+    for piece in nb.prange((total + piece_rows - 1) // piece_rows):
+        row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
+        i, stop = _at(offsets, row), to + stop_row * width
+        while row < stop_row:
+            after = min(offsets[i + 1], stop_row)
+            end = at + (lasts[i] + 1 - (row - offsets[i])) * width
+            _copy_backwards(to + row * width, stop, at, end, after - row, width)
+            row = after
+            i += 1
 
 
-@nb.njit(parallel=True, cache=True, nogil=True)
-def _scatter(source: Any, offsets: Any, to: Any, out: Any, rows: int) -> None:
-    for piece in nb.prange((source.shape[0] + rows - 1) // rows):
-        start, stop = piece * rows, min((piece + 1) * rows, source.shape[0])
-        i = np.searchsorted(offsets, start, side="right") - 1
-        while start < stop:
-            n = min(offsets[i + 1], stop) - start
-            copy_rows(source, start, out, to[i] + (start - offsets[i]), n)
-            start += n
+@nb.njit(nogil=True, no_cpython_wrapper=True)
+def _rows_before(bounds: Any, i: int) -> int:
+    """Return how many rows the ranges before number `i` have, of all parts."""
+    total = 0
+    for part in range(bounds.size):
+        total += _number_at(bounds[part] + 8 * i)
+    return total
+
+
+@nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _interleave(
+    ats: Any, sizes: Any, bounds: Any, ranges: int, to: int, width: int, piece_rows: int
+) -> None:
+    total = _rows_before(bounds, ranges)
+    for piece in nb.prange((total + piece_rows - 1) // piece_rows):
+        row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
+        stop, i, high = to + stop_row * width, 0, ranges
+        while i < high:
+            middle = (i + high + 1) >> 1
+            if _rows_before(bounds, middle) <= row:
+                i = middle
+            else:
+                high = middle - 1
+        here = _rows_before(bounds, i)
+        while row < stop_row:
+            for part in range(ats.size):
+                lo = _number_at(bounds[part] + 8 * i)
+                after = here + _number_at(bounds[part] + 8 * (i + 1)) - lo
+                if row < after:
+                    n, at = min(after, stop_row) - row, ats[part]
+                    source = at + (lo + row - here) * width
+                    _copy(to + row * width, stop, source, at + sizes[part], n * width)
+                    row += n
+                here = after
             i += 1

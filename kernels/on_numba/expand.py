@@ -1,4 +1,4 @@
-"""See ops/expand.py. Whole blocks are copied as bits, by threads that take equal rows."""
+"""See ops/expand.py. Whole blocks are copied as bytes, by threads that take equal stretches."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ def segment_repeat(
     data: Array, offsets: Offsets, counts: Offsets, *, out: Array | None = None
 ) -> Array:
     """See ops/expand.py."""
+    if _single(offsets):
+        return spread_rows(data, lengths_to_offsets(counts, level=0), out=out)
     lengths = np.repeat(np.diff(offsets), counts)
     starts = np.repeat(offsets[:-1], counts)
     return gather_ranges(data, starts, lengths_to_offsets(lengths, level=0), out=out)
@@ -32,6 +34,11 @@ def segment_repeat(
 
 def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
     """See ops/expand.py: NumPy, but for single rows, whose copies lie side by side."""
-    if offsets.size - 1 == offsets[-1] and (np.diff(offsets) == 1).all():
+    if _single(offsets):
         return segment_broadcast_grad(upstream, lengths_to_offsets(counts, level=0))
     return expand.segment_repeat_grad(upstream, offsets, counts)
+
+
+def _single(offsets: Offsets) -> bool:
+    """Return whether every segment is one row, as those of a plain tensor are."""
+    return bool(offsets.size - 1 == offsets[-1] and (np.diff(offsets) == 1).all())

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba.reduce import MAX, MIN, SUM, divide_rows, pieces_of, reduce_rows
 from lodcli.kernels.on_numba.reduce_index import reduce_index_rows
+from lodcli.kernels.on_numba.spread import pick_rows
 from lodcli.kernels.on_numba.vectors import VECTOR_BYTES
 from lodcli.kernels.ops.common import (
     flat_rows,
@@ -84,14 +84,14 @@ def segment_first(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
     """See ops/pool.py."""
-    return _picked(data, offsets, pad_value, out, last=False)
+    return pick_rows(data, offsets, pad_value, "first", out)
 
 
 def segment_last(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
     """See ops/pool.py."""
-    return _picked(data, offsets, pad_value, out, last=True)
+    return pick_rows(data, offsets, pad_value, "last", out)
 
 
 def _plain(data: Array) -> Array:
@@ -206,29 +206,3 @@ def _delivered(rows: Array, result: Array) -> Array:
     if is_half(result.dtype):
         result[...] = rows.reshape(result.shape)
     return result
-
-
-def _picked(
-    data: Array, offsets: Offsets, pad_value: npt.ArrayLike, out: Array | None, *, last: bool
-) -> Array:
-    dtype = data.dtype
-    rows = flat_rows(data)
-    result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
-    fill, to = np.asarray(pad_value).astype(dtype).reshape(1), flat_rows(result)
-    if is_half(dtype):
-        # Numba knows neither; copying needs only their bits.
-        rows, fill, to = rows.view(np.uint16), fill.view(np.uint16), to.view(np.uint16)
-    _pick(rows, offsets, fill, to, last)
-    return result
-
-
-@nb.njit(parallel=True, cache=True, nogil=True)
-def _pick(rows: Any, offsets: Any, fill: Any, out: Any, last: bool) -> None:
-    for s in nb.prange(out.shape[0]):
-        lo, hi = offsets[s], offsets[s + 1]
-        if lo == hi:
-            out[s] = fill[0]
-        else:
-            source = rows[hi - 1 if last else lo]
-            for k in range(source.size):
-                out[s, k] = source[k]

@@ -1,4 +1,4 @@
-"""See ops/reverse.py. Rows are copied as bits."""
+"""See ops/reverse.py. Rows are copied as bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One row a segment, spread over the rows of the segment."""
+"""One row a segment: spread over the rows of the segment, or picked from them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ from typing import Any
 
 import numba as nb
 import numpy as np
+import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_numba.copying import rows_a_piece, words
-from lodcli.kernels.ops.common import result_array
+from lodcli.kernels.on_numba import moves
+from lodcli.kernels.on_numba.copying import frozen, row_bytes, rows_a_piece
+from lodcli.kernels.on_numba.threads import run
+from lodcli.kernels.ops.common import flat_rows, result_array
 
+CLOSE_BYTES = 256  # up to which rows that lie apart are fetched by the processor itself
 _EVERY, _FIRST, _LAST = 0, 1, 2
+_KINDS = {"": _EVERY, "first": _FIRST, "last": _LAST}
+_fetch = moves.fetch
+_copy_row, _repeat, _clear, _at = moves.copy_row, moves.repeat, moves.clear, moves.segment_at
 
 
 def spread_rows(
@@ -27,35 +34,70 @@ def spread_rows(
     """
     result = result_array(out, (int(offsets[-1]), *rows.shape[1:]), rows.dtype, rows)
     if result.size:
-        to = words(result)
-        kind = {"": _EVERY, "first": _FIRST, "last": _LAST}[only]
-        _spread(words(rows), offsets, kind, to, rows_a_piece(to))
+        source, width = flat_rows(rows), row_bytes(result)
+        run(
+            *(_spread, result.nbytes),
+            *(source.ctypes.data, source.nbytes, frozen(offsets), _KINDS[only]),
+            *(result.ctypes.data, width, rows_a_piece(width)),
+        )
     return result
 
 
-@nb.njit(parallel=True, cache=True, nogil=True)
-def _spread(rows: Any, offsets: Any, kind: int, out: Any, size: int) -> None:
-    width = out.shape[1]
-    for piece in nb.prange((out.shape[0] + size - 1) // size):
-        r, stop = piece * size, min((piece + 1) * size, out.shape[0])
-        s = np.searchsorted(offsets, r, side="right") - 1
-        while r < stop:
-            end = min(offsets[s + 1], stop)
-            if width == 1 and kind == _EVERY:
-                out[r:end, 0] = rows[s, 0]
-                r = end
-            while r < end:
-                row = out[r]
-                if (
-                    kind == _EVERY
-                    or (kind == _FIRST and r == offsets[s])
-                    or (kind == _LAST and r == offsets[s + 1] - 1)
-                ):
-                    source = rows[s]
-                    for k in range(width):
-                        row[k] = source[k]
-                else:
-                    for k in range(width):
-                        row[k] = 0
-                r += 1
+def pick_rows(
+    rows: Array, offsets: Offsets, pad_value: npt.ArrayLike, only: str, out: Array | None
+) -> Array:
+    """Return the "first" or "last" row of every segment, `pad_value` where it has none."""
+    result = result_array(out, (offsets.size - 1, *rows.shape[1:]), rows.dtype, rows)
+    if result.size:
+        source, fill = flat_rows(rows), np.empty((1, *rows.shape[1:]), rows.dtype)
+        fill[...] = pad_value
+        run(
+            *(_pick, 2 * result.nbytes + offsets.nbytes),
+            *(source.ctypes.data, source.nbytes, frozen(offsets), fill.ctypes.data),
+            *(_KINDS[only] == _LAST, result.ctypes.data, row_bytes(result), _ahead(source, result)),
+        )
+    return result
+
+
+@nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _spread(
+    at: int, size: int, offsets: Any, kind: int, to: int, width: int, piece_rows: int
+) -> None:
+    total, end = offsets[-1], at + size
+    for piece in nb.prange((total + piece_rows - 1) // piece_rows):
+        row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
+        s, stop = _at(offsets, row), to + stop_row * width
+        while row < stop_row:
+            after, here = min(offsets[s + 1], stop_row), to + row * width
+            if kind == _EVERY:
+                _repeat(here, stop, at + s * width, end, after - row, width)
+            else:
+                only = offsets[s] if kind == _FIRST else offsets[s + 1] - 1
+                _clear(here, stop, (after - row) * width)
+                if row <= only < after:
+                    _copy_row(
+                        to + only * width, to + (only + 1) * width, at + s * width, end, width
+                    )
+            row = after
             s += 1
+
+
+def _ahead(source: Array, picked: Array) -> int:
+    """Return how many segments ahead to ask for rows: none where they lie close together."""
+    return moves.AHEAD if source.nbytes > CLOSE_BYTES * picked.shape[0] else 0
+
+
+@nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _pick(
+    at: int, size: int, offsets: Any, fill: int, last: bool, to: int, width: int, ahead: int
+) -> None:
+    segments, end = offsets.size - 1, at + size
+    back = 1 if last else 0
+    for s in nb.prange(segments):
+        if ahead:
+            later = min(s + ahead, segments - 1)
+            _fetch(at + (offsets[later + back] - back) * width, width)
+        empty = offsets[s] == offsets[s + 1]
+        source = fill if empty else at + (offsets[s + back] - back) * width
+        here = to + s * width
+        _copy_row(here, here + width, source, fill + width if empty else end, width)

@@ -1,0 +1,252 @@
+"""Bytes moved 64 at a time between addresses: what every op that copies rows is made of.
+
+A short range costs one vector load and one store, without a loop or a mask: bytes behind its
+end are moved along where there is room, and overwritten by the range that follows. So ranges
+must be written in rising order, each thread within its own stretch of the result, and what
+lies behind its `stop` is never touched. Addresses are whole numbers, so that one compiled
+version serves every dtype and row shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+VECTOR_BYTES = 64
+FETCHED_BYTES = 512
+AHEAD = 16  # rows or ranges asked for before their turn
+_BYTE, _I64 = ir.IntType(8), ir.IntType(64)
+# numba's own checks do not see addresses, so these kernels check them where it would.
+_CHECKED = bool(nb.config.BOUNDSCHECK)
+
+
+def _at(builder: Any, address: Any, kind: Any) -> Any:
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def _load(builder: Any, address: Any, kind: Any) -> Any:
+    value = builder.load(_at(builder, address, kind))
+    value.align = 1
+    return value
+
+
+def _store(builder: Any, value: Any, address: Any) -> None:
+    builder.store(value, _at(builder, address, value.type)).align = 1
+
+
+def _mover(vectors: int, word_bytes: int, kind: str) -> Any:
+    """Return a function of addresses `to` and `at` that moves so many vectors of words.
+
+    Args:
+        kind: "move" as they are; "turn": backwards; "splat": the one word at `at`,
+            over the whole vector; "word": one word, no vector.
+    """
+    word = ir.IntType(8 * word_bytes)
+    lanes = VECTOR_BYTES // word_bytes
+    vector = ir.VectorType(word, lanes)
+    order = ir.VectorType(ir.IntType(32), lanes)
+
+    @intrinsic
+    def mover(typing_context: Any, to: Any, at: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            to, at = args
+            if kind == "word":
+                _store(builder, _load(builder, at, word), to)
+                return context.get_dummy_value()
+            places = [_I64(VECTOR_BYTES * n) for n in range(vectors)]
+            undefined = ir.Constant(vector, ir.Undefined)
+            if kind == "splat":
+                one = builder.insert_element(undefined, _load(builder, at, word), ir.IntType(32)(0))
+                found = [builder.shuffle_vector(one, undefined, ir.Constant(order, [0] * lanes))]
+            else:
+                found = [_load(builder, builder.add(at, place), vector) for place in places]
+            if kind == "turn":
+                backwards = ir.Constant(order, list(range(lanes))[::-1])
+                found = [builder.shuffle_vector(each, undefined, backwards) for each in found]
+            for value, place in zip(found, places, strict=True):
+                _store(builder, value, builder.add(to, place))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return mover
+
+
+@intrinsic
+def _copy_exactly(typing_context: Any, to: Any, at: Any, count: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        to, at, count = args
+        cgutils.raw_memcpy(
+            builder, _at(builder, to, _BYTE), _at(builder, at, _BYTE), count, _I64(1)
+        )
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _clear(typing_context: Any, to: Any, count: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        cgutils.memset(builder, _at(builder, args[0], _BYTE), args[1], 0)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def number_at(typing_context: Any, at: Any) -> Any:
+    """Return the int64 at an address."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _load(builder, args[0], _I64)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _fetch(typing_context: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), *[ir.IntType(32)] * 3])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        # To read, to keep in every cache, data.
+        builder.call(function, [_at(builder, args[0], _BYTE), *map(ir.IntType(32), (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+_move, _move_four = _mover(1, 8, "move"), _mover(4, 8, "move")
+_turn_1, _turn_2, _turn_4, _turn_8 = (_mover(1, n, "turn") for n in (1, 2, 4, 8))
+_splat_1, _splat_2, _splat_4, _splat_8 = (_mover(1, n, "splat") for n in (1, 2, 4, 8))
+_word_1, _word_2, _word_4, _word_8 = (_mover(1, n, "word") for n in (1, 2, 4, 8))
+_inner = nb.njit(nogil=True, no_cpython_wrapper=True, error_model="numpy")
+
+
+@_inner
+def fetch(at: int, count: int) -> None:
+    """Ask for the first of `count` bytes at an address, which may lie anywhere, to be cached.
+
+    For rows that lie apart: no processor guesses where the next one is.
+    """
+    for k in range(0, min(count, FETCHED_BYTES), VECTOR_BYTES):
+        _fetch(at + k)
+
+
+@_inner
+def _require(to: int, stop: int, at: int, end: int, count: int) -> None:
+    if _CHECKED and (count < 0 or to + count > stop or at + count > end):
+        raise IndexError("a range of bytes leaves its array")
+
+
+@_inner
+def copy(to: int, stop: int, at: int, end: int, count: int) -> None:
+    """Copy `count` bytes from `at`, in an array that ends at `end`, to `to`, before `stop`."""
+    _require(to, stop, at, end, count)
+    up = (count + (VECTOR_BYTES - 1)) & -VECTOR_BYTES
+    if to + up > stop or at + up > end:
+        _copy_exactly(to, at, count)
+        return
+    k = 0
+    while k + 4 * VECTOR_BYTES <= up:
+        _move_four(to + k, at + k)
+        k += 4 * VECTOR_BYTES
+    while k < up:
+        _move(to + k, at + k)
+        k += VECTOR_BYTES
+
+
+@_inner
+def copy_row(to: int, stop: int, at: int, end: int, width: int) -> None:
+    """Copy one row of `width` bytes, a short one as one word."""
+    _require(to, stop, at, end, width)
+    if width == 4:
+        _word_4(to, at)
+    elif width == 8:
+        _word_8(to, at)
+    elif width == 2:
+        _word_2(to, at)
+    elif width == 1:
+        _word_1(to, at)
+    else:
+        copy(to, stop, at, end, width)
+
+
+@_inner
+def copy_backwards(to: int, stop: int, at: int, end: int, rows: int, width: int) -> None:
+    """Copy `rows` rows of `width` bytes that end at `end`, the last one first.
+
+    Args:
+        at: where the array begins.
+    """
+    _require(to, stop, at, end, rows * width)
+    if _CHECKED and end - rows * width < at:
+        raise IndexError("a range of bytes leaves its array")
+    short = width == 4 or width == 8 or width == 2 or width == 1
+    left = rows * width
+    while short and left > 0 and to + VECTOR_BYTES <= stop and end - VECTOR_BYTES >= at:
+        if width == 4:
+            _turn_4(to, end - VECTOR_BYTES)
+        elif width == 8:
+            _turn_8(to, end - VECTOR_BYTES)
+        elif width == 2:
+            _turn_2(to, end - VECTOR_BYTES)
+        else:
+            _turn_1(to, end - VECTOR_BYTES)
+        to += VECTOR_BYTES
+        end -= VECTOR_BYTES
+        left -= VECTOR_BYTES
+    source = end
+    while left > 0:
+        copy_row(to, stop, source - width, end, width)
+        to += width
+        source -= width
+        left -= width
+
+
+@_inner
+def repeat(to: int, stop: int, at: int, end: int, rows: int, width: int) -> None:
+    """Write the row of `width` bytes at `at` so many times."""
+    _require(to, stop, at, end, width)
+    _require(to, stop, to, stop, rows * width)
+    short = width == 4 or width == 8 or width == 2 or width == 1
+    left = rows * width
+    while short and left > 0 and to + VECTOR_BYTES <= stop:
+        if width == 4:
+            _splat_4(to, at)
+        elif width == 8:
+            _splat_8(to, at)
+        elif width == 2:
+            _splat_2(to, at)
+        else:
+            _splat_1(to, at)
+        to += VECTOR_BYTES
+        left -= VECTOR_BYTES
+    while left > 0:
+        copy_row(to, stop, at, end, width)
+        to += width
+        left -= width
+
+
+@_inner
+def clear(to: int, stop: int, count: int) -> None:
+    """Write `count` zero bytes."""
+    _require(to, stop, to, stop, count)
+    _clear(to, count)
+
+
+@_inner
+def segment_at(offsets: Any, row: int) -> int:
+    """Return the segment that holds a row: the last that begins at it or before."""
+    low, high = 0, offsets.size - 1
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if offsets[middle] <= row:
+            low = middle
+        else:
+            high = middle - 1
+    return low
