@@ -14,6 +14,14 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatc
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.selection import Key, Selection, select
 
+# What files can hold and every op is tested with; complex numbers count each part.
+DTYPE_NAMES = frozenset(
+    (
+        *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+        *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    )
+)
+
 
 class LoDTensor(NDArrayOperatorsMixin):
     """Dense rows plus a LoD.
@@ -22,12 +30,13 @@ class LoDTensor(NDArrayOperatorsMixin):
     longer describes its rows cannot arise.
 
     Args:
-        data: rows along the first axis, (N, D1, D2, ..), of any fixed-size dtype. Not
-            copied; rows in a GPU's memory (cupy) stay there.
+        data: rows along the first axis, (N, D1, D2, ..): bool, (u)int8 to 64, float16,
+            bfloat16, float32, float64, complex64 or complex128. Not copied, unless its bytes
+            are in another order than the machine's; rows in a GPU's memory (cupy) stay there.
         lod: an index over N rows, or item counts per level. None: a plain tensor.
 
     Raises:
-        InvalidDataError: data without a row axis, or of Python objects.
+        InvalidDataError: data without a row axis, or of another dtype.
         InvalidLoDError: the index does not fit N rows.
 
     Elementwise NumPy functions apply directly and pass the index object on; reductions
@@ -51,13 +60,14 @@ class LoDTensor(NDArrayOperatorsMixin):
         array = data if is_on_device(data) else np.asarray(data)
         if array.ndim == 0:
             raise InvalidDataError("data needs a row axis; found a single value (reshape to (1,))")
-        # Not by kind "V" alone: bfloat16 has it as well.
-        void = issubclass(array.dtype.type, np.void)
-        if void or array.dtype.hasobject or array.dtype.kind in "SUmM":
+        if array.dtype.name not in DTYPE_NAMES:
             raise InvalidDataError(
-                f"data must be numbers or booleans, found {array.dtype}; "
+                f"data must be numbers or booleans of at most 64 bits, found {array.dtype}; "
                 "text is stored as its bytes, uint8"
             )
+        if not array.dtype.isnative:
+            # Compiled kernels know only the machine's own order of bytes.
+            array = array.astype(array.dtype.newbyteorder("="))
         index = LoD() if lod is None else lod if isinstance(lod, LoD) else LoD.from_lengths(lod)
         check_rows(index.levels, array.shape[0])
         # A view, so that ndarray.resize on the caller's array cannot pull rows away.

@@ -27,7 +27,7 @@ def working(data: npt.ArrayLike, op: str) -> Array:
         return array.astype(np.float32)
     if array.dtype.kind != "f":
         raise InvalidDataError(f"{op} needs floating-point numbers, found {array.dtype}")
-    return array
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def id_column(tensor: LoDTensor, op: str) -> Array:

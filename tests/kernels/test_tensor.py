@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -59,14 +60,24 @@ def test_every_number_type_is_data(dtype: np.dtype[Any]) -> None:
         np.array(["2020-01-01"], "datetime64[D]"),
         np.array([1], "timedelta64[s]"),
         np.zeros(1, "V8"),
+        np.zeros(1, np.longdouble),
+        np.zeros(1, ml_dtypes.float8_e5m2),
         np.zeros(1, [("x", np.int64)]),
         np.array(["a"], np.dtypes.StringDType()),
     ],
     ids=lambda data: str(data.dtype),
 )
 def test_anything_but_numbers_is_refused(data: Any) -> None:
-    with pytest.raises(InvalidDataError, match="data must be numbers or booleans, found"):
+    with pytest.raises(
+        InvalidDataError, match="data must be numbers or booleans of at most 64 bits, found"
+    ):
         LoDTensor(data)
+
+
+def test_bytes_in_another_order_are_turned_round() -> None:
+    found = LoDTensor(np.array([1, 256, -2], ">i4"), [[2, 1]])
+    assert found.dtype.isnative
+    assert found.data.tolist() == [1, 256, -2]
 
 
 def test_a_single_value_has_no_rows() -> None:
