@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.lod import LoD
@@ -14,6 +15,7 @@ from lodcli.kernels.ops.arguments import require_at_least, require_shape
 from lodcli.kernels.tensor import LoDTensor
 
 Pair = Sequence[int]
+Quad = Sequence[int]
 
 
 def im2sequence(
@@ -21,7 +23,8 @@ def im2sequence(
     *,
     kernels: Pair,
     strides: Pair = (1, 1),
-    paddings: Sequence[int] = (0, 0, 0, 0),
+    paddings: Quad = (0, 0, 0, 0),
+    backend: Backend = "auto",
 ) -> LoDTensor:
     """Return one row for each window of each picture.
 
@@ -30,6 +33,7 @@ def im2sequence(
         kernels: height and width of the window.
         strides: how far it moves, down and right.
         paddings: zeros around the picture: up, left, down, right.
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Data (windows, c * kernel height * kernel width), channel-major; one level, whose
@@ -51,14 +55,17 @@ def im2sequence(
             "im2sequence needs pictures (n, c, h, w) without levels, found data of shape "
             f"{images.data.shape} with {images.lod.n_levels} levels"
         )
-    down, right = _window_counts(images.data.shape, kernels, strides, paddings)
-    rows = im2sequence_rows(images.data, kernels=kernels, strides=strides, paddings=paddings)
+    down, right = window_counts(images.data.shape, kernels, strides, paddings)
+    # Every value goes into as many windows as cover it.
+    size = images.nbytes * kernels[0] * kernels[1] // (strides[0] * strides[1])
+    run = on(backend, im2sequence_rows, size_bytes=size)
+    rows = run(images.data, kernels=kernels, strides=strides, paddings=paddings)
     offsets = np.arange(images.rows + 1, dtype=np.int64) * (down * right)
     return LoDTensor(rows, LoD([offsets]))
 
 
-def _window_counts(
-    shape: tuple[int, ...], kernels: Pair, strides: Pair, paddings: Sequence[int]
+def window_counts(
+    shape: tuple[int, ...], kernels: Pair, strides: Pair, paddings: Quad
 ) -> tuple[int, int]:
     """Return how many windows lie below and beside each other."""
     for name, values, count, least in (
@@ -82,9 +89,7 @@ def _window_counts(
     return counts[0], counts[1]
 
 
-def im2sequence_rows(
-    images: Array, *, kernels: Pair, strides: Pair, paddings: Sequence[int]
-) -> Array:
+def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Quad) -> Array:
     """Return the windows of (n, c, h, w) pictures, (windows, c * kh * kw)."""
     up, left, down, right = paddings
     padded = np.pad(images, ((0, 0), (0, 0), (up, down), (left, right)))
@@ -100,7 +105,7 @@ def im2sequence_grad(
     *,
     kernels: Pair,
     strides: Pair,
-    paddings: Sequence[int],
+    paddings: Quad,
 ) -> Array:
     """Return the gradient of `im2sequence_rows` for pictures of `shape`, (n, c, h, w).
 
@@ -108,7 +113,7 @@ def im2sequence_grad(
         grad: of the windows, (windows, c * kh * kw).
     """
     rows = np.asarray(grad)
-    below, beside = _window_counts(shape, kernels, strides, paddings)
+    below, beside = window_counts(shape, kernels, strides, paddings)
     n, c, h, w = shape
     require_shape(rows.shape, (n * below * beside, c * kernels[0] * kernels[1]), "grad")
     up, left, down, right = paddings

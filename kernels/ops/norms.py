@@ -162,10 +162,12 @@ def _wide(data: Array) -> Array:
     return flat_rows(data.astype(np.float32) if is_half(data.dtype) else data)
 
 
+@np.errstate(over="ignore")
 def _like(rows: Array, tensor: LoDTensor) -> Array:
     return rows.reshape(tensor.data.shape).astype(tensor.dtype, copy=False)
 
 
+@np.errstate(over="ignore")
 def _like_row(row: Array, tensor: LoDTensor) -> Array:
     return row.reshape(tensor.row_shape).astype(tensor.dtype, copy=False)
 
@@ -177,43 +179,54 @@ def _rewrapped(rows: Array, tensor: LoDTensor) -> LoDTensor:
 # -- NumPy -----------------------------------------------------------------------------
 
 
+@np.errstate(all="ignore")
 def rows_layer_norm(data: Array, weight: Array, bias: Array, epsilon: float) -> Array:
-    """Return the normalised rows: (N, D), (D,) and (D,) to (N, D)."""
-    z, _ = _normed(data - _mean(data), epsilon)
-    result: Array = z * weight + bias
-    return result
+    """Return the normalised rows: (N, D), (D,) and (D,) to (N, D), worked out in float64."""
+    z, _ = _normed(_centred(data), epsilon)
+    return (z * weight + bias).astype(data.dtype)
 
 
+@np.errstate(all="ignore")
 def rows_rms_norm(data: Array, weight: Array, epsilon: float) -> Array:
     """Return the rows over their root mean square: (N, D) and (D,) to (N, D)."""
-    z, _ = _normed(data, epsilon)
-    result: Array = z * weight
-    return result
+    z, _ = _normed(data.astype(np.float64), epsilon)
+    return (z * weight).astype(data.dtype)
 
 
+@np.errstate(all="ignore")
 def rows_layer_norm_grad(
     upstream: Array, data: Array, weight: Array, epsilon: float
 ) -> tuple[Array, Array, Array]:
     """Return the gradients for the rows (N, D), the weight (D,) and the bias (D,)."""
-    z, r = _normed(data - _mean(data), epsilon)
-    g = upstream * weight
+    flow = upstream.astype(np.float64)
+    z, r = _normed(_centred(data), epsilon)
+    g = flow * weight
     rows = r * (g - _mean(g) - z * _mean(g * z))
-    return rows, (upstream * z).sum(axis=0), upstream.sum(axis=0)
+    found = rows, (flow * z).sum(axis=0), flow.sum(axis=0)
+    return found[0].astype(data.dtype), found[1].astype(data.dtype), found[2].astype(data.dtype)
 
 
+@np.errstate(all="ignore")
 def rows_rms_norm_grad(
     upstream: Array, data: Array, weight: Array, epsilon: float
 ) -> tuple[Array, Array]:
     """Return the gradients for the rows (N, D) and the weight (D,)."""
-    z, r = _normed(data, epsilon)
-    g = upstream * weight
-    return r * (g - z * _mean(g * z)), (upstream * z).sum(axis=0)
+    flow = upstream.astype(np.float64)
+    z, r = _normed(data.astype(np.float64), epsilon)
+    g = flow * weight
+    rows = r * (g - z * _mean(g * z))
+    return rows.astype(data.dtype), (flow * z).sum(axis=0).astype(data.dtype)
 
 
 def _mean(rows: Array) -> Array:
     # Not mean(), which warns of rows without features.
     result: Array = rows.sum(axis=1, keepdims=True) / max(1, rows.shape[1])
     return result
+
+
+def _centred(data: Array) -> Array:
+    rows = data.astype(np.float64)
+    return rows - _mean(rows)
 
 
 def _normed(rows: Array, epsilon: float) -> tuple[Array, Array]:

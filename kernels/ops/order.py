@@ -338,7 +338,7 @@ def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offse
         data: (N,).
     """
     values = data[segment_order(data, offsets, False)]
-    new = _differs(_comparable(values)[:, None], segment_numbers(offsets))
+    new = differs(_comparable(values)[:, None], segment_numbers(offsets))
     counts = np.diff(np.flatnonzero(new), append=len(data))
     return values[new], counts, lengths_to_offsets(new.astype(np.int64), level=0)[offsets]
 
@@ -349,14 +349,14 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt
     if rows.dtype.kind == "c":
         rows = rows.view(rows.real.dtype)
     if adjacent:
-        return _differs(rows, of)
+        return differs(rows, of)
     order = np.lexsort((*rows.T, of))
     kept = np.empty(len(rows), np.bool_)
-    kept[order] = _differs(rows[order], of[order])
+    kept[order] = differs(rows[order], of[order])
     return kept
 
 
-def _differs(rows: Array, of: Offsets) -> npt.NDArray[np.bool_]:
+def differs(rows: Array, of: Offsets) -> npt.NDArray[np.bool_]:
     """Return where a row (N, D), or its segment, is not that of the row before."""
     result = np.ones(len(rows), np.bool_)
     here, last = rows[1:], rows[:-1]

@@ -41,7 +41,7 @@ class OpEntry:
 # ruff: noqa: E501
 # fmt: off
 OPS: dict[str, OpEntry] = {
-    "add": OpEntry("elementwise", "sequence_add", "tensor + other, row by row or one row a sequence", "y[r] = x[r] + z[s]", gradient="elementwise.segment_binary_grad"),
+    "add": OpEntry("elementwise", "sequence_add", "tensor + other, row by row or one row a sequence", "y[r] = x[r] + z[s]"),
     "argsort": OpEntry("order", "sequence_argsort", "the places every sorted column takes its values from", "y = argsort x[lo:hi]", itemwise=True),
     "attention": OpEntry("attention", "sequence_attention", "attention of each query over the keys of its sequence", "y = softmax(scale q k') v"),
     "concat": OpEntry("concat", "sequence_concat", "the i-th sequences of several tensors joined", "y[i] = x1[i] x2[i] .."),
@@ -51,7 +51,7 @@ OPS: dict[str, OpEntry] = {
     "cumsum": OpEntry("scan", "sequence_cumsum", "the sum of every row and those before it", "y[lo+t] = x[lo] + .. + x[lo+t]", itemwise=True),
     "deduplicate": OpEntry("order", "sequence_deduplicate", "the sequences without rows that repeat an earlier one", "y = x[r] != x[r-1]", itemwise=True),
     "deinterleave": OpEntry("windows", "sequence_deinterleave", "the tensors that interleave took turns with", "y_p[s] = x[p + s k]", gradient="windows.sequence_interleave"),
-    "div": OpEntry("elementwise", "sequence_div", "tensor / other, row by row or one row a sequence", "y[r] = x[r] / z[s]", gradient="elementwise.segment_binary_grad"),
+    "div": OpEntry("elementwise", "sequence_div", "tensor / other, row by row or one row a sequence", "y[r] = x[r] / z[s]"),
     "dot": OpEntry("elementwise", "sequence_dot", "the dot product of each sequence with another tensor's", "y[s] = sum x[r] . z[r]"),
     "edit_distance": OpEntry("distance", "edit_distance", "the edits from each hypothesis to its reference", "y[s] = levenshtein(x[s], z[s])"),
     "enumerate": OpEntry("ids", "sequence_enumerate", "every id with those that follow it", "y[r] = x[r] .. x[r+K-1]", itemwise=True),
@@ -76,7 +76,7 @@ OPS: dict[str, OpEntry] = {
     "merge_by_mask": OpEntry("lodcli.kernels.split", "merge_by_mask", "the two parts of a mask as one batch again", "y[s] = a[i] if mask[s] else b[j]"),
     "min": OpEntry("pool", "sequence_min", "the least value of every column of every sequence", "y[s] = min x[r]", itemwise=True, gradient="pool_grad.sequence_max_grad"),
     "min_index": OpEntry("pool", "sequence_min_index", "the least values and the rows they stand in", "y[s] = min x[r], argmin x[r]", results=("values", "rows"), gradient="pool_grad.sequence_max_grad"),
-    "mul": OpEntry("elementwise", "sequence_mul", "tensor * other, row by row or one row a sequence", "y[r] = x[r] z[s]", gradient="elementwise.segment_binary_grad"),
+    "mul": OpEntry("elementwise", "sequence_mul", "tensor * other, row by row or one row a sequence", "y[r] = x[r] z[s]"),
     "pad": OpEntry("pad", "sequence_pad", "the sequences side by side in a padded box, and their lengths", "y[s,t] = x[lo+t] if t < n, else pad", results=("padded", "lengths")),
     "rank_table": OpEntry("lodcli.kernels.rank", "rank_table", "sequences and their lengths, longest first", "y = (s, n[s]) by descending n"),
     "reorder_by_rank": OpEntry("lodcli.kernels.rank", "reorder_by_rank", "the outermost items in the order of a rank table", "y[p] = x[table[p]]"),
@@ -93,7 +93,7 @@ OPS: dict[str, OpEntry] = {
     "sort_by_length": OpEntry("lodcli.kernels.rank", "sort_by_length", "the sequences of a level, longest first", "y = x[s] by descending n"),
     "split_by_mask": OpEntry("lodcli.kernels.split", "split_by_mask", "the sequences where a mask is true, and the others", "a = x[mask], b = x[not mask]", results=("true", "false")),
     "sqrt": OpEntry("pool", "sequence_sqrt", "the sum over the root of the length", "y[s] = sum x[r] / sqrt n", itemwise=True),
-    "sub": OpEntry("elementwise", "sequence_sub", "tensor - other, row by row or one row a sequence", "y[r] = x[r] - z[s]", gradient="elementwise.segment_binary_grad"),
+    "sub": OpEntry("elementwise", "sequence_sub", "tensor - other, row by row or one row a sequence", "y[r] = x[r] - z[s]"),
     "sum": OpEntry("pool", "sequence_sum", "the sum of the rows of every sequence", "y[s] = sum x[r]", itemwise=True),
     "to_steps": OpEntry("lodcli.kernels.rank", "to_step_array", "step t: item t of every sequence longer than t, by rank", "y[t] = x[lo+t] of all n > t"),
     "topk": OpEntry("order", "sequence_topk", "the k largest values of every column and their places", "y[s] = k largest x[r], their places", results=("values", "places")),

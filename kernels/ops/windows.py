@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
@@ -25,6 +26,7 @@ def sequence_windows(
     tail: Tail = "drop",
     level: int | str = -1,
     name: str | None = None,
+    backend: Backend = "auto",
 ) -> LoDTensor:
     """Return every sequence as a sequence of windows over its items, which may overlap.
 
@@ -36,6 +38,7 @@ def sequence_windows(
             window for it.
         level: the level whose sequences are cut; its items are rows, or whole sequences.
         name: what the new level is called.
+        backend: "auto", "numpy", "numba" or "cupy"; for windows of rows.
 
     Returns:
         One level more: `level` counts windows, the new one below it the items of each.
@@ -57,11 +60,12 @@ def sequence_windows(
     counts, starts, bounds = window_bounds(
         lod.levels[number], length=length, stride=stride, tail=tail
     )
-    items = ranges(starts, bounds)
     if number == lod.n_levels - 1:
-        taken = LoDTensor(tensor.data[items])
+        run = on(backend, segment_windows, size_bytes=tensor.nbytes)
+        offsets = lod.levels[-1]
+        taken = LoDTensor(run(tensor.data, offsets, length=length, stride=stride, tail=tail))
     else:
-        taken = take_items(tensor, items, number + 1)
+        taken = take_items(tensor, ranges(starts, bounds), number + 1)
     names = (*lod.names[: number + 1], name, *taken.lod.names)
     levels = (*lod.levels[:number], counts, bounds, *taken.lod.levels)
     return LoDTensor(taken.data, LoD(levels, names))

@@ -20,7 +20,8 @@ def public(module: ModuleType) -> dict[str, inspect.Signature]:
     return {
         name: inspect.signature(function)
         for name, function in inspect.getmembers(module, inspect.isfunction)
-        if name.startswith("segment_") and function.__module__ == module.__name__
+        if name.startswith(("segment_", "rows_", "im2sequence_"))
+        and function.__module__ == module.__name__
     }
 
 

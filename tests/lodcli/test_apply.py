@@ -304,7 +304,7 @@ def test_quiet_anywhere_is_quiet_everywhere(lod: Lod, inputs: Path) -> None:
         ("windows ids --length 1 --tail off", 2, "'off' is not one of 'drop', 'keep'"),
         ("sum x --level 7", 2, "no level 7"),
         ("sum x --backend abacus", 2, "'abacus' is not one of 'auto', 'numpy', 'numba'"),
-        ("add x x --backend numba", 4, "no numba kernel for add; use --backend numpy"),
+        ("reshape x --new-dim 1 --backend numba", 4, "no numba kernel for reshape; use --backend"),
         ("add - -", 2, "- is given twice"),
         ("max_index x --then sum", 2, "max_index gives several tensors; only the last op may"),
         ("mul x values", 1, "sequence_mul"),

@@ -6,26 +6,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.elementwise import (
     Arithmetic,
     segment_binary,
-    segment_binary_grad,
     segment_dot,
-    segment_dot_grad,
     sequence_add,
     sequence_div,
     sequence_dot,
     sequence_mul,
     sequence_sub,
 )
+from lodcli.kernels.ops.elementwise_grad import segment_binary_grad, segment_dot_grad
 from lodcli.kernels.tensor import LoDTensor
 from tests import oracles_ids
-from tests.cases_ops import check_gradient, near
+from tests.cases_ops import check_gradient, near, on_every_backend
 from tests.strategies import FLOATS, tensors
 
 OPS: dict[Arithmetic, Any] = {
@@ -42,22 +42,31 @@ PLAIN: dict[Arithmetic, Any] = {
 }
 
 
-def test_a_value_a_sequence_goes_to_all_its_rows() -> None:
+@on_every_backend
+def test_a_value_a_sequence_goes_to_all_its_rows(backend: Backend) -> None:
     words = LoDTensor(np.array([[1, 2], [3, 4], [5, 6]]), LoD.from_lengths([[1, 1], [2, 1]]))
     per_sentence = LoDTensor(np.array([10, 20]), [[1, 1]])
-    assert sequence_sub(words, per_sentence).data.tolist() == [[-9, -8], [-7, -6], [-15, -14]]
-    assert sequence_mul(words, LoDTensor(np.array([[10, 1], [20, 2]])), level=0).data.tolist() == [
-        *([10, 2], [30, 4], [100, 12])
+    assert sequence_sub(words, per_sentence, backend=backend).data.tolist() == [
+        [-9, -8],
+        [-7, -6],
+        [-15, -14],
     ]
-    assert sequence_div(words, words).data.tolist() == [[1, 1]] * 3
-    assert sequence_add(words, words).lod is words.lod
+    articles = LoDTensor(np.array([[10, 1], [20, 2]]))
+    products = sequence_mul(words, articles, level=0, backend=backend)
+    assert products.data.tolist() == [[10, 2], [30, 4], [100, 12]]
+    assert sequence_div(words, words, backend=backend).data.tolist() == [[1, 1]] * 3
+    assert sequence_add(words, words, backend=backend).lod is words.lod
+    nothing = LoDTensor(np.array([0, 0]), [[1, 1]])
+    assert np.isinf(sequence_div(words, nothing, backend=backend).data).all()
 
 
+@on_every_backend
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("shape", ["row", "value", "column"])
+@settings(deadline=None, max_examples=40)
 @given(tensor=tensors(FLOATS, [(), (3,), (2, 2)], min_levels=1), data=st.data())
 def test_arithmetic_is_that_of_the_loops(
-    op: Arithmetic, shape: str, tensor: LoDTensor, data: st.DataObject
+    backend: Backend, op: Arithmetic, shape: str, tensor: LoDTensor, data: st.DataObject
 ) -> None:
     level = data.draw(st.integers(0, tensor.lod.n_levels - 1))
     count = tensor.lod.count(level)
@@ -65,7 +74,7 @@ def test_arithmetic_is_that_of_the_loops(
     values = np.random.default_rng(0).normal(size=(count, *sizes)) + 3
     bare = data.draw(st.booleans())
     other = LoDTensor(values, LoD() if bare else tensor.lod.above(level))
-    out = OPS[op](tensor, other, level=level)
+    out = OPS[op](tensor, other, level=level, backend=backend)
     assert out.lod is tensor.lod
     parts = oracles_ids.sequences(tensor.data, tensor.lod.absolute(level))
     for found, part, value in zip(
@@ -76,11 +85,15 @@ def test_arithmetic_is_that_of_the_loops(
             near(row, PLAIN[op](at, value), 1e-12)
 
 
+@on_every_backend
+@settings(deadline=None)
 @given(tensors(FLOATS, [(), (3,), (0,), (2, 2)], min_levels=1), st.data())
-def test_dot_products_are_those_of_the_loops(tensor: LoDTensor, data: st.DataObject) -> None:
+def test_dot_products_are_those_of_the_loops(
+    backend: Backend, tensor: LoDTensor, data: st.DataObject
+) -> None:
     level = data.draw(st.integers(0, tensor.lod.n_levels - 1))
     other = tensor.with_data(np.random.default_rng(1).normal(size=tensor.data.shape))
-    out = sequence_dot(tensor, other, level=level)
+    out = sequence_dot(tensor, other, level=level, backend=backend)
     cut = tensor.lod.absolute(level)
     pairs = zip(
         oracles_ids.sequences(tensor.data, cut), oracles_ids.sequences(other.data, cut), strict=True
@@ -92,13 +105,14 @@ def test_dot_products_are_those_of_the_loops(tensor: LoDTensor, data: st.DataObj
     assert out.lod == tensor.lod.above(level)
 
 
-def test_float16_products_are_summed_in_float32() -> None:
+@on_every_backend
+def test_float16_products_are_summed_in_float32(backend: Backend) -> None:
     a = LoDTensor(np.array([2048, 1, 1], np.float16), [[3, 0]])
-    out = sequence_dot(a, a.with_data(np.ones(3, np.float16)))
+    out = sequence_dot(a, a.with_data(np.ones(3, np.float16)), backend=backend)
     assert out.data.tolist() == [2050, 0]
     assert out.dtype == np.float16
     small = LoDTensor(np.array([200, 200], np.uint8), [[2]])
-    assert sequence_dot(small, small).data.tolist() == [80_000]
+    assert sequence_dot(small, small, backend=backend).data.tolist() == [80_000]
 
 
 OFFSETS = np.array([0, 2, 2, 5])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lodcli.kernels.backends import on
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.ops import im2sequence as im2sequence_module
 from lodcli.kernels.ops.im2sequence import im2sequence, im2sequence_grad, im2sequence_rows
 from lodcli.kernels.tensor import LoDTensor
 from tests import oracles_ids
-from tests.cases_ops import GRADIENT_TOLERANCE, GoldenCase, check_gradient, golden, near, same
+from tests.cases_ops import (
+    BACKENDS,
+    GRADIENT_TOLERANCE,
+    GoldenCase,
+    check_gradient,
+    compiled,
+    golden,
+    near,
+    same,
+)
+
+
+@pytest.fixture(params=BACKENDS, autouse=True, scope="module")
+def backend(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run every test of this file on each backend, whatever the size of its rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        chosen = functools.partial(on, request.param)
+        patch.setattr(
+            im2sequence_module, "on", lambda _, reference, size_bytes=0: chosen(reference)
+        )
+        yield
 
 
 def options_of(case: GoldenCase) -> dict[str, Any]:
@@ -46,6 +70,7 @@ def test_no_pictures_are_a_batch_of_none() -> None:
 sizes = st.tuples(st.integers(1, 3), st.integers(1, 3))
 
 
+@compiled
 @given(
     shape=st.tuples(*(st.integers(low, high) for low, high in ((1, 3), (1, 2), (1, 5), (1, 5)))),
     kernels=sizes,

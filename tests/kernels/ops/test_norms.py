@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.ops.norms import (
@@ -19,7 +20,7 @@ from lodcli.kernels.ops.norms import (
     sequence_rms_norm_grad,
 )
 from lodcli.kernels.tensor import LoDTensor
-from tests.kernels.ops.helpers import Array, differences
+from tests.kernels.ops.helpers import Array, both, differences
 from tests.oracles_order import normed
 from tests.strategies import BFLOAT16, tensors
 
@@ -27,22 +28,28 @@ FLOATS = (*(np.dtype(name) for name in ("float16", "float32", "float64")), BFLOA
 ALL = (sequence_layer_norm, sequence_rms_norm)
 
 
-def test_by_hand() -> None:
+@both
+def test_by_hand(backend: Backend) -> None:
     tensor = LoDTensor(np.array([[1.0, 5], [3, 3], [0, -8]]), [[2, 0, 1]])
-    found = sequence_layer_norm(tensor, weight=[2, 3], bias=[10, 20], epsilon=1e-12)
+    found = sequence_layer_norm(
+        tensor, weight=[2, 3], bias=[10, 20], epsilon=1e-12, backend=backend
+    )
     # Means 3, 3, -4; deviations 2, 0, 4.
     np.testing.assert_allclose(found.data, [[8, 23], [10, 20], [12, 17]], rtol=1e-12)
     assert found.lod is tensor.lod
-    found = sequence_rms_norm(tensor, weight=[2, 3], epsilon=3)
+    found = sequence_rms_norm(tensor, weight=[2, 3], epsilon=3, backend=backend)
     # Mean squares plus 3: 16, 12, 35.
     a, b = math.sqrt(12), math.sqrt(35)
     np.testing.assert_allclose(found.data, [[0.5, 3.75], [6 / a, 9 / a], [0, -24 / b]], rtol=1e-14)
     assert found.lod is tensor.lod
 
 
+@both
 @settings(deadline=None)
 @given(tensors(FLOATS), st.booleans(), st.integers(0, 2**32 - 1))
-def test_norms_are_those_of_plain_loops(tensor: LoDTensor, plain: bool, seed: int) -> None:
+def test_norms_are_those_of_plain_loops(
+    backend: Backend, tensor: LoDTensor, plain: bool, seed: int
+) -> None:
     w, b = np.random.default_rng(seed).normal(size=(2, *tensor.row_shape))
     rows = tensor.data.astype(float).reshape(tensor.rows, math.prod(tensor.row_shape))
     scale, shift = (1.0, 0.0) if plain else (w.reshape(-1), b.reshape(-1))
@@ -53,9 +60,11 @@ def test_norms_are_those_of_plain_loops(tensor: LoDTensor, plain: bool, seed: in
         expected = np.array([normed(list(row), centred, 0.1) for row in rows])
         expected = expected.reshape(rows.shape) * scale + (shift if centred else 0)
         if centred:
-            found = sequence_layer_norm(tensor, weight=weight, bias=bias, epsilon=0.1)
+            found = sequence_layer_norm(
+                tensor, weight=weight, bias=bias, epsilon=0.1, backend=backend
+            )
         else:
-            found = sequence_rms_norm(tensor, weight=weight, epsilon=0.1)
+            found = sequence_rms_norm(tensor, weight=weight, epsilon=0.1, backend=backend)
         assert found.dtype == tensor.dtype
         assert found.lod is tensor.lod
         values = found.data.astype(float)
@@ -63,16 +72,18 @@ def test_norms_are_those_of_plain_loops(tensor: LoDTensor, plain: bool, seed: in
         np.testing.assert_allclose(values, expected, rtol=limit, atol=limit)
 
 
-def test_halves_are_worked_out_in_float32() -> None:
+@both
+def test_halves_are_worked_out_in_float32(backend: Backend) -> None:
     # 300 squared is beyond float16.
     tensor = LoDTensor(np.array([[300, -300]], np.float16), [[1]])
     for op in ALL:
-        assert op(tensor).data.tolist() == [[1, -1]]
-    grads = sequence_rms_norm_grad(np.ones((1, 2), np.float16), tensor)
+        assert op(tensor, backend=backend).data.tolist() == [[1, -1]]
+    grads = sequence_rms_norm_grad(np.ones((1, 2), np.float16), tensor, backend=backend)
     assert [grad.dtype for grad in grads] == [np.float16] * 2
 
 
-def test_gradients_are_those_of_finite_differences() -> None:
+@both
+def test_gradients_are_those_of_finite_differences(backend: Backend) -> None:
     generator = np.random.default_rng(6)
     x, upstream = generator.normal(size=(2, 4, 3, 2))
     w, b = generator.normal(size=(2, 3, 2))
@@ -86,23 +97,26 @@ def test_gradients_are_those_of_finite_differences() -> None:
         return sequence_rms_norm(LoDTensor(rows, lod), weight=weight, epsilon=0.01).data
 
     rows, weight, bias = sequence_layer_norm_grad(
-        upstream, LoDTensor(x, lod), weight=w, epsilon=0.01
+        upstream, LoDTensor(x, lod), weight=w, epsilon=0.01, backend=backend
     )
     np.testing.assert_allclose(rows, differences(layer, x, upstream), atol=1e-8)
     found = differences(lambda at: layer(weight=at), w, upstream)
     np.testing.assert_allclose(weight, found, atol=1e-8)
     found = differences(lambda at: layer(bias=at), b, upstream)
     np.testing.assert_allclose(bias, found, atol=1e-8)
-    rows, weight = sequence_rms_norm_grad(upstream, LoDTensor(x, lod), weight=w, epsilon=0.01)
+    rows, weight = sequence_rms_norm_grad(
+        upstream, LoDTensor(x, lod), weight=w, epsilon=0.01, backend=backend
+    )
     np.testing.assert_allclose(rows, differences(rms, x, upstream), atol=1e-8)
     found = differences(lambda at: rms(weight=at), w, upstream)
     np.testing.assert_allclose(weight, found, atol=1e-8)
 
 
+@both
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0,)])
-def test_no_rows_and_no_features_have_gradients(shape: tuple[int, ...]) -> None:
+def test_no_rows_and_no_features_have_gradients(backend: Backend, shape: tuple[int, ...]) -> None:
     tensor = LoDTensor(np.zeros(shape), [[shape[0], 0]])
-    rows, weight, bias = sequence_layer_norm_grad(np.zeros(shape), tensor)
+    rows, weight, bias = sequence_layer_norm_grad(np.zeros(shape), tensor, backend=backend)
     assert rows.shape == shape
     assert weight.shape == bias.shape == shape[1:]
     assert not weight.any()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lodcli.kernels.backends import on
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.ops import order
 from lodcli.kernels.ops.order import (
     sequence_argsort,
     sequence_deduplicate,
@@ -22,7 +26,7 @@ from lodcli.kernels.ops.order import (
     sequence_unique_counts,
 )
 from lodcli.kernels.tensor import LoDTensor
-from tests.kernels.ops.helpers import Array
+from tests.kernels.ops.helpers import BACKENDS, Array
 from tests.oracles_ops import pieces_of, row_lengths
 from tests.oracles_order import alike, bins, kept, place_of, sorted_places
 from tests.strategies import DTYPES, LAYOUTS, ROW_SHAPES, laid_out, tensors
@@ -30,6 +34,15 @@ from tests.strategies import DTYPES, LAYOUTS, ROW_SHAPES, laid_out, tensors
 REAL = [dtype for dtype in DTYPES if dtype.kind != "c"]
 COLUMNS = ((), (1,))
 NAN = math.nan
+
+
+@pytest.fixture(params=BACKENDS, autouse=True, scope="module")
+def backend(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run every test of this file on each backend, whatever the size of its rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        chosen = functools.partial(on, request.param)
+        patch.setattr(order, "on", lambda _, reference, size_bytes=0: chosen(reference))
+        yield
 
 
 @st.composite

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lodcli.kernels.backends import on
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops import windows
 from lodcli.kernels.ops.windows import (
     Tail,
     segment_windows,
@@ -21,9 +25,18 @@ from lodcli.kernels.ops.windows import (
 )
 from lodcli.kernels.tensor import LoDTensor
 from tests import oracles_ids
-from tests.cases_ops import check_gradient
+from tests.cases_ops import BACKENDS, check_gradient, compiled
 from tests.oracles import gathered, lengths_of, rows_of, tree_of
 from tests.strategies import tensors
+
+
+@pytest.fixture(params=BACKENDS, autouse=True, scope="module")
+def backend(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run every test of this file on each backend, whatever the size of its rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        chosen = functools.partial(on, request.param)
+        patch.setattr(windows, "on", lambda _, reference, size_bytes=0: chosen(reference))
+        yield
 
 
 def test_a_tail_is_dropped_or_kept() -> None:
@@ -43,6 +56,7 @@ def test_a_stride_past_the_window_skips_rows_and_starts_none_behind_the_end() ->
     assert kept.data.tolist() == [0, 1, 4, 5, 8]
 
 
+@compiled
 @given(
     tensor=tensors(min_levels=1, any_bits=True),
     length=st.integers(1, 4),
@@ -90,6 +104,7 @@ def test_sentences_take_turns_inside_their_article() -> None:
     assert out.lod.names == ("a", "s")
 
 
+@compiled
 @given(tensors(min_levels=1, any_bits=True), st.integers(1, 3), st.data())
 def test_taking_turns_is_undone(tensor: LoDTensor, count: int, data: st.DataObject) -> None:
     level = data.draw(st.integers(0, tensor.lod.n_levels - 1))

@@ -1,0 +1,15 @@
+"""See ops/windows.py. Windows are copied as ranges of rows, whatever they hold."""
+
+from __future__ import annotations
+
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.on_numba.copying import gather_ranges
+from lodcli.kernels.ops.windows import Tail, window_bounds
+
+
+def segment_windows(
+    data: Array, offsets: Offsets, *, length: int, stride: int, tail: Tail
+) -> Array:
+    """See ops/windows.py."""
+    _, starts, bounds = window_bounds(offsets, length=length, stride=stride, tail=tail)
+    return gather_ranges(data, starts, bounds)
