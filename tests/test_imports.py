@@ -21,6 +21,15 @@ OPTIONAL = {
     "pyarrow": "pyarrow",
     "torch": "torch",
     "hdf5plugin": "hdf5plugin",
+    "awkward": "awkward",
+    "fbgemm_gpu": "fbgemm",
+    "matplotlib": "matplotlib",
+    "onnx": "onnx",
+    "onnxruntime": "onnxruntime",
+    "orjson": "orjson",
+    "paddle": "paddle",
+    "polars": "polars",
+    "torch_scatter": "torch_scatter",
 }
 LONGEST_FILE = 400
 

@@ -13,6 +13,7 @@ TABLE = {
     "pack": ("lodcli.commands.pack", "Turn time steps back into sequences."),
     "apply": ("lodcli.commands.apply", "Apply an op, such as sum or softmax, to every sequence."),
     "run-rnn": ("lodcli.commands.run_rnn", "Run an RNN over every sequence, without padding."),
+    "bench": ("lodcli.commands.bench", "Time lod beside other libraries, and their agreement."),
     "verify": ("lodcli.commands.verify", "Check every byte of files."),
     "completion": ("lodcli.commands.completion", "Print the completion script of a shell."),
 }

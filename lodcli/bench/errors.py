@@ -1,0 +1,17 @@
+"""What makes a benchmark stop."""
+
+from __future__ import annotations
+
+from lodcli.kernels.errors import LodError
+
+
+class DisagreementError(LodError):
+    """Candidates that were to do the same gave different results: no time means anything."""
+
+
+class RegressionError(LodError):
+    """A measurement is slower than the one it was compared with."""
+
+
+class WorkerError(LodError):
+    """A process that measures, ours or a peer's, ended or failed."""

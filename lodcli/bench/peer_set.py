@@ -1,0 +1,99 @@
+"""The peers that take part in a run: found, loaded, told how many threads to use."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from lodcli.bench.paired import PairedPeer
+from lodcli.bench.peers import PEERS
+from lodcli.bench.tasks import Candidate, in_this_process
+from lodcli.kernels.errors import SelectionError
+
+FOLDER = Path(__file__).parent / "peers"
+
+
+class PeerSet:
+    """Peers of one benchmark, used as a context: paired processes end with it.
+
+    Attributes:
+        versions: of those that take part.
+        missing: peer and the reason, of those that do not.
+    """
+
+    def __init__(
+        self, suite: str, names: Sequence[str], threads: int, pythons: Mapping[str, str]
+    ) -> None:
+        self.versions: dict[str, str] = {}
+        self.missing: dict[str, str] = {}
+        self._here: dict[str, ModuleType] = {}
+        self._paired: dict[str, PairedPeer] = {}
+        for name in names:
+            try:
+                self._load(suite, name, threads, pythons.get(name))
+            except (ImportError, OSError, RuntimeError) as error:
+                self.missing[name] = " ".join(f"{error}".split())[:200]
+
+    def _load(self, suite: str, name: str, threads: int, python: str | None) -> None:
+        entry = PEERS[name]
+        file = entry.files[suite]
+        if python is not None:
+            peer = PairedPeer(name, python, FOLDER / f"{file}.py", threads)
+            self._paired[name] = peer
+            self.versions[name] = peer.version
+            return
+        if importlib.util.find_spec(entry.package) is None:
+            raise ImportError(f"not installed; pip install {entry.install}")
+        module = importlib.import_module(f"lodcli.bench.peers.{file}")
+        module.threads(threads)
+        self._here[name] = module
+        self.versions[name] = module.version()
+
+    def candidates(
+        self, suite: str, op: str, inputs: dict[str, Any]
+    ) -> tuple[list[Candidate], dict[str, str]]:
+        """Return who can do an op, and who cannot and why."""
+        found: list[Candidate] = []
+        skipped: dict[str, str] = {}
+        for name, module in self._here.items():
+            try:
+                found += in_this_process(name, getattr(module, suite)(op, inputs))
+            except Exception as error:
+                skipped[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        for name, peer in self._paired.items():
+            try:
+                found += peer.candidates(suite, op, inputs)
+            except RuntimeError as error:
+                skipped[name] = str(error)[:200]
+        return found, skipped
+
+    def __enter__(self) -> PeerSet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for peer in self._paired.values():
+            peer.close()
+
+
+def chosen_peers(suite: str, against: str | None) -> list[str]:
+    """Return the peers named, or all of a benchmark; "none" for none.
+
+    Raises:
+        SelectionError: no such peer in this benchmark.
+    """
+    there = [name for name, entry in PEERS.items() if suite in entry.files]
+    if against is None:
+        return there
+    wanted = [name.strip() for name in against.split(",") if name.strip()]
+    if wanted == ["none"]:
+        return []
+    for name in wanted:
+        if name not in there:
+            raise SelectionError(
+                f"--against {name}: no such peer of {suite}; there are: {', '.join(there)}"
+            )
+    return wanted

@@ -1,0 +1,44 @@
+"""Other people's software doing the same work: one file a library, and this table.
+
+A peer's file imports its library and NumPy and nothing of ours, so that another interpreter
+can run it too (see worker.py). It offers
+
+    version()         what was measured
+    threads(count)    make the library use that many
+    kernels(op, inputs), rnn(task, inputs), reads(..), ..   label to (call, arrays): a
+                      function to time, and one that turns its value into NumPy arrays
+
+A label says which function of the library it is, and ends with "out=" where the result goes
+to an array made before. What a library can prepare once, such as an index of rows, it
+prepares outside the call: peers are given every advantage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PeerEntry:
+    """One library.
+
+    Attributes:
+        package: what must be importable.
+        install: what pip installs.
+        files: its module in this folder for each benchmark it takes part in.
+    """
+
+    package: str
+    install: str
+    files: dict[str, str]
+
+
+PEERS: dict[str, PeerEntry] = {
+    "numpy": PeerEntry("numpy", "numpy", {"kernels": "numpy"}),
+    "torch": PeerEntry("torch", "torch", {"kernels": "torch"}),
+    "torch_scatter": PeerEntry("torch_scatter", "torch-scatter", {"kernels": "torch_scatter"}),
+    "fbgemm": PeerEntry("fbgemm_gpu", "fbgemm-gpu-cpu", {"kernels": "torch_fbgemm"}),
+    "awkward": PeerEntry("awkward", "awkward", {"kernels": "awkward"}),
+    "polars": PeerEntry("polars", "polars", {"kernels": "polars"}),
+    "arrow": PeerEntry("pyarrow", "pyarrow", {"kernels": "pyarrow"}),
+}

@@ -1,0 +1,189 @@
+"""NumPy, as its users write segment ops: reduceat on the segments that have rows, take, repeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def version() -> str:
+    """Return the version measured."""
+    return np.__version__
+
+
+def threads(count: int) -> None:
+    """NumPy's own loops use one thread; its BLAS reads the environment when it is loaded."""
+
+
+def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return the ways NumPy does an op."""
+    return _OPS[op](inputs) if op in _OPS else {}
+
+
+def _pooled(inputs: dict[str, Any], ufunc: Any, mean: bool = False) -> dict[str, Any]:
+    x, offsets, full = inputs["data"], inputs["offsets"], inputs["full"]
+    starts = offsets[:-1][full]
+    counts = np.diff(offsets)[full].astype(x.dtype)[:, None]
+    result = np.zeros((full.size, x.shape[1]), x.dtype)
+    packed = np.zeros((starts.size, x.shape[1]), x.dtype)
+
+    def fresh() -> Any:
+        found = np.zeros((full.size, x.shape[1]), x.dtype)
+        rows = ufunc.reduceat(x, starts, axis=0)
+        found[full] = rows / counts if mean else rows
+        return found
+
+    def into() -> Any:
+        ufunc.reduceat(x, starts, axis=0, out=packed)
+        if mean:
+            np.divide(packed, counts, out=packed)
+        result[full] = packed
+        return result
+
+    ways = {
+        "reduceat": (fresh, lambda rows: [rows[full]]),
+        "reduceat out=": (into, lambda rows: [rows[full]]),
+    }
+    if x.shape[1] == 1 and ufunc is np.add:
+        ids = np.repeat(np.arange(full.size), np.diff(offsets))
+        flat = x.reshape(-1)
+
+        def counted() -> Any:
+            sums = np.bincount(ids, weights=flat, minlength=full.size)
+            if mean:
+                sums[full] /= counts[:, 0]
+            return sums.astype(x.dtype)
+
+        ways["bincount"] = (counted, lambda rows: [rows[full][:, None]])
+    return ways
+
+
+def _softmax(inputs: dict[str, Any], log: bool = False) -> dict[str, Any]:
+    x, offsets, full = inputs["data"], inputs["offsets"], inputs["full"]
+    starts, counts = offsets[:-1][full], np.diff(offsets)[full]
+
+    def call() -> Any:
+        shifted = x - np.repeat(np.maximum.reduceat(x, starts, axis=0), counts, axis=0)
+        powers = np.exp(shifted)
+        totals = np.repeat(np.add.reduceat(powers, starts, axis=0), counts, axis=0)
+        return shifted - np.log(totals) if log else powers / totals
+
+    return {"composed": (call, lambda rows: [rows])}
+
+
+def _taken(rows: Any, x: Any, keep: Any = None) -> dict[str, Any]:
+    """Return x[rows], allocating and not."""
+    target = np.zeros((rows.size, x.shape[1]), x.dtype)
+
+    def arrays(found: Any) -> list[Any]:
+        return [found if keep is None else found[keep]]
+
+    return {
+        "take": (lambda: np.take(x, rows, axis=0), arrays),
+        # "clip" lets take write to `out` at once, without a buffer of its own.
+        "take out=": (lambda: np.take(x, rows, axis=0, out=target, mode="clip"), arrays),
+    }
+
+
+def _picked(inputs: dict[str, Any], last: bool) -> dict[str, Any]:
+    offsets = inputs["offsets"]
+    rows = offsets[1:] - 1 if last else offsets[:-1]
+    return _taken(rows.clip(0, len(inputs["data"]) - 1), inputs["data"], inputs["full"])
+
+
+def _reverse(inputs: dict[str, Any]) -> dict[str, Any]:
+    offsets = inputs["offsets"]
+    mirror = np.repeat(offsets[1:] + offsets[:-1] - 1, np.diff(offsets))
+    return _taken(mirror - np.arange(mirror.size), inputs["data"])
+
+
+def _slice(inputs: dict[str, Any]) -> dict[str, Any]:
+    counts = inputs["slice_lengths"]
+    starts = inputs["offsets"][:-1] + inputs["slice_starts"]
+    before = np.cumsum(counts) - counts
+    return _taken(np.repeat(starts - before, counts) + np.arange(counts.sum()), inputs["data"])
+
+
+def _concat(inputs: dict[str, Any]) -> dict[str, Any]:
+    rows = concat_rows(inputs["offsets"], inputs["other_offsets"])
+    x, other = inputs["data"], inputs["other"]
+    both = np.concatenate([x, other])
+    target = np.zeros_like(both)
+
+    def fresh() -> Any:
+        return np.take(np.concatenate([x, other]), rows, axis=0)
+
+    def into() -> Any:
+        np.concatenate([x, other], out=both)
+        return np.take(both, rows, axis=0, out=target, mode="clip")
+
+    return {
+        "concatenate, take": (fresh, lambda found: [found]),
+        "concatenate, take out=": (into, lambda found: [found]),
+    }
+
+
+def concat_rows(first: Any, second: Any) -> Any:
+    """Return which row of [x, y] each row of the joined sequences is."""
+    counts, others = np.diff(first), np.diff(second)
+    rows = np.empty(int(first[-1] + second[-1]), np.int64)
+    rows[np.arange(first[-1]) + np.repeat(second[:-1], counts)] = np.arange(first[-1])
+    rows[np.arange(second[-1]) + np.repeat(first[1:], others)] = first[-1] + np.arange(second[-1])
+    return rows
+
+
+def _pad(inputs: dict[str, Any]) -> dict[str, Any]:
+    x, kept, maxlen = inputs["data"], inputs["kept"], inputs["maxlen"]
+    mask = np.arange(maxlen) < kept[:, None]
+    counts = np.diff(inputs["offsets"])
+    place = np.arange(len(x)) - np.repeat(inputs["offsets"][:-1], counts)
+    inside = place < maxlen
+    rows = x if inside.all() else np.ascontiguousarray(x[inside])
+    target = np.zeros((kept.size, maxlen, x.shape[1]), x.dtype)
+
+    def fresh() -> Any:
+        box = np.zeros(target.shape, x.dtype)
+        box[mask] = rows
+        return box
+
+    def into() -> Any:
+        target.fill(0)
+        target[mask] = rows
+        return target
+
+    return {"mask": (fresh, lambda box: [box]), "mask out=": (into, lambda box: [box])}
+
+
+def _unpad(inputs: dict[str, Any]) -> dict[str, Any]:
+    box, kept = inputs["box"], inputs["kept"]
+    mask = np.arange(inputs["maxlen"]) < kept[:, None]
+    flat, rows = box.reshape(-1, box.shape[2]), np.flatnonzero(mask)
+    return {"mask": (lambda: box[mask], lambda found: [found]), **_taken(rows, flat)}
+
+
+def _expand(inputs: dict[str, Any]) -> dict[str, Any]:
+    values, counts = inputs["values"], np.diff(inputs["offsets"])
+    ids = np.repeat(np.arange(counts.size), counts)
+    return {
+        "repeat": (lambda: np.repeat(values, counts, axis=0), lambda rows: [rows]),
+        **_taken(ids, values),
+    }
+
+
+_OPS = {
+    "sum": lambda inputs: _pooled(inputs, np.add),
+    "mean": lambda inputs: _pooled(inputs, np.add, mean=True),
+    "max": lambda inputs: _pooled(inputs, np.maximum),
+    "min": lambda inputs: _pooled(inputs, np.minimum),
+    "softmax": _softmax,
+    "log_softmax": lambda inputs: _softmax(inputs, log=True),
+    "pad": _pad,
+    "unpad": _unpad,
+    "expand": _expand,
+    "concat": _concat,
+    "reverse": _reverse,
+    "first": lambda inputs: _picked(inputs, last=False),
+    "last": lambda inputs: _picked(inputs, last=True),
+    "slice": _slice,
+}

@@ -1,0 +1,86 @@
+"""FBGEMM's jagged ops for CPUs, called through torch."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import torch
+
+# Its own words about versions of torch that it was not built for; that it works is checked.
+logging.disable(logging.WARNING)
+import fbgemm_gpu  # noqa: E402
+
+logging.disable(logging.NOTSET)
+
+
+def version() -> str:
+    """Return the versions measured."""
+    return f"{fbgemm_gpu.__version__} on torch {torch.__version__}"
+
+
+def threads(count: int) -> None:
+    """Make torch compute with so many threads."""
+    torch.set_num_threads(count)
+
+
+def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return the ways FBGEMM does an op."""
+    return _OPS[op](inputs) if op in _OPS else {}
+
+
+def _numpy(found: Any) -> list[Any]:
+    return [found.numpy()]
+
+
+def _sum(inputs: dict[str, Any]) -> dict[str, Any]:
+    x, offsets = torch.from_numpy(inputs["data"]), torch.from_numpy(inputs["offsets"])
+    if x.shape[1] != 1:
+        return {}
+    flat, full = x.reshape(-1), inputs["full"]
+    return {
+        "segment_sum_csr": (
+            lambda: torch.ops.fbgemm.segment_sum_csr(1, offsets, flat),
+            lambda sums: [sums.numpy()[full][:, None]],
+        )
+    }
+
+
+def _softmax(inputs: dict[str, Any]) -> dict[str, Any]:
+    x, offsets = torch.from_numpy(inputs["data"]), torch.from_numpy(inputs["offsets"])
+    longest = int(np.diff(inputs["offsets"]).max(initial=0))
+    if x.shape[1] == 1:
+        return {}
+    return {
+        "jagged_softmax": (
+            lambda: torch.ops.fbgemm.jagged_softmax(x, offsets, longest),
+            lambda found: [found[0].numpy()],
+        )
+    }
+
+
+def _pad(inputs: dict[str, Any]) -> dict[str, Any]:
+    x, offsets = torch.from_numpy(inputs["data"]), torch.from_numpy(inputs["offsets"])
+    maxlen = inputs["maxlen"]
+    return {
+        "jagged_to_padded_dense": (
+            lambda: torch.ops.fbgemm.jagged_to_padded_dense(x, [offsets], [maxlen], 0.0),
+            _numpy,
+        )
+    }
+
+
+def _unpad(inputs: dict[str, Any]) -> dict[str, Any]:
+    box, kept = torch.from_numpy(inputs["box"]), inputs["kept"]
+    bounds = torch.from_numpy(np.concatenate([[0], np.cumsum(kept)]))
+    total = int(kept.sum())
+    return {
+        "dense_to_jagged": (
+            lambda: torch.ops.fbgemm.dense_to_jagged(box, [bounds], total),
+            lambda found: [found[0].numpy()],
+        )
+    }
+
+
+_OPS = {"sum": _sum, "softmax": _softmax, "pad": _pad, "unpad": _unpad}

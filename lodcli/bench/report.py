@@ -1,0 +1,113 @@
+"""The table that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def print_report(report: Mapping[str, Any], *, colour: bool, width: int) -> None:
+    """Print a table for each op and case: ours first, then the peers, the fastest first."""
+    from rich.console import Console
+
+    tables = [_table(key, list(rows)) for key, rows in groupby(report["results"], key=_group)]
+    console = Console(no_color=not colour, force_terminal=colour, highlight=False, width=1000)
+    # No figure is cut: where the terminal is narrower than a table, its lines are broken.
+    wanted = [console.measure(table).maximum for table in tables]
+    console = Console(
+        no_color=not colour,
+        force_terminal=colour,
+        highlight=False,
+        width=max([width, *wanted]),
+    )
+    for table in tables:
+        console.print(table)
+    for line in notes(report):
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def notes(report: Mapping[str, Any]) -> list[str]:
+    """Return what is to be known beside the figures: the machine, who is missing and why."""
+    machine, versions = report["machine"], report["versions"]
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    lines = [f"{machine['cpu']}, {machine['usable_cores']} cores; {named}"]
+    lines += [f"missing: {name}: {why}" for name, why in report.get("missing", {}).items()]
+    for task, skipped in report.get("skipped", {}).items():
+        lines += [f"{task}: without {name}: {why}" for name, why in skipped.items()]
+    return lines
+
+
+def _group(row: Row) -> tuple[str, int]:
+    return str(row["command"]).removesuffix(f" threads={row['threads']}").removesuffix(
+        f" {row['library']} {row['label']}".rstrip()
+    ), int(row["threads"])
+
+
+def _table(key: tuple[str, int], rows: Sequence[Row]) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    title, threads = key
+    table = Table(
+        title=f"{title}, {threads} thread{'s' * (threads > 1)}",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("", no_wrap=True)
+    for name in ("min", "median", "iqr", "rate", "of limit", "best peer /"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    ours = [row for row in rows if row["ours"]]
+    peers = sorted((row for row in rows if not row["ours"]), key=lambda row: float(row["median"]))
+    for row in [*ours, *peers]:
+        table.add_row(*cells(row), style="bold" if row["ours"] else "")
+    return table
+
+
+def cells(row: Row) -> list[str]:
+    """Return the texts of a row: who, min, median, iqr, rate, fraction, ratio, remarks."""
+    fraction, ratio = row["fraction_of_limit"], row["ratio_to_best_peer"]
+    return [
+        f"{row['library']} {row['label']}".strip(),
+        time_text(row["min"]),
+        time_text(row["median"]),
+        time_text(row["iqr"]),
+        rate_text(row["rate"], row["unit"]),
+        "" if fraction is None else f"{fraction:.0%} {row['limit']}",
+        "" if ratio is None else f"{ratio:.2f}x",
+        remarks(row),
+    ]
+
+
+def remarks(row: Row) -> str:
+    """Return what weakens a figure."""
+    found = []
+    if row["noisy"]:
+        found.append("noisy")
+    if row["dropped"]:
+        found.append(f"{row['dropped']} of {row['dropped'] + row['samples']} dropped")
+    return ", ".join(found)
+
+
+def time_text(seconds: float) -> str:
+    """Return a time as people read it, such as "3.41 ms".
+
+    >>> time_text(0.00341), time_text(2.5), time_text(4e-7)
+    ('3.41 ms', '2.50 s', '0.400 us')
+    """
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        value = seconds * scale
+        if value >= 1 or unit == "us":
+            digits = 3 if value < 1 else 2 if value < 10 else 1 if value < 100 else 0
+            return f"{value:.{digits}f} {unit}"
+    raise AssertionError("microseconds are the last unit")
+
+
+def rate_text(rate: float, unit: str) -> str:
+    """Return a rate as people read it, such as "75.2 GB/s"."""
+    return f"{rate / 1e9:.3g} G{unit}/s"

@@ -1,0 +1,132 @@
+"""What was measured, as `--json` prints it and other tools read it.
+
+    schema_version, command, machine, versions, threads, limits, missing, skipped, results
+
+Each of `results` has the keys of hyperfine's export (command, mean, stddev, median, user,
+system, min, max, times, exit_codes, parameters; seconds) and more of ours. docs/benchmarking.md
+describes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lodcli.bench.samples import Summary
+from lodcli.bench.tasks import LIMIT, OURS, Candidate, Task
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One candidate of a task, and how long it took."""
+
+    candidate: Candidate
+    summary: Summary
+
+
+def rows_of(
+    task: Task, measured: Sequence[Measured], *, digest: str, threads: int, limit_rate: float | None
+) -> list[dict[str, Any]]:
+    """Return a row for each candidate that is no limit.
+
+    Args:
+        limit_rate: bytes or operations a second at the machine's limit.
+    """
+    return [
+        _row(task, one, measured, digest, threads, limit_rate)
+        for one in measured
+        if one.candidate.library != LIMIT
+    ]
+
+
+def _row(
+    task: Task,
+    one: Measured,
+    measured: Sequence[Measured],
+    digest: str,
+    threads: int,
+    limit_rate: float | None,
+) -> dict[str, Any]:
+    candidate, summary = one.candidate, one.summary
+    low, high = summary.quartiles
+    rate = task.work.useful / summary.median
+    fraction = task.work.needed / summary.median / limit_rate if limit_rate else None
+    peer, ratio = best_peer(one, measured)
+    parameters = {**task.parameters, "threads": threads}
+    return {
+        "command": " ".join([task.title, candidate.name, f"threads={threads}"]),
+        "mean": summary.mean,
+        "stddev": summary.stddev,
+        "median": summary.median,
+        "user": summary.user_seconds,
+        "system": summary.system_seconds,
+        "min": min(summary.times),
+        "max": max(summary.times),
+        "times": list(summary.times),
+        "exit_codes": [0] * len(summary.times),
+        "parameters": {name: str(value) for name, value in parameters.items()},
+        "bench": task.bench,
+        "op": task.op,
+        "case": task.parameters.get("case", ""),
+        "library": candidate.library,
+        "label": candidate.label,
+        "ours": candidate.library == OURS,
+        "allocates": not candidate.into_out,
+        "threads": threads,
+        "q1": low,
+        "q3": high,
+        "iqr": high - low,
+        "samples": len(summary.times),
+        "dropped": summary.dropped,
+        "noisy": summary.noisy,
+        "useful": task.work.useful,
+        "unit": task.work.unit,
+        "rate": rate,
+        "limit": task.work.limit,
+        "limit_rate": limit_rate,
+        "fraction_of_limit": fraction,
+        "best_peer": peer,
+        "ratio_to_best_peer": ratio,
+        "digest": digest,
+    }
+
+
+def best_peer(one: Measured, measured: Sequence[Measured]) -> tuple[str | None, float | None]:
+    """Return the fastest peer and how many times as long it took.
+
+    What allocates its result is compared with peers that do, and what does not with all:
+    a peer that has no `out=` cannot do without.
+    """
+    if one.candidate.library != OURS:
+        return None, None
+    peers = [
+        other
+        for other in measured
+        if other.candidate.library not in (OURS, LIMIT)
+        and (one.candidate.into_out or not other.candidate.into_out)
+    ]
+    if not peers:
+        return None, None
+    best = min(peers, key=lambda other: other.summary.median)
+    return best.candidate.name, best.summary.median / one.summary.median
+
+
+def report_of(
+    command: str,
+    machine: Mapping[str, Any],
+    versions: Mapping[str, str],
+    results: Sequence[Mapping[str, Any]],
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the whole report, ready for JSON."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "command": command,
+        "machine": dict(machine),
+        "versions": dict(versions),
+        **more,
+        "results": [dict(row) for row in results],
+    }

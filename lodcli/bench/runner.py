@@ -1,0 +1,76 @@
+"""From a task to its rows: build, check, time, sum up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from lodcli.bench.checks import Result, agreed
+from lodcli.bench.harness import Effort, measure, sampler
+from lodcli.bench.results import Measured, rows_of
+from lodcli.bench.samples import summarised
+from lodcli.bench.tasks import LIMIT, OURS, Candidate, Task
+
+# A first call may compile or load something; this long is no sign of a slow one.
+LEAST_PATIENCE_SECONDS = 2.0
+
+
+def run_task(task: Task, effort: Effort, *, threads: int, seed: int = 0) -> dict[str, Any]:
+    """Return the rows of a task, and who could not take part.
+
+    Raises:
+        DisagreementError: two candidates computed different things.
+    """
+    skipped = dict(task.skipped)
+    taking_part: list[Candidate] = []
+    results = _results(task.candidates, taking_part, skipped, effort.budget_seconds)
+    digest = agreed(task.title, results, task.tolerance)
+    limit, amount = _limit(task, threads)
+    timed = [*taking_part, *limit]
+    samples = measure(
+        {one.name: one.sample for one in timed}, effort, rng=np.random.default_rng(seed)
+    )
+    measured = [Measured(one, summarised(samples[one.name])) for one in timed]
+    rate = amount / measured[-1].summary.median if limit else None
+    rows = rows_of(task, measured, digest=digest, threads=threads, limit_rate=rate)
+    return {"rows": rows, "skipped": skipped}
+
+
+def _results(
+    candidates: Sequence[Candidate],
+    taking_part: list[Candidate],
+    skipped: dict[str, str],
+    budget_seconds: float,
+) -> Iterator[tuple[str, Result]]:
+    """Yield what each candidate computes; note those that can and those that cannot."""
+    for one in candidates:
+        if one.result is not None:
+            start = time.perf_counter()
+            try:
+                result = one.result()
+            except Exception as error:
+                # A peer that cannot do this is no fault of the benchmark; we must.
+                if one.library == OURS:
+                    raise
+                skipped[one.name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+                continue
+            yield one.name, result
+            seconds = time.perf_counter() - start
+            if one.library != OURS and seconds > max(budget_seconds, LEAST_PATIENCE_SECONDS):
+                skipped[one.name] = f"its first call took {seconds:.1f} s, more than the budget"
+                continue
+        taking_part.append(one)
+
+
+def _limit(task: Task, threads: int) -> tuple[list[Candidate], float]:
+    """Return a candidate that works at the machine's limit, and how much it does a call."""
+    if task.work.limit is None:
+        return [], 0.0
+    from lodcli.bench.limits_numba import limit_call
+
+    call, amount = limit_call(task.work.limit, task.work.needed, threads)
+    call()
+    return [Candidate(LIMIT, task.work.limit, sampler(call))], amount

@@ -1,0 +1,117 @@
+"""What a few timings say: median, quartiles, and which of them something disturbed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# A process that the system takes off its processor more often than this was disturbed; once
+# happens to the best, and takes too little to matter.
+MOST_PREEMPTIONS_PER_SECOND = 40.0
+# Tukey's far fence: this many quartile ranges above the third quartile.
+FAR_QUARTILE_RANGES = 3.0
+# Fewer clean samples than this say too little.
+LEAST_CLEAN = 3
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How long one call took, on average over those of one sample.
+
+    Attributes:
+        seconds: of wall time, a call.
+        user_seconds: of all threads of the process, a call.
+        system_seconds: likewise, inside the system.
+        preemptions: involuntary context switches of the process during the whole sample.
+        calls: how many there were.
+    """
+
+    seconds: float
+    user_seconds: float = 0.0
+    system_seconds: float = 0.0
+    preemptions: int = 0
+    calls: int = 1
+
+    @property
+    def calm(self) -> bool:
+        """Whether the process kept its processors."""
+        wall_seconds = self.seconds * self.calls
+        return self.preemptions <= 1 + MOST_PREEMPTIONS_PER_SECOND * wall_seconds
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the clean samples say.
+
+    Attributes:
+        times: seconds a call of the clean samples, in the order they were taken.
+        dropped: how many samples were left out as disturbed.
+        noisy: too few were clean, so the least disturbed ones stand in for them.
+    """
+
+    times: tuple[float, ...]
+    user_seconds: float
+    system_seconds: float
+    dropped: int
+    noisy: bool
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.times)
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.times)
+
+    @property
+    def stddev(self) -> float:
+        return statistics.stdev(self.times) if len(self.times) > 1 else 0.0
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        return quartiles(self.times)
+
+    @property
+    def quartile_range(self) -> float:
+        low, high = self.quartiles
+        return high - low
+
+
+def summarised(samples: Sequence[Sample]) -> Summary:
+    """Return what samples say once the disturbed ones are left out.
+
+    A sample is disturbed if its process was preempted often, or if it lies beyond the far
+    fence above all others: a sample can be too slow by accident, but not too fast.
+    """
+    calm = [one for one in samples if one.calm]
+    fence = far_fence([one.seconds for one in calm])
+    clean = [one for one in calm if one.seconds <= fence]
+    noisy = len(clean) < min(LEAST_CLEAN, len(samples))
+    if noisy:
+        least = max(LEAST_CLEAN, len(samples) // 4)
+        clean = sorted(samples, key=lambda one: (one.preemptions, one.seconds))[:least]
+    return Summary(
+        times=tuple(one.seconds for one in clean),
+        user_seconds=statistics.fmean(one.user_seconds for one in clean),
+        system_seconds=statistics.fmean(one.system_seconds for one in clean),
+        dropped=len(samples) - len(clean),
+        noisy=noisy,
+    )
+
+
+def quartiles(times: Sequence[float]) -> tuple[float, float]:
+    """Return the first and third quartile, both the value itself if there is but one."""
+    if len(times) < 2:
+        return times[0], times[0]
+    low, _, high = statistics.quantiles(times, n=4, method="inclusive")
+    return low, high
+
+
+def far_fence(times: Sequence[float]) -> float:
+    """Return the time above which a sample is an outlier."""
+    if len(times) < LEAST_CLEAN:
+        return float("inf")
+    low, high = quartiles(times)
+    # Equal samples have no spread; a clock's grain must not make outliers of them.
+    return high + FAR_QUARTILE_RANGES * max(high - low, 0.01 * high)

@@ -1,0 +1,156 @@
+"""One run of a benchmark: a fresh process for each number of threads, and its findings.
+
+Libraries fix their number of threads when they are loaded, some from the environment only.
+So what measures is a process of its own, started with the same number for all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from lodcli.bench.errors import DisagreementError, WorkerError
+from lodcli.bench.harness import Effort
+from lodcli.bench.machine import NotEnoughMemoryError
+from lodcli.bench.peer_set import PeerSet
+from lodcli.bench.runner import run_task
+from lodcli.bench.tasks import Task
+from lodcli.kernels.errors import LodError, UnsupportedError
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+    "RAYON_NUM_THREADS",
+    "LOD_THREADS",
+)
+_ERRORS: dict[str, type[LodError]] = {
+    kind.__name__: kind for kind in (DisagreementError, NotEnoughMemoryError, UnsupportedError)
+}
+
+
+class Plan(Protocol):
+    """What a benchmark measures: checked by the command, run by the process that measures."""
+
+    def check(self) -> None:
+        """Raise if it cannot be done here."""
+
+    def tasks(self, peers: PeerSet) -> Iterator[Task]:
+        """Yield the tasks, one after another."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one process is to measure."""
+
+    suite: str
+    plan: Plan
+    effort: Effort
+    threads: int
+    peers: Sequence[str]
+    pythons: Mapping[str, str]
+    seed: int = 0
+
+
+@dataclass
+class Findings:
+    """What the processes of a run found."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def run_jobs(jobs: Sequence[Job], tell: Callable[[str], None]) -> Findings:
+    """Return what all jobs found, one process after another.
+
+    Args:
+        tell: is called with what is measured next.
+
+    Raises:
+        DisagreementError: two candidates computed different things.
+        WorkerError: a process ended early.
+    """
+    found = Findings()
+    for job in jobs:
+        for event in _events(job):
+            if "error" in event:
+                raise _ERRORS.get(event["kind"], WorkerError)(event["error"])
+            found.versions.update(event.get("versions", {}))
+            found.missing.update(event.get("missing", {}))
+            found.rows += event.get("rows", [])
+            if event.get("skipped"):
+                found.skipped.setdefault(event["of"], {}).update(event["skipped"])
+            if "begins" in event:
+                tell(f"{event['begins']}, {job.threads} thread{'s' * (job.threads > 1)}")
+    return found
+
+
+def _events(job: Job) -> Iterator[dict[str, Any]]:
+    environment = {**os.environ, **{name: str(job.threads) for name in THREAD_VARIABLES}}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lodcli.bench.session"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        with process.stdin:
+            process.stdin.write(pickle.dumps(job))
+        ended = False
+        for line in process.stdout:
+            event = json.loads(line)
+            ended = ended or "error" in event or "ends" in event
+            yield event
+        code = process.wait()
+        if not ended:
+            what = f"signal {-code}" if code < 0 else f"code {code}"
+            raise WorkerError(
+                f"the process that measured with {job.threads} threads ended with {what}; "
+                "its last words, if any, are above"
+            )
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def serve() -> None:
+    """Do the job on standard input; answer with one JSON object a line."""
+    job: Job = pickle.loads(sys.stdin.buffer.read())
+    # What a library prints must not end up between the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(**content: Any) -> None:
+        answers.write(json.dumps(content) + "\n")
+        answers.flush()
+
+    try:
+        with PeerSet(job.suite, job.peers, job.threads, job.pythons) as peers:
+            answer(versions=peers.versions, missing=peers.missing)
+            tasks = job.plan.tasks(peers)
+            while (task := next(tasks, None)) is not None:
+                answer(begins=task.title)
+                found = run_task(task, job.effort, threads=job.threads, seed=job.seed)
+                answer(of=task.title, **found)
+                # Its arrays go before the next task makes new ones.
+                del task
+        answer(ends=True)
+    except LodError as error:
+        answer(error=str(error), kind=type(error).__name__)
+
+
+if __name__ == "__main__":
+    serve()

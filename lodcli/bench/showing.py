@@ -1,0 +1,173 @@
+"""What a measuring command does with its plan: run it, show it, keep it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from lodcli import output
+from lodcli.bench.cases import Case, custom_case
+from lodcli.bench.harness import Effort
+from lodcli.bench.lengths import parse_lengths
+from lodcli.bench.machine import machine, versions
+from lodcli.bench.options import Settings
+from lodcli.bench.peer_set import chosen_peers
+from lodcli.bench.results import report_of
+from lodcli.bench.session import Job, Plan, run_jobs
+from lodcli.formats.outputs import Output, TargetExistsError
+from lodcli.kernels.checks import Offsets
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+
+
+def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
+    """Measure a plan and print what was found."""
+    peers = chosen_peers(suite, settings.against)
+    _require_device(settings.device)
+    _require_target(settings)
+    plan.check()
+    effort = Effort(rounds=settings.rounds, budget_seconds=settings.budget)
+    effort = replace(
+        effort,
+        least_rounds=min(effort.least_rounds, effort.rounds),
+        most_rounds=3 * effort.rounds,
+    )
+    jobs = [
+        Job(suite, plan, effort, threads, peers, settings.pythons, settings.seed)
+        for threads in settings.threads
+    ]
+    found = run_jobs(jobs, _tell)
+    for name, why in found.missing.items():
+        output.note(f"without {name}: {why}")
+    report = report_of(
+        shlex.join(["lod", *sys.argv[1:]]),
+        machine(),
+        versions() | found.versions,
+        found.rows,
+        threads=list(settings.threads),
+        missing=found.missing,
+        skipped=found.skipped,
+    )
+    show(report, settings)
+
+
+def show(report: Mapping[str, Any], settings: Settings) -> None:
+    """Print a report as it was asked for, and keep it if it was."""
+    if settings.out:
+        with Output(settings.out, overwrite=settings.force) as kept:
+            kept.write(json.dumps(report, indent=1).encode() + b"\n")
+    if settings.as_json:
+        output.as_json(report)
+    elif settings.export:
+        from lodcli.bench.export import EXPORTERS
+
+        output.text(EXPORTERS[settings.export](report).rstrip("\n"))
+    else:
+        from lodcli.bench.report import print_report
+
+        print_report(report, colour=output.colours(sys.stdout), width=output.width())
+
+
+def _tell(what: str) -> None:
+    if sys.stderr.isatty():
+        output.note(what)
+
+
+def _require_device(devices: Sequence[str]) -> None:
+    """Refuse a GPU that is not there, before anything is allocated."""
+    if "cuda" not in devices:
+        return
+    if importlib.util.find_spec("cupy") is None:
+        raise UnsupportedError(
+            "--device cuda: cupy is not installed; pip install 'lodcli[cuda12]' on a machine "
+            "with an NVIDIA GPU"
+        )
+    raise UnsupportedError("--device cuda: there are no cupy kernels to measure; use --device cpu")
+
+
+def _require_target(settings: Settings) -> None:
+    import os
+
+    path = settings.out
+    if path and os.path.exists(path) and not settings.force:
+        raise TargetExistsError(f"{path}: exists already; use --force to replace it")
+
+
+def cases_of(
+    known: Mapping[str, Case],
+    names: str | None,
+    sweep: str | None,
+    seed: int,
+    *,
+    lengths: str | None = None,
+    **sizes: int | None,
+) -> list[Case]:
+    """Return the cases that options choose: named ones, one of one's own, or a sweep.
+
+    Raises:
+        SelectionError: a name, a length or a value that makes no sense.
+    """
+    custom = lengths is not None or any(value is not None for value in sizes.values())
+    chosen = _named(known, names, first_only=custom or sweep is not None)
+    if custom:
+        drawn = None if lengths is None else parse_lengths(lengths, file_lengths)
+        given = {"rows": None, "features": None, "sequences": None, "hidden": None, **sizes}
+        chosen = [custom_case(chosen[0], lengths=drawn, seed=seed, **given)]
+    elif seed:
+        chosen = [replace(case, seed=seed) for case in chosen]
+    return chosen if sweep is None else _swept(chosen[0], sweep)
+
+
+def _named(known: Mapping[str, Case], names: str | None, first_only: bool) -> list[Case]:
+    if names is None:
+        return list(known.values())[: 1 if first_only else None]
+    wanted = [name.strip() for name in names.split(",")]
+    for name in wanted:
+        if name not in known:
+            raise SelectionError(f"--case {name}: expected one of {', '.join(known)}")
+    return [known[name] for name in wanted]
+
+
+def _swept(case: Case, sweep: str) -> list[Case]:
+    parameter, _, rest = sweep.partition("=")
+    try:
+        values = [float(value) for value in rest.split(",")]
+    except ValueError:
+        values = []
+    if not values or min(values) < 0 or (parameter != "skew" and min(values) < 1):
+        raise SelectionError(f"--sweep {sweep}: expected WHAT=N,N,.. such as rows=1e4,1e5,1e6")
+    found = []
+    for value in values:
+        changed = case.with_value(parameter, value)
+        found.append(replace(changed, name=f"{parameter}={value:g}"))
+    return found
+
+
+def file_lengths(name: str) -> Offsets:
+    """Return the lengths of the finest level of a file."""
+    import numpy as np
+
+    from lodcli.references import parse_reference
+
+    with parse_reference(name, None).open() as opened:
+        tensor = opened.tensor()
+        index = opened.source.read_index(tensor.name)
+    found: Offsets = np.diff(index.absolute(-1))
+    return found
+
+
+def parse_ops(given: str | None, known: Sequence[str]) -> list[str]:
+    """Return the ops named, or all that are known."""
+    if given is None:
+        return list(known)
+    wanted = [name.strip().replace("-", "_") for name in given.split(",")]
+    for name in wanted:
+        if name not in known:
+            raise click.UsageError(f"--op {name}: expected one of {', '.join(known)}")
+    return wanted

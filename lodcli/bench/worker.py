@@ -1,0 +1,108 @@
+"""The other end of paired.py: loads one peer's file and does what it is told, line by line.
+
+Run by the peer's own interpreter, which has NumPy and the peer but nothing of ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+
+def main(file: str, threads: int) -> None:
+    """Answer questions from standard input until it closes."""
+    end_with_parent()
+    # What a library prints must not end up between the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(**content: Any) -> None:
+        answers.write(json.dumps(content) + "\n")
+        answers.flush()
+
+    try:
+        peer = load(file)
+        peer.threads(threads)
+        answer(version=peer.version())
+    except Exception as error:
+        answer(error=_told(error))
+        return
+    ways: dict[str, Any] = {}
+    for line in sys.stdin:
+        question = json.loads(line)
+        try:
+            if question["do"] == "load":
+                ways.clear()
+                ways.update(_ways(peer, question))
+                answer(labels=list(ways))
+            elif question["do"] == "result":
+                answer(arrays=_save(ways[question["label"]], question["folder"]))
+            else:
+                answer(**_sample(ways[question["label"]][0], question["calls"]))
+        except Exception as error:
+            answer(error=_told(error))
+
+
+def end_with_parent() -> None:
+    """Have Linux end this process when the one that started it ends: it may stand still then."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def load(file: str) -> Any:
+    """Return the module in a file, whatever folder it lies in."""
+    spec = importlib.util.spec_from_file_location("lod_bench_peer", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _ways(peer: Any, question: dict[str, Any]) -> dict[str, Any]:
+    inputs = dict(question["plain"])
+    for name in question["arrays"]:
+        inputs[name] = np.load(os.path.join(question["folder"], name + ".npy"))
+    found: dict[str, Any] = getattr(peer, question["suite"])(question["op"], inputs)
+    return found
+
+
+def _save(way: Any, folder: str) -> int:
+    call, arrays = way
+    found = arrays(call())
+    for number, array in enumerate(found):
+        np.save(os.path.join(folder, f"result-{number}.npy"), array)
+    return len(found)
+
+
+def _sample(call: Any, calls: int) -> dict[str, float]:
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    seconds = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "seconds": seconds / calls,
+        "user": (after.ru_utime - before.ru_utime) / calls,
+        "system": (after.ru_stime - before.ru_stime) / calls,
+        "preemptions": after.ru_nivcsw - before.ru_nivcsw,
+    }
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+
+if __name__ == "__main__":
+    main(sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,67 @@
+"""Candidates that do not agree are found, and named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lodcli.bench.checks import agreed, difference, digest
+from lodcli.bench.errors import DisagreementError
+
+ONE = np.array([[1.0, 2.0], [3.0, 100.0]], np.float32)
+
+
+def test_results_within_the_tolerance_agree() -> None:
+    near = ONE * np.float32(1 + 1e-6)
+    assert agreed("sum", [("lod", [ONE]), ("peer", [near])], 1e-5) == digest([ONE])
+
+
+def test_who_differs_from_the_majority_is_named_with_the_place() -> None:
+    wrong = ONE.copy()
+    wrong[1, 0] = 3.5
+    results = [("lod", [ONE]), ("first", [ONE]), ("second", [wrong])]
+    with pytest.raises(DisagreementError, match=r"sum B1: second and lod, first .*at \(1, 0\) 3.5"):
+        agreed("sum B1", results, 1e-5)
+
+
+def test_ours_is_not_believed_more_than_a_peer() -> None:
+    wrong = ONE + 1
+    with pytest.raises(DisagreementError, match=r"^sum: lod and one, other computed"):
+        agreed("sum", [("lod", [wrong]), ("one", [ONE]), ("other", [ONE])], 1e-5)
+    with pytest.raises(DisagreementError, match=r"^sum: lod and peer computed"):
+        agreed("sum", [("lod", [wrong]), ("peer", [ONE])], 1e-5)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [[], [ONE, ONE], [ONE[:1]], [np.full_like(ONE, np.nan)], [np.full_like(ONE, np.inf)]],
+    ids=["none", "two", "shape", "nan", "inf"],
+)
+def test_other_numbers_of_results_shapes_and_no_numbers_differ(other: list[np.ndarray]) -> None:
+    assert difference([ONE], other, 0.5) is not None
+
+
+def test_without_tolerance_the_last_bit_counts() -> None:
+    near = np.nextafter(ONE, np.float32(np.inf))
+    assert difference([ONE], [near], 0.0) is not None
+    assert difference([ONE], [near], 1e-6) is None
+    assert difference([np.array([1, 2])], [np.array([1, 3])], 0.5) is not None
+
+
+def test_nan_beside_nan_and_infinity_beside_infinity_agree() -> None:
+    odd = np.array([np.nan, np.inf, -np.inf, 1.0])
+    assert difference([odd], [odd.copy()], 1e-6) is None
+    assert difference([odd], [odd.copy()], 0.0) is None
+    assert difference([odd], [np.array([np.nan, np.inf, np.inf, 1.0])], 1e-6) is not None
+
+
+def test_a_digest_tells_bytes_shapes_and_dtypes_apart() -> None:
+    found = {
+        digest([ONE]),
+        digest([ONE.reshape(-1)]),
+        digest([ONE.view(np.int32)]),
+        digest([ONE + 1]),
+        digest([ONE, ONE]),
+    }
+    assert len(found) == 5
+    assert digest([ONE.T]) == digest([np.ascontiguousarray(ONE.T)])
