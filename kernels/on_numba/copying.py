@@ -21,7 +21,7 @@ _number_at = moves.number_at
 
 def row_bytes(rows: Array) -> int:
     """Return the bytes of one row of an array."""
-    return rows.nbytes // max(1, rows.shape[0])
+    return int(rows.nbytes // max(1, rows.shape[0]))
 
 
 def rows_a_piece(width: int) -> int:
@@ -151,7 +151,7 @@ def _reverse(
             i += 1
 
 
-@nb.njit(nogil=True, no_cpython_wrapper=True)
+@nb.njit(nogil=True, error_model="numpy")
 def _rows_before(bounds: Any, i: int) -> int:
     """Return how many rows the ranges before number `i` have, of all parts."""
     total = 0

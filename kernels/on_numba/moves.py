@@ -22,7 +22,8 @@ FETCHED_BYTES = 512
 AHEAD = 16  # rows or ranges asked for before their turn
 _BYTE, _I64 = ir.IntType(8), ir.IntType(64)
 # numba's own checks do not see addresses, so these kernels check them where it would.
-_CHECKED = bool(nb.config.BOUNDSCHECK)
+_CONFIG: Any = nb.config  # its attributes are made while it is imported
+_CHECKED = bool(_CONFIG.BOUNDSCHECK)
 
 
 def _at(builder: Any, address: Any, kind: Any) -> Any:
@@ -81,7 +82,7 @@ def _mover(vectors: int, word_bytes: int, kind: str) -> Any:
 def _copy_exactly(typing_context: Any, to: Any, at: Any, count: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         to, at, count = args
-        cgutils.raw_memcpy(
+        cgutils.raw_memcpy(  # type: ignore[no-untyped-call]
             builder, _at(builder, to, _BYTE), _at(builder, at, _BYTE), count, _I64(1)
         )
         return context.get_dummy_value()
@@ -92,14 +93,15 @@ def _copy_exactly(typing_context: Any, to: Any, at: Any, count: Any) -> Any:
 @intrinsic
 def _clear(typing_context: Any, to: Any, count: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        cgutils.memset(builder, _at(builder, args[0], _BYTE), args[1], 0)
+        to = _at(builder, args[0], _BYTE)
+        cgutils.memset(builder, to, args[1], 0)  # type: ignore[no-untyped-call]
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate
 
 
 @intrinsic
-def number_at(typing_context: Any, at: Any) -> Any:
+def _number_at(typing_context: Any, at: Any) -> Any:
     """Return the int64 at an address."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -112,7 +114,9 @@ def number_at(typing_context: Any, at: Any) -> Any:
 def _fetch(typing_context: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), *[ir.IntType(32)] * 3])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+            builder.module, kind, "llvm.prefetch.p0"
+        )
         # To read, to keep in every cache, data.
         builder.call(function, [_at(builder, args[0], _BYTE), *map(ir.IntType(32), (0, 3, 1))])
         return context.get_dummy_value()
@@ -120,36 +124,40 @@ def _fetch(typing_context: Any, at: Any) -> Any:
     return types.void(types.int64), generate
 
 
+# An intrinsic is called without the typing context that it is declared with.
+number_at: Any = _number_at
+_exactly: Any = _copy_exactly
+_zeros: Any = _clear
+_asked: Any = _fetch
 _move, _move_four = _mover(1, 8, "move"), _mover(4, 8, "move")
 _turn_1, _turn_2, _turn_4, _turn_8 = (_mover(1, n, "turn") for n in (1, 2, 4, 8))
 _splat_1, _splat_2, _splat_4, _splat_8 = (_mover(1, n, "splat") for n in (1, 2, 4, 8))
 _word_1, _word_2, _word_4, _word_8 = (_mover(1, n, "word") for n in (1, 2, 4, 8))
-_inner = nb.njit(nogil=True, no_cpython_wrapper=True, error_model="numpy")
 
 
-@_inner
+@nb.njit(nogil=True, error_model="numpy")
 def fetch(at: int, count: int) -> None:
     """Ask for the first of `count` bytes at an address, which may lie anywhere, to be cached.
 
     For rows that lie apart: no processor guesses where the next one is.
     """
     for k in range(0, min(count, FETCHED_BYTES), VECTOR_BYTES):
-        _fetch(at + k)
+        _asked(at + k)
 
 
-@_inner
+@nb.njit(nogil=True, error_model="numpy")
 def _require(to: int, stop: int, at: int, end: int, count: int) -> None:
     if _CHECKED and (count < 0 or to + count > stop or at + count > end):
         raise IndexError("a range of bytes leaves its array")
 
 
-@_inner
+@nb.njit(nogil=True, error_model="numpy")
 def copy(to: int, stop: int, at: int, end: int, count: int) -> None:
     """Copy `count` bytes from `at`, in an array that ends at `end`, to `to`, before `stop`."""
     _require(to, stop, at, end, count)
     up = (count + (VECTOR_BYTES - 1)) & -VECTOR_BYTES
     if to + up > stop or at + up > end:
-        _copy_exactly(to, at, count)
+        _exactly(to, at, count)
         return
     k = 0
     while k + 4 * VECTOR_BYTES <= up:
@@ -160,7 +168,7 @@ def copy(to: int, stop: int, at: int, end: int, count: int) -> None:
         k += VECTOR_BYTES
 
 
-@_inner
+@nb.njit(nogil=True, error_model="numpy")
 def copy_row(to: int, stop: int, at: int, end: int, width: int) -> None:
     """Copy one row of `width` bytes, a short one as one word."""
     _require(to, stop, at, end, width)
@@ -176,7 +184,7 @@ def copy_row(to: int, stop: int, at: int, end: int, width: int) -> None:
         copy(to, stop, at, end, width)
 
 
-@_inner
+@nb.njit(nogil=True, error_model="numpy")
 def copy_backwards(to: int, stop: int, at: int, end: int, rows: int, width: int) -> None:
     """Copy `rows` rows of `width` bytes that end at `end`, the last one first.
 
@@ -208,7 +216,7 @@ def copy_backwards(to: int, stop: int, at: int, end: int, rows: int, width: int)
         left -= width
 
 
-@_inner
+@nb.njit(nogil=True, error_model="numpy")
 def repeat(to: int, stop: int, at: int, end: int, rows: int, width: int) -> None:
     """Write the row of `width` bytes at `at` so many times."""
     _require(to, stop, at, end, width)
@@ -232,14 +240,14 @@ def repeat(to: int, stop: int, at: int, end: int, rows: int, width: int) -> None
         left -= width
 
 
-@_inner
+@nb.njit(nogil=True, error_model="numpy")
 def clear(to: int, stop: int, count: int) -> None:
     """Write `count` zero bytes."""
     _require(to, stop, to, stop, count)
-    _clear(to, count)
+    _zeros(to, count)
 
 
-@_inner
+@nb.njit(nogil=True, error_model="numpy")
 def segment_at(offsets: Any, row: int) -> int:
     """Return the segment that holds a row: the last that begins at it or before."""
     low, high = 0, offsets.size - 1
