@@ -22,7 +22,7 @@ def command(ctx: click.Context) -> None:
     \b
     Examples:
       lod bench kernels --op sum --rows 10000 --against numpy
-      lod bench kernels --op sum,max --lengths words.lod.h5 --against numpy --json
+      lod bench kernels --op sum,max --lengths articles.lod.h5 --against numpy --json
     """
     if ctx.invoked_subcommand is None:
         raise click.exceptions.NoArgsIsHelpError(ctx)
