@@ -41,6 +41,7 @@ class ReadOptions:
         offsets: the datasets or arrays that hold offsets, outermost first.
         lengths: the same, where they hold lengths.
         names: what to call the tensors of a file that does not name them, in its order.
+        nulls: "empty" to read a null list or text as an empty one; else a null is an error.
     """
 
     levels: tuple[str, ...] | None = None
@@ -51,6 +52,7 @@ class ReadOptions:
     offsets: tuple[str, ...] | None = None
     lengths: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None
+    nulls: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,13 @@ class Source(ABC):
         with no items if it has none. TensorArrays come whole. Checks what it yields.
         """
 
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """Yield the batches of some tensors, perhaps with others among them.
+
+        A format that can leave the others unread does.
+        """
+        return self.batches(limit_bytes)
+
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
         """Return the content in memory."""
         wanted = [spec.name for spec in self.schema] if names is None else list(names)
@@ -95,7 +104,7 @@ class Source(ABC):
             find(self.schema, name)
         parts: dict[str, list[LoDTensor]] = {name: [] for name in wanted}
         whole: dict[str, Item] = {}
-        for batch in self.batches():
+        for batch in self.batches_of(wanted):
             for name in wanted:
                 item = batch.get(name)
                 if isinstance(item, LoDTensor):

@@ -21,6 +21,9 @@ TABLE = {
     "npz": ("lodcli.formats.npz", "Npz"),
     "safetensors": ("lodcli.formats.safetensors_file", "Safetensors"),
     "paddle": ("lodcli.formats.paddle", "Paddle"),
+    "arrow": ("lodcli.formats.arrow", "ArrowFile"),
+    "arrow-stream": ("lodcli.formats.arrow", "ArrowStream"),
+    "parquet": ("lodcli.formats.arrow", "Parquet"),
     "ts": ("lodcli.formats.ts", "SktimeTs"),
     "jsonl": ("lodcli.formats.jsonl", "JsonLines"),
     "text": ("lodcli.formats.text", "Text"),
@@ -37,6 +40,12 @@ SUFFIXES = {
     ".lodt": "paddle",
     ".pdiparams": "paddle",
     ".idx": "megatron",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".arrows": "arrow-stream",
+    ".parquet": "parquet",
+    ".pq": "parquet",
     ".ts": "ts",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -47,6 +56,11 @@ SUFFIXES = {
 FOLDERS: dict[str, str] = {}
 # What is in two files: an ending, and if the file of the other ending is there, the format.
 PAIRS = {".bin": (".idx", "megatron")}
+# These announce themselves in their first bytes.
+_ANNOUNCED = (
+    *("lod.h5", "lod.stream", "hdf5", "npz", "safetensors"),
+    *("arrow", "arrow-stream", "parquet"),
+)
 
 
 @cache
@@ -87,8 +101,7 @@ def of_input(source: Input, options: ReadOptions) -> str:
     by_name = (_of_pair(source) or of_name(source.path)) if source.path else None
     if by_name in ("lod.h5", "hdf5") and options.data is not None:
         return "hdf5"  # which may begin with something else
-    if by_name in ("lod.h5", "lod.stream", "hdf5", "npz", "safetensors"):
-        # These announce themselves in their first bytes, so this is not one of them.
+    if by_name in _ANNOUNCED:
         raise NotThisFormatError(
             f"is named like {by_name} but does not begin like it; it is damaged or something "
             "else (name its format with --from)"

@@ -75,7 +75,8 @@ class Opened:
         """
         wanted = self.reference.name
         with naming_os(self.reference.label), naming(self.reference.label):
-            for batch in self.source.batches():
+            names = [spec.name for spec in self.schema]
+            for batch in self.source.batches_of(names):
                 kept = batch if wanted is None else {k: batch[k] for k in batch if k == wanted}
                 if kept:
                     yield {name: self._renamed(item) for name, item in kept.items()}

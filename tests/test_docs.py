@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from lodcli.formats import table
 
 ROOT = Path(__file__).parent.parent
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
+# What a command that mentions the one needs besides the project itself.
+_NEEDS = {"arrow": "pyarrow", "parquet": "pyarrow", "polars": "polars"}
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -47,6 +50,8 @@ def test_console_blocks_print_what_they_say(page: Path, tmp_path: Path) -> None:
         "NO_COLOR": "1",
     }
     for command, expected in steps(page):
+        if any(word in command and find_spec(needed) is None for word, needed in _NEEDS.items()):
+            continue
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=tmp_path,

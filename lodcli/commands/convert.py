@@ -36,6 +36,12 @@ from lodcli.targets import Target
     help="Store text numbers as this dtype, such as float32.",
 )
 @click.option(
+    "--nulls",
+    type=click.Choice(["error", "empty"]),
+    default="error",
+    help="Read a null list or text as an empty one, or call it an error (the default).",
+)
+@click.option(
     "--data",
     metavar="PATH",
     help="The rows of a plain HDF5 file; in npz and safetensors, arrays of rows: a,b.",
@@ -61,6 +67,7 @@ def command(
     vocab: Path | None,
     field: tuple[str, ...],
     dtype: str | None,
+    nulls: str,
     data: str | None,
     offsets: tuple[str, ...],
     lengths: tuple[str, ...],
@@ -86,6 +93,7 @@ def command(
         vocabulary=vocab,
         field=field or None,
         dtype=None if dtype is None else options.dtype_named(dtype),
+        nulls=None if nulls == "error" else nulls,
         data=data,
         offsets=offsets or None,
         lengths=lengths or None,

@@ -1,0 +1,205 @@
+"""Arrow arrays to tensors: offsets rebased, nulls refused, rows as they lie in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
+
+from lodcli.formats.lines import shown
+from lodcli.formats.on_pyarrow.layout import Leaf, Level, Node, is_bytes
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+_OR_EMPTY = "--nulls empty reads it as an empty one"
+_NO_PLACE = "no tensor holds that; fill it or leave it out before"
+
+Names = dict[str, tuple[str | None, ...]]
+
+
+class ColumnReader:
+    """One column, array by array.
+
+    Args:
+        name: of the column.
+        node: what it holds.
+        names: the level names of each of its tensors.
+        nulls_empty: whether a null list or text is an empty one; else any null is an error.
+    """
+
+    def __init__(self, name: str, node: Node, names: Names, *, nulls_empty: bool) -> None:
+        self._name = name
+        self._node = node
+        self._names = names
+        self._nulls_empty = nulls_empty
+
+    def tensors(self, array: pa.Array, first: int) -> dict[str, LoDTensor]:
+        """Return the tensors of an array whose first record has the number `first`.
+
+        Raises:
+            InvalidDataError: a null; names the record and the place in it.
+        """
+        found: dict[str, LoDTensor] = {}
+        self._first = first
+        self._read(array, self._node, (), found)
+        return found
+
+    def _read(
+        self, array: Any, node: Node, levels: tuple[Offsets, ...], found: dict[str, LoDTensor]
+    ) -> None:
+        array = plain(array)
+        if isinstance(node, Level):
+            if array.null_count and self._nulls_empty:
+                offsets, array = self._without_nulls(array)
+            else:
+                self._refuse_nulls(array, levels, _OR_EMPTY)
+                offsets, array = opened(array)
+            offsets.flags.writeable = False  # tensors below then share it
+            self._read(array, node.below, (*levels, offsets), found)
+        elif isinstance(node, Leaf):
+            rows = self._rows(array, node, levels)
+            found[node.name] = LoDTensor(rows, LoD(levels, self._names[node.name]))
+        else:
+            self._refuse_nulls(array, levels, _NO_PLACE)
+            for number, below in node.fields:
+                self._read(array.field(number), below, levels, found)
+
+    def _without_nulls(self, array: Any) -> tuple[Offsets, Any]:
+        """Return the offsets with a null as an empty list, and the items."""
+        valid = array.is_valid()
+        offsets, items = opened(array.filter(valid))
+        lengths = np.zeros(len(array), np.int64)
+        lengths[values_of(valid, np.dtype(np.bool_))] = np.diff(offsets)
+        return np.concatenate([[0], np.cumsum(lengths)]), items
+
+    def _rows(self, array: Any, leaf: Leaf, levels: tuple[Offsets, ...]) -> Array:
+        count, shape = len(array), [*leaf.row_shape]
+        while True:
+            self._refuse_nulls(array, levels, _NO_PLACE, count)
+            array = plain(array)
+            if not types.is_fixed_size_list(array.type):
+                break
+            array = array.flatten()
+        if types.is_fixed_size_binary(array.type):
+            array = _bytes(array)
+        rows = values_of(array, leaf.dtype)
+        if leaf.order is None:
+            return rows.reshape(count, *shape)
+        # The order is its own inverse.
+        stored = rows.reshape(count, *(shape[axis] for axis in leaf.order))
+        return np.ascontiguousarray(stored.transpose(0, *(axis + 1 for axis in leaf.order)))
+
+    def _refuse_nulls(
+        self, array: Any, levels: tuple[Offsets, ...], remedy: str, count: int | None = None
+    ) -> None:
+        """Raise for the first null of an array whose items lie below `levels`.
+
+        `count` is how many rows it holds, where it has several values a row.
+        """
+        if not array.null_count:
+            return
+        place = int(np.argmax(values_of(array.is_null(), np.dtype(np.bool_))))
+        place //= len(array) // count if count else 1
+        path: list[int] = []
+        for offsets in reversed(levels):
+            item = int(np.searchsorted(offsets, place, side="right")) - 1
+            path.insert(0, place - int(offsets[item]))
+            place = item
+        where = f"item <{','.join(map(str, path))}>: " if path else ""
+        raise InvalidDataError(
+            f"column {shown(self._name)}, record {self._first + place}: {where}is null; {remedy}"
+        )
+
+
+def plain(array: Any) -> Any:
+    """Return the array with extensions, dictionaries and run ends undone."""
+    while True:
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        elif isinstance(array, pa.DictionaryArray):
+            array = _decoded(array)
+        elif isinstance(array, pa.RunEndEncodedArray):
+            array = pc.run_end_decode(array)
+        else:
+            return array
+
+
+def _decoded(array: Any) -> Any:
+    words = array.dictionary
+    if types.is_string_view(words.type) or types.is_binary_view(words.type):
+        words = _large_binary(words)  # views cannot be taken
+    return words.take(array.indices)
+
+
+def opened(array: Any) -> tuple[Offsets, Any]:
+    """Return the offsets of lists, text or bytes without nulls, from 0, and their items."""
+    kind = array.type
+    if is_bytes(kind):
+        array = _large_binary(array)
+        offsets = _buffer(array, 1, np.dtype(np.int64), array.offset, len(array) + 1)
+        low = int(offsets[0])
+        letters = _buffer(array, 2, np.dtype(np.uint8), low, int(offsets[-1]) - low)
+        return _rebased(offsets), pa.array(letters)
+    if types.is_fixed_size_list(kind):
+        return np.arange(len(array) + 1) * kind.list_size, array.flatten()
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        found = pc.list_value_length(array)
+        lengths = values_of(found, _width(found))
+        return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), array.flatten()
+    offsets = values_of(array.offsets, _width(array.offsets))
+    low, high = int(offsets[0]), int(offsets[-1])
+    if types.is_map(kind):
+        parts = [array.keys.slice(low, high - low), array.items.slice(low, high - low)]
+        return _rebased(offsets), pa.StructArray.from_arrays(parts, ["key", "value"])
+    return _rebased(offsets), array.values.slice(low, high - low)
+
+
+def _rebased(offsets: Array) -> Offsets:
+    result: Offsets = offsets.astype(np.int64)
+    if result[0]:
+        result -= result[0]
+    return result
+
+
+def _large_binary(array: Any) -> Any:
+    # Of 32-bit offsets, casting copies the offsets alone.
+    if types.is_large_string(array.type) or types.is_large_binary(array.type):
+        return array
+    views = types.is_string_view(array.type) or types.is_string(array.type)
+    return array.cast(pa.large_string() if views else pa.large_binary())
+
+
+def _bytes(array: Any) -> Any:
+    width = array.type.byte_width
+    values = _buffer(array, 1, np.dtype(np.uint8), array.offset * width, len(array) * width)
+    return pa.array(values)
+
+
+def values_of(array: Any, dtype: np.dtype[Any]) -> Array:
+    """Return numbers or booleans without nulls; numbers as they lie in memory.
+
+    Not `to_numpy`: that imports pandas where it is installed, which takes long.
+    """
+    if dtype != np.bool_:
+        return _buffer(array, 1, dtype, array.offset, len(array))
+    first, bits = array.offset // 8, array.offset % 8
+    packed = _buffer(array, 1, np.dtype(np.uint8), first, (bits + len(array) + 7) // 8)
+    found = np.unpackbits(packed, bitorder="little")[bits : bits + len(array)]
+    return found.view(np.bool_)
+
+
+def _width(array: Any) -> np.dtype[Any]:
+    return np.dtype(np.int32 if types.is_int32(array.type) else np.int64)
+
+
+def _buffer(array: Any, number: int, dtype: np.dtype[Any], start: int, count: int) -> Array:
+    buffer = array.buffers()[number]
+    if buffer is None or not count:
+        return np.zeros(count, dtype)
+    found: Array = np.frombuffer(buffer, dtype, count, start * dtype.itemsize)
+    return found

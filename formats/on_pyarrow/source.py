@@ -1,0 +1,245 @@
+"""An open file of Arrow records as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import numpy as np
+
+from lodcli.formats.base import BATCH_BYTES, ReadOptions, Source
+from lodcli.formats.batching import cuts
+from lodcli.formats.on_pyarrow.columns import ColumnReader
+from lodcli.formats.on_pyarrow.files import Records, damage
+from lodcli.formats.on_pyarrow.layout import Place, check_columns, level_names, node_of, places
+from lodcli.formats.on_pyarrow.sharing import Tensors, same_levels, shared
+from lodcli.formats.schema import Batch, LevelSpec, TensorSpec, find
+from lodcli.kernels.checks import Offsets
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.selection import Key, select
+from lodcli.kernels.tensor import LoDTensor
+
+# So many records with the same lists are no accident.
+TELLING_RECORDS = 1024
+
+Pieces = Iterator[tuple[int, Tensors]]
+_Same = set[tuple[str, str]]
+
+
+class RecordSource(Source):
+    """The columns of a file; an outermost item is a record.
+
+    Columns whose lists are everywhere the same share their levels. Of a file that is mapped
+    everything is compared, and counted, before the first row is read; of any other, what
+    comes first is, and a record that then differs is an error.
+    """
+
+    def __init__(self, records: Records, options: ReadOptions) -> None:
+        self._records = records
+        self._columns: dict[str, ColumnReader] = {}
+        self._owners: dict[str, str] = {}
+        self._places: dict[str, Place] = {}
+        self._names: dict[str, tuple[str | None, ...]] = {}
+        self._same: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self._begun: Pieces | None = None
+        self._describe(options)
+        if records.mapped:
+            self._survey()
+        else:
+            self._look_ahead()
+        self.schema = tuple(self._spec(name) for name in self._places)
+
+    def _describe(self, options: ReadOptions) -> None:
+        check_columns(self._records.schema, options.field)
+        for field in self._records.schema:
+            node = node_of(field, options.field)
+            if node is None:
+                continue
+            for place in places(node):
+                self._places[place.leaf.name] = place
+                self._owners[place.leaf.name] = field.name
+                self._names[place.leaf.name] = level_names(field, len(place.keys))
+            self._columns[field.name] = ColumnReader(
+                field.name, node, self._names, nulls_empty=options.nulls == "empty"
+            )
+
+    # -- what is there -------------------------------------------------------------
+
+    def _survey(self) -> None:
+        """Compare and count everything. The rows are not touched."""
+        same = None
+        for _, tensors in self._tensors(list(self._places), BATCH_BYTES, check=True):
+            same = self._compared(tensors, same)
+            self._count(tensors)
+        if same is None:
+            same = self._compared(self._empties(), None)
+            self._count(self._empties())
+        self._same = dict(same)
+
+    def _look_ahead(self) -> None:
+        """Compare what comes first, which is kept until it is asked for."""
+        pieces = self._tensors(list(self._places), BATCH_BYTES, check=True)
+        ahead: list[tuple[int, Tensors]] = []
+        same, records, size = None, 0, 0
+        for first, tensors in pieces:
+            ahead.append((first, tensors))
+            same = self._compared(tensors, same)
+            records += len(next(iter(tensors.values())))
+            size += sum(tensor.nbytes for tensor in tensors.values())
+            if records >= TELLING_RECORDS or size >= BATCH_BYTES:
+                break
+        else:
+            records = TELLING_RECORDS  # all there are
+        self._begun = chain(ahead, pieces)
+        if records >= TELLING_RECORDS:
+            self._same = dict(self._compared(self._empties(), None) if same is None else same)
+
+    def _empties(self) -> Tensors:
+        return {name: self._spec(name).empty() for name in self._places}
+
+    def _compared(self, tensors: Tensors, before: _Same | None) -> _Same:
+        """Return which levels equal which, here and in all that came before."""
+
+        def may_share(one: str, other: str) -> bool:
+            owners = self._owners[one], self._owners[other]
+            return owners[0] == owners[1] or self._records.may_share(*owners)
+
+        keys = {name: place.keys for name, place in self._places.items()}
+        found = set(same_levels(tensors, keys, may_share).items())
+        return found if before is None else found & before
+
+    def _count(self, tensors: Tensors) -> None:
+        sizes: dict[str, int] = {}
+        for name, tensor in tensors.items():
+            items = [offsets.size - 1 for offsets in tensor.lod.levels]
+            sizes |= zip((*self._places[name].keys, name), [*items, tensor.rows], strict=True)
+        for key, size in sizes.items():
+            self._counts[key] = self._counts.get(key, 0) + size
+
+    def _spec(self, name: str) -> TensorSpec:
+        place, known = self._places[name], self._records.count
+        levels = tuple(
+            LevelSpec(
+                self._same.get(key, key), label, self._counts.get(key, None if level else known)
+            )
+            for level, (key, label) in enumerate(zip(place.keys, self._names[name], strict=True))
+        )
+        rows = self._counts.get(name, None if levels else known)
+        return TensorSpec(name, place.leaf.dtype, place.leaf.row_shape, levels, rows)
+
+    # -- reading -------------------------------------------------------------------
+
+    def _tensors(
+        self, names: list[str], limit_bytes: int, start: int = 0, *, check: bool
+    ) -> Pieces:
+        """Yield the tensors of one piece of the file after another, with its first record."""
+        columns = list(dict.fromkeys(self._owners[name] for name in names))
+        for first, batch in self._records.batches(columns, limit_bytes, start, check=check):
+            found: Tensors = {}
+            with damage():
+                for column in columns:
+                    found |= self._columns[column].tensors(batch.column(column), first)
+            yield first, {name: found[name] for name in names}
+
+    def _pieces(self, names: list[str], limit_bytes: int, start: int = 0) -> Pieces:
+        """Yield pieces with one index for all tensors that share their levels."""
+        begun, self._begun = self._begun, None
+        if begun is None or start:
+            begun = self._tensors(names, limit_bytes, start, check=not self._records.mapped)
+        for first, tensors in begun:
+            yield first, shared({name: tensors[name] for name in names}, self.schema, first)
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        yield from self.batches_of(list(self._places), limit_bytes)
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        wanted = set(names)
+        chosen = [spec for spec in self.schema if spec.name in wanted]
+        done = False
+        for _, tensors in self._pieces([spec.name for spec in chosen], limit_bytes):
+            for batch in _cut(tensors, limit_bytes):
+                yield batch
+                done = True
+        if not done:
+            yield {spec.name: spec.empty() for spec in chosen}
+
+    def close(self) -> None:
+        self._records.close()
+
+
+class SeekableRecordSource(RecordSource):
+    """Columns of which any part can be read at any time: of a file, not of a pipe."""
+
+    def read_index(self, name: str) -> LoD:
+        spec = find(self.schema, name)
+        parts = [tensors[spec.name].lod for _, tensors in self._pieces([spec.name], BATCH_BYTES)]
+        return LoD.concatenate(parts) if parts else spec.empty().lod
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        spec = find(self.schema, name)
+        records = spec.levels[0].items if spec.levels else spec.rows
+        outermost = level == 0 or (spec.levels and level == spec.levels[0].name)
+        if outermost and records is not None and branch:
+            bounds = _bounds(branch[0], records)
+            if bounds is not None:
+                key = slice(None) if isinstance(branch[0], slice) else 0
+                return self._between(spec, *bounds).select(key, *branch[1:])
+        lod = self.read_index(spec.name)
+        found = select(lod, lod.rows if lod.rows is not None else records or 0, branch, level)
+        if not lod.n_levels:
+            return self._between(spec, 0, records or 0).select(*branch)
+        ends = lod.absolute(0)
+        low = max(0, int(np.searchsorted(ends, found.rows.start, side="right")) - 1)
+        high = int(np.searchsorted(ends, found.rows.stop))
+        data = self._between(spec, low, high).data
+        begin = int(ends[low])
+        rows = data[found.rows.start - begin : found.rows.stop - begin]
+        return LoDTensor(rows[0] if found.drops_row_axis else rows, found.lod)
+
+    def _between(self, spec: TensorSpec, start: int, stop: int) -> LoDTensor:
+        """Return the tensor of some records."""
+        parts = []
+        if start < stop:
+            for first, tensors in self._pieces([spec.name], BATCH_BYTES, start):
+                tensor = tensors[spec.name]
+                low, high = max(0, start - first), min(len(tensor), stop - first)
+                if low < high:
+                    parts.append(tensor[low:high])
+                if first + len(tensor) >= stop:
+                    break
+        return LoDTensor.concatenate(parts) if parts else spec.empty()
+
+
+def _bounds(key: Key, count: int) -> tuple[int, int] | None:
+    """Return what an index or a range means; None for one that is wrong."""
+    if isinstance(key, slice):
+        if key.step not in (None, 1):
+            return None
+        low, high, _ = key.indices(count)
+        return low, max(low, high)
+    index = key + count if key < 0 else key
+    return (index, index + 1) if 0 <= index < count else None
+
+
+def _cut(tensors: Tensors, limit_bytes: int) -> Iterator[Batch]:
+    """Yield the tensors of the same records in batches; those of equal index keep sharing it."""
+    sizes = [tensor.data[:1].nbytes for tensor in tensors.values()]
+    ends = [_record_ends(tensor) for tensor in tensors.values()]
+    for start, stop in cuts(ends, sizes, limit_bytes):
+        if stop - start == ends[0].size - 1:
+            yield tensors
+            return
+        parts = {id(t.lod): t.lod.items(0, start, stop) for t in tensors.values() if t.lod.n_levels}
+        batch = {}
+        for name, tensor in tensors.items():
+            if tensor.lod.n_levels:
+                lod, rows = parts[id(tensor.lod)]
+                batch[name] = LoDTensor(tensor.data[rows], lod)
+            else:
+                batch[name] = LoDTensor(tensor.data[start:stop])
+        yield batch
+
+
+def _record_ends(tensor: LoDTensor) -> Offsets:
+    return tensor.lod.absolute(0) if tensor.lod.n_levels else np.arange(tensor.rows + 1)
