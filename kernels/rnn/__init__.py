@@ -17,4 +17,7 @@ loop          while loops over TensorArrays
 dynamic       an RNN whose step is a function
 nested, nested_backward   RNNs over sentences inside of RNNs over articles
 nested_run    the same over a LoDTensor
+loss, adam    cross-entropy, and the optimizer
+classifier    an RNN with a linear layer on top
+train         mini-batches and epochs
 """

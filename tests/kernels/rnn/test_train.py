@@ -1,0 +1,271 @@
+"""Training: the loss, the optimizer and the whole step against torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
+from lodcli.kernels.rnn.adam import Adam, clipped
+from lodcli.kernels.rnn.classifier import (
+    Classifier,
+    classifier_from_arrays,
+    classifier_gradients,
+    classify,
+    seeded_classifier,
+)
+from lodcli.kernels.rnn.loss import softmax_cross_entropy
+from lodcli.kernels.rnn.train import Labelled, Recipe, accuracy, train
+from lodcli.kernels.tensor import LoDTensor
+from tests.oracles_rnn import close, cut, offsets_of
+
+LENGTHS = [3, 1, 5, 2, 5, 4]
+# float64, some dozen steps of some dozen products.
+TOLERANCE = 1e-10
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="torch is the oracle")
+
+
+def examples(seed: int = 0, copies: int = 1) -> Labelled:
+    """Return sequences whose class is the sign of the first value of their last row."""
+    rng = np.random.default_rng(seed)
+    lengths = LENGTHS * copies
+    data = rng.normal(size=(sum(lengths), 4))
+    labels = (data[offsets_of(lengths)[1:] - 1, 0] > 0).astype(np.int64)
+    return Labelled(LoDTensor(data, [lengths]), labels)
+
+
+def model(pool: str = "last", seed: int = 1, dtype: Any = np.float64, **more: Any) -> Classifier:
+    return seeded_classifier(
+        "lstm", 4, 3, 2, pool=pool, rng=np.random.default_rng(seed), dtype=dtype, **more
+    )
+
+
+def torch_model(made: Classifier, torch: Any) -> Any:
+    """Return a torch module of the same weights; its names are the classifier's."""
+    rnn = made.rnn
+    module = torch.nn.Module()
+    module.rnn = torch.nn.LSTM(
+        rnn.input_size,
+        rnn.hidden_size,
+        num_layers=len(rnn.layers),
+        bidirectional=rnn.directions == 2,
+        dtype=torch.float64,
+    )
+    module.out = torch.nn.Linear(rnn.output_size, made.classes, dtype=torch.float64)
+    module.load_state_dict({name: torch.from_numpy(a) for name, a in made.arrays().items()})
+    return module
+
+
+def torch_scores(module: Any, given: Labelled, pool: str, torch: Any) -> Any:
+    """Return the scores, one sequence at a time."""
+    offsets = given.sequences.lod.levels[0].tolist()
+    vectors = []
+    for rows in cut(given.sequences.data, offsets):
+        outputs, (hidden, _) = module.rnn(torch.from_numpy(rows))
+        directions = 2 if module.rnn.bidirectional else 1
+        last = hidden[-directions:].reshape(-1)
+        vectors.append(outputs.mean(dim=0) if pool == "mean" else last)
+    return module.out(torch.stack(vectors))
+
+
+def test_the_loss_is_torchs(torch: Any) -> None:
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(size=(7, 4)) * 10, rng.integers(0, 4, 7)
+    leaf = torch.from_numpy(scores).requires_grad_()
+    wanted = torch.nn.functional.cross_entropy(leaf, torch.from_numpy(labels))
+    wanted.backward()
+    found = softmax_cross_entropy(scores, labels)
+    close(found.value, wanted.item(), 1e-14)
+    close(found.grad, leaf.grad.numpy(), 1e-14)
+    assert found.right == int((scores.argmax(axis=1) == labels).sum())
+
+
+def test_scores_that_are_huge_do_not_overflow() -> None:
+    found = softmax_cross_entropy(np.array([[1e30, -1e30]], np.float32), np.array([1]))
+    assert found.value == pytest.approx(2e30)
+    assert found.grad.tolist() == [[1, -1]]
+
+
+def test_a_loss_of_nothing_is_zero() -> None:
+    found = softmax_cross_entropy(np.zeros((0, 3)), np.zeros(0, np.int64))
+    assert (found.value, found.grad.shape, found.right) == (0.0, (0, 3), 0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (np.array([0, 3]), "position 1: expected 0 to 2, found 3"),
+        (np.array([-1, 0]), "position 0: expected 0 to 2, found -1"),
+        (np.array([0.0, 1.0]), "expected whole numbers, found float64"),
+        (np.array([0]), r"expected shape \(2,\)"),
+    ],
+)
+def test_labels_that_are_none_are_refused(labels: Any, said: str) -> None:
+    with pytest.raises(InvalidDataError, match=said):
+        softmax_cross_entropy(np.zeros((2, 3)), labels)
+
+
+def test_adam_is_torchs(torch: Any) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {"a": rng.normal(size=(3, 2)), "b": rng.normal(size=4)}
+    leaves = {name: torch.from_numpy(array).clone() for name, array in arrays.items()}
+    theirs, ours = torch.optim.Adam(leaves.values(), lr=0.01), Adam()
+    for _ in range(5):
+        gradients = {name: rng.normal(size=array.shape) for name, array in arrays.items()}
+        for name, leaf in leaves.items():
+            leaf.grad = torch.from_numpy(gradients[name])
+        theirs.step()
+        before = {name: array.copy() for name, array in arrays.items()}
+        moved = ours.moved(arrays, gradients, rate=0.01)
+        assert all(np.array_equal(before[name], arrays[name]) for name in arrays)
+        arrays = moved
+    for name, leaf in leaves.items():
+        close(arrays[name], leaf.numpy(), 1e-13, name)
+
+
+def test_gradients_are_scaled_by_their_common_length() -> None:
+    gradients = {"a": np.array([3.0]), "b": np.array([[4.0]])}
+    assert clipped(gradients, 5.0)["a"].tolist() == [3.0]
+    found = clipped(gradients, 0.5)
+    close(found["a"], [0.3], 1e-15)
+    close(found["b"], [[0.4]], 1e-15)
+
+
+@pytest.mark.parametrize("pool", ["last", "mean"])
+@pytest.mark.parametrize("more", [{}, {"layers": 2, "bidirectional": True}], ids=["one", "deep"])
+def test_scores_and_gradients_are_torchs(torch: Any, pool: str, more: dict[str, Any]) -> None:
+    made, given = model(pool, **more), examples()
+    scored = classify(made, *given.rows(), keep=True)
+    loss = softmax_cross_entropy(scored.scores, given.labels)
+    found = classifier_gradients(made, scored, loss.grad)
+    module = torch_model(made, torch)
+    scores = torch_scores(module, given, pool, torch)
+    close(scored.scores, scores.detach().numpy(), TOLERANCE)
+    torch.nn.functional.cross_entropy(scores, torch.from_numpy(given.labels)).backward()
+    wanted = dict(module.named_parameters())
+    assert found.keys() == wanted.keys() == made.arrays().keys()
+    for name, gradient in found.items():
+        close(gradient, wanted[name].grad.numpy(), TOLERANCE, name)
+
+
+def test_dropout_zeroes_a_share_and_scales_the_rest() -> None:
+    made, given = model(), examples(copies=200)
+    plain = classify(made, *given.rows())
+    scored = classify(made, *given.rows(), keep=True, dropout=0.25, rng=np.random.default_rng(0))
+    ratio = scored.pooled / plain.pooled
+    assert sorted(set(np.round(ratio, 9).ravel())) == [0, round(1 / 0.75, 9)]
+    # 3,600 draws: the share is off by less than 0.03 in all but one run of 30,000.
+    assert abs(np.mean(ratio == 0) - 0.25) < 0.03
+    grad = np.ones_like(scored.scores)
+    gradients = classifier_gradients(made, scored, grad)
+    close(gradients["out.weight"], grad.T @ scored.pooled, 1e-12)
+
+
+def test_the_gradient_of_a_run_with_dropout_is_that_of_its_own_zeros() -> None:
+    made, given = model("mean"), examples()
+
+    def loss(dropped: Classifier) -> float:
+        rng = np.random.default_rng(5)
+        scored = classify(dropped, *given.rows(), keep=True, dropout=0.5, rng=rng)
+        return softmax_cross_entropy(scored.scores, given.labels).value
+
+    rng = np.random.default_rng(5)
+    scored = classify(made, *given.rows(), keep=True, dropout=0.5, rng=rng)
+    grad = softmax_cross_entropy(scored.scores, given.labels).grad
+    gradients = classifier_gradients(made, scored, grad)
+    name, place = "rnn.weight_hh_l0", (2, 1)
+    moved = {n: array.copy() for n, array in made.arrays().items()}
+    moved[name][place] += 1e-6
+    slope = (loss(made.with_arrays(moved)) - loss(made)) / 1e-6
+    # A difference of step 1e-6: 1e-6 of truncation, 1e-10 of rounding.
+    assert gradients[name][place] == pytest.approx(slope, rel=1e-4)
+
+
+def test_a_whole_training_is_torchs(torch: Any) -> None:
+    # One batch an epoch, so that the order in it does not matter; clipping far away.
+    made, given = model(), examples()
+    recipe = Recipe(epochs=6, batch=100, rate=0.05, clip=1e9)
+    *_, last = train(made, given, recipe)
+    module = torch_model(made, torch)
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.05)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 6)
+    for _ in range(6):
+        optimizer.zero_grad()
+        scores = torch_scores(module, given, "last", torch)
+        loss = torch.nn.functional.cross_entropy(scores, torch.from_numpy(given.labels))
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    close(last.loss, loss.item(), 1e-8)
+    for name, parameter in module.named_parameters():
+        close(last.model.arrays()[name], parameter.detach().numpy(), 1e-7, name)
+
+
+def test_training_learns_and_the_same_seed_gives_the_same_bits() -> None:
+    given, recipe = examples(copies=8), Recipe(epochs=15, rate=0.05, dropout=0.1, seed=3)
+    start = model(dtype=np.float32)
+    epochs = list(train(start, given, recipe))
+    assert [epoch.number for epoch in epochs] == list(range(1, 16))
+    assert epochs[-1].loss < epochs[0].loss / 2
+    assert accuracy(epochs[-1].model, given) > 0.95
+    again = list(train(start, given, recipe))
+    for name, array in epochs[-1].model.arrays().items():
+        assert array.dtype == np.float32
+        assert np.array_equal(array, again[-1].model.arrays()[name])
+    other = list(train(start, given, Recipe(epochs=1, rate=0.05, dropout=0.1, seed=4)))
+    assert not np.array_equal(other[0].model.weight, epochs[0].model.weight)
+
+
+def test_between_is_called_after_every_step_and_may_end_the_training() -> None:
+    calls: list[None] = []
+
+    def count() -> None:
+        calls.append(None)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+
+    run = train(model(), examples(), Recipe(epochs=2, batch=2), between=count)
+    assert next(run).number == 1
+    assert len(calls) == 3
+    with pytest.raises(KeyboardInterrupt):
+        next(run)
+
+
+def test_the_arrays_of_a_classifier_make_it_again() -> None:
+    made = model("mean", layers=2, bidirectional=True)
+    again = classifier_from_arrays(made.arrays(), pool="mean")
+    assert again.arrays().keys() == made.arrays().keys()
+    given = examples()
+    close(classify(again, *given.rows()).scores, classify(made, *given.rows()).scores, 0)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    data = LoDTensor(np.zeros((3, 4)), [[1, 0, 2]])
+    with pytest.raises(EmptySequenceError, match="sequence 1 has no rows"):
+        Labelled(data, np.zeros(3, np.int64))
+    with pytest.raises(ShapeMismatchError, match="expected 3, one a sequence"):
+        Labelled(data, np.zeros(2, np.int64))
+    with pytest.raises(InvalidDataError, match="expected one level, found 0"):
+        Labelled(LoDTensor(np.zeros((3, 4))), np.zeros(3, np.int64))
+    given = examples()
+    with pytest.raises(InvalidDataError, match="position 0: expected 0 to 1, found 5"):
+        next(train(model(), Labelled(given.sequences, given.labels + 5), Recipe()))
+    none = Labelled(LoDTensor(np.zeros((0, 4)), [[]]), np.zeros(0, np.int64))
+    with pytest.raises(InvalidDataError, match="no sequences"):
+        next(train(model(), none, Recipe()))
+    broken = given.sequences.with_data(given.sequences.data * np.nan)
+    with pytest.raises(InvalidDataError, match="epoch 1: the loss is nan"):
+        next(train(model(), Labelled(broken, given.labels), Recipe()))
+    with pytest.raises(InvalidDataError, match=r"out\.bias is missing"):
+        classifier_from_arrays({"out.weight": np.zeros((2, 3))})
+    with pytest.raises(ShapeMismatchError, match=r"out\.weight: expected \(classes, 3\)"):
+        Classifier(model().rnn, np.zeros((2, 4)), np.zeros(2))
+    for wrong in ({"epochs": -1}, {"batch": 0}, {"rate": 0.0}, {"dropout": 1.0}, {"clip": -1.0}):
+        with pytest.raises(InvalidDataError, match=next(iter(wrong))):
+            Recipe(**wrong)
