@@ -64,12 +64,14 @@ class WriteOptions:
         vocabulary: a text file of one token per line, to turn token numbers into words.
         cu_seqlens: names of the arrays of offsets, outermost first, which all tensors share.
         index_dtype: "int32" or "int64", of the arrays of offsets.
+        form: which of torch's forms of sequences.
     """
 
     compression: str | None = None
     vocabulary: Path | None = None
     cu_seqlens: tuple[str, ...] | None = None
     index_dtype: str | None = None
+    form: str | None = None
 
 
 class Source(ABC):
@@ -102,17 +104,7 @@ class Source(ABC):
         wanted = [spec.name for spec in self.schema] if names is None else list(names)
         for name in wanted:
             find(self.schema, name)
-        parts: dict[str, list[LoDTensor]] = {name: [] for name in wanted}
-        whole: dict[str, Item] = {}
-        for batch in self.batches_of(wanted):
-            for name in wanted:
-                item = batch.get(name)
-                if isinstance(item, LoDTensor):
-                    parts[name].append(item)
-                elif item is not None:
-                    whole[name] = item
-        joined = _joined(self.schema, parts)
-        return {name: whole[name] if name in whole else joined[name] for name in wanted}
+        return joined(self.schema, self.batches_of(wanted), wanted)
 
     def read_index(self, name: str) -> LoD:
         """Return the index of one tensor; no more of the file is read than needed."""
@@ -132,6 +124,24 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027 - most sources hold nothing but their Input
         """Release what the source holds."""
+
+
+def joined(
+    schema: Schema, batches: Iterable[Batch], names: Iterable[str] | None = None
+) -> dict[str, Item]:
+    """Return batches as whole tensors, all or those of these names, in memory."""
+    wanted = [spec.name for spec in schema] if names is None else list(names)
+    parts: dict[str, list[LoDTensor]] = {name: [] for name in wanted}
+    whole: dict[str, Item] = {}
+    for batch in batches:
+        for name in wanted:
+            item = batch.get(name)
+            if isinstance(item, LoDTensor):
+                parts[name].append(item)
+            elif item is not None:
+                whole[name] = item
+    tensors = _joined(schema, parts)
+    return {name: whole[name] if name in whole else tensors[name] for name in wanted}
 
 
 def _joined(schema: Schema, parts: dict[str, list[LoDTensor]]) -> dict[str, LoDTensor]:

@@ -24,6 +24,7 @@ FORMATS = (
     "hdf5",
     "megatron",
     "npz",
+    "torch",
     "safetensors",
     "paddle",
     "arrow",

@@ -59,6 +59,11 @@ from lodcli.targets import Target
     type=click.Choice(("int32", "int64")),
     help="The dtype of the offsets in npz and safetensors.",
 )
+@click.option(
+    "--form",
+    type=click.Choice(("nested", "packed", "padded", "list", "flat")),
+    help="Write a .pt file with this of torch's forms of sequences; nested if not given.",
+)
 def command(
     source: Reference,
     target: Target,
@@ -74,6 +79,7 @@ def command(
     names: str | None,
     cu_seqlens: str | None,
     index_dtype: str | None,
+    form: str | None,
 ) -> None:
     """Convert SOURCE to OUT, batch by batch; content and names tell the formats.
 
@@ -99,7 +105,9 @@ def command(
         lengths=lengths or None,
         names=options.names(names),
     )
-    target = target.with_options(cu_seqlens=options.names(cu_seqlens), index_dtype=index_dtype)
+    target = target.with_options(
+        cu_seqlens=options.names(cu_seqlens), index_dtype=index_dtype, form=form
+    )
     # Words out of numbers, if OUT is text; then SOURCE need not know what to do with it.
     spared = frozenset({"vocabulary"}) & target.kind.write_options
     if spared:

@@ -16,7 +16,6 @@ from lodcli.kernels.errors import InvalidLoDError, LodError, SelectionError, Uns
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from tests.formats.opening import content
-from tests.lodcli.conftest import Lod, folder, lod  # noqa: F401 - fixtures
 
 SUFFIXES = pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 INDEX = LoD.from_lengths([[3, 0, 2]])
@@ -164,17 +163,3 @@ def test_batches_that_share_a_level_and_differ_are_refused(tmp_path: Path) -> No
     batch = {"a": IDS, "b": LoDTensor(np.arange(5), [[4, 0, 1]])}
     with pytest.raises(LodError, match="b: cu: the tensors that share it differ"):
         io.write_batches(tmp_path / "x.safetensors", schema, [batch], options=options("cu"))
-
-
-def test_the_shell_converts_both_ways(lod: Lod, folder: Path) -> None:  # noqa: F811
-    done = lod(
-        "convert", "words.lod.h5", "x.safetensors", "--cu-seqlens", "articles,sentences",
-        "--name", "words",
-    )  # fmt: skip
-    assert (done.code, done.stderr) == (0, "")
-    index = ("--offsets", "articles", "--offsets", "sentences")
-    done = lod("convert", "x.safetensors", "y.jsonl", "--data", "words", *index)
-    assert (done.code, done.stderr) == (0, "")
-    done = lod("convert", "words.lod.h5", "z.jsonl")
-    assert Path("y.jsonl").read_text() == Path("z.jsonl").read_text()
-    assert lod("convert", "words.lod.h5", "a.lodt", "--cu-seqlens", "a,b").code == 4
