@@ -10,9 +10,8 @@ import numpy as np
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba.copying import rows_a_piece
 from lodcli.kernels.ops import elementwise as reference
-from lodcli.kernels.ops.common import flat_rows, is_half
+from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
 from lodcli.kernels.ops.elementwise import UFUNCS, Arithmetic
-from lodcli.kernels.ops.pool import summed_dtype
 
 _KINDS = {"add": 0, "sub": 1, "mul": 2, "div": 3}
 _COMPILED = ("float32", "float64", "int32", "int64", "complex64", "complex128")
@@ -26,7 +25,7 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets)
     x = flat_rows(data.astype(dtype, copy=False))
     z = flat_rows(values.astype(dtype, copy=False))
     out = np.empty(x.shape, dtype)
-    _binary(_KINDS[op], x, z, offsets, out, rows_a_piece(out))
+    _binary(_KINDS[op], x, z, offsets, out, rows_a_piece(out.shape[1] * out.itemsize))
     return out.reshape(data.shape)
 
 

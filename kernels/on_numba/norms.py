@@ -43,7 +43,7 @@ def rows_rms_norm_grad(
 def _gradients(
     upstream: Array, data: Array, weight: Array, epsilon: float, *, centred: bool
 ) -> tuple[Array, Array, Array]:
-    rows = rows_a_piece(data)
+    rows = rows_a_piece(data.shape[1] * data.itemsize)
     pieces = -(-len(data) // rows)
     out = np.empty_like(data)
     # Cut at fixed places and joined in order: the same sums whatever the threads.

@@ -39,7 +39,10 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt
     if not adjacent:
         return reference.segment_first_of_equal(data, offsets, adjacent)
     rows = flat_rows(_few_dtypes(data))
-    return _differs(rows.view(rows.real.dtype) if rows.dtype.kind == "c" else rows, offsets)
+    if rows.dtype.kind == "c":
+        rows = rows.view(rows.real.dtype)
+    result: npt.NDArray[np.bool_] = _differs(rows, offsets)
+    return result
 
 
 def segment_searchsorted(
@@ -74,7 +77,7 @@ def _few_dtypes(data: Array) -> Array:
 
 
 @nb.njit(cache=True, nogil=True, inline="always")
-def _before(a: Any, b: Any, descending: bool) -> bool:
+def _before(a: Any, b: Any, descending: bool) -> Any:
     """Return whether a stands before b; a NaN is the greatest."""
     if descending:
         return a > b or (a != a and b == b)

@@ -10,8 +10,7 @@ from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.ops.arguments import segment_numbers
-from lodcli.kernels.ops.common import is_half, segments
-from lodcli.kernels.ops.pool import summed_dtype
+from lodcli.kernels.ops.common import is_half, segments, summed_dtype
 from lodcli.kernels.tensor import LoDTensor
 
 Arithmetic = Literal["add", "sub", "mul", "div"]

@@ -35,7 +35,7 @@ from lodcli.kernels.rnn.stack import RNNWeights
 from lodcli.kernels.tensor import LoDTensor
 from tests.golden_data import golden_dir
 
-POOLS = {
+POOLS: dict[str, Callable[..., object]] = {
     "SUM": pool.sequence_sum,
     "AVERAGE": pool.sequence_mean,
     "SQRT": pool.sequence_sqrt,
@@ -87,7 +87,7 @@ def _conv(given: Given) -> object:
 
 
 def _lod_reset(given: Given) -> object:
-    op = lod_append if given.attrs.get("append") else lod_reset
+    op: Any = lod_append if given.attrs.get("append") else lod_reset
     if "Y" in given.slots:
         return op(given.tensor(), like=given.tensor("Y"))
     return op(given.tensor(), offsets=given.attrs["target_lod"])
