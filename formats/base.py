@@ -42,6 +42,8 @@ class ReadOptions:
         lengths: the same, where they hold lengths.
         names: what to call the tensors of a file that does not name them, in its order.
         nulls: "empty" to read a null list or text as an empty one; else a null is an error.
+        end_token: the token that ends a document, in a run of tokens.
+        start_token: the token that begins one.
     """
 
     levels: tuple[str, ...] | None = None
@@ -53,6 +55,8 @@ class ReadOptions:
     lengths: tuple[str, ...] | None = None
     names: tuple[str, ...] | None = None
     nulls: str | None = None
+    end_token: int | None = None
+    start_token: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,8 @@ class WriteOptions:
         cu_seqlens: names of the arrays of offsets, outermost first, which all tensors share.
         index_dtype: "int32" or "int64", of the arrays of offsets.
         form: which of torch's forms of sequences.
+        end_token: the token that ends each item, so that it can be told in a run of tokens.
+        start_token: the token that begins each.
     """
 
     compression: str | None = None
@@ -72,6 +78,8 @@ class WriteOptions:
     cu_seqlens: tuple[str, ...] | None = None
     index_dtype: str | None = None
     form: str | None = None
+    end_token: int | None = None
+    start_token: int | None = None
 
 
 class Source(ABC):

@@ -30,6 +30,8 @@ FORMATS = (
     "arrow",
     "arrow-stream",
     "parquet",
+    "llmc",
+    "tokens",
     "ts",
     "jsonl",
     "text",

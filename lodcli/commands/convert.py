@@ -64,6 +64,8 @@ from lodcli.targets import Target
     type=click.Choice(("nested", "packed", "padded", "list", "flat")),
     help="Write a .pt file with this of torch's forms of sequences; nested if not given.",
 )
+@click.option("--end-token", type=int, metavar="N", help="A run of tokens: N ends a document.")
+@click.option("--start-token", type=int, metavar="N", help="A run of tokens: N begins one.")
 def command(
     source: Reference,
     target: Target,
@@ -80,6 +82,8 @@ def command(
     cu_seqlens: str | None,
     index_dtype: str | None,
     form: str | None,
+    end_token: int | None,
+    start_token: int | None,
 ) -> None:
     """Convert SOURCE to OUT, batch by batch; content and names tell the formats.
 
@@ -104,14 +108,16 @@ def command(
         offsets=offsets or None,
         lengths=lengths or None,
         names=options.names(names),
+        end_token=end_token,
+        start_token=start_token,
     )
     target = target.with_options(
         cu_seqlens=options.names(cu_seqlens), index_dtype=index_dtype, form=form
     )
     # Words out of numbers, if OUT is text; then SOURCE need not know what to do with it.
-    spared = frozenset({"vocabulary"}) & target.kind.write_options
-    if spared:
-        target = target.with_options(vocabulary=vocab)
+    either = {"vocabulary": vocab, "end_token": end_token, "start_token": start_token}
+    spared = frozenset(either) & target.kind.write_options
+    target = target.with_options(**{name: either[name] for name in spared})
     with source.open(read_options, spared) as opened:
         schema, batches = opened.schema, opened.batches()
         if name is not None:
