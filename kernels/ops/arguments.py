@@ -55,7 +55,7 @@ def require_at_least(value: int, least: int, what: str) -> None:
         raise InvalidDataError(f"{what} must be at least {least}, found {value}")
 
 
-def chosen_level(tensor: LoDTensor, level: int | str | None, op: str) -> int:
+def chosen_level(lod: LoD, level: int | str | None, op: str) -> int:
     """Return the number of a level, or where none is chosen that of the only one.
 
     For ops that PaddlePaddle refuses several levels of: there the finest is no safe guess.
@@ -63,7 +63,6 @@ def chosen_level(tensor: LoDTensor, level: int | str | None, op: str) -> int:
     Raises:
         SelectionError: no such level, or none is chosen of none or several.
     """
-    lod = tensor.lod
     if not lod.n_levels:
         raise SelectionError(f"{op}: the tensor has no levels, so there are no sequences")
     if level is None and lod.n_levels > 1:

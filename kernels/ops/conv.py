@@ -65,7 +65,7 @@ def sequence_conv(
     >>> sequence_conv(words, np.eye(2), context_length=2, context_start=0).data.tolist()
     [[1.0, 2.0], [2.0, 0.0], [3.0, 0.0]]
     """
-    number = chosen_level(tensor, level, "sequence_conv")
+    number = chosen_level(tensor.lod, level, "sequence_conv")
     require_at_least(context_length, 1, "context_length")
     require_at_least(stride, 1, "stride")
     data, matrix = working(tensor.data, "sequence_conv"), working(weight, "sequence_conv")

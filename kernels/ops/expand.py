@@ -7,8 +7,9 @@ import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import result_array, segments, upstream_of
 from lodcli.kernels.take import ranges
 from lodcli.kernels.tensor import LoDTensor
@@ -28,7 +29,7 @@ def sequence_expand(
         x: data (N, ...), any dtype, with one level or none.
         y: its lengths of `ref_level`, in that level's own units, are the counts. Its rows are
             not read. A count of 0 drops the sequence.
-        ref_level: a level of `y`; by default the finest.
+        ref_level: a level of `y`: -1, the finest, 0 or more, or a name.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
         backend: "numpy", "numba" or "auto".
@@ -74,6 +75,9 @@ def sequence_expand_grad(
 def _blocks(x: LoDTensor, y: LoDTensor, ref_level: int | str) -> tuple[Offsets, Offsets]:
     op = "sequence_expand"
     segments(y, ref_level, f"{op}, y")
+    if not isinstance(ref_level, str) and ref_level < -1:
+        # As PaddlePaddle has it: not any number from the end, as elsewhere.
+        raise SelectionError(f"{op}: ref_level is -1, 0 or more, or a name; found {ref_level}")
     counts = y.lod.lengths(ref_level)
     if x.lod.n_levels > 1:
         raise ShapeMismatchError(f"{op}: x may have one level, found {x.lod.n_levels}")
@@ -90,7 +94,7 @@ def sequence_expand_as(
     x: LoDTensor,
     y: LoDTensor,
     *,
-    level: int | str = -1,
+    level: int | str | None = None,
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
@@ -99,12 +103,13 @@ def sequence_expand_as(
     Args:
         x: data (S, ...), any dtype; its levels are ignored.
         y: S sequences in `level`; its rows are not read.
-        level: a level of `y`; by default the finest. Paddle knows one-level `y` only.
+        level: a level of `y`. None: the only one there is.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
         backend: "numpy", "numba" or "auto".
 
     Raises:
+        SelectionError: no such level, or several and none chosen.
         ShapeMismatchError: `x` has not S rows; `out` has another shape.
         InvalidDataError: `out` does not fit otherwise.
 
@@ -112,7 +117,7 @@ def sequence_expand_as(
     >>> sequence_expand_as(x, LoDTensor(np.zeros(3), [[1, 2]])).data.tolist()
     [7, 8, 8]
     """
-    offsets = segments(y, level, "sequence_expand_as, y")
+    offsets = y.lod.absolute(chosen_level(y.lod, level, "sequence_expand_as, y"))
     if x.rows != offsets.size - 1:
         raise ShapeMismatchError(
             f"sequence_expand_as: x has {x.rows} rows, y {offsets.size - 1} sequences"
@@ -123,12 +128,12 @@ def sequence_expand_as(
 
 
 def sequence_expand_as_grad(
-    upstream: npt.ArrayLike, lod: LoD, *, level: int | str = -1, backend: Backend = "auto"
+    upstream: npt.ArrayLike, lod: LoD, *, level: int | str | None = None, backend: Backend = "auto"
 ) -> Array:
     """Return the gradient of `sequence_expand_as` for `x`: sums over the rows of `lod`."""
     flow = np.asarray(upstream)
     flow = upstream_of(flow, (lod.rows or 0, *flow.shape[1:]), "sequence_expand_as_grad")
-    offsets = lod.absolute(level)
+    offsets = lod.absolute(chosen_level(lod, level, "sequence_expand_as_grad"))
     return on(backend, segment_broadcast_grad, size_bytes=flow.nbytes)(flow, offsets)
 
 

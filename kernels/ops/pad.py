@@ -9,11 +9,11 @@ from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import (
     fill_value,
     per_segment,
     result_array,
-    segments,
     upstream_of,
 )
 from lodcli.kernels.take import ranges
@@ -27,17 +27,20 @@ def sequence_pad(
     maxlen: int = -1,
     pad_to_multiple: int = 1,
     truncate: bool = False,
+    level: int | str | None = None,
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> tuple[Array, Offsets]:
-    """Return the sequences of a one-level tensor side by side, and their lengths.
+    """Return the sequences of a level side by side, and their lengths in rows.
 
     Args:
-        tensor: data (N, ...), any dtype, exactly one level of S sequences.
+        tensor: data (N, ...), any dtype, S sequences in `level`.
         pad_value: what fills a sequence's end: one value, or a row.
         maxlen: T, the padded length; -1: the longest sequence.
         pad_to_multiple: round T up to a multiple of this.
         truncate: cut sequences longer than T; else they are an error.
+        level: the level whose sequences are padded; those above and below it are lost.
+            None: the only one there is.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
         backend: "numpy", "numba" or "auto".
@@ -46,9 +49,8 @@ def sequence_pad(
         (S, T, ...) of the same dtype, and (S,) int64 lengths, at most T.
 
     Raises:
-        SelectionError: no level.
-        ShapeMismatchError: more than one level, a sequence longer than T, a pad row of
-            another shape.
+        SelectionError: no such level, or several and none chosen.
+        ShapeMismatchError: a sequence longer than T, a pad row of another shape.
         InvalidDataError: an impossible `maxlen` or `pad_to_multiple`; `out` does not fit.
 
     >>> padded, lengths = sequence_pad(LoDTensor(np.array([1, 2, 3]), [[2, 1]]))
@@ -56,9 +58,7 @@ def sequence_pad(
     ([[1, 2], [3, 0]], [2, 1])
     """
     op = "sequence_pad"
-    offsets = segments(tensor, -1, op)
-    if tensor.lod.n_levels > 1:
-        raise ShapeMismatchError(f"{op}: expected one level, found {tensor.lod.n_levels}")
+    offsets = tensor.lod.absolute(chosen_level(tensor.lod, level, op))
     if maxlen < -1 or pad_to_multiple < 1:
         raise InvalidDataError(
             f"{op}: maxlen must be -1 or more and pad_to_multiple 1 or more, "
@@ -80,9 +80,12 @@ def sequence_pad(
     return padded, np.minimum(lengths, steps)
 
 
-def sequence_pad_grad(upstream: npt.ArrayLike, lod: LoD) -> Array:
+def sequence_pad_grad(
+    upstream: npt.ArrayLike, lod: LoD, *, level: int | str | None = None
+) -> Array:
     """Return the gradient of `sequence_pad` for its rows; those cut off get zeros."""
-    flow, offsets = np.asarray(upstream), lod.levels[-1]
+    flow = np.asarray(upstream)
+    offsets = lod.absolute(chosen_level(lod, level, "sequence_pad_grad"))
     if flow.ndim < 2 or flow.shape[0] != offsets.size - 1:
         raise ShapeMismatchError(
             f"sequence_pad_grad: upstream needs {offsets.size - 1} sequences, "
@@ -162,7 +165,9 @@ def sequence_mask(
     [[1, 1], [0, 0], [1, 0]]
     """
     counts = np.asarray(lengths)
-    if counts.size and counts.dtype.kind not in "iu":
+    if not counts.size:
+        counts = counts.astype(np.int64)
+    if counts.dtype.kind not in "iu":
         raise InvalidDataError(f"sequence_mask: lengths must be integers, found {counts.dtype}")
     if maxlen == 0 or maxlen < -1:
         raise InvalidDataError(f"sequence_mask: maxlen must be -1 or at least 1, found {maxlen}")

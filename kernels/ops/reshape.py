@@ -37,7 +37,7 @@ def sequence_reshape(
     [[0, 1], [2, 3], [4, 5]]
     """
     op = "sequence_reshape"
-    number = chosen_level(tensor, level, op)
+    number = chosen_level(tensor.lod, level, op)
     offsets = segments(tensor, number, op)
     if len(tensor.row_shape) != 1:
         raise ShapeMismatchError(f"{op}: expected data (N, D), found {tensor.data.shape}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,7 +11,8 @@ from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.common import per_segment, result_array, segments, upstream_of
+from lodcli.kernels.ops.arguments import chosen_level
+from lodcli.kernels.ops.common import per_segment, result_array, upstream_of
 from lodcli.kernels.take import ranges
 from lodcli.kernels.tensor import LoDTensor
 
@@ -19,22 +22,28 @@ def sequence_slice(
     offset: npt.ArrayLike,
     length: npt.ArrayLike,
     *,
+    level: int | str | None = None,
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return length[s] rows from row offset[s] on of every finest sequence.
+    """Return length[s] items from item offset[s] on of every sequence of a level.
 
     Args:
-        tensor: data (N, ...), any dtype, at least one level; levels above are kept.
+        tensor: data (N, ...), any dtype, S sequences in `level`.
         offset: (S,) or (S, 1) integers, counted inside the sequence.
         length: (S,) or (S, 1) integers; 0 leaves an empty sequence.
+        level: the level whose sequences are cut; its items are rows, or whole sequences of
+            the next level. None: the only one there is.
         out: where the rows are written, of the result's shape and dtype; by default a new
             array. It may not share memory with what is read.
         backend: "numpy", "numba" or "auto".
 
+    Returns:
+        The rows that are left, same dtype, under as many levels.
+
     Raises:
-        SelectionError: no level.
-        ShapeMismatchError: not S numbers, or rows that the sequence has not; `out` has
+        SelectionError: no such level, or several and none chosen.
+        ShapeMismatchError: not S numbers, or items that the sequence has not; `out` has
             another shape.
         InvalidDataError: `out` does not fit otherwise.
 
@@ -42,41 +51,59 @@ def sequence_slice(
     >>> sequence_slice(words, [1, 0], [2, 1]).data.tolist()
     [2, 3, 4]
     """
-    offsets = segments(tensor, -1, "sequence_slice")
-    starts, bounds = _part(offsets, offset, length)
+    part = _part(tensor.lod, offset, length, level, "sequence_slice")
     kernel = on(backend, segment_slice, size_bytes=tensor.nbytes)
-    rows = kernel(tensor.data, starts, bounds, out=out)
-    lod = tensor.lod
-    return LoDTensor(rows, LoD((*lod.levels[:-1], bounds), lod.names))
+    return LoDTensor(kernel(tensor.data, part.starts, part.bounds, out=out), part.lod)
 
 
 def sequence_slice_grad(
-    upstream: npt.ArrayLike, offset: npt.ArrayLike, length: npt.ArrayLike, lod: LoD
+    upstream: npt.ArrayLike,
+    offset: npt.ArrayLike,
+    length: npt.ArrayLike,
+    lod: LoD,
+    *,
+    level: int | str | None = None,
 ) -> Array:
     """Return the gradient of `sequence_slice` for its rows: zeros for those left out."""
-    starts, bounds = _part(lod.levels[-1], offset, length)
+    op = "sequence_slice_grad"
+    part = _part(lod, offset, length, level, op)
     flow = np.asarray(upstream)
-    flow = upstream_of(flow, (int(bounds[-1]), *flow.shape[1:]), "sequence_slice_grad")
+    flow = upstream_of(flow, (int(part.bounds[-1]), *flow.shape[1:]), op)
     result = np.zeros((lod.rows or 0, *flow.shape[1:]), flow.dtype)
-    result[ranges(starts, bounds)] = flow
+    result[ranges(part.starts, part.bounds)] = flow
     return result
 
 
+class _Part(NamedTuple):
+    """The parts of all sequences: their first rows, their offsets in rows, the new index."""
+
+    starts: Offsets
+    bounds: Offsets
+    lod: LoD
+
+
 def _part(
-    offsets: Offsets, offset: npt.ArrayLike, length: npt.ArrayLike
-) -> tuple[Offsets, Offsets]:
-    """Return the first row of every part, and the offsets of the parts."""
-    op, lengths = "sequence_slice", np.diff(offsets)
+    lod: LoD, offset: npt.ArrayLike, length: npt.ArrayLike, level: int | str | None, op: str
+) -> _Part:
+    number = chosen_level(lod, level, op)
+    offsets, lengths = lod.levels[number], lod.lengths(number)
     first = per_segment(offset, lengths.size, "offset", op)
     count = per_segment(length, lengths.size, "length", op)
     # Not first + count > lengths: a huge number would overflow into a small one.
     wrong = (first < 0) | (count < 0) | (first > lengths) | (count > lengths - first)
     if wrong.any():
-        s = int(wrong.argmax())
+        s, what = int(wrong.argmax()), "rows" if number == lod.n_levels - 1 else "items"
         raise ShapeMismatchError(
-            f"{op}: sequence {s} has {lengths[s]} rows, no {count[s]} from row {first[s]} on"
+            f"{op}: sequence {s} has {lengths[s]} {what}, no {count[s]} from {first[s]} on"
         )
-    return offsets[:-1] + first, lengths_to_offsets(count, level=0)
+    starts, bounds = offsets[:-1] + first, lengths_to_offsets(count, level=0)
+    levels = [*lod.levels[:number], bounds]
+    # A part of a sequence is one range of the items of each level below, and of the rows.
+    for lower in lod.levels[number + 1 :]:
+        items = ranges(starts, bounds)
+        levels.append(lengths_to_offsets(np.diff(lower)[items], level=0))
+        starts, bounds = lower[starts], levels[-1][bounds]
+    return _Part(starts, bounds, LoD(levels, lod.names))
 
 
 def segment_slice(

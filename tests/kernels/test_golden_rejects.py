@@ -163,11 +163,6 @@ RUN: dict[str, Callable[[Given], object]] = {
 
 # An argument of ours; an RNN over the finest of several levels; a missing state, zeros.
 TAKEN = {("sequence_conv", "stride 2"), ("lstm", "two levels"), ("lstm", "H0 without C0")}
-TAKEN |= {
-    ("sequence_expand", "ref_level -2"),
-    ("sequence_expand_as", "Y with two levels"),
-    ("sequence_slice", "two levels"),
-}
 CASES: list[dict[str, Any]] = json.loads((golden_dir() / "rejects.json").read_text())["cases"]
 REFUSED = [case for case in CASES if case["should"] == "reject"]
 

@@ -223,6 +223,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "erase": {"tokens": [3]},
     "histogram": {"edges": [0, 2, 5]},
     "reshape": {"new_dim": 1, "level": -1},
+    "truncate": {"length": 1},
     "windows": {"length": 2},
 }
 IDS = ("ctc_align", "enumerate", "erase", "histogram", "unique")

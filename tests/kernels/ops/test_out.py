@@ -136,11 +136,13 @@ def test_every_sequence_op_passes_out_on(backend: Backend) -> None:
         lambda out: softmax.sequence_softmax(x, out=out, backend=backend),
         lambda out: softmax.sequence_log_softmax(x, out=out, backend=backend),
         lambda out: expand.sequence_expand(LoDTensor(x.data[:4]), x, out=out, backend=backend),
-        lambda out: expand.sequence_expand_as(LoDTensor(x.data[:4]), x, out=out, backend=backend),
+        lambda out: expand.sequence_expand_as(
+            LoDTensor(x.data[:4]), x, level=-1, out=out, backend=backend
+        ),
         lambda out: concat.sequence_concat([x, x], out=out, backend=backend),
         lambda out: reverse.sequence_reverse(x, out=out, backend=backend),
         lambda out: reverse.sequence_reverse(x, level=0, items=True, out=out, backend=backend),
-        lambda out: slice.sequence_slice(x, *part, out=out, backend=backend),
+        lambda out: slice.sequence_slice(x, *part, level=-1, out=out, backend=backend),
         lambda out: pad.sequence_pad(flat, out=out, backend=backend)[0],
         lambda out: pad.sequence_unpad(box, lengths, out=out, backend=backend),
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,9 +14,11 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatc
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.reshape import sequence_reshape
 from lodcli.kernels.ops.slice import sequence_slice, sequence_slice_grad
+from lodcli.kernels.ops.truncate import Side, sequence_truncate, sequence_truncate_grad
 from lodcli.kernels.tensor import LoDTensor
 from tests.golden_data import GoldenCase
 from tests.kernels.ops.helpers import BACKENDS, both, golden, rejects, tensor_of
+from tests.oracles import gathered, lengths_of, rows_of, tree_of
 from tests.oracles_ops import pieces_of
 from tests.strategies import tensors
 
@@ -44,11 +48,10 @@ def test_golden_reshape(case: GoldenCase) -> None:
 @pytest.mark.parametrize("case", rejects("sequence_slice"), ids=lambda case: case.id)
 def test_golden_rejects_of_slice(case: GoldenCase) -> None:
     x, start, length = (case.inputs[name] for name in ("X", "Offset", "Length"))
-    if len(x.lod) == 2:  # the finest level, here as everywhere
-        found = sequence_slice(tensor_of(x), start.data, length.data)
+    if len(x.lod) == 2:  # refused unless a level is chosen
+        found = sequence_slice(tensor_of(x), start.data, length.data, level=-1)
         assert found.lod.levels[0].tolist() == x.lod[0]
-        return
-    with pytest.raises(ShapeMismatchError, match="sequence_slice"):
+    with pytest.raises((SelectionError, ShapeMismatchError), match="sequence_slice"):
         sequence_slice(tensor_of(x), start.data, length.data)
 
 
@@ -75,7 +78,7 @@ def test_parts_are_those_of_plain_loops(tensor: LoDTensor, first: int, most: int
         )
     ]
     for backend in BACKENDS:
-        found = sequence_slice(tensor, start, count, backend=backend)
+        found = sequence_slice(tensor, start, count, level=-1, backend=backend)
         assert found.recursive_sequence_lengths()[-1] == count
         expected = b"".join(tensor.data[row].tobytes() for part in parts for row in part)
         assert found.data.tobytes() == expected
@@ -83,9 +86,9 @@ def test_parts_are_those_of_plain_loops(tensor: LoDTensor, first: int, most: int
 
 def test_what_cannot_be_is_refused() -> None:
     words = LoDTensor(np.arange(4.0).reshape(4, 1), [[3, 1]])
-    with pytest.raises(ShapeMismatchError, match="sequence 1 has 1 rows, no 2 from row 0 on"):
+    with pytest.raises(ShapeMismatchError, match="sequence 1 has 1 rows, no 2 from 0 on"):
         sequence_slice(words, [0, 0], [3, 2])
-    with pytest.raises(ShapeMismatchError, match="from row"):
+    with pytest.raises(ShapeMismatchError, match="no 9223372036854775807 from 1 on"):
         sequence_slice(words, [1, 0], [2**63 - 1, 0])
     with pytest.raises(InvalidDataError, match="offset must be whole numbers, found float64"):
         sequence_slice(words, [0.0, 0.0], [1, 1])
@@ -93,3 +96,52 @@ def test_what_cannot_be_is_refused() -> None:
         sequence_reshape(words, 0)
     with pytest.raises(SelectionError, match="no levels"):
         sequence_reshape(LoDTensor(np.zeros((2, 2))), 4)
+
+
+@both
+def test_whole_sentences_are_cut_out_of_articles(backend: Backend) -> None:
+    words = LoDTensor(
+        np.arange(10), LoD.from_lengths([[2, 0, 3], [1, 2, 0, 3, 4]], ["article", "sentence"])
+    )
+    found = sequence_slice(words, [1, 0, 1], [1, 0, 2], level="article", backend=backend)
+    assert found.recursive_sequence_lengths() == [[1, 0, 2], [2, 3, 4]]
+    assert found.data.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert found.lod.names == ("article", "sentence")
+    back = sequence_slice_grad(np.ones(9), [1, 0, 1], [1, 0, 2], words.lod, level=0)
+    assert back.tolist() == [0] + [1] * 9
+    with pytest.raises(ShapeMismatchError, match="sequence 1 has 0 items, no 1 from 0 on"):
+        sequence_slice(words, [0, 0, 0], [1, 1, 1], level=0)
+
+
+@settings(deadline=None)
+@given(tensors(min_levels=1, any_bits=True), st.integers(0, 3), st.booleans(), st.data())
+def test_truncated_sequences_are_those_of_plain_slices(
+    tensor: LoDTensor, length: int, first: bool, data: st.DataObject
+) -> None:
+    levels = tensor.lod.n_levels
+    level = data.draw(st.integers(0, levels - 1))
+
+    def cut(tree: list[Any], depth: int) -> list[Any]:
+        if depth <= level:
+            return [cut(inner, depth + 1) for inner in tree]
+        return tree[:length] if first else tree[max(0, len(tree) - length) :]
+
+    tree = cut(tree_of(tensor.recursive_sequence_lengths(), tensor.rows), 0)
+    keep: Side = "first" if first else "last"
+    rows = gathered(tensor.data, rows_of(tree))
+    for backend in BACKENDS:
+        found = sequence_truncate(tensor, length, keep=keep, level=level, backend=backend)
+        assert found.recursive_sequence_lengths() == lengths_of(tree, levels)
+        assert found.data.tobytes() == rows.tobytes()
+        assert found.dtype == tensor.dtype
+    back = sequence_truncate_grad(np.ones(len(rows)), tensor.lod, length, keep=keep, level=level)
+    kept = set(rows_of(tree))
+    assert back.tolist() == [float(row in kept) for row in range(tensor.rows)]
+
+
+def test_a_truncation_that_means_nothing_is_refused() -> None:
+    words = LoDTensor(np.arange(3), [[3]])
+    with pytest.raises(InvalidDataError, match="length must be at least 0, found -1"):
+        sequence_truncate(words, -1)
+    with pytest.raises(InvalidDataError, match="keep is 'first' or 'last', found 'middle'"):
+        sequence_truncate(words, 1, keep="middle")  # type: ignore[arg-type]
