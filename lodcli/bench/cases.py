@@ -96,9 +96,9 @@ KERNEL_CASES = {
 RNN_CASES = {
     case.name: case
     for case in (
-        _case("a", 1_600, 128, 32, "lognormal:50,0.8", 128),
-        _case("b", 15_360, 256, 256, "lognormal:60,0.8", 256),
-        _case("c", 12_800, 512, 64, "lognormal:200,0.8", 512),
+        _case("a", 1_600, 128, 32, "lognormal:50,0.8,0,200", 128),
+        _case("b", 15_360, 256, 256, "lognormal:60,0.8,0,240", 256),
+        _case("c", 12_800, 512, 64, "lognormal:200,0.8,0,800", 512),
         _case("d", 500, 256, 1, "fixed:500", 256),
     )
 }

@@ -10,7 +10,7 @@ import numpy as np
 from lodcli.kernels.checks import Offsets
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 
-KINDS = "lognormal:MEAN,SIGMA[,EMPTY], uniform:LEAST,MOST, fixed:LENGTH or a file"
+KINDS = "lognormal:MEAN,SIGMA[,EMPTY[,MOST]], uniform:LEAST,MOST, fixed:LENGTH or a file"
 
 
 class LengthsError(SelectionError):
@@ -61,7 +61,10 @@ class Lengths:
         if self.given is not None:
             return self.given
         weights = _DRAWN[self.kind](self.numbers, sequences, rng)
-        return shares(weights, rows, rng)
+        lengths = shares(weights, rows, rng)
+        if self.kind == "lognormal" and len(self.numbers) > 3:
+            lengths = _at_most(int(self.numbers[3]), lengths, rng)
+        return lengths
 
 
 def shares(
@@ -80,6 +83,20 @@ def shares(
     takers = np.flatnonzero(weights > 0)
     # Rounding down took less than one from each of them.
     lengths[rng.choice(takers, rows - int(lengths.sum()), replace=False)] += 1
+    return lengths
+
+
+def _at_most(most: int, lengths: Offsets, rng: np.random.Generator) -> Offsets:
+    """Return the lengths with what is above `most` shared out among the others."""
+    full = int((lengths > 0).sum())
+    if int(lengths.sum()) > most * full:
+        raise LengthsError(
+            f"{int(lengths.sum())} rows do not fit into {full} sequences of at most {most}"
+        )
+    while (over := int((lengths - most).clip(min=0).sum())) > 0:
+        lengths = lengths.clip(max=most)
+        free = (lengths > 0) & (lengths < most)
+        lengths = lengths + shares(np.where(free, lengths, 0).astype(np.float64), over, rng)
     return lengths
 
 
@@ -111,7 +128,7 @@ _DRAWN: dict[str, Callable[..., np.ndarray[tuple[int], np.dtype[np.float64]]]] =
     "uniform": _uniform,
     "fixed": _fixed,
 }
-_NUMBERS = {"lognormal": (2, 3), "uniform": (2,), "fixed": (1,)}
+_NUMBERS = {"lognormal": (2, 3, 4), "uniform": (2,), "fixed": (1,)}
 
 
 def parse_lengths(text: str, read: Callable[[str], Offsets] | None = None) -> Lengths:
@@ -119,7 +136,7 @@ def parse_lengths(text: str, read: Callable[[str], Offsets] | None = None) -> Le
 
     Args:
         text: `lognormal:50,0.9`, `lognormal:50,0.9,0.03` (3 % empty), `uniform:1,99`,
-            `fixed:50`, or the name of a file.
+            at most 400 long with `lognormal:50,0.9,0,400`, `fixed:50`, or the name of a file.
         read: returns the lengths in a file of that name.
 
     Raises:
@@ -146,7 +163,7 @@ def _numbers(text: str, kind: str, rest: str) -> tuple[float, ...]:
         raise LengthsError(f"--lengths {text}: expected {KINDS}") from None
     if len(numbers) not in _NUMBERS[kind] or not all(0 <= n < 1e12 for n in numbers):
         raise LengthsError(f"--lengths {text}: expected {KINDS}")
-    if kind == "lognormal" and not (numbers[0] > 0 and numbers[1] <= 5 and sum(numbers[2:]) < 1):
+    if kind == "lognormal" and not (numbers[0] > 0 and numbers[1] <= 5 and sum(numbers[2:3]) < 1):
         raise LengthsError(
             f"--lengths {text}: expected a mean above 0, a sigma of at most 5 and a share of "
             "empty sequences below 1"

@@ -14,6 +14,7 @@ import numba as nb
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from lodcli.bench.tasks import LimitKind
@@ -53,7 +54,11 @@ def _multiply_adds(chains: int) -> Any:
     def run(typing_context: Any, count: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             vector = ir.VectorType(ir.FloatType(), LANES)
-            fma = builder.module.declare_intrinsic("llvm.fma", [vector])
+            kind = ir.FunctionType(vector, [vector] * 3)
+            name = f"llvm.fma.v{LANES}f32"
+            # Typed nowhere, like all of numba.core.
+            declare: Any = cgutils.get_or_insert_function
+            fma = declare(builder.module, kind, name)
             factor, added = (ir.Constant(vector, [value] * LANES) for value in (0.999, 0.001))
             before = builder.block
             inside, after = (builder.append_basic_block(f"fma_{n}") for n in ("in", "out"))

@@ -258,17 +258,17 @@ def ours(op: str, inputs: Inputs) -> dict[str, Way]:
 
     ways: dict[str, Way] = {"": (call, results)}
     if "out" in inspect.signature(function).parameters:
-        # Written to once, so that its pages are there before anything is timed.
-        target = np.zeros_like(_rows(call()))
+        target = _made_before(op, call())
         ways[OUT] = (lambda: function(*arguments, **options, out=target), results)
     return ways
 
 
-def _rows(value: Any) -> Array:
-    """Return the array of a result that `out` would take."""
-    first = value[0] if isinstance(value, tuple) else value
-    rows: Array = first.data if isinstance(first, LoDTensor) else first
-    return rows
+def _made_before(op: str, value: Any) -> Any:
+    """Return what `out` takes, written to once so that its pages are there before timing."""
+    parts = value if isinstance(value, tuple) else (value,)
+    arrays = [part.data if isinstance(part, LoDTensor) else part for part in parts]
+    made = [np.zeros_like(array) for array in arrays]
+    return tuple(made) if op == "max_index" else made[0]
 
 
 def load_kernels() -> None:

@@ -11,6 +11,7 @@ import os
 import pickle
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -148,8 +149,12 @@ def serve() -> None:
                 # Its arrays go before the next task makes new ones.
                 del task
         answer(ends=True)
-    except LodError as error:
-        answer(error=str(error), kind=type(error).__name__)
+    except Exception as error:
+        if os.environ.get("LOD_DEBUG") == "1":
+            traceback.print_exc()
+        ours = isinstance(error, LodError)
+        what = str(error) if ours else f"{type(error).__name__}: {error}"
+        answer(error=" ".join(what.split()), kind=type(error).__name__)
 
 
 if __name__ == "__main__":

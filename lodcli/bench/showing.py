@@ -162,12 +162,12 @@ def file_lengths(name: str) -> Offsets:
     return found
 
 
-def parse_ops(given: str | None, known: Sequence[str]) -> list[str]:
+def parse_ops(given: str | None, known: Sequence[str], option: str = "--op") -> list[str]:
     """Return the ops named, or all that are known."""
     if given is None:
         return list(known)
     wanted = [name.strip().replace("-", "_") for name in given.split(",")]
     for name in wanted:
         if name not in known:
-            raise click.UsageError(f"--op {name}: expected one of {', '.join(known)}")
+            raise click.UsageError(f"{option} {name}: expected one of {', '.join(known)}")
     return wanted

@@ -56,3 +56,40 @@ def kernels(
 
     chosen = cases_of(KERNEL_CASES, case, sweep, settings.seed, **sizes)
     run_and_show("kernels", KernelPlan(parse_ops(ops, list(BENCH_OPS)), chosen), settings)
+
+
+@command.command(cls=options.Command)
+@click.option("--cell", "cells", metavar="CELL[,..]", help="lstm, gru, elman; all if not given.")
+@click.option("--pass", "passes", metavar="PASS[,..]", help="forward, training; both if not given.")
+@click.option("--case", metavar="NAME[,..]", help="Named cases: a, b, c, d.")
+@click.option("--hidden", type=click.IntRange(1), help="Size of the hidden state.")
+@sizes
+@sweep
+@settings
+def rnn(
+    cells: str | None,
+    passes: str | None,
+    case: str | None,
+    sweep: str | None,
+    settings: Settings,
+    **sizes: Any,
+) -> None:
+    """Time one RNN layer, forward or forward and backward (training).
+
+    a is 32 sequences of 50 rows on average, 128 features and as many hidden; b 256 of 60, 256;
+    c 64 of 200, 512; d one sequence of 500, 256. Only the rows there are count as work.
+
+    \b
+    Examples:
+      lod bench rnn --cell lstm --case a --threads 1,2
+      lod bench rnn --cell gru --pass forward --hidden 96 --lengths uniform:1,99
+    """
+    from lodcli.bench.cases import RNN_CASES
+    from lodcli.bench.rnn import CELLS, PASSES, RnnPlan
+    from lodcli.bench.showing import cases_of, parse_ops, run_and_show
+
+    chosen = cases_of(RNN_CASES, case, sweep, settings.seed, **sizes)
+    plan = RnnPlan(
+        parse_ops(cells, list(CELLS), "--cell"), parse_ops(passes, PASSES, "--pass"), chosen
+    )
+    run_and_show("rnn", plan, settings)

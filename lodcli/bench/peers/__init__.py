@@ -35,10 +35,14 @@ class PeerEntry:
 
 PEERS: dict[str, PeerEntry] = {
     "numpy": PeerEntry("numpy", "numpy", {"kernels": "numpy"}),
-    "torch": PeerEntry("torch", "torch", {"kernels": "torch"}),
+    "torch": PeerEntry("torch", "torch", {"kernels": "torch", "rnn": "torch_rnn"}),
     "torch_scatter": PeerEntry("torch_scatter", "torch-scatter", {"kernels": "torch_scatter"}),
     "fbgemm": PeerEntry("fbgemm_gpu", "fbgemm-gpu-cpu", {"kernels": "torch_fbgemm"}),
     "awkward": PeerEntry("awkward", "awkward", {"kernels": "awkward"}),
     "polars": PeerEntry("polars", "polars", {"kernels": "polars"}),
     "arrow": PeerEntry("pyarrow", "pyarrow", {"kernels": "pyarrow"}),
+    "onnxruntime": PeerEntry("onnxruntime", "onnx onnxruntime", {"rnn": "onnxruntime"}),
+    "paddle": PeerEntry(
+        "paddle", "paddlepaddle==2.6.2", {"kernels": "paddle", "rnn": "paddle_rnn"}
+    ),
 }

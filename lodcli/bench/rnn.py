@@ -1,0 +1,156 @@
+"""`lod bench rnn`: one RNN layer over sequences of many lengths, against other people's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.bench.cases import Case
+from lodcli.bench.checks import Result
+from lodcli.bench.machine import require_memory
+from lodcli.bench.ops import load_kernels
+from lodcli.bench.peer_set import PeerSet
+from lodcli.bench.tasks import OURS, Task, Way, Work, in_this_process
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.rnn.engine import rnn_backward, rnn_forward
+from lodcli.kernels.rnn.stack import seeded_weights
+
+CELLS = {"lstm": 4, "gru": 3, "elman": 1}
+PASSES = ("forward", "training")
+ON_PADDED = "on padded input"
+# Sums of float32 in another order: outputs lie within 1, gradients add up thousands of rows.
+TOLERANCE = {"forward": 3e-5, "training": 3e-4}
+
+
+@dataclass(frozen=True)
+class RnnPlan:
+    """Which cells, forward only or forward and backward, on which cases."""
+
+    cells: Sequence[str]
+    passes: Sequence[str]
+    cases: Sequence[Case]
+
+    def check(self) -> None:
+        """Raise NotEnoughMemoryError if one of them would not fit."""
+        for case in self.cases:
+            lengths = rnn_lengths(case)
+            box = int(lengths.max(initial=0)) * lengths.size
+            for cell in self.cells:
+                width = case.features + 3 * CELLS[cell] * case.hidden
+                # Padded peers keep what backward needs, for every step of the box.
+                needed = 4 * (3 * box + 3 * int(lengths.sum())) * width
+                require_memory(needed, f"rnn {cell} {case.name}")
+
+    def tasks(self, peers: PeerSet) -> Iterator[Task]:
+        """Yield one task for each cell, pass and case."""
+        for case in self.cases:
+            for cell in self.cells:
+                for which in self.passes:
+                    yield rnn_task(cell, which, case, peers)
+
+
+def rnn_lengths(case: Case) -> Offsets:
+    """Return the lengths of a case, none of them 0: torch packs no empty sequence."""
+    lengths: Offsets = np.maximum(case.draw_lengths(), 1)
+    return lengths
+
+
+def rnn_task(cell: str, which: str, case: Case, peers: PeerSet) -> Task:
+    """Return ours and the peers running one cell on one case."""
+    inputs = make_inputs(cell, which, case)
+    others, skipped = peers.candidates("rnn", which, inputs)
+    load_kernels()
+    lengths = inputs["lengths"]
+    rows, gates = int(lengths.sum()), CELLS[cell] * case.hidden
+    # Multiplications and additions of the two products; backward does each twice.
+    operations = 2.0 * rows * gates * (case.features + case.hidden) * (1 + 2 * (which != "forward"))
+    padding = float(lengths.max() * lengths.size / rows)
+    return Task(
+        bench="rnn",
+        op=f"{cell} {which}",
+        parameters={**case.parameters(), "rows": rows, "padding_ratio": round(padding, 3)},
+        candidates=[*in_this_process(OURS, ours(which, inputs)), *others],
+        work=Work(operations, "FLOP", operations, "fma"),
+        tolerance=TOLERANCE[which],
+        skipped=skipped,
+    )
+
+
+def make_inputs(cell: str, which: str, case: Case) -> dict[str, Any]:
+    """Return rows, lengths, weights in torch's layout and names, and an upstream gradient."""
+    rng = np.random.default_rng(case.seed + 1)
+    lengths = rnn_lengths(case)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    rows = int(offsets[-1])
+    weights = seeded_weights(cell, case.features, case.hidden, rng=rng).layers[0][0]
+    return {
+        "cell": cell,
+        "lengths": lengths,
+        "offsets": offsets,
+        # Where the rows lie in a box of S sequences of T steps, flat.
+        "places": box_places(lengths),
+        "data": rng.standard_normal((rows, case.features), np.float32),
+        "upstream": rng.standard_normal((rows, case.hidden), np.float32),
+        **weights.arrays(),
+    }
+
+
+def box_places(lengths: Offsets) -> Offsets:
+    """Return the place of each row in a padded (S, T) box, counted through."""
+    steps = int(lengths.max(initial=0))
+    mask = np.arange(steps) < lengths[:, None]
+    return np.flatnonzero(mask)
+
+
+def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
+    """Return our engine on the rows as they are, and on the same rows padded."""
+    lengths = inputs["lengths"]
+    steps, places = int(lengths.max()), inputs["places"]
+    everywhere = np.arange(lengths.size + 1) * steps
+
+    def padded(rows: Array) -> Array:
+        box = np.zeros((lengths.size * steps, rows.shape[1]), rows.dtype)
+        box[places] = rows
+        return box
+
+    ways = {"": _way(which, inputs, inputs["data"], inputs["offsets"], inputs["upstream"], None)}
+    if everywhere[-1] > len(inputs["data"]):
+        boxes = padded(inputs["data"]), padded(inputs["upstream"])
+        ways[ON_PADDED] = _way(which, inputs, boxes[0], everywhere, boxes[1], places)
+    return ways
+
+
+def _way(
+    which: str,
+    inputs: dict[str, Any],
+    data: Array,
+    offsets: Offsets,
+    upstream: Array,
+    places: Offsets | None,
+) -> Way:
+    from lodcli.kernels.rnn.cells import weights_class
+
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    weights = weights_class(inputs["cell"])(**{name: inputs[name] for name in names})
+    rows = slice(None) if places is None else places
+
+    def forward() -> Any:
+        return rnn_forward(data, offsets, weights)
+
+    def training() -> Any:
+        run = rnn_forward(data, offsets, weights, keep=True)
+        assert run.tape is not None
+        return run, rnn_backward(run.tape, grad_outputs=upstream)
+
+    def arrays(found: Any) -> Result:
+        if which == "forward":
+            return [found.outputs[rows]]
+        run, grads = found
+        # Padding has inputs of zero but biases of its own: its states carry on, and give
+        # the weights gradients only where there is an upstream gradient, which is zero.
+        return [run.outputs[rows], grads.input[rows], grads.weights.weight_hh]
+
+    return (forward if which == "forward" else training), arrays

@@ -1,0 +1,78 @@
+"""`lod bench rnn`, small: ours and every peer run the same network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from lodcli.bench.cases import RNN_CASES, custom_case
+from lodcli.bench.harness import Effort
+from lodcli.bench.lengths import LengthsError, parse_lengths
+from lodcli.bench.peer_set import PeerSet, chosen_peers
+from lodcli.bench.rnn import CELLS, ON_PADDED, PASSES, box_places, rnn_lengths, rnn_task
+from lodcli.bench.runner import run_task
+from tests.lodcli.conftest import Lod
+
+QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=0.01, sample_seconds=1e-4)
+
+
+@pytest.fixture(scope="module")
+def peers() -> Iterator[PeerSet]:
+    with PeerSet("rnn", chosen_peers("rnn", None), 1, {}) as found:
+        yield found
+
+
+@pytest.mark.parametrize("which", PASSES)
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_peer_and_the_padded_run_agree_with_ours(
+    cell: str, which: str, peers: PeerSet
+) -> None:
+    case = custom_case(
+        RNN_CASES["a"],
+        rows=60,
+        features=5,
+        sequences=7,
+        hidden=6,
+        lengths=parse_lengths("uniform:1,20"),
+        seed=2,
+    )
+    task = rnn_task(cell, which, case, peers)
+    # Two products of 60 rows: inputs and states with the weights of every gate.
+    assert task.work.useful == 2 * 60 * CELLS[cell] * 6 * (5 + 6) * (1 if which == "forward" else 3)
+    found = run_task(task, QUICK, threads=1)
+    assert not found["skipped"]
+    assert [row["label"] for row in found["rows"][:2]] == ["", ON_PADDED]
+    assert {row["library"] for row in found["rows"]} == {
+        "lod",
+        *(name for name in peers.versions if which == "forward" or name != "onnxruntime"),
+    }
+
+
+def test_named_cases_have_the_rows_and_the_longest_sequence_they_say() -> None:
+    lengths = rnn_lengths(RNN_CASES["b"])
+    assert (lengths.size, lengths.sum(), lengths.max()) == (256, 15_360, 240)
+    assert lengths.min() >= 1
+    with pytest.raises(LengthsError, match="do not fit"):
+        parse_lengths("lognormal:50,1,0,60").draw(3, 300, np.random.default_rng(0))
+
+
+def test_places_count_through_the_box() -> None:
+    assert box_places(np.array([2, 3, 1])).tolist() == [0, 1, 3, 4, 5, 6]
+
+
+def test_the_command_measures_what_is_asked(shell: Lod) -> None:
+    done = shell(
+        "lod bench rnn --cell gru --pass forward --rows 40 --sequences 5 --features 3 --hidden 4 "
+        "--against none --rounds 1 --budget 0 --threads 1 --json"
+    )
+    assert (done.code, done.stderr) == (0, "")
+    rows = json.loads(done.stdout)["results"]
+    assert [(row["op"], row["unit"], row["limit"]) for row in rows] == [
+        ("gru forward", "FLOP", "fma")
+    ] * 2
+    assert rows[0]["parameters"]["hidden"] == "4"
+    assert shell("lod bench rnn --cell transformer").code == 2
+    assert shell("lod bench rnn --hidden 100000 --rows 100000000").code == 3
