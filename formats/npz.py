@@ -85,19 +85,19 @@ class Npz(Format):
     ) -> None:
         names, kind = array_names(schema, options), index_dtype(options)
         with ExitStack() as stack:
-            spools = {spec.name: _Spool(spec, stack) for spec in schema}
+            spools = {spec.name: Spool(spec, stack) for spec in schema}
             for batch in batches:
                 for name, item in batch.items():
                     assert isinstance(item, LoDTensor)
                     spools[name].add(item)
             # No seek and no tell: zipfile then writes straight through, for pipes as well.
-            archive = zipfile.ZipFile(cast(IO[bytes], _Sink(output)), "w")
+            archive = zipfile.ZipFile(cast(IO[bytes], Sink(output)), "w")
             with archive:
                 for spool in spools.values():
                     spool.store(archive, names, kind)
 
 
-class _Sink:
+class Sink:
     """What zipfile needs of a file to write to."""
 
     def __init__(self, output: Output) -> None:
@@ -111,7 +111,7 @@ class _Sink:
         pass
 
 
-class _Spool:
+class Spool:
     """The batches of one tensor until all are there."""
 
     def __init__(self, spec: TensorSpec, stack: ExitStack) -> None:
@@ -126,6 +126,11 @@ class _Spool:
         data = np.ascontiguousarray(tensor.data)
         self._file.write(data.reshape(-1).view(np.uint8).data)
 
+    @property
+    def items(self) -> int:
+        """Number of outermost items that came."""
+        return sum(part.count(0) for part in self._parts) if self._spec.levels else self._rows
+
     def store(
         self,
         archive: zipfile.ZipFile,
@@ -136,7 +141,7 @@ class _Spool:
         lod = LoD.concatenate(self._parts) if self._parts else self._spec.empty().lod
         self._file.seek(0)
         shape = (self._rows, *self._spec.row_shape)
-        with _new_member(archive, names(self._spec.name, -1), self._spec.dtype, shape) as member:
+        with new_member(archive, names(self._spec.name, -1), self._spec.dtype, shape) as member:
             while block := self._file.read(COPY_BYTES):
                 member.write(block)
         for level, offsets in enumerate(lod.levels):
@@ -144,11 +149,11 @@ class _Spool:
             if f"{name}.npy" in archive.NameToInfo:
                 continue
             require_index_fits(int(offsets[-1]), level, index_dtype)
-            with _new_member(archive, name, index_dtype, offsets.shape) as member:
+            with new_member(archive, name, index_dtype, offsets.shape) as member:
                 member.write(np.ascontiguousarray(offsets, index_dtype).view(np.uint8).data)
 
 
-def _new_member(
+def new_member(
     archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> IO[bytes]:
     """Return a member of `archive` to write rows to, its array header written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import re
 import warnings
 import zipfile
 import zlib
@@ -28,6 +29,7 @@ MOST_ARRAY_BYTES = 2**63 - 1
 COPY_BYTES = 8 << 20
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ORDERS = tuple("<>|=")
+_SINGLE = re.compile(r"[<>|=](?:[US][0-9]{1,7}|[iu][1248])")
 # As .npy files name them, behind the byte order: "f8", "b1", ..
 _DTYPES = frozenset(np.dtype(name).str[1:] for name in NPY_DTYPES)
 
@@ -131,8 +133,26 @@ def check_sizes(members: list[zipfile.ZipInfo], archive_bytes: int) -> None:
             )
 
 
-def read_header(stream: IO[bytes], info: zipfile.ZipInfo) -> Member:
-    """Return what the header of a .npy file says, checked against its size."""
+def read_single(stream: IO[bytes], most_chars: int) -> str | int:
+    """Return a .npy file of one text, or one whole number."""
+    _, (descr, shape, _) = _raw_header(stream)
+    kind = _SINGLE.fullmatch(descr) if isinstance(descr, str) else None
+    if kind is None or shape:
+        raise DamagedFileError(f"expected one text or number, found {_brief((descr, shape))}")
+    dtype = np.dtype(kind[0])
+    if dtype.itemsize > 4 * most_chars:
+        raise DamagedFileError(f"has {dtype.itemsize} bytes; at most {4 * most_chars}")
+    data = stream.read(dtype.itemsize + 1)
+    if len(data) != dtype.itemsize:
+        raise DamagedFileError(f"expected {dtype.itemsize} bytes, found {len(data)}")
+    found = np.frombuffer(data, dtype)[0].item() if data else ""
+    if isinstance(found, bytes):
+        return found.decode()
+    return found if isinstance(found, str) else int(found)
+
+
+def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], bool]]:
+    """Return the bytes before the array, and what they say."""
     magic = stream.read(8)
     if magic[:6] != b"\x93NUMPY" or magic[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
         raise DamagedFileError("is no .npy file")
@@ -140,7 +160,12 @@ def read_header(stream: IO[bytes], info: zipfile.ZipInfo) -> Member:
     length = int.from_bytes(stream.read(width), "little")
     if length > MOST_HEADER_BYTES:
         raise DamagedFileError(f"has a header of {length} bytes; at most {MOST_HEADER_BYTES}")
-    descr, shape, fortran = _header_fields(stream.read(length))
+    return 8 + width + length, _header_fields(stream.read(length))
+
+
+def read_header(stream: IO[bytes], info: zipfile.ZipInfo) -> Member:
+    """Return what the header of a .npy file says, checked against its size."""
+    header_bytes, (descr, shape, fortran) = _raw_header(stream)
     if "O" in str(descr):
         raise UnsupportedError("holds Python objects, which are never unpickled")
     if not isinstance(descr, str) or descr[:1] not in _ORDERS or descr[1:] not in _DTYPES:
@@ -153,12 +178,12 @@ def read_header(stream: IO[bytes], info: zipfile.ZipInfo) -> Member:
         size, most = size * extent, most * max(1, extent)
     if most > MOST_ARRAY_BYTES:  # such as (0, 2**63): nothing, but beyond what can be counted
         raise DamagedFileError(f"shape {_brief(shape)} is beyond what an array can have")
-    held = info.file_size - 8 - width - length
+    held = info.file_size - header_bytes
     if size != held:
         raise DamagedFileError(
             f"shape {_brief(shape)} of {dtype} needs {size} bytes, the member holds {held}"
         )
-    return Member(info, dtype, shape, fortran, 8 + width + length)
+    return Member(info, dtype, shape, fortran, header_bytes)
 
 
 def _header_fields(text: bytes) -> tuple[object, tuple[int, ...], bool]:

@@ -18,6 +18,7 @@ TABLE = {
     "lod.stream": ("lodcli.formats.stream", "LodStream"),
     "hdf5": ("lodcli.formats.plain_hdf5", "PlainHdf5"),
     "megatron": ("lodcli.formats.megatron", "Megatron"),
+    "awkward": ("lodcli.formats.awkward", "Awkward"),
     "npz": ("lodcli.formats.npz", "Npz"),
     "torch": ("lodcli.formats.torch_file", "Torch"),
     "safetensors": ("lodcli.formats.safetensors_file", "Safetensors"),

@@ -23,6 +23,7 @@ FORMATS = (
     "lod.stream",
     "hdf5",
     "megatron",
+    "awkward",
     "npz",
     "torch",
     "safetensors",

@@ -1,0 +1,111 @@
+"""awkward: the buffers of an Awkward array in an .npz, as `ak.to_buffers` gives them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import IO, cast
+
+import numpy as np
+
+from lodcli.formats.awkward_forms import MOST_FORM_BYTES, PRIMITIVES, Plan, Reader, parsed_form
+from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.inputs import Input
+from lodcli.formats.memory import MemorySource
+from lodcli.formats.npz import Sink, Spool, new_member
+from lodcli.formats.npz_members import Rows, check_sizes, damage, read_header, read_single
+from lodcli.formats.outputs import Output
+from lodcli.formats.schema import Batch, Schema
+from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.tensor import LoDTensor
+
+FORM, LENGTH = "form.npy", "length.npy"
+
+
+class Awkward(Format):
+    """`np.savez(file, form=form.to_json(), length=length, **container)` of to_buffers.
+
+    Lists are levels, records tensors by the names of their fields, over the levels above
+    them; strings are levels of bytes. Lists of one size right above numbers, and inner
+    shapes, are the shape of a row. Reading keeps everything in memory.
+    """
+
+    name = "awkward"
+    suffixes = ()
+    dtypes = PRIMITIVES
+    many = True
+    modules = ("encodings.cp437",)
+
+    def sniff(self, head: bytes) -> bool:
+        end = 30 + int.from_bytes(head[26:28], "little")
+        return head.startswith(b"PK\x03\x04") and head[30:end] == FORM.encode()
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        file = source.make_seekable()
+        with damage("the zip directory"):
+            archive = zipfile.ZipFile(file)
+        with archive:
+            return MemorySource(_tensors(archive, file.seek(0, 2)))
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        plan = Plan(schema)
+        with ExitStack() as stack:
+            spools = {spec.name: Spool(spec, stack) for spec in schema}
+            for batch in batches:
+                for name, item in batch.items():
+                    assert isinstance(item, LoDTensor)
+                    spools[name].add(item)
+            counts = {spec.name: spools[spec.name].items for spec in schema}
+            if len(set(counts.values())) > 1:
+                raise ShapeMismatchError(
+                    "awkward holds tensors of as many outermost items as fields of one record; "
+                    f"found {', '.join(f'{name}: {count}' for name, count in counts.items())}"
+                )
+            with zipfile.ZipFile(cast(IO[bytes], Sink(output)), "w") as archive:
+                _write_single(archive, FORM, np.array(_json(plan)))
+                _write_single(archive, LENGTH, np.array(counts[schema[0].name]))
+                for spool in spools.values():
+                    spool.store(archive, lambda *at: plan.keys[at], np.dtype(np.int64))
+
+
+def _json(plan: Plan) -> str:
+    import json
+
+    return json.dumps(plan.form)
+
+
+def _write_single(archive: zipfile.ZipFile, name: str, value: Array) -> None:
+    with new_member(archive, name.removesuffix(".npy"), value.dtype, ()) as member:
+        member.write(value.tobytes())
+
+
+def _tensors(archive: zipfile.ZipFile, size: int) -> dict[str, LoDTensor]:
+    members = {info.filename: info for info in archive.infolist()}
+    check_sizes(list(members.values()), size)
+    if FORM not in members or LENGTH not in members:
+        raise DamagedFileError(
+            "has no arrays form and length; write np.savez(file, form=form.to_json(), "
+            "length=length, **container)"
+        )
+
+    def fetch(key: str) -> Array:
+        info = members.get(f"{key}.npy")
+        if info is None:
+            raise DamagedFileError(f"{key}: this buffer is missing")
+        with damage(key), archive.open(info) as stream:
+            member = read_header(stream, info)
+        with Rows(archive, member) as rows:
+            return rows.take(member.shape[0])
+
+    with damage(FORM), archive.open(members[FORM]) as stream:
+        form = parsed_form(str(read_single(stream, MOST_FORM_BYTES)))
+    with damage(LENGTH), archive.open(members[LENGTH]) as stream:
+        length = int(read_single(stream, 64))
+    if length < 0:
+        raise DamagedFileError(f"length {length}")
+    return Reader(fetch, sum(info.file_size for info in members.values())).tensors(form, length)
