@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO, TypeVar
 
 import click
@@ -121,6 +122,21 @@ def progressing(values: Iterable[T], sizes: Callable[[T], tuple[int, int]]) -> I
     from lodcli.progress import shown
 
     yield from shown(checked(values), sizes)
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str], None]]:
+    """Give a function that shows a text in one line on a terminal, in place of the one before."""
+    if is_quiet() or not _is_terminal(sys.stderr):
+        yield lambda text: None
+        return
+    from lodcli.progress import Line
+
+    line = Line()
+    try:
+        yield line.show
+    finally:
+        line.remove()
 
 
 def _is_terminal(stream: TextIO) -> bool:

@@ -24,7 +24,7 @@ def shown(values: Iterable[T], sizes: Callable[[T], tuple[int, int]]) -> Iterato
             rows, size_bytes = rows + more_rows, size_bytes + more_bytes
             seconds = time.monotonic() - started
             if seconds > PATIENCE_SECONDS:
-                line = line or _Line()
+                line = line or Line()
                 line.show(_described(rows, size_bytes, seconds))
     finally:
         if line is not None:
@@ -38,7 +38,7 @@ def _described(rows: int, size_bytes: int, seconds: float) -> str:
     )
 
 
-class _Line:
+class Line:
     """One line of a terminal that is drawn again and again, by rich."""
 
     def __init__(self) -> None:

@@ -14,6 +14,7 @@ TABLE = {
     "apply": ("lodcli.commands.apply", "Apply an op, such as sum or softmax, to every sequence."),
     "run-rnn": ("lodcli.commands.run_rnn", "Run an RNN over every sequence, without padding."),
     "bench": ("lodcli.commands.bench", "Time lod beside other libraries, and their agreement."),
+    "train": ("lodcli.commands.train", "Train an RNN that tells the classes of sequences."),
     "verify": ("lodcli.commands.verify", "Check every byte of files."),
     "completion": ("lodcli.commands.completion", "Print the completion script of a shell."),
 }
