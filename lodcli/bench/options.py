@@ -29,6 +29,7 @@ class Settings:
         as_json, export: what goes to standard output; the table if neither.
         out: a file that gets the JSON report as well.
         force: whether `out` may be replaced.
+        plot: a file for a picture, or "-" for the terminal.
     """
 
     threads: Sequence[int]
@@ -42,6 +43,7 @@ class Settings:
     export: str | None
     out: str | None
     force: bool
+    plot: str | None
 
 
 class _Counts(click.ParamType[tuple[int, ...]]):
@@ -114,6 +116,11 @@ def settings(function: F) -> F:
         help="Keep the JSON report in FILE as well.",
     )
     @click.option("-f", "--force", is_flag=True, help="Replace FILE if it is there.")
+    @click.option(
+        "--plot",
+        metavar="FILE.svg|.png|-",
+        help="Draw time against what --sweep varies; - draws on the terminal.",
+    )
     @options.quiet
     @functools.wraps(function)
     def wrapped(*args: Any, threads: Any, peer_python: tuple[str, ...], **rest: Any) -> Any:
@@ -131,6 +138,7 @@ def settings(function: F) -> F:
             "export",
             "out",
             "force",
+            "plot",
         )
         chosen = Settings(
             threads=threads or (usable_cores(),),

@@ -62,16 +62,54 @@ def show(report: Mapping[str, Any], settings: Settings) -> None:
     if settings.out:
         with Output(settings.out, overwrite=settings.force) as kept:
             kept.write(json.dumps(report, indent=1).encode() + b"\n")
+    if settings.plot:
+        from lodcli.bench.plot import draw
+
+        draw(report, settings.plot, force=settings.force)
     if settings.as_json:
         output.as_json(report)
     elif settings.export:
         from lodcli.bench.export import EXPORTERS
 
         output.text(EXPORTERS[settings.export](report).rstrip("\n"))
-    else:
+    elif settings.plot != "-":
         from lodcli.bench.report import print_report
 
         print_report(report, colour=output.colours(sys.stdout), width=output.width())
+
+
+def compare_and_show(old: str, new: str, *, threshold: float, alpha: float, as_json: bool) -> None:
+    """Print how ours changed between two reports.
+
+    Raises:
+        RegressionError: a measurement is slower, beyond chance and the threshold.
+    """
+    from lodcli.bench.compare import compared, read_report
+    from lodcli.bench.errors import RegressionError
+    from lodcli.bench.report import time_text
+
+    before, after = read_report(old), read_report(new)
+    changes = compared(before, after, threshold=threshold, alpha=alpha)
+    if before["machine"] != after["machine"]:
+        output.note("the two were measured on different machines")
+    if as_json:
+        output.as_json({"changes": [vars(change) for change in changes]})
+    else:
+        headers = ["verdict", "new / old", "chance", "old", "new", "measured"]
+        rows = [
+            [
+                *(one.verdict, f"{one.ratio:.3f}", f"{one.chance:.4f}"),
+                *(time_text(one.old), time_text(one.new), one.command),
+            ]
+            for one in changes
+        ]
+        output.text(output.table(headers, rows))
+    slower = [change.command for change in changes if change.verdict == "slower"]
+    if slower:
+        raise RegressionError(
+            f"{output.plural(len(slower), 'measurement')} of {len(changes)} slower by more than "
+            f"{threshold:.0%}: {', '.join(slower[:3])}{' ..' if len(slower) > 3 else ''}"
+        )
 
 
 def _tell(what: str) -> None:
@@ -94,9 +132,13 @@ def _require_device(devices: Sequence[str]) -> None:
 def _require_target(settings: Settings) -> None:
     import os
 
-    path = settings.out
-    if path and os.path.exists(path) and not settings.force:
-        raise TargetExistsError(f"{path}: exists already; use --force to replace it")
+    for path in (settings.out, settings.plot):
+        if path and path != "-" and os.path.exists(path) and not settings.force:
+            raise TargetExistsError(f"{path}: exists already; use --force to replace it")
+    if settings.plot:
+        from lodcli.bench.plot import require_drawing
+
+        require_drawing(settings.plot)
 
 
 def cases_of(

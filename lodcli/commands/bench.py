@@ -11,20 +11,58 @@ from lodcli.bench.options import Settings, settings, sizes, sweep
 
 
 @click.group(invoke_without_command=True)
+@click.option(
+    "--compare",
+    nargs=2,
+    metavar="OLD.json NEW.json",
+    help="Compare two reports; exit with 1 if ours became slower.",
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0),
+    default=5.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="For --compare: smaller changes do not count.",
+)
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1),
+    default=0.01,
+    show_default=True,
+    help="For --compare: changes likelier than this to be chance do not count.",
+)
+@options.as_json
+@options.quiet
 @click.pass_context
-def command(ctx: click.Context) -> None:
+def command(
+    ctx: click.Context,
+    compare: tuple[str, str] | None,
+    threshold: float,
+    alpha: float,
+    as_json: bool,
+) -> None:
     """Measure lod beside other libraries, interleaved, and check that all computed the same.
 
     Each row says how long (least, median, quartile range), how much useful work a second,
     what fraction of the machine's limit that is, and how many times as long the best peer
-    took. Peers are the libraries that are installed; those missing are named.
+    took. Peers are the libraries that are installed; those missing are named. Keep reports
+    with -o, and compare two: lod bench --compare old.json new.json.
 
     \b
     Examples:
       lod bench kernels --op sum --rows 10000 --against numpy
       lod bench kernels --op sum,max --lengths articles.lod.h5 --against numpy --json
+      lod bench kernels --op max --rows 20000 --against none -o old.json
     """
-    if ctx.invoked_subcommand is None:
+    if compare:
+        if ctx.invoked_subcommand is not None:
+            raise click.UsageError("--compare stands alone, without a benchmark")
+        from lodcli.bench.showing import compare_and_show
+
+        share = threshold / 100
+        compare_and_show(*compare, threshold=share, alpha=alpha, as_json=as_json)
+    elif ctx.invoked_subcommand is None:
         raise click.exceptions.NoArgsIsHelpError(ctx)
 
 
