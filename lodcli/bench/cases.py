@@ -93,6 +93,15 @@ KERNEL_CASES = {
     )
 }
 
+# Of each skew, the mean length being the same.
+QUESTION_CASES = {
+    case.name: case
+    for case in (
+        _case(f"skew {sigma}", 200_000, 64, 4_000, f"lognormal:50,{sigma}", 64)
+        for sigma in ("0", "0.4", "0.8", "1.2")
+    )
+}
+
 RNN_CASES = {
     case.name: case
     for case in (

@@ -147,16 +147,21 @@ def cases_of(
     sweep: str | None,
     seed: int,
     *,
+    base: str | None = None,
     lengths: str | None = None,
     **sizes: int | None,
 ) -> list[Case]:
     """Return the cases that options choose: named ones, one of one's own, or a sweep.
 
+    Args:
+        base: the case whose sizes stand for those not given; the first if None.
+
     Raises:
         SelectionError: a name, a length or a value that makes no sense.
     """
     custom = lengths is not None or any(value is not None for value in sizes.values())
-    chosen = _named(known, names, first_only=custom or sweep is not None)
+    single = custom or sweep is not None
+    chosen = _named(known, names or (base if single else None), first_only=single)
     if custom:
         drawn = None if lengths is None else parse_lengths(lengths, file_lengths)
         given = {"rows": None, "features": None, "sequences": None, "hidden": None, **sizes}

@@ -131,3 +131,66 @@ def rnn(
         parse_ops(cells, list(CELLS), "--cell"), parse_ops(passes, PASSES, "--pass"), chosen
     )
     run_and_show("rnn", plan, settings)
+
+
+def _question(name: str, help_text: str) -> None:
+    """Add the command of one question of lodcli/bench/questions.py."""
+
+    @click.option("--op", "ops", metavar="OP[,..]", help="Ops; all there are if not given.")
+    @sizes
+    @sweep
+    @settings
+    def ask(ops: str | None, sweep: str | None, settings: Settings, **sizes: Any) -> None:
+        from lodcli.bench.cases import QUESTION_CASES
+        from lodcli.bench.questions import QUESTIONS, QuestionPlan
+        from lodcli.bench.showing import cases_of, parse_ops, run_and_show
+
+        chosen = cases_of(QUESTION_CASES, None, sweep, settings.seed, base="skew 0.8", **sizes)
+        plan = QuestionPlan(name, parse_ops(ops, list(QUESTIONS[name])), chosen)
+        run_and_show("questions", plan, settings)
+
+    command.add_command(click.command(name, cls=options.Command, help=help_text)(ask))
+
+
+_question(
+    "padding",
+    """Time rows as they are and the same rows in a padded box, by the skew of their lengths.
+
+    \b
+    Examples:
+      lod bench padding --op sum --threads 1
+      lod bench padding --lengths words.lod.h5 --features 64
+    """,
+)
+_question(
+    "offsets",
+    """Time an index of offsets and one of lengths, which have to be summed first.
+
+    access looks 1,000 sequences up at random; the other ops run the kernel.
+
+    \b
+    Examples:
+      lod bench offsets --op access,sum --threads 1
+    """,
+)
+_question(
+    "sorting",
+    """Time sequences in their own order and sorted by length.
+
+    steps runs a recurrent cell step by step: sorted, the sequences still alive are the first
+    few; unsorted, they are looked for at each step.
+
+    \b
+    Examples:
+      lod bench sorting --op steps --threads 1
+    """,
+)
+_question(
+    "levels",
+    """Time 1,000 look-ups of the rows of upper items: by nested offsets, absolute ones, sums.
+
+    \b
+    Examples:
+      lod bench levels --sequences 100000 --threads 1
+    """,
+)

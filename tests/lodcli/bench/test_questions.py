@@ -1,0 +1,77 @@
+"""The questions: every way answers the same, and padding costs what its ratio says."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from lodcli.bench.cases import QUESTION_CASES, Case, custom_case
+from lodcli.bench.harness import Effort
+from lodcli.bench.lengths import parse_lengths
+from lodcli.bench.questions import QUESTIONS
+from lodcli.bench.runner import run_task
+from tests.lodcli.conftest import Lod
+
+QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=0.01, sample_seconds=1e-4)
+ASKED = [(question, op) for question, ops in QUESTIONS.items() for op in ops]
+
+
+def small_case(lengths: str = "lognormal:9,1,0.1") -> Case:
+    return custom_case(
+        QUESTION_CASES["skew 0.8"],
+        rows=300,
+        features=3,
+        sequences=None,
+        hidden=4,
+        lengths=parse_lengths(lengths),
+        seed=1,
+    )
+
+
+@pytest.mark.parametrize(("question", "op"), ASKED)
+def test_every_way_gives_the_same(question: str, op: str) -> None:
+    task = QUESTIONS[question][op](op, small_case())
+    found = run_task(task, QUICK, threads=1)
+    assert not found["skipped"]
+    names = [row["library"] for row in found["rows"]]
+    assert names[0] == "lod"
+    assert len(names) >= 2
+    assert found["rows"][0]["best_peer"] in names[1:]
+
+
+def test_a_case_without_padding_says_so() -> None:
+    task = QUESTIONS["padding"]["sum"]("sum", small_case("fixed:10"))
+    assert task.parameters["padding_ratio"] == 1.0
+    skewed = small_case()
+    lengths = skewed.draw_lengths()
+    task = QUESTIONS["padding"]["sum"]("sum", skewed)
+    ratio = lengths.max() * lengths.size / lengths.sum()
+    assert task.parameters["padding_ratio"] == pytest.approx(ratio, abs=1e-3)
+
+
+def test_upper_items_cover_all_rows_once() -> None:
+    task = QUESTIONS["levels"]["access"]("access", small_case())
+    result = task.candidates[0].result
+    assert result is not None
+    (found,) = result()
+    assert found.shape == (1000, 2)
+    assert np.all(found[:, 0] <= found[:, 1])
+    assert (found.min(), found.max()) == (0, 300)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_each_question_is_a_command(lod: Lod, question: str) -> None:
+    assert lod("bench", question, "--op", "nonsense").code == 2
+    assert "Examples:" in lod("bench", question, "--help").stdout
+
+
+def test_a_question_is_answered_in_json(shell: Lod) -> None:
+    done = shell(
+        "lod bench levels --sequences 80 --features 2 --rounds 1 --budget 0 --threads 1 --json"
+    )
+    assert (done.code, done.stderr) == (0, "")
+    rows = json.loads(done.stdout)["results"]
+    assert [row["library"] for row in rows] == ["lod", "absolute", "summed"]
+    assert rows[0]["bench"] == "levels"
