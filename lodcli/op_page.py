@@ -38,7 +38,7 @@ def gradient_of(entry: OpEntry) -> str | None:
     own = entry.module if "." in entry.module else f"lodcli.kernels.ops.{entry.module}"
     if entry.gradient is not None:
         file, _, function = entry.gradient.rpartition(".")
-        found = [(f"lodcli.kernels.ops.{file}", function)]
+        found = [(file if "." in file else f"lodcli.kernels.ops.{file}", function)]
     else:
         stem = entry.function.removeprefix("sequence_")
         functions = (

@@ -10,6 +10,7 @@ from numba import njit
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.ops import attention as reference
+from lodcli.kernels.ops.attention import Align
 
 # From about this many scores on, the matrix products of the reference win (D = 64, float32).
 _LONG = 16 * 16
@@ -23,6 +24,7 @@ def segment_attention(
     k_offsets: Offsets,
     *,
     causal: bool,
+    align: Align = "last",
     scale: float,
 ) -> Array:
     """See ops/attention.py."""
@@ -30,10 +32,18 @@ def segment_attention(
     q, k, v = (np.ascontiguousarray(one) for one in (q, k, v))
     weights = np.zeros(_longest_short(q_offsets, k_offsets))
     row = np.zeros(v.shape[2])
-    _forward(q, k, v, q_offsets, k_offsets, causal, scale, _LONG, weights, row, out)
+    _forward(
+        q, k, v, q_offsets, k_offsets, causal, align == "last", scale, _LONG, weights, row, out
+    )
     for queries, keys in _long_segments(q_offsets, k_offsets):
         out[queries] = reference.segment_attention(
-            q[queries], k[keys], v[keys], *_alone(queries, keys), causal=causal, scale=scale
+            q[queries],
+            k[keys],
+            v[keys],
+            *_alone(queries, keys),
+            causal=causal,
+            align=align,
+            scale=scale,
         )
     return out
 
@@ -47,6 +57,7 @@ def segment_attention_grad(
     grad: Array,
     *,
     causal: bool,
+    align: Align = "last",
     scale: float,
 ) -> tuple[Array, Array, Array]:
     """See ops/attention.py."""
@@ -55,7 +66,7 @@ def segment_attention_grad(
     weights = np.zeros(_longest_short(q_offsets, k_offsets))
     shares = np.zeros(weights.size)
     _backward(
-        q, k, v, q_offsets, k_offsets, grad, causal, scale, _LONG, weights, shares,
+        q, k, v, q_offsets, k_offsets, grad, causal, align == "last", scale, _LONG, weights, shares,
         grads[0], grads[1], grads[2],
     )  # fmt: skip
     for queries, keys in _long_segments(q_offsets, k_offsets):
@@ -66,6 +77,7 @@ def segment_attention_grad(
             *_alone(queries, keys),
             grad=grad[queries],
             causal=causal,
+            align=align,
             scale=scale,
         )
         grads[0][queries], grads[1][keys], grads[2][keys] = of_q, of_k, of_v
@@ -92,6 +104,12 @@ def _alone(queries: slice, keys: slice) -> tuple[Offsets, Offsets]:
 
 
 @njit(cache=True, nogil=True)
+def _seen(i, first, end, size, last):  # type: ignore[no-untyped-def]
+    """Return how many of `size` keys the causal query i of first..end sees."""
+    return max(0, i - end + 1 + size) if last else min(size, i - first + 1)
+
+
+@njit(cache=True, nogil=True)
 def _softmax(q, k, i, first, seen, head, scale, weights):  # type: ignore[no-untyped-def]
     """Fill weights[:seen] for query i over the keys from `first` on."""
     top = -math.inf
@@ -110,13 +128,15 @@ def _softmax(q, k, i, first, seen, head, scale, weights):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def _forward(q, k, v, q_offsets, k_offsets, causal, scale, long, weights, row, out):  # type: ignore[no-untyped-def]
+def _forward(  # type: ignore[no-untyped-def]
+    q, k, v, q_offsets, k_offsets, causal, last, scale, long, weights, row, out
+):
     for s in range(q_offsets.size - 1):
         first, size = k_offsets[s], k_offsets[s + 1] - k_offsets[s]
         if (q_offsets[s + 1] - q_offsets[s]) * size >= long:
             continue
         for i in range(q_offsets[s], q_offsets[s + 1]):
-            seen = max(0, i - q_offsets[s + 1] + 1 + size) if causal else size
+            seen = _seen(i, q_offsets[s], q_offsets[s + 1], size, last) if causal else size
             for head in range(q.shape[1]):
                 _softmax(q, k, i, first, seen, head, scale, weights)
                 row[:] = 0.0
@@ -129,7 +149,7 @@ def _forward(q, k, v, q_offsets, k_offsets, causal, scale, long, weights, row, o
 
 @njit(cache=True, nogil=True)
 def _backward(  # type: ignore[no-untyped-def]
-    q, k, v, q_offsets, k_offsets, grad, causal, scale, long, weights, shares,
+    q, k, v, q_offsets, k_offsets, grad, causal, last, scale, long, weights, shares,
     grad_q, grad_k, grad_v,
 ):  # fmt: skip
     for s in range(q_offsets.size - 1):
@@ -137,7 +157,7 @@ def _backward(  # type: ignore[no-untyped-def]
         if (q_offsets[s + 1] - q_offsets[s]) * size >= long:
             continue
         for i in range(q_offsets[s], q_offsets[s + 1]):
-            seen = max(0, i - q_offsets[s + 1] + 1 + size) if causal else size
+            seen = _seen(i, q_offsets[s], q_offsets[s + 1], size, last) if causal else size
             for head in range(q.shape[1]):
                 _softmax(q, k, i, first, seen, head, scale, weights)
                 mean = 0.0

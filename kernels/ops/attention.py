@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.ops.arguments import working
-from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.common import segments, upstream_of
 from lodcli.kernels.tensor import LoDTensor
+
+Align = Literal["last", "first"]
 
 # Scores of this many bytes are held at a time: a block of queries against all keys.
 _SCORE_BYTES = 1 << 22
@@ -24,6 +28,7 @@ def sequence_attention(
     v: LoDTensor,
     *,
     causal: bool = False,
+    align: Align = "last",
     scale: float | None = None,
     level: int | str = -1,
     backend: Backend = "auto",
@@ -36,8 +41,11 @@ def sequence_attention(
         q: data (N, heads, D), or (N, D) for one head; floating point.
         k: (M, heads, D) or (M, D), as many sequences as `q`.
         v: (M, heads, E) or (M, E), segmented like `k`.
-        causal: the last query sees all keys, the one before all but the last, and so on:
-            query i of n sees keys 0 to i + m - n of m.
+        causal: a query sees the keys up to its own only.
+        align: which key is a query's own where a sequence has n queries and m keys. "last":
+            the last query's is the last key, query i sees keys 0 to i + m - n, as where the
+            first keys are a cache. "first": query i sees keys 0 to i, as torch's is_causal.
+            For n = m both are the same.
         scale: None is 1 / sqrt(D).
         level: the level whose sequences these are.
         backend: "auto", "numpy", "numba" or "cupy".
@@ -52,14 +60,67 @@ def sequence_attention(
         InvalidDataError, ShapeMismatchError: dtypes, shapes or indexes that do not fit.
 
     References:
-        Vaswani et al. (2017), "Attention Is All You Need", equation 1. For `causal` with
-        other numbers of keys than queries: flash-attention 2.1.
+        Vaswani et al. (2017), "Attention Is All You Need", equation 1. For `align`:
+        flash-attention 2.1 and torch.nn.attention.bias, causal_lower_right and causal_upper_left.
 
     >>> rows = LoDTensor(np.array([[1.0], [1.0], [5.0]]), [[2, 1]])
     >>> sequence_attention(rows, rows, rows.with_data([[2.0], [4.0], [6.0]])).data.tolist()
     [[3.0], [3.0], [6.0]]
     """
-    op = "sequence_attention"
+    given = _checked(q, k, v, align, level, "sequence_attention")
+    run = on(backend, segment_attention, size_bytes=q.nbytes + k.nbytes + v.nbytes)
+    out = run(*given, causal=causal, align=align, scale=default_scale(q.row_shape[-1], scale))
+    return q.with_data(
+        out.reshape(q.rows, *q.row_shape[:-1], v.row_shape[-1]).astype(q.dtype, copy=False)
+    )
+
+
+def sequence_attention_grad(
+    upstream: npt.ArrayLike,
+    q: LoDTensor,
+    k: LoDTensor,
+    v: LoDTensor,
+    *,
+    causal: bool = False,
+    align: Align = "last",
+    scale: float | None = None,
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> tuple[Array, Array, Array]:
+    """Return the gradients of `sequence_attention` for the rows of q, k and v.
+
+    Args:
+        upstream: the shape of the result, its gradient.
+        q, k, v, causal, align, scale, level: as they went in.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        Three arrays of the shapes and dtypes of q, k and v. Memory beside them: as forward.
+
+    Raises:
+        SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_attention`; or
+            `upstream` has another shape than the result.
+    """
+    op = "sequence_attention_grad"
+    given = _checked(q, k, v, align, level, op)
+    shape = (q.rows, *q.row_shape[:-1], v.row_shape[-1])
+    flow = working(upstream_of(upstream, shape, op), op).astype(given[0].dtype, copy=False)
+    run = on(backend, segment_attention_grad, size_bytes=q.nbytes + k.nbytes + v.nbytes)
+    scaled = default_scale(q.row_shape[-1], scale)
+    grads = run(*given, grad=_with_heads(flow), causal=causal, align=align, scale=scaled)
+    first, second, third = (
+        grad.reshape(one.data.shape).astype(one.dtype, copy=False)
+        for grad, one in zip(grads, (q, k, v), strict=True)
+    )
+    return first, second, third
+
+
+def _checked(
+    q: LoDTensor, k: LoDTensor, v: LoDTensor, align: Align, level: int | str, op: str
+) -> tuple[Array, Array, Array, Offsets, Offsets]:
+    """Return q, k and v with an axis of heads and in one dtype, and where sequences lie."""
+    if align not in ("first", "last"):
+        raise InvalidDataError(f"{op}: align is 'first' or 'last', found {align!r}")
     q_offsets, k_offsets = segments(q, level, op), segments(k, level, op)
     found = k.lod.difference(v.lod) or q.lod.above(level).difference(k.lod.above(level))
     if found is None and q_offsets.size != k_offsets.size:
@@ -78,18 +139,7 @@ def sequence_attention(
         )
     dtype = np.result_type(*rows)
     queries, keys, values = (_with_heads(one.astype(dtype, copy=False)) for one in rows)
-    out = on(backend, segment_attention, size_bytes=sum(one.nbytes for one in rows))(
-        queries,
-        keys,
-        values,
-        q_offsets,
-        k_offsets,
-        causal=causal,
-        scale=default_scale(q.row_shape[-1], scale),
-    )
-    return q.with_data(
-        out.reshape(q.rows, *q.row_shape[:-1], v.row_shape[-1]).astype(q.dtype, copy=False)
-    )
+    return queries, keys, values, q_offsets, k_offsets
 
 
 def default_scale(width: int, scale: float | None = None) -> float:
@@ -112,6 +162,7 @@ def segment_attention(
     k_offsets: Offsets,
     *,
     causal: bool,
+    align: Align = "last",
     scale: float,
 ) -> Array:
     """Return attention inside each segment, (N, heads, E).
@@ -124,7 +175,9 @@ def segment_attention(
         k_offsets: (S+1,), of the keys.
     """
     out = np.zeros((len(q), v.shape[1], v.shape[2]), q.dtype)
-    for queries, keys, hidden in _blocks(q_offsets, k_offsets, q.shape[1] * q.itemsize, causal):
+    for queries, keys, hidden in _blocks(
+        q_offsets, k_offsets, q.shape[1] * q.itemsize, causal, align
+    ):
         weights = _weights(q[queries], k[keys], hidden, scale)
         out[queries] = (weights @ v[keys].transpose(1, 0, 2)).transpose(1, 0, 2)
     return out
@@ -139,6 +192,7 @@ def segment_attention_grad(
     grad: Array,
     *,
     causal: bool,
+    align: Align = "last",
     scale: float,
 ) -> tuple[Array, Array, Array]:
     """Return the gradients of `segment_attention` for q, k and v; weights are computed again.
@@ -150,7 +204,9 @@ def segment_attention_grad(
         Dao et al. (2022), "FlashAttention", appendix B.
     """
     grad_q, grad_k, grad_v = (np.zeros(one.shape, one.dtype) for one in (q, k, v))
-    for queries, keys, hidden in _blocks(q_offsets, k_offsets, q.shape[1] * q.itemsize, causal):
+    for queries, keys, hidden in _blocks(
+        q_offsets, k_offsets, q.shape[1] * q.itemsize, causal, align
+    ):
         weights = _weights(q[queries], k[keys], hidden, scale)
         upstream = grad[queries].transpose(1, 0, 2)
         grad_v[keys] += (weights.transpose(0, 2, 1) @ upstream).transpose(1, 0, 2)
@@ -180,7 +236,7 @@ def _weights(q: Array, k: Array, hidden: Array | None, scale: float) -> Array:
 
 
 def _blocks(
-    q_offsets: Offsets, k_offsets: Offsets, score_bytes: int, causal: bool
+    q_offsets: Offsets, k_offsets: Offsets, score_bytes: int, causal: bool, align: Align
 ) -> Iterator[tuple[slice, slice, Array | None]]:
     """Yield blocks of queries, the keys of their segment, and which of these are hidden.
 
@@ -197,6 +253,7 @@ def _blocks(
             stop = min(start + step, last)
             hidden = None
             if causal:
-                seen = np.arange(start, stop) - last + size
-                hidden = np.arange(size) > seen[:, None]
+                # The key that is each query's own.
+                own = np.arange(start, stop) - (last - size if align == "last" else first)
+                hidden = np.arange(size) > own[:, None]
             yield slice(start, stop), keys, hidden

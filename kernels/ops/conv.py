@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +18,7 @@ from lodcli.kernels.ops.arguments import (
     segment_numbers,
     working,
 )
+from lodcli.kernels.ops.common import segments
 from lodcli.kernels.take import ranges
 from lodcli.kernels.tensor import LoDTensor
 
@@ -65,28 +68,56 @@ def sequence_conv(
     >>> sequence_conv(words, np.eye(2), context_length=2, context_start=0).data.tolist()
     [[1.0, 2.0], [2.0, 0.0], [3.0, 0.0]]
     """
-    number = chosen_level(tensor.lod, level, "sequence_conv")
-    require_at_least(context_length, 1, "context_length")
-    require_at_least(stride, 1, "stride")
-    data, matrix = working(tensor.data, "sequence_conv"), working(weight, "sequence_conv")
-    if data.ndim != 2 or matrix.ndim != 2:
-        raise ShapeMismatchError(
-            f"sequence_conv needs data (N, D) and weight (K * D, M), found {data.shape} "
-            f"and {matrix.shape}"
-        )
-    width = data.shape[1]
-    require_shape(matrix.shape, (context_length * width, matrix.shape[1]), "weight")
-    extra = None if padding is None else working(padding, "sequence_conv")
-    if extra is not None:
-        rows = max(0, -context_start) + max(0, context_start + context_length - 1)
-        require_shape(extra.shape, (rows, width), "padding")
-    offsets = tensor.lod.absolute(number)
-    out = on(backend, segment_conv, size_bytes=data.nbytes)(
-        data, offsets, matrix, context_start=context_start, stride=stride, padding=extra
+    given = conv_arguments(
+        tensor, weight, context_length, context_start, stride, padding, level, "sequence_conv"
+    )
+    out = on(backend, segment_conv, size_bytes=tensor.nbytes)(
+        *(given.data, given.offsets, given.weight),
+        context_start=context_start,
+        stride=stride,
+        padding=given.padding,
     ).astype(np.result_type(tensor.dtype, np.asarray(weight).dtype), copy=False)
     if stride == 1:
         return tensor.with_data(out)
-    return LoDTensor(out, recut(tensor.lod, number, strided_offsets(offsets, stride)))
+    return LoDTensor(out, recut(tensor.lod, given.level, strided_offsets(given.offsets, stride)))
+
+
+class ConvArguments(NamedTuple):
+    """The checked arguments of `sequence_conv`, in the dtype of the work."""
+
+    level: int
+    offsets: Offsets
+    data: Array
+    weight: Array
+    padding: Array | None
+
+
+def conv_arguments(
+    tensor: LoDTensor,
+    weight: npt.ArrayLike,
+    context_length: int,
+    context_start: int,
+    stride: int,
+    padding: npt.ArrayLike | None,
+    level: int | str | None,
+    op: str,
+) -> ConvArguments:
+    """Return the arguments of `sequence_conv`, checked; errors as there."""
+    number = chosen_level(tensor.lod, level, op)
+    require_at_least(context_length, 1, "context_length")
+    require_at_least(stride, 1, "stride")
+    data, matrix = working(tensor.data, op), working(weight, op)
+    if data.ndim != 2 or matrix.ndim != 2:
+        raise ShapeMismatchError(
+            f"{op} needs data (N, D) and weight (K * D, M), found {data.shape} and {matrix.shape}"
+        )
+    width = data.shape[1]
+    require_shape(matrix.shape, (context_length * width, matrix.shape[1]), "weight")
+    extra = None if padding is None else working(padding, op)
+    if extra is not None:
+        rows = max(0, -context_start) + max(0, context_start + context_length - 1)
+        require_shape(extra.shape, (rows, width), "padding")
+    return ConvArguments(number, tensor.lod.absolute(number), data, matrix, extra)
 
 
 def row_conv(
@@ -120,22 +151,30 @@ def row_conv(
     >>> row_conv(words, [[1.0], [10.0]]).data.ravel().tolist()
     [21.0, 2.0, 3.0]
     """
-    data, matrix = working(tensor.data, "row_conv"), working(weight, "row_conv")
+    data, offsets, matrix = row_conv_arguments(tensor, weight, level, "row_conv")
+    out = on(backend, segment_row_conv, size_bytes=tensor.nbytes)(data, offsets, matrix)
+    out = out.astype(np.result_type(tensor.dtype, np.asarray(weight).dtype), copy=False)
+    return tensor.with_data(out.reshape(tensor.data.shape))
+
+
+def row_conv_arguments(
+    tensor: LoDTensor, weight: npt.ArrayLike, level: int | str, op: str
+) -> tuple[Array, Offsets, Array]:
+    """Return rows (N, D), their offsets and the weight (K, D), checked; errors as `row_conv`."""
+    data, matrix = working(tensor.data, op), working(weight, op)
     if not tensor.lod.n_levels and data.ndim == 3:
         batch, steps, width = data.shape
         offsets = np.arange(batch + 1, dtype=np.int64) * steps
         data = data.reshape(batch * steps, width)
     else:
-        offsets = tensor.lod.absolute(level)
+        offsets = segments(tensor, level, op)
     if data.ndim != 2 or matrix.ndim != 2 or not len(matrix):
         raise ShapeMismatchError(
-            f"row_conv needs data (N, D) and weight (K, D), found {tensor.data.shape} "
+            f"{op} needs data (N, D) and weight (K, D), found {tensor.data.shape} "
             f"and {matrix.shape}"
         )
     require_shape(matrix.shape, (len(matrix), data.shape[1]), "weight")
-    out = on(backend, segment_row_conv, size_bytes=data.nbytes)(data, offsets, matrix)
-    out = out.astype(np.result_type(tensor.dtype, np.asarray(weight).dtype), copy=False)
-    return tensor.with_data(out.reshape(tensor.data.shape))
+    return data, offsets, matrix
 
 
 # -- arrays ----------------------------------------------------------------------------

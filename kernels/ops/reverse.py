@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.common import result_array, segments
+from lodcli.kernels.ops.common import result_array, segments, upstream_of
 from lodcli.kernels.ops.slice import segment_slice
 from lodcli.kernels.take import ranges, take_items
 from lodcli.kernels.tensor import LoDTensor
@@ -21,7 +22,7 @@ def sequence_reverse(
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return every sequence of a level backwards. It is its own inverse and gradient.
+    """Return every sequence of a level backwards. It is its own inverse.
 
     Args:
         tensor: data (N, ...), any dtype, at least one level.
@@ -52,6 +53,37 @@ def sequence_reverse(
         levels.append(np.concatenate([[0], np.cumsum(lengths)]))
     same = number == lod.n_levels - 1
     return LoDTensor(rows, lod if same else LoD(levels, lod.names))
+
+
+def sequence_reverse_grad(
+    upstream: npt.ArrayLike,
+    lod: LoD,
+    *,
+    level: int | str = -1,
+    items: bool = False,
+    backend: Backend = "auto",
+) -> Array:
+    """Return the gradient of `sequence_reverse` for its rows: every row back at its place.
+
+    Args:
+        upstream: (N, ...), the gradient of the result.
+        lod: the index of the tensor that was turned round.
+        level, items: as they were.
+        backend: "numpy", "numba" or "auto".
+
+    Raises:
+        SelectionError: no such level.
+        ShapeMismatchError: `upstream` has not as many rows as the index.
+
+    >>> sequence_reverse_grad([1.0, 2.0, 3.0], LoD.from_lengths([[2, 1]])).tolist()
+    [2.0, 1.0, 3.0]
+    """
+    flow = np.asarray(upstream)
+    flow = upstream_of(flow, (lod.rows or 0, *flow.shape[1:]), "sequence_reverse_grad")
+    # The rows of the result are segmented as those of anything that was turned round.
+    turned = sequence_reverse(LoDTensor(np.empty((len(flow), 0)), lod), level=level, items=items)
+    back = sequence_reverse(LoDTensor(flow, turned.lod), level=level, items=items, backend=backend)
+    return back.data
 
 
 def _items_reversed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets
@@ -43,8 +44,7 @@ def sequence_scatter(
     array([[0., 0., 1.],
            [2., 0., 3.]])
     """
-    offsets = segments(ids, level, "sequence_scatter")
-    columns = id_column(ids, "sequence_scatter")
+    offsets, columns = segments(ids, level, "sequence_scatter"), id_column(ids, "sequence_scatter")
     found = ids.lod.difference(updates.lod)
     if found is not None:
         raise ShapeMismatchError(
@@ -61,11 +61,7 @@ def sequence_scatter(
             f"sequence_scatter needs x of shape ({offsets.size - 1}, M), one row a sequence, "
             f"found {x.data.shape}"
         )
-    width = x.data.shape[1]
-    outside = np.flatnonzero((columns < 0) | (columns >= width))
-    if outside.size:
-        row = int(outside[0])
-        raise SelectionError(f"ids, row {row}: no column {columns[row]}, x has {width}")
+    _require_columns(columns, x.data.shape[1])
     # float16 is summed in float32.
     working = np.dtype(np.float32) if is_half(x.dtype) else x.dtype
     data = x.data.astype(working, copy=False)
@@ -73,6 +69,46 @@ def sequence_scatter(
     run = on(backend, segment_scatter, size_bytes=columns.nbytes + x.nbytes)
     out = run(data, columns.astype(np.int64), added, offsets)
     return x.with_data(out.astype(x.dtype, copy=False))
+
+
+def sequence_scatter_grad(
+    upstream: npt.ArrayLike, ids: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> tuple[Array, Array]:
+    """Return the gradients of `sequence_scatter` for the rows of `x` and of `updates`.
+
+    Args:
+        upstream: (S, M), the gradient of the result.
+        ids, level: as they went in.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        (S, M) and (N,) or (N, 1), as `ids` has it, of the dtype of `upstream`.
+
+    Raises:
+        SelectionError: no such level, or an id that is no column.
+        ShapeMismatchError: `upstream` has not a row for each sequence.
+
+    >>> ids = LoDTensor(np.array([2, 0, 2]), [[1, 2]])
+    >>> sequence_scatter_grad([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], ids)[1].tolist()
+    [3.0, 4.0, 6.0]
+    """
+    op, flow = "sequence_scatter_grad", np.asarray(upstream)
+    offsets, columns = segments(ids, level, op), id_column(ids, op)
+    if flow.ndim != 2 or len(flow) != offsets.size - 1:
+        raise ShapeMismatchError(
+            f"{op}: upstream is ({offsets.size - 1}, M), one row a sequence, found {flow.shape}"
+        )
+    _require_columns(columns, flow.shape[1])
+    run = on(backend, segment_scatter_grad, size_bytes=columns.nbytes + flow.nbytes)
+    rows, updates = run(flow, columns.astype(np.int64), offsets)
+    return rows, updates.reshape(ids.data.shape)
+
+
+def _require_columns(columns: Array, width: int) -> None:
+    outside = np.flatnonzero((columns < 0) | (columns >= width))
+    if outside.size:
+        row = int(outside[0])
+        raise SelectionError(f"ids, row {row}: no column {columns[row]}, x has {width}")
 
 
 def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets) -> Array:

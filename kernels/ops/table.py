@@ -20,7 +20,8 @@ class OpEntry:
         itemwise: whether whole outermost items may be worked on in parts: the result of a
             batch is that of its parts, one after another. Only for ops of one tensor.
         results: what its results are called, where there are several.
-        gradient: its gradient, where that bears another name: FILE.FUNCTION.
+        gradient: its gradient, where that bears another name: FILE.FUNCTION, or the full
+            name of a function elsewhere.
     """
 
     module: str
@@ -59,14 +60,14 @@ OPS: dict[str, OpEntry] = {
     "expand": OpEntry("expand", "sequence_expand", "every sequence as often as another tensor's lengths say", "y = x[s] repeated n[s] times"),
     "expand_as": OpEntry("expand", "sequence_expand_as", "one row a sequence, brought to all its rows", "y[r] = x[s]"),
     "first": OpEntry("pool", "sequence_first", "the first row of every sequence", "y[s] = x[lo]", itemwise=True),
-    "from_steps": OpEntry("lodcli.kernels.rank", "from_step_array", "the sequences of such steps again", "y[lo+t] = x[t] of s"),
+    "from_steps": OpEntry("lodcli.kernels.rank", "from_step_array", "the sequences of such steps again", "y[lo+t] = x[t] of s", gradient="lodcli.kernels.rank.to_step_array"),
     "histogram": OpEntry("order", "sequence_histogram", "how many values of every sequence lie in each bin", "y[s, b] = count of e[b] <= x[r] < e[b+1]", itemwise=True),
     "im2sequence": OpEntry("im2sequence", "im2sequence", "one row for each window of each picture", "y = windows of x[s]"),
     "interleave": OpEntry("windows", "sequence_interleave", "the sequences of several tensors in turn", "y[p + s k] = x_p[s]", gradient="windows.sequence_deinterleave"),
     "last": OpEntry("pool", "sequence_last", "the last row of every sequence", "y[s] = x[hi-1]", itemwise=True),
     "layer_norm": OpEntry("norms", "sequence_layer_norm", "every row with mean 0 and variance 1 over its features", "y[r] = (x[r] - mean) / sqrt(var + eps) w + b", itemwise=True),
-    "lod_append": OpEntry("lod_reset", "lod_append", "the same rows with more levels below", "y = x"),
-    "lod_reset": OpEntry("lod_reset", "lod_reset", "the same rows under another index", "y = x"),
+    "lod_append": OpEntry("lod_reset", "lod_append", "the same rows with more levels below", "y = x", gradient="lod_reset.lod_reset"),
+    "lod_reset": OpEntry("lod_reset", "lod_reset", "the same rows under another index", "y = x", gradient="lod_reset.lod_reset"),
     "log_softmax": OpEntry("softmax", "sequence_log_softmax", "the logarithm of softmax", "y = x - log sum exp x", itemwise=True),
     "mask": OpEntry("pad", "sequence_mask", "where a padded box holds rows", "y[s,t] = t < n[s]"),
     "max": OpEntry("pool", "sequence_max", "the greatest value of every column of every sequence", "y[s] = max x[r]", itemwise=True, gradient="pool_grad.sequence_max_grad"),
@@ -81,7 +82,7 @@ OPS: dict[str, OpEntry] = {
     "rank_table": OpEntry("lodcli.kernels.rank", "rank_table", "sequences and their lengths, longest first", "y = (s, n[s]) by descending n"),
     "reorder_by_rank": OpEntry("lodcli.kernels.rank", "reorder_by_rank", "the outermost items in the order of a rank table", "y[p] = x[table[p]]"),
     "reshape": OpEntry("reshape", "sequence_reshape", "the values of every sequence in rows of another width", "n[s] = n[s] * D / new_dim", itemwise=True),
-    "reverse": OpEntry("reverse", "sequence_reverse", "every sequence backwards", "y[lo+t] = x[hi-1-t]", itemwise=True, gradient="reverse.sequence_reverse"),
+    "reverse": OpEntry("reverse", "sequence_reverse", "every sequence backwards", "y[lo+t] = x[hi-1-t]", itemwise=True),
     "rms_norm": OpEntry("norms", "sequence_rms_norm", "every row over its root mean square", "y[r] = x[r] / sqrt(mean x[r]^2 + eps) w", itemwise=True),
     "row_conv": OpEntry("conv", "row_conv", "every row plus those that follow, weighted by column", "y[r] = sum W[k] x[r+k]", itemwise=True),
     "scatter": OpEntry("scatter", "sequence_scatter", "updates added to chosen columns of each sequence's row", "y[s, ids[r]] += u[r]"),
@@ -90,12 +91,12 @@ OPS: dict[str, OpEntry] = {
     "slice": OpEntry("slice", "sequence_slice", "a part of every sequence", "y[s] = x[lo+offset : lo+offset+length]"),
     "softmax": OpEntry("softmax", "sequence_softmax", "softmax over the rows of every sequence, by column", "y = exp x / sum exp x", itemwise=True),
     "sort": OpEntry("order", "sequence_sort", "every column of every sequence in order", "y = sort x[lo:hi]", itemwise=True),
-    "sort_by_length": OpEntry("lodcli.kernels.rank", "sort_by_length", "the sequences of a level, longest first", "y = x[s] by descending n"),
+    "sort_by_length": OpEntry("lodcli.kernels.rank", "sort_by_length", "the sequences of a level, longest first", "y = x[s] by descending n", gradient="lodcli.kernels.rank.reorder_by_rank_gradient"),
     "split_by_mask": OpEntry("lodcli.kernels.split", "split_by_mask", "the sequences where a mask is true, and the others", "a = x[mask], b = x[not mask]", results=("true", "false")),
     "sqrt": OpEntry("pool", "sequence_sqrt", "the sum over the root of the length", "y[s] = sum x[r] / sqrt n", itemwise=True),
     "sub": OpEntry("elementwise", "sequence_sub", "tensor - other, row by row or one row a sequence", "y[r] = x[r] - z[s]"),
     "sum": OpEntry("pool", "sequence_sum", "the sum of the rows of every sequence", "y[s] = sum x[r]", itemwise=True),
-    "to_steps": OpEntry("lodcli.kernels.rank", "to_step_array", "step t: item t of every sequence longer than t, by rank", "y[t] = x[lo+t] of all n > t"),
+    "to_steps": OpEntry("lodcli.kernels.rank", "to_step_array", "step t: item t of every sequence longer than t, by rank", "y[t] = x[lo+t] of all n > t", gradient="lodcli.kernels.rank.from_step_array"),
     "topk": OpEntry("order", "sequence_topk", "the k largest values of every column and their places", "y[s] = k largest x[r], their places", results=("values", "places")),
     "topk_avg_pooling": OpEntry("topk_avg_pooling", "sequence_topk_avg_pooling", "averages of the k largest values of every matrix row", "y[r, k] = sum of k largest x[r] / k"),
     "truncate": OpEntry("truncate", "sequence_truncate", "every sequence cut to its first or last items", "y[s] = x[lo : lo+min(n, length)]", itemwise=True),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, working
-from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.common import segments, upstream_of
 from lodcli.kernels.tensor import LoDTensor
 
 
@@ -60,6 +61,55 @@ def sequence_topk_avg_pooling(
     [[5.0, 4.0], [2.0, 2.0]]
     """
     op = "sequence_topk_avg_pooling"
+    given = _checked(tensor, row, column, topks, channel_num, level, op)
+    out = on(backend, segment_topk_avg_pooling, size_bytes=tensor.nbytes)(*given)
+    return LoDTensor(out.astype(tensor.dtype, copy=False), row)
+
+
+def sequence_topk_avg_pooling_grad(
+    upstream: npt.ArrayLike,
+    tensor: LoDTensor,
+    row: LoD,
+    column: LoD,
+    *,
+    topks: Sequence[int],
+    channel_num: int,
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> Array:
+    """Return the gradient of `sequence_topk_avg_pooling` for the values of `tensor`.
+
+    Args:
+        upstream: (sum of r_i, channel_num * K), the gradient of the result.
+        tensor, row, column, topks, channel_num, level: as they went in.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        The shape and dtype of `tensor`; of equal values the first are the largest.
+
+    Raises:
+        SelectionError, InvalidDataError, ShapeMismatchError: as the op; or `upstream` has
+            another shape than the result.
+    """
+    op = "sequence_topk_avg_pooling_grad"
+    given = _checked(tensor, row, column, topks, channel_num, level, op)
+    shape = (row.rows or 0, channel_num * len(topks))
+    flow = working(upstream_of(upstream, shape, op), op)
+    run = on(backend, segment_topk_avg_pooling_grad, size_bytes=tensor.nbytes)
+    grad = run(*given, grad=flow)
+    return grad.reshape(tensor.data.shape).astype(tensor.dtype, copy=False)
+
+
+def _checked(
+    tensor: LoDTensor,
+    row: LoD,
+    column: LoD,
+    topks: Sequence[int],
+    channel_num: int,
+    level: int | str,
+    op: str,
+) -> tuple[Array, Offsets, Offsets, Offsets, Offsets, int]:
+    """Return the arguments of the arrays below, without the gradient."""
     offsets = segments(tensor, level, op)
     data = working(tensor.data, op)
     if tensor.row_shape not in ((), (1,)):
@@ -82,7 +132,7 @@ def sequence_topk_avg_pooling(
             f"{op}: sequence {i} has {offsets[i + 1] - offsets[i]} values, expected "
             f"{channel_num} x {rows[i]} x {columns[i]}"
         )
-    out = on(backend, segment_topk_avg_pooling, size_bytes=data.nbytes)(
+    return (
         data.reshape(tensor.rows),
         offsets,
         row.levels[-1],
@@ -90,7 +140,6 @@ def sequence_topk_avg_pooling(
         np.array(topks, np.int64),
         channel_num,
     )
-    return LoDTensor(out.astype(tensor.dtype, copy=False), row)
 
 
 # -- arrays ----------------------------------------------------------------------------

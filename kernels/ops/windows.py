@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, segment_numbers
+from lodcli.kernels.ops.common import is_half, upstream_of
 from lodcli.kernels.take import ranges, take_items
 from lodcli.kernels.tensor import LoDTensor
 
@@ -51,10 +53,7 @@ def sequence_windows(
     >>> sequence_windows(words, 3, stride=2, tail="keep").recursive_sequence_lengths()
     [[2, 1], [3, 2, 1]]
     """
-    require_at_least(length, 1, "length")
-    require_at_least(stride, 1, "stride")
-    if tail not in ("drop", "keep"):
-        raise InvalidDataError(f"tail is 'drop' or 'keep', found {tail!r}")
+    _require_window(length, stride, tail)
     lod = tensor.lod
     number = lod.level(level)
     counts, starts, bounds = window_bounds(
@@ -69,6 +68,57 @@ def sequence_windows(
     names = (*lod.names[: number + 1], name, *taken.lod.names)
     levels = (*lod.levels[:number], counts, bounds, *taken.lod.levels)
     return LoDTensor(taken.data, LoD(levels, names))
+
+
+def sequence_windows_grad(
+    upstream: npt.ArrayLike,
+    lod: LoD,
+    length: int,
+    *,
+    stride: int = 1,
+    tail: Tail = "drop",
+    level: int | str = -1,
+) -> Array:
+    """Return the gradient of `sequence_windows` for its rows: their sums over the windows.
+
+    Args:
+        upstream: the rows of all windows, the gradient of the result.
+        lod: the index of the tensor that was cut into windows.
+        length, stride, tail, level: as they were.
+
+    Returns:
+        (N, ...), the dtype of `upstream`; float16 and bfloat16 are summed in float32.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError, ShapeMismatchError: impossible numbers, or other rows.
+
+    >>> sequence_windows_grad([1.0, 2.0, 4.0, 8.0], LoD.from_lengths([[3]]), 2).tolist()
+    [1.0, 6.0, 8.0]
+    """
+    op, flow, number = "sequence_windows_grad", np.asarray(upstream), lod.level(level)
+    _require_window(length, stride, tail)
+    _, starts, bounds = window_bounds(lod.levels[number], length=length, stride=stride, tail=tail)
+    # An upper level's windows are of whole sequences, each a range of rows.
+    if number < lod.n_levels - 1:
+        below = lod.absolute(number + 1)
+        items = ranges(starts, bounds)
+        rows = ranges(below[items], lengths_to_offsets(np.diff(below)[items], level=0))
+    else:
+        rows = ranges(starts, bounds)
+    flow = upstream_of(flow, (rows.size, *flow.shape[1:]), op)
+    wide = np.float32 if is_half(flow.dtype) else flow.dtype
+    out = np.zeros((lod.rows or 0, *flow.shape[1:]), wide)
+    # In their order: the same sums every time.
+    np.add.at(out, rows, flow.astype(wide, copy=False))
+    return out.astype(flow.dtype, copy=False)
+
+
+def _require_window(length: int, stride: int, tail: Tail) -> None:
+    require_at_least(length, 1, "length")
+    require_at_least(stride, 1, "stride")
+    if tail not in ("drop", "keep"):
+        raise InvalidDataError(f"tail is 'drop' or 'keep', found {tail!r}")
 
 
 def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -> LoDTensor:
@@ -193,21 +243,3 @@ def segment_windows(
     """Return the rows of all windows of all segments: (N, ...) to (rows, ...)."""
     _, starts, bounds = window_bounds(offsets, length=length, stride=stride, tail=tail)
     return data[ranges(starts, bounds)]
-
-
-def segment_windows_grad(
-    grad: Array, offsets: Offsets, *, length: int, stride: int, tail: Tail
-) -> Array:
-    """Return the gradient of `segment_windows`: a row's sum over its windows, (N, ...).
-
-    Args:
-        grad: of the result, (rows, ...).
-    """
-    _, starts, bounds = window_bounds(offsets, length=length, stride=stride, tail=tail)
-    out = np.zeros((int(offsets[-1]), *grad.shape[1:]), grad.dtype)
-    sizes = np.diff(bounds)
-    for k in range(length):
-        # The k-th rows of windows are all different rows.
-        inside = sizes > k
-        out[starts[inside] + k] += grad[bounds[:-1][inside] + k]
-    return out

@@ -7,42 +7,53 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lodcli.kernels.backends import Backend
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.attention import (
-    default_scale,
-    segment_attention_grad,
-    sequence_attention,
-)
+from lodcli.kernels.ops.attention import sequence_attention, sequence_attention_grad
 from lodcli.kernels.tensor import LoDTensor
-from tests.cases_ops import near
+from tests.cases_ops import near, on_every_backend
 
 torch: Any = pytest.importorskip("torch", reason="the torch package is not installed")
 
-# torch's causal mask aligns first with first, ours last with last: equal for equal numbers.
-CASES = [([3, 1, 5], [2, 4, 5], False), ([3, 1, 5], [3, 1, 5], False), ([3, 1, 5], [3, 1, 5], True)]
+# Queries and keys of each sequence.
+CASES = [([3, 1, 5], [2, 4, 5]), ([3, 1, 5], [3, 1, 5]), ([3, 20, 1], [5, 17, 30])]
 
 
-@pytest.mark.parametrize(("queries", "keys", "causal"), CASES)
-def test_attention_is_that_of_torch(queries: list[int], keys: list[int], causal: bool) -> None:
+def mask_of(queries: int, keys: int, align: str | None) -> Any:
+    """Return what torch masks: nothing, or as its two causal masks do."""
+    if align is None:
+        return None
+    bias = pytest.importorskip("torch.nn.attention.bias", reason="the torch package is too old")
+    made = bias.causal_lower_right if align == "last" else bias.causal_upper_left
+    return made(queries, keys)
+
+
+@on_every_backend
+@pytest.mark.parametrize("align", [None, "last", "first"])
+@pytest.mark.parametrize(("queries", "keys"), CASES)
+def test_attention_is_that_of_torch(
+    backend: Backend, queries: list[int], keys: list[int], align: Any
+) -> None:
     generator = np.random.default_rng(1)
     q_lod, k_lod = LoD.from_lengths([queries]), LoD.from_lengths([keys])
     shapes = (sum(queries), 2, 4), (sum(keys), 2, 4), (sum(keys), 2, 3), (sum(queries), 2, 3)
     q, k, v, upstream = (generator.normal(size=shape) for shape in shapes)
-    out = sequence_attention(
-        LoDTensor(q, q_lod), LoDTensor(k, k_lod), LoDTensor(v, k_lod), causal=causal
-    )
-    grads = segment_attention_grad(
-        *(q, k, v, q_lod.levels[0], k_lod.levels[0]),
-        grad=upstream,
-        causal=causal,
-        scale=default_scale(4),
-    )
+    options: Any = {"causal": align is not None, "align": align or "last", "backend": backend}
+    given = LoDTensor(q, q_lod), LoDTensor(k, k_lod), LoDTensor(v, k_lod)
+    out = sequence_attention(*given, **options)
+    grads = sequence_attention_grad(upstream, *given, **options)
     for s in range(3):
         rows = slice(*q_lod.levels[0][s : s + 2].tolist())
         seen = slice(*k_lod.levels[0][s : s + 2].tolist())
+        # Queries that see no key: torch makes them NaN, ours are zeros and give no gradient.
+        blind = max(0, queries[s] - keys[s]) if align == "last" else 0
+        assert not out.data[rows][:blind].any()
+        assert not grads[0][rows][:blind].any()
+        rows = slice(rows.start + blind, rows.stop)
         ours = (q[rows], k[seen], v[seen])
         theirs = [torch.tensor(one.transpose(1, 0, 2), requires_grad=True) for one in ours]
-        found = torch.nn.functional.scaled_dot_product_attention(*theirs, is_causal=causal)
+        mask = mask_of(queries[s] - blind, keys[s], align)
+        found = torch.nn.functional.scaled_dot_product_attention(*theirs, attn_mask=mask)
         near(out.data[rows], found.detach().numpy().transpose(1, 0, 2), 1e-12)
         found.backward(torch.tensor(upstream[rows].transpose(1, 0, 2)))
         for gradient, one, where in zip(grads, theirs, (rows, seen, seen), strict=True):
