@@ -14,10 +14,11 @@ from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.inputs import Input
 from lodcli.formats.memory import MemorySource
-from lodcli.formats.npz import Sink, Spool, new_member
+from lodcli.formats.npz import Spool, new_member
 from lodcli.formats.npz_members import Rows, check_sizes, damage, read_header, read_single
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema
+from lodcli.formats.sink import Sink
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.tensor import LoDTensor

@@ -46,6 +46,7 @@ from lodcli.formats.schema import (
     TensorSpec,
     find,
 )
+from lodcli.formats.sink import Sink
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.lod import LoD
@@ -95,20 +96,6 @@ class Npz(Format):
             with archive:
                 for spool in spools.values():
                     spool.store(archive, names, kind)
-
-
-class Sink:
-    """What zipfile needs of a file to write to."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-
-    def write(self, data: bytes | memoryview) -> int:
-        self._output.write(data)
-        return len(data)
-
-    def flush(self) -> None:
-        pass
 
 
 class Spool:

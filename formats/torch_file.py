@@ -17,6 +17,7 @@ from lodcli.formats.inputs import Input
 from lodcli.formats.npz_members import COPY_BYTES, check_sizes, damage, shown
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema
+from lodcli.formats.sink import Sink
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 
 FORMS = ("nested", "packed", "padded", "list", "flat")
@@ -94,7 +95,7 @@ class Torch(Format):
 
 def save(value: object, output: Output) -> None:
     """Write any value of tensors, lists and dicts."""
-    torch().save(value, _Sink(output))
+    torch().save(value, Sink(output))
 
 
 def torch() -> Any:
@@ -108,20 +109,6 @@ def torch() -> Any:
     except ImportError:
         raise UnsupportedError(".pt files need the package torch; install lodcli[torch]") from None
     return package
-
-
-class _Sink:
-    """What torch.save needs of a file to write to."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-
-    def write(self, data: Any) -> int:
-        self._output.write(data)
-        return len(data)
-
-    def flush(self) -> None:
-        pass
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class StrictFile:
         access = h5p.create(h5p.FILE_ACCESS)
         access.set_fclose_degree(h5f.CLOSE_STRONG)
         access.set_fileobj_driver(h5fd.fileobj_driver, self._reading)
-        with self._damage("file"):
+        with self.damage("file"):
             self._file = h5f.open(repr(self._reading).encode(), h5f.ACC_RDONLY, fapl=access)
             self._root = h5g.open(self._file, b"/")
         self._extents: list[tuple[int, int, str]] = []
@@ -80,8 +80,13 @@ class StrictFile:
         with shielded():
             self._file.close()
 
+    @property
+    def root(self) -> h5g.GroupID:
+        """The root group."""
+        return self._root
+
     @contextmanager
-    def _damage(self, what: str) -> Iterator[None]:
+    def damage(self, what: str) -> Iterator[None]:
         """Turn what HDF5 raises on broken metadata into our error."""
         try:
             with shielded():
@@ -98,7 +103,7 @@ class StrictFile:
 
     def header(self) -> tuple[int, int]:
         """Return the place and the size of the header's text."""
-        with self._damage(PATH):
+        with self.damage(PATH):
             if not self._root.links.exists(PATH[1:].encode()):
                 raise NotThisFormatError(
                     "an HDF5 file, but no lod container (no /header); name its datasets with "
@@ -126,12 +131,12 @@ class StrictFile:
                 parent = "/" + "/".join(parts[:depth])
                 groups.setdefault(parent, set()).add(part)
         for group, expected in groups.items():
-            with self._damage(group):
+            with self.damage(group):
                 self._check_group(group, expected)
 
     def dataset(self, path: str, entry: DatasetEntry) -> StoredDataset:
         """Return the dataset at `path`, checked against what the header says of it."""
-        with self._damage(path):
+        with self.damage(path):
             dataset = self._dataset(path)
             kind = dataset.get_type()
             if kind.committed() or not kind == hdf5_type(entry.dtype):
@@ -154,7 +159,7 @@ class StrictFile:
 
     def foreign_dataset(self, path: str) -> h5d.DatasetID:
         """Return a dataset of someone's plain HDF5 file, of numbers and within the file."""
-        with self._damage(path):
+        with self.damage(path):
             dataset = self._dataset(path)
             if dataset.get_space().get_simple_extent_type() == h5s.NULL:
                 raise UnsupportedError(f"{path}: holds nothing (a null dataspace)")
@@ -197,7 +202,7 @@ class StrictFile:
         chunk: Array = np.empty((rows, *out.shape[1:]), out.dtype)
         for begin in range(0, out.shape[0], rows):
             part = out[begin : begin + rows]
-            with naming(path), self._damage(path):
+            with naming(path), self.damage(path):
                 decoded = read_chunk(dataset, start + begin, chunk)
             if decoded:
                 part[:] = chunk[: part.shape[0]]
@@ -226,7 +231,7 @@ class StrictFile:
         shape = out.shape
         if 0 in shape:
             return
-        with self._damage(path):
+        with self.damage(path):
             space = dataset.get_space()
             space.select_hyperslab((start, *(0,) * (len(shape) - 1)), shape)
             kind = h5t.py_create(out.dtype, logical=True) if convert else dataset.get_type()

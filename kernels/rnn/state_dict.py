@@ -5,13 +5,14 @@
     weight_hr_l0                                            LSTM projection
     peepholes_l0                                            ours: (3, H), i f o
 
-Layers, directions, sizes and, as far as possible, the cell are read off the shapes.
-Activations and Paddle's origin_mode are not arrays and so not in there; give them with
-RNNWeights.with_options.
+Layers, directions, sizes and, as far as possible, the cell are read off the shapes. What is
+no array (the activations, Paddle's origin_mode) a StateDict says beside them; of a plain
+dict, give it with RNNWeights.with_options.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -30,14 +31,31 @@ _ENTRY = re.compile(
 _DIRECTIONS = ("", "_reverse")
 
 
-def state_dict(weights: RNNWeights) -> dict[str, Array]:
+class StateDict(dict[str, Array]):
+    """Arrays by torch's names, and what arrays cannot say.
+
+    Attributes:
+        said: for the prefix of an RNN, with its dot, its "cell" and the options of it that
+            are not as usual: {"": {"cell": "gru_paddle", "origin_mode": True}}.
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, Array] | None = None,
+        said: Mapping[str, Mapping[str, str | bool]] | None = None,
+    ) -> None:
+        super().__init__(arrays or {})
+        self.said = {prefix: dict(options) for prefix, options in (said or {}).items()}
+
+
+def state_dict(weights: RNNWeights) -> StateDict:
     """Return the weights by torch's names; the arrays are shared, not copied.
 
     Raises:
         InvalidDataError: a layer has no weight_ih (its data are projected already),
             which torch cannot say.
     """
-    entries: dict[str, Array] = {}
+    entries = StateDict(said={"": {"cell": weights.cell, **unusual_options(weights)}})
     for suffixes, layer in zip(weights.suffixes(), weights.layers, strict=True):
         for suffix, direction in zip(suffixes, layer, strict=True):
             if direction.weight_ih is None:
@@ -45,8 +63,31 @@ def state_dict(weights: RNNWeights) -> dict[str, Array]:
                     f"weight_ih{suffix}: a state dict needs it, but these weights take "
                     "data that are projected already"
                 )
-            entries |= {name + suffix: array for name, array in direction.arrays().items()}
+            entries.update({name + suffix: a for name, a in direction.arrays().items()})
     return entries
+
+
+def unusual_options(weights: RNNWeights) -> dict[str, str | bool]:
+    """Return the options of the cells that are not their defaults.
+
+    Raises:
+        InvalidDataError: layers or directions whose options differ.
+    """
+    found = [
+        {
+            field.name: getattr(cell, field.name)
+            for field in dataclasses.fields(cell)
+            if isinstance(field.default, str | bool) and getattr(cell, field.name) != field.default
+        }
+        for layer in weights.layers
+        for cell in layer
+    ]
+    for options in found:
+        if options != found[0]:
+            raise InvalidDataError(
+                f"weights: expected the same options in all layers, found {found[0]} and {options}"
+            )
+    return found[0]
 
 
 def weights_from_state_dict(
@@ -57,8 +98,8 @@ def weights_from_state_dict(
     Args:
         entries: arrays by name. The one prefix that RNN weights have ("rnn.",
             "encoder.lstm.") is stripped, and what lies outside of it is left alone.
-        cell: "elman", "gru", "gru_paddle" or "lstm"; None reads it off the shapes, where
-            a GRU is torch's.
+        cell: "elman", "gru", "gru_paddle" or "lstm"; None takes what a StateDict says, else
+            reads it off the shapes, where a GRU is torch's.
         prefix: which RNN, if there are several; "" is the one without a prefix.
 
     Raises:
@@ -82,19 +123,29 @@ def weights_from_state_dict(
                 if name not in found.get((layer, direction), {}):
                     missing = f"{picked}{name}_l{layer}{_DIRECTIONS[direction]}"
                     raise InvalidDataError(f"state dict: {missing} is missing")
-    kind = _cell_kind(found[0, 0], cell)
-    return RNNWeights(
+    options = dict(entries.said.get(picked, {})) if isinstance(entries, StateDict) else {}
+    told = options.pop("cell", None)
+    if cell is not None and told is not None and cell != told:
+        raise InvalidDataError(f"state dict: the cell is said to be {told}, not {cell}")
+    kind = _cell_kind(found[0, 0], str(told) if cell is None and told is not None else cell)
+    weights = RNNWeights(
         tuple(
             tuple(_direction(kind, found[layer, d]) for d in range(directions))
             for layer in range(layers)
         )
     )
+    return weights.with_options(**options) if options else weights
+
+
+def rnn_prefixes(entries: Mapping[str, Array]) -> list[str]:
+    """Return the prefixes, with their dots, under which there are RNN weights; sorted."""
+    matches = (_ENTRY.fullmatch(name) for name in entries)
+    return sorted({match["prefix"] for match in matches if match})
 
 
 def _pick_prefix(entries: Mapping[str, Array], wanted: str | None) -> str:
     """Return the prefix to strip, with its dot."""
-    matches = (_ENTRY.fullmatch(name) for name in entries)
-    prefixes = sorted({match["prefix"] for match in matches if match})
+    prefixes = rnn_prefixes(entries)
     listed = ", ".join(repr(prefix.removesuffix(".")) for prefix in prefixes)
     if wanted is not None:
         dotted = wanted if not wanted or wanted.endswith(".") else wanted + "."

@@ -15,6 +15,7 @@ TABLE = {
     "run-rnn": ("lodcli.commands.run_rnn", "Run an RNN over every sequence, without padding."),
     "bench": ("lodcli.commands.bench", "Time lod beside other libraries, and their agreement."),
     "train": ("lodcli.commands.train", "Train an RNN that tells the classes of sequences."),
+    "weights": ("lodcli.commands.weights", "Show or convert the weights of a trained RNN."),
     "verify": ("lodcli.commands.verify", "Check every byte of files."),
     "completion": ("lodcli.commands.completion", "Print the completion script of a shell."),
 }

@@ -94,8 +94,8 @@ def command(
       lod convert vowels.ts vowels.npz
       lod convert events.jsonl events.lod.h5 --levels day,hour --dtype int16
       lod convert articles.lod.h5 small.lod.h5 --compress
-      lod convert packed.safetensors tokens.lod.h5 --data input_ids --offsets cu_seqlens
-      lod convert words.lod.h5 words.lodt
+      lod convert packed.npz frames.lod.h5 --data frames --offsets cu_seqlens
+      lod convert articles.lod.h5 articles.lodt
       cat events.jsonl | lod convert - --from jsonl | lod inspect -
     """
     read_options = ReadOptions(

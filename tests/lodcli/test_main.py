@@ -20,6 +20,7 @@ from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.interrupts import Interrupted
 from lodcli.formats.outputs import TargetExistsError
+from lodcli.formats.weights import write_weights
 from lodcli.kernels.errors import (
     EmptySequenceError,
     InvalidDataError,
@@ -103,6 +104,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "lod convert vowels.ts vowels.lod.h5",
         "lod convert more.ts more.lod.h5",
         "lod unpack vowels.lod.h5 -o steps.lod.h5",
+        "lod convert vowels.ts::data packed.npz --name frames --cu-seqlens cu_seqlens",
     )
     words = sorted(set((ROOT / "samples" / "articles.txt").read_text().split()))
     (folder / "words.txt").write_text("".join(f"{word}\n" for word in words))
@@ -110,6 +112,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         subprocess.run(["bash", "-c", line], cwd=folder, env=environment(), check=True)
     weights = seeded_weights("lstm", 12, 8, rng=np.random.default_rng(0))
     safetensors.numpy.save_file(state_dict(weights), folder / "model.safetensors")
+    gru = seeded_weights("gru_paddle", 12, 8, bias=False, rng=np.random.default_rng(1))
+    write_weights(folder / "gru.lodt", gru)
     return folder
 
 

@@ -168,14 +168,14 @@ def test_options_that_leave_something_open_are_usage_errors(
 @pytest.mark.parametrize(
     ("content", "code", "said"),
     [
-        (b"PK\x03\x04 a zip of pickles", 4, "safetensors.torch.save_file"),
-        (b"\x80\x02 a pickle", 4, "runs the code in it"),
-        (b"", 1, "no safetensors file"),
-        (b"not weights at all", 1, "no safetensors file"),
-        (b"\x10\x00\x00\x00\x00\x00\x00\x00{ broken", 1, "no whole safetensors file"),
+        (b"PK\x03\x04 a zip of something", 1, "the zip directory"),
+        (b"\x80\x02 a pickle", 4, "safetensors.torch.save_file"),
+        (b"", 1, "is empty; expected weights"),
+        (b"not weights at all", 1, "is no weights file"),
+        (b"\x10\x00\x00\x00\x00\x00\x00\x00{ broken", 1, "the header: claims 16 bytes"),
     ],
 )
-def test_weights_that_are_no_safetensors_are_refused(
+def test_files_that_are_no_weights_are_refused(
     lod: Lod, folder: Path, content: bytes, code: int, said: str
 ) -> None:
     Path("w.pt").write_bytes(content)

@@ -1,0 +1,126 @@
+"""Weights of trained RNNs: one file a kind of file, each read and written.
+
+Whatever the file, `read_weights` gives arrays by torch's names, in torch's gate order where
+the cell is torch's; what arrays cannot say (the cell, activations) comes beside them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+
+from lodcli.formats.errors import NotThisFormatError, naming
+from lodcli.formats.inputs import Input
+from lodcli.formats.outputs import Output
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.rnn.stack import RNNWeights
+from lodcli.kernels.rnn.state_dict import StateDict
+
+PathLike = str | os.PathLike[str]
+
+# name: module, which has `read(Input) -> StateDict` and `write(RNNWeights, Output)`.
+KINDS = {
+    "safetensors": "lodcli.formats.weights.safetensors_weights",
+    "torch": "lodcli.formats.weights.torch_weights",
+    "keras": "lodcli.formats.weights.keras_weights",
+    "keras-h5": "lodcli.formats.weights.keras_h5",
+    "onnx": "lodcli.formats.weights.onnx_weights",
+    "paddle": "lodcli.formats.weights.paddle_weights",
+}
+SUFFIXES = {
+    ".safetensors": "safetensors",
+    ".pt": "torch",
+    ".pth": "torch",
+    ".keras": "keras",
+    ".h5": "keras-h5",
+    ".hdf5": "keras-h5",
+    ".onnx": "onnx",
+    ".lodt": "paddle",
+    ".pdiparams": "paddle",
+}
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+
+
+def read_weights(path: PathLike) -> StateDict:
+    """Return the arrays of a weights file by torch's names.
+
+    Args:
+        path: safetensors, .pt of torch, .keras or HDF5 of Keras, ONNX, or Paddle's LoDTensor
+            stream; its content tells, then its name. bfloat16 comes as float32, which holds
+            it exactly.
+
+    Raises:
+        OSError: it cannot be read.
+        UnsupportedError: what cannot be read safely, such as a pickle, or an RNN that is
+            none of ours; a package that is not installed.
+        NotThisFormatError, DamagedFileError: no weights file, or a broken one.
+    """
+    with Input(path) as source, naming(source.label):
+        found: StateDict = _module(_kind_of(source)).read(source)
+        return found
+
+
+def write_weights(
+    path: PathLike, weights: RNNWeights, *, kind: str | None = None, overwrite: bool = False
+) -> None:
+    """Write the weights of an RNN.
+
+    Args:
+        path: where to.
+        weights: what.
+        kind: one of KINDS; None: the path's ending decides.
+
+    Raises:
+        UnsupportedError: the kind cannot hold these weights; nothing is written.
+        SelectionError: no such kind, or an ending that tells none.
+    """
+    module = _module(kind or kind_of_name(path))
+    with Output(path, overwrite=overwrite, seekable=True) as output, naming(output.label):
+        module.write(weights, output)
+
+
+def kind_of_name(path: PathLike) -> str:
+    """Return the kind that the name of a file tells."""
+    lower = os.fspath(path).lower()
+    for suffix, kind in SUFFIXES.items():
+        if lower.endswith(suffix):
+            return kind
+    raise SelectionError(
+        f"{os.fspath(path)}: its ending names no kind of weights ({' '.join(SUFFIXES)}); "
+        "choose one with --to"
+    )
+
+
+def _module(kind: str) -> ModuleType:
+    if kind not in KINDS:
+        raise SelectionError(f"no kind of weights {kind!r}; there are: {', '.join(KINDS)}")
+    return importlib.import_module(KINDS[kind])
+
+
+def _kind_of(source: Input) -> str:
+    """Return the kind of a file, by its first bytes."""
+    head = source.head()
+    if not head:
+        raise NotThisFormatError("is empty; expected weights")
+    if head.startswith(_PICKLES):
+        raise UnsupportedError(
+            "is a pickle, and reading one runs the code in it; save the weights with "
+            "safetensors.torch.save_file(model.state_dict(), 'weights.safetensors')"
+        )
+    if head.startswith(_HDF5):
+        return "keras-h5"
+    if head.startswith(b"PK\x03\x04"):
+        # A zip file begins with its first member: the name is at 30, its length at 26.
+        name = head[30 : 30 + int.from_bytes(head[26:28], "little")]
+        return "torch" if b"/" in name else "keras"
+    if head[8:9] == b"{":
+        return "safetensors"
+    if head[:4] == bytes(4):
+        return "paddle"
+    if head[:1] == b"\x08":  # field 1 of a protobuf message, ONNX's version
+        return "onnx"
+    raise NotThisFormatError(
+        "is no weights file: no safetensors, .pt, ONNX, Keras or Paddle file begins like it"
+    )

@@ -1,0 +1,90 @@
+"""What several kinds of weights files need."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.rnn.cell import CellWeights
+from lodcli.kernels.rnn.cells import CELLS
+from lodcli.kernels.rnn.gru_paddle import PaddleGRUWeights
+from lodcli.kernels.rnn.stack import RNNWeights
+
+Said = dict[str, str | bool]
+
+
+def two_biases(cell: CellWeights) -> tuple[Array, Array] | None:
+    """Return bias_ih and bias_hh, zeros for the one that is missing; None if both are."""
+    ih, hh = cell.bias_ih, cell.bias_hh
+    if ih is None and hh is None:
+        return None
+    zeros = np.zeros(cell.GATES * cell.hidden_size, cell.weight_hh.dtype)
+    return (zeros if ih is None else ih), (zeros if hh is None else hh)
+
+
+def with_two_biases(weights: RNNWeights) -> RNNWeights:
+    """Return weights of two biases or none, as torch's modules have them."""
+
+    def completed(cell: CellWeights) -> CellWeights:
+        biases = two_biases(cell)
+        if biases is None:
+            return cell
+        return dataclasses.replace(cell, bias_ih=biases[0], bias_hh=biases[1])
+
+    return weights.map(completed)
+
+
+def one_bias(cell: CellWeights) -> Array | None:
+    """Return the two biases as one, for cells that only ever add them; None for none."""
+    if cell.bias_ih is None or cell.bias_hh is None:
+        return cell.bias_hh if cell.bias_ih is None else cell.bias_ih
+    total: Array = cell.bias_ih + cell.bias_hh
+    return total
+
+
+def keeping_by_update(weights: RNNWeights) -> RNNWeights:
+    """Return a gru_paddle whose update gate says how much of the old state is kept.
+
+    ONNX, Keras and Paddle's origin_mode mean it so, Paddle's default the opposite. As
+    1 - sigmoid(x) is sigmoid(-x), negating the gate's weights turns one into the other.
+
+    Raises:
+        UnsupportedError: a gate that is no sigmoid.
+    """
+
+    def turned(cell: CellWeights) -> CellWeights:
+        assert isinstance(cell, PaddleGRUWeights)
+        if cell.origin_mode:
+            return cell
+        if cell.gate_activation != "sigmoid":
+            raise UnsupportedError(
+                f"gate_activation={cell.gate_activation} without origin_mode: only here and in "
+                "Paddle does the update gate mean that"
+            )
+        sign = np.ones(3 * cell.hidden_size, cell.weight_hh.dtype)
+        sign[: cell.hidden_size] = -1
+        arrays: dict[str, Any] = {
+            name: array * (sign[:, np.newaxis] if array.ndim == 2 else sign)
+            for name, array in cell.arrays().items()
+        }
+        return dataclasses.replace(cell, origin_mode=True, **arrays)
+
+    return weights.map(turned)
+
+
+def options_of(kind: str, **options: str | bool) -> Said:
+    """Return the cell and those of its options that are not the defaults."""
+    defaults = {field.name: field.default for field in dataclasses.fields(CELLS[kind][0])}
+    said: Said = {"cell": kind}
+    said |= {name: value for name, value in options.items() if value != defaults[name]}
+    return said
+
+
+def suffixes(layers: int, directions: int) -> list[str]:
+    """Return what follows the names of the weights, in torch's order."""
+    both = ("", "_reverse")[:directions]
+    return [f"_l{layer}{direction}" for layer in range(layers) for direction in both]

@@ -1,0 +1,163 @@
+"""Weights of Keras in HDF5: .weights.h5 of Keras 3, and .h5 of whole models before it.
+
+    layers/lstm/cell/vars/0 1 2, layers/bidirectional/forward_layer/cell/vars/..
+    model_weights/NAME/../lstm_cell/kernel, recurrent_kernel, bias
+
+Attributes are not read, so activations are Keras's defaults; a .keras file tells them.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from lodcli.formats.container.strict import StrictFile
+from lodcli.formats.container.tree import dataset_paths
+from lodcli.formats.errors import naming
+from lodcli.formats.inputs import Input
+from lodcli.formats.outputs import Output
+from lodcli.formats.weights.common import keeping_by_update
+from lodcli.formats.weights.keras_layers import Layer, from_keras, stacked, to_keras
+from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.rnn.stack import RNNWeights
+from lodcli.kernels.rnn.state_dict import StateDict
+
+_CELL = re.compile(
+    r"(?P<layer>.*?)/(?P<direction>forward_layer/|backward_layer/)?cell/vars/(?P<var>[0-2])"
+)
+_OLD_CELL = re.compile(
+    r"(?P<layer>.*?)/(?P<direction>forward_|backward_)?(?P<inner>[^/]+)/(?:[^/]*cell[^/]*/)?"
+    r"(?P<var>kernel|recurrent_kernel|bias)(?::0)?"
+)
+_VARIABLES = {"0": "kernel", "1": "recurrent_kernel", "2": "bias"}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A recurrent layer's datasets: by direction, "" or "forward" and "backward", by variable."""
+
+    path: str
+    directions: dict[str, dict[str, Array]]
+
+
+def read(source: Input) -> StateDict:
+    """Return the weights of the recurrent layers; those that fit each other are one RNN."""
+    file = source.make_seekable()
+    layers = stored_layers(file)
+    return stacked([layer_of(stored, None, follows=True) for stored in layers])
+
+
+def stored_layers(file: BinaryIO) -> list[Stored]:
+    """Return what looks like recurrent layers, in the order of their numbered names."""
+    fd = file.fileno()
+    strict = StrictFile(fd, os.fstat(fd).st_size, foreign=True)
+    try:
+        found: dict[str, dict[str, dict[str, Array]]] = {}
+        for path, (layer, direction, variable) in _recurrent(dataset_paths(strict)).items():
+            array = _read(strict, path)
+            found.setdefault(layer, {}).setdefault(direction, {})[variable] = array
+    finally:
+        strict.close()
+    if not found:
+        raise InvalidDataError(
+            "holds no recurrent layers of Keras: neither NAME/cell/vars/0 nor recurrent_kernel"
+        )
+    return [Stored(path, found[path]) for path in sorted(found, key=_numbered)]
+
+
+def _recurrent(paths: Iterable[str]) -> dict[str, tuple[str, str, str]]:
+    """Return layer, direction and variable of each dataset of a recurrent layer."""
+    found: dict[str, tuple[str, str, str]] = {}
+    old: dict[str, tuple[str, str, str]] = {}
+    for path in paths:
+        match = _CELL.fullmatch(path)
+        if match:
+            direction = (match["direction"] or "").removesuffix("_layer/")
+            found[path] = (match["layer"], direction, _VARIABLES[match["var"]])
+            continue
+        match = _OLD_CELL.fullmatch(path)
+        if match:
+            direction = (match["direction"] or "").removesuffix("_")
+            layer = match["layer"] if direction else f"{match['layer']}/{match['inner']}"
+            old[path] = (layer, direction, match["var"])
+    # Dense layers have a kernel and a bias as well.
+    recurrent = {place[0] for place in old.values() if place[2] == "recurrent_kernel"}
+    return found | {path: place for path, place in old.items() if place[0] in recurrent}
+
+
+def _numbered(path: str) -> list[tuple[str, int]]:
+    """Return what to sort by: lstm, lstm_1, .., lstm_10."""
+    parts = (re.fullmatch(r"(.*?)(?:_(\d{1,9}))?", part) for part in path.split("/"))
+    return [(match[1], int(match[2] or 0)) for match in parts if match]
+
+
+def _read(strict: StrictFile, path: str) -> Array:
+    dataset = strict.foreign_dataset(path)
+    dtype: Any = dataset.dtype
+    if dtype.kind != "f" or dtype.itemsize > 8:
+        raise UnsupportedError(f"{path}: holds {dtype}; expected float16, float32 or float64")
+    out: Array = np.empty(dataset.shape, dtype.newbyteorder("="))
+    if out.ndim not in (1, 2):
+        raise InvalidDataError(f"{path}: expected a matrix or a vector, found {out.shape}")
+    strict.read_rows(dataset, path, 0, out, convert=True)
+    return out
+
+
+def layer_of(stored: Stored, config: dict[str, Any] | None, *, follows: bool) -> Layer:
+    """Return a layer with its arrays in torch's layout."""
+    with naming(stored.path):
+        names = sorted(stored.directions, reverse=True)  # forward before backward
+        if names not in ([""], ["forward", "backward"]):
+            raise InvalidDataError(f"has the directions {', '.join(names)}; expected one or both")
+        saids, directions = [], []
+        for name in names:
+            arrays = stored.directions[name]
+            missing = {"kernel", "recurrent_kernel"} - set(arrays)
+            if missing:
+                raise InvalidDataError(f"has no {', '.join(sorted(missing))}")
+            said, parts = from_keras(
+                arrays["kernel"], arrays["recurrent_kernel"], arrays.get("bias"), config
+            )
+            saids.append(said)
+            directions.append(parts)
+        if saids[0] != saids[-1]:
+            raise UnsupportedError("has another cell backwards than forwards")
+        name = stored.path.rpartition("/")[2]
+        return Layer(name, saids[0], directions, follows)
+
+
+def write(weights: RNNWeights, output: Output) -> None:
+    """Write a .weights.h5 that a Keras model of these layers loads."""
+    output.write(image_of(weights)[0])
+
+
+def image_of(weights: RNNWeights) -> tuple[bytes, list[dict[str, Any]]]:
+    """Return a .weights.h5, and the description of each layer."""
+    import h5py
+
+    if weights.cell == "gru_paddle":
+        weights = keeping_by_update(weights)
+    image = io.BytesIO()
+    described: list[dict[str, Any]] = []
+    with h5py.File(image, "w") as file:
+        for number, layer in enumerate(weights.layers):
+            kind, config, _ = to_keras(layer[0])
+            base = "simple_rnn" if kind == "SimpleRNN" else kind.lower()
+            name = ("bidirectional" if len(layer) == 2 else base) + (f"_{number}" if number else "")
+            for cell, direction in zip(layer, ("forward_layer/", "backward_layer/"), strict=False):
+                inner = direction if len(layer) == 2 else ""
+                _, own, arrays = to_keras(cell)
+                if own != config:
+                    raise UnsupportedError("Keras wants a bias in both directions, or in neither")
+                for place, array in enumerate(arrays):
+                    path = f"layers/{name}/{inner}cell/vars/{place}"
+                    file.create_dataset(path, data=array, track_times=False)
+            described.append({"class_name": kind, "config": config, "name": name})
+    return image.getvalue(), described

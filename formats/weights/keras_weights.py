@@ -1,0 +1,180 @@
+"""Weights in .keras files: a zip of the model's description and its weights in HDF5."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from typing import IO, Any, cast
+
+from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
+from lodcli.formats.inputs import Input
+from lodcli.formats.npz_members import COPY_BYTES, check_sizes, damage
+from lodcli.formats.outputs import Output
+from lodcli.formats.sink import Sink
+from lodcli.formats.weights.keras_h5 import Stored, image_of, layer_of, stored_layers
+from lodcli.formats.weights.keras_layers import CLASSES, Layer, stacked
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.rnn.stack import RNNWeights
+from lodcli.kernels.rnn.state_dict import StateDict
+
+WEIGHTS, CONFIG, METADATA = "model.weights.h5", "config.json", "metadata.json"
+MOST_CONFIG_BYTES = 64 << 20
+MOST_DEPTH = 32
+# Layers that leave every row where and as it is, but for training.
+_TRANSPARENT = {"InputLayer", "Dropout", "Masking", "GaussianNoise", "SpatialDropout1D"}
+
+
+def read(source: Input) -> StateDict:
+    """Return the weights of the recurrent layers; of several RNNs, under their layers' names."""
+    file = source.make_seekable()
+    with damage("the zip directory"):
+        archive = zipfile.ZipFile(file)
+    members = archive.infolist()
+    check_sizes(members, file.seek(0, 2))
+    by_name = {info.filename: info for info in members}
+    if WEIGHTS not in by_name or CONFIG not in by_name:
+        raise NotThisFormatError(f"is no .keras file: it has no {CONFIG} and {WEIGHTS}")
+    config = _config(archive, by_name[CONFIG])
+    with tempfile.TemporaryFile(prefix="lod-") as image, naming(WEIGHTS):
+        with damage("is damaged"), archive.open(by_name[WEIGHTS]) as stream:
+            while block := stream.read(COPY_BYTES):
+                image.write(block)
+        image.flush()
+        stored = {layer.path.lstrip("/"): layer for layer in stored_layers(image)}
+    found = [layer for layer in _layers(config, "layers/", stored, 0) if layer is not None]
+    if not found:
+        raise InvalidDataError("the model has no LSTM, GRU or SimpleRNN")
+    return stacked(found)
+
+
+def _config(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]:
+    with naming(CONFIG):
+        if info.file_size > MOST_CONFIG_BYTES:
+            raise DamagedFileError(f"has {info.file_size} bytes; at most {MOST_CONFIG_BYTES}")
+        with damage("is damaged"):
+            text = archive.read(info)
+        try:
+            config = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DamagedFileError(f"is no JSON ({str(error)[:100]})") from None
+        if not isinstance(config, dict):
+            raise DamagedFileError("is no JSON object")
+        return config
+
+
+def _layers(
+    config: dict[str, Any], prefix: str, stored: dict[str, Stored], depth: int
+) -> Iterator[Layer | None]:
+    """Yield the recurrent layers of a model, and None where another layer stands between."""
+    if depth > MOST_DEPTH:
+        raise DamagedFileError(f"{CONFIG}: models in models, more than {MOST_DEPTH} deep")
+    used: dict[str, int] = {}
+    follows = False
+    for entry in _entries(config):
+        kind, options = entry["class_name"], entry["config"]
+        base = _snake(kind)
+        path = prefix + base + (f"_{used[base]}" if base in used else "")
+        used[base] = used.get(base, 0) + 1
+        cell = options.get("layer") if kind == "Bidirectional" else entry
+        if isinstance(cell, dict) and cell.get("class_name") in CLASSES:
+            yield _layer(path, kind, options, cell, stored, follows=follows)
+            follows = True
+            continue
+        if kind not in _TRANSPARENT:
+            follows = False
+        if isinstance(options.get("layers"), list):
+            yield from _layers(entry, f"{path}/layers/", stored, depth + 1)
+
+
+def _layer(
+    path: str,
+    kind: str,
+    options: dict[str, Any],
+    cell: dict[str, Any],
+    stored: dict[str, Stored],
+    *,
+    follows: bool,
+) -> Layer:
+    name = options.get("name")
+    shown = name if isinstance(name, str) and re.fullmatch(r"[\w.-]{1,100}", name) else path
+    with naming(f"{CONFIG}: {shown}"):
+        inner = cell.get("config")
+        if path not in stored or not isinstance(inner, dict):
+            raise DamagedFileError(f"{WEIGHTS} has no {path} for it")
+        if kind == "Bidirectional" and options.get("merge_mode", "concat") != "concat":
+            raise UnsupportedError(
+                f"merge_mode {ascii(options['merge_mode'])[:40]}; expected 'concat'"
+            )
+        if inner.get("go_backwards"):
+            raise UnsupportedError("runs backwards only; weights here run forward, or both ways")
+        found = layer_of(stored[path], inner, follows=follows)
+        return Layer(shown.rpartition("/")[2], found.said, found.directions, follows)
+
+
+def _entries(config: dict[str, Any]) -> list[dict[str, Any]]:
+    inner = config.get("config")
+    entries = inner.get("layers") if isinstance(inner, dict) else None
+    if not isinstance(entries, list):
+        raise DamagedFileError(f"{CONFIG}: describes no model of layers")
+    for entry in entries:
+        sound = isinstance(entry, dict) and isinstance(entry.get("class_name"), str)
+        if not sound or not isinstance(entry.get("config"), dict):
+            raise DamagedFileError(f"{CONFIG}: a layer without class_name and config")
+    return entries
+
+
+def _snake(name: str) -> str:
+    """Return the name of a class as Keras names its weights: SimpleRNN is simple_rnn."""
+    name = re.sub(r"\W+", "", name)
+    name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
+    return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
+
+
+def write(weights: RNNWeights, output: Output) -> None:
+    """Write a model of these layers that keras.models.load_model loads."""
+    image, described = image_of(weights)
+    dtype = weights.layers[0][0].weight_hh.dtype.name
+    layers = [
+        _described(
+            "InputLayer",
+            {"batch_shape": [None, None, weights.input_size], "dtype": dtype, "name": "rows"},
+        )
+    ]
+    for entry in described:
+        config = {**entry["config"], "dtype": dtype}
+        if weights.directions == 1:
+            layers.append(_described(entry["class_name"], {**config, "name": entry["name"]}))
+            continue
+        inner = [
+            _described(
+                entry["class_name"],
+                {**config, "name": f"{way}_{entry['name']}", "go_backwards": way == "backward"},
+            )
+            for way in ("forward", "backward")
+        ]
+        own = {"name": entry["name"], "merge_mode": "concat", "dtype": dtype}
+        own |= {"layer": inner[0], "backward_layer": inner[1]}
+        layers.append(_described("Bidirectional", own))
+    model = {"module": "keras", "class_name": "Sequential", "registered_name": None}
+    config = {**model, "config": {"name": "rnn", "layers": layers}}
+    metadata = {"keras_version": "3.0.0", "date_saved": "1980-01-01@00:00:00"}
+    with zipfile.ZipFile(cast(IO[bytes], Sink(output)), "w") as archive:
+        for name, content in (
+            (METADATA, json.dumps(metadata).encode()),
+            (CONFIG, json.dumps(config).encode()),
+            (WEIGHTS, image),
+        ):
+            # The earliest date there is: equal content gives equal files.
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
+
+
+def _described(kind: str, config: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "module": "keras.layers",
+        "class_name": kind,
+        "config": config,
+        "registered_name": None,
+    }

@@ -1,0 +1,302 @@
+"""Weights in ONNX models: the nodes LSTM, GRU and RNN, and the initializers they name.
+
+Per direction, gate blocks of H rows one below the other: LSTM i o f c, GRU z r h, RNN one.
+W (directions, k*H, D), R (directions, k*H, H), B (directions, 2*k*H) the input's and then the
+recurrence's, P (directions, 3*H) peepholes i o f. A GRU of linear_before_reset is torch's,
+the other one Paddle's with origin_mode. Nodes that feed each other are layers of one RNN.
+References: https://onnx.ai/onnx/operators
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
+from lodcli.formats.inputs import Input
+from lodcli.formats.outputs import Output
+from lodcli.formats.weights.common import Said, options_of
+from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.rnn.stack import RNNWeights
+from lodcli.kernels.rnn.state_dict import StateDict
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+# Where each of torch's blocks is among ONNX's: i f g o in i o f c; r z n in z r h.
+ORDERS = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2), "gru_paddle": (0, 1, 2), "elman": (0,)}
+PEEPHOLES = (0, 2, 1)  # i f o in i o f
+ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
+DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+# What may stand between two layers: it moves no value from one sequence to another.
+_BETWEEN = {"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast"}
+_FLOATS = ("float32", "float64", "float16")
+MOST_BYTES = 2**31  # protobuf's own limit
+
+
+def onnx() -> Any:
+    """Return the package.
+
+    Raises:
+        UnsupportedError: it is not installed.
+    """
+    try:
+        import onnx as package
+    except ImportError:
+        raise UnsupportedError("ONNX models need the package onnx; install lodcli[onnx]") from None
+    return package
+
+
+# -- reading -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Node:
+    """One node: what it says of the cell, and its arrays by torch's names, a direction each."""
+
+    name: str
+    said: Said
+    directions: list[dict[str, Array]]
+    takes: str
+    gives: str
+
+    @property
+    def output_size(self) -> int:
+        """How wide what it gives to the next layer is."""
+        return sum(int(arrays["weight_hh"].shape[1]) for arrays in self.directions)
+
+
+def read(source: Input) -> StateDict:
+    """Return the weights of all RNNs of a model; of several, under the names of their nodes."""
+    graph = _graph(source)
+    constants = _constants(graph)
+    nodes = []
+    for number, node in enumerate(graph.node):
+        if node.op_type in GATES and node.domain in ("", "ai.onnx"):
+            with naming(node.name or f"node {number}"):
+                nodes.append(_read_node(node, number, constants))
+    if not nodes:
+        raise InvalidDataError("the model has no node LSTM, GRU or RNN")
+    stacks = _stacks(nodes, graph)
+    found = StateDict()
+    for stack in stacks:
+        prefix = "" if len(stacks) == 1 else f"{_plain(stack[0].name)}."
+        found.said[prefix] = stack[0].said
+        for layer, node in enumerate(stack):
+            for arrays, direction in zip(node.directions, ("", "_reverse"), strict=False):
+                for field, array in arrays.items():
+                    found[f"{prefix}{field}_l{layer}{direction}"] = array
+    return found
+
+
+def _graph(source: Input) -> Any:
+    package = onnx()
+    file = source.make_seekable()
+    if file.seek(0, 2) > MOST_BYTES:
+        raise UnsupportedError(f"is larger than an ONNX model can be ({MOST_BYTES} bytes)")
+    file.seek(0)
+    model = package.ModelProto()
+    try:
+        model.ParseFromString(file.read())
+    except Exception as error:  # whichever protobuf is installed has its own
+        raise DamagedFileError(
+            f"is no whole ONNX model ({' '.join(str(error).split())[:120]})"
+        ) from None
+    if not model.graph.node:
+        raise NotThisFormatError("is no ONNX model: it has no nodes")
+    return model.graph
+
+
+def _constants(graph: Any) -> dict[str, Any]:
+    """Return the initializers and the values of Constant nodes, unread, by name."""
+    found = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and len(node.output) == 1:
+            for attribute in node.attribute:
+                if attribute.name == "value":
+                    found[node.output[0]] = attribute.t
+    return found
+
+
+def _read_node(node: Any, number: int, constants: dict[str, Any]) -> _Node:
+    kind = node.op_type
+    package = onnx()
+    attributes = {a.name: package.helper.get_attribute_value(a) for a in node.attribute}
+    directions = _direction_count(attributes)
+    inputs = [*node.input, *[""] * 8][:8]
+    given = {
+        name: _array(inputs[place], name, constants)
+        for name, place in (("W", 1), ("R", 2), ("B", 3))
+        if inputs[place]
+    }
+    if kind == "LSTM" and inputs[7]:
+        given["P"] = _array(inputs[7], "P", constants)
+    if "W" not in given or "R" not in given:
+        raise DamagedFileError("has no inputs W and R")
+    if attributes.get("clip") is not None:
+        raise UnsupportedError("clips its cells; no RNN here does")
+    _check_shapes(given, GATES[kind], directions)
+    said = _said(kind, attributes, directions)
+    order = ORDERS[str(said["cell"])]
+    parts = [_parts({n: a[d] for n, a in given.items()}, order) for d in range(directions)]
+    gives = node.output[0] if node.output else ""
+    return _Node(node.name or f"{kind}_{number}", said, parts, inputs[0], gives)
+
+
+def _direction_count(attributes: dict[str, Any]) -> int:
+    direction = attributes.get("direction", b"forward")
+    if direction == b"reverse":
+        raise UnsupportedError(
+            "runs backwards only; weights here are of the forward direction or of both"
+        )
+    if direction not in (b"forward", b"bidirectional"):
+        raise DamagedFileError(f"direction {ascii(direction)[:50]} is none")
+    return 2 if direction == b"bidirectional" else 1
+
+
+def _array(name: str, what: str, constants: dict[str, Any]) -> Array:
+    if name not in constants:
+        raise UnsupportedError(
+            f"{what} ({ascii(name)[1:-1][:80]}) is computed by the model, not stored in it; fold "
+            "its constants first (onnxsim, or torch.onnx.export with do_constant_folding)"
+        )
+    tensor = constants[name]
+    package = onnx()
+    if tensor.data_location == package.TensorProto.EXTERNAL:
+        raise UnsupportedError(
+            f"{what}: lies in another file; put the model into one with "
+            "onnx.save(onnx.load('model.onnx'), 'one.onnx')"
+        )
+    wanted = package.TensorProto.DataType.Name(tensor.data_type).lower()
+    if wanted not in ("float", "double", "float16"):
+        raise UnsupportedError(f"{what}: is of type {wanted}; expected float, double or float16")
+    try:
+        if any(extent < 0 for extent in tensor.dims):
+            raise ValueError(f"dims {list(tensor.dims)}")
+        array: Array = np.array(package.numpy_helper.to_array(tensor))
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise DamagedFileError(f"{what}: {' '.join(str(error).split())[:120]}") from None
+    return array
+
+
+def _check_shapes(given: dict[str, Array], gates: int, directions: int) -> None:
+    recurrent = given["R"]
+    size = recurrent.shape[-1] if recurrent.ndim == 3 else 0
+    width = given["W"].shape[-1] if given["W"].ndim == 3 else 0
+    expected = {
+        "R": (directions, gates * size, size),
+        "W": (directions, gates * size, width),
+        "B": (directions, 2 * gates * size),
+        "P": (directions, 3 * size),
+    }
+    for name, array in given.items():
+        if array.shape != expected[name] or not size:
+            raise DamagedFileError(f"{name}: expected shape {expected[name]}, found {array.shape}")
+
+
+def _parts(given: dict[str, Array], order: tuple[int, ...]) -> dict[str, Array]:
+    """Return the arrays of one direction by torch's names, their blocks in torch's order."""
+    arrays = {
+        "weight_ih": _reordered(given["W"], order),
+        "weight_hh": _reordered(given["R"], order),
+    }
+    if "B" in given:
+        ih, hh = np.split(given["B"], 2)
+        arrays |= {"bias_ih": _reordered(ih, order), "bias_hh": _reordered(hh, order)}
+    if "P" in given and given["P"].any():
+        arrays["peepholes"] = given["P"].reshape(3, -1)[list(PEEPHOLES)]
+    return arrays
+
+
+def _reordered(array: Array, order: tuple[int, ...]) -> Array:
+    blocks = np.split(array, len(order))
+    return np.concatenate([blocks[place] for place in order])
+
+
+def _said(kind: str, attributes: dict[str, Any], directions: int) -> Said:
+    """Return the cell and its options."""
+    given = attributes.get("activations")
+    names = [_activation(name) for name in given or [n.encode() for n in DEFAULTS[kind]]]
+    each = len(DEFAULTS[kind])
+    if given and len(names) != each * directions:
+        raise DamagedFileError(f"expected {each * directions} activations, found {len(names)}")
+    if names[:each] * (len(names) // each) != names:
+        raise UnsupportedError("has other activations backwards than forwards")
+    if kind == "LSTM":
+        gate, candidate, cell = names[:3]
+        return options_of(
+            "lstm",
+            gate_activation=gate,
+            candidate_activation=candidate,
+            cell_activation=cell,
+            coupled=bool(attributes.get("input_forget", 0)),
+        )
+    if kind == "RNN":
+        return options_of("elman", nonlinearity=names[0])
+    if not attributes.get("linear_before_reset", 0):
+        return options_of(
+            "gru_paddle",
+            gate_activation=names[0],
+            candidate_activation=names[1],
+            origin_mode=True,
+        )
+    if names[:2] != ["sigmoid", "tanh"]:
+        raise UnsupportedError("a GRU of linear_before_reset has sigmoid and tanh here, no others")
+    return options_of("gru")
+
+
+def _activation(name: bytes) -> str:
+    shown = name.decode("ascii", "replace").lower()
+    if shown not in ACTIVATIONS:
+        raise UnsupportedError(
+            f"activation {ascii(shown)[1:-1][:40]}; expected one of {', '.join(ACTIVATIONS)}"
+        )
+    return shown
+
+
+def _stacks(nodes: list[_Node], graph: Any) -> list[list[_Node]]:
+    """Return the nodes that feed each other as layers of one RNN, the others alone."""
+    makers = {output: node for node in graph.node for output in node.output if output}
+    by_output = {node.gives: node for node in nodes}
+    before: dict[str, _Node | None] = {}
+    for node in nodes:
+        name = node.takes
+        for _ in range(len(graph.node)):
+            maker = makers.get(name)
+            if name in by_output or maker is None or maker.op_type not in _BETWEEN:
+                break
+            name = maker.input[0] if maker.input else ""
+        fed = by_output.get(name)
+        alike = fed is not None and fed.said == node.said and _sizes(fed) == _sizes(node)
+        wide = alike and fed is not None and fed.output_size == _input_size(node)
+        before[node.name] = fed if wide else None
+    stacks: list[list[_Node]] = []
+    for node in nodes:
+        fed = before[node.name]
+        home = next((s for s in stacks if fed is not None and s[-1] is fed), None)
+        if home is None:
+            stacks.append([node])
+        else:
+            home.append(node)
+    return stacks
+
+
+def _sizes(node: _Node) -> list[int]:
+    return [int(arrays["weight_hh"].shape[1]) for arrays in node.directions]
+
+
+def _input_size(node: _Node) -> int:
+    return int(node.directions[0]["weight_ih"].shape[1])
+
+
+def _plain(name: str) -> str:
+    """Return a node's name as a prefix of names of weights."""
+    return "".join(char if char.isalnum() or char in "_-." else "_" for char in name).strip("_.")
+
+
+def write(weights: RNNWeights, output: Output) -> None:
+    """Write a model of these weights, which onnxruntime runs."""
+    from lodcli.formats.weights.onnx_model import model_of
+
+    output.write(model_of(weights).SerializeToString())

@@ -1,0 +1,70 @@
+"""Weights in safetensors: torch's names, and the cell and its options in the metadata."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+
+import numpy as np
+
+from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.inputs import Input
+from lodcli.formats.outputs import Output
+from lodcli.formats.placed import read_rows
+from lodcli.formats.safetensors_header import Header, encoded_header, read_header
+from lodcli.formats.weights.common import with_two_biases
+from lodcli.kernels.checks import Array
+from lodcli.kernels.rnn.stack import RNNWeights
+from lodcli.kernels.rnn.state_dict import StateDict, state_dict
+
+SAID = "lod.rnn"
+
+
+def read(source: Input) -> StateDict:
+    """Return all arrays of the dtypes a tensor may have; others are no RNN's weights."""
+    file = source.make_seekable()
+    fd = file.fileno()
+    header = read_header(fd, file.seek(0, 2))
+    found = StateDict(said=_said(header.metadata))
+    for name, array in header.placed().items():
+        # A single value is read as one row.
+        rows = dataclasses.replace(array, shape=array.shape or (1,))
+        found[name] = exact(read_rows(fd, rows, 0, rows.shape[0]).reshape(array.shape))
+    return found
+
+
+def write(weights: RNNWeights, output: Output) -> None:
+    """Write the weights, and what their arrays do not say."""
+    entries = state_dict(with_two_biases(weights))
+    header = Header({}, {SAID: json.dumps(entries.said, sort_keys=True)})
+    arrays = {name: np.ascontiguousarray(array) for name, array in entries.items()}
+    for name, array in arrays.items():
+        header.add(name, array.dtype, array.shape)
+    output.write(encoded_header(header))
+    for array in arrays.values():
+        output.write(array.reshape(-1).view(np.uint8).data)
+
+
+def exact(array: Array) -> Array:
+    """Return bfloat16, which NumPy computes nothing with, as float32; all else as it is."""
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+
+
+def _said(metadata: Mapping[str, str]) -> dict[str, dict[str, str | bool]]:
+    """Return what the file says of its RNNs; nothing if another program wrote it."""
+    if SAID not in metadata:
+        return {}
+    try:
+        found = json.loads(metadata[SAID])
+        sound = all(
+            isinstance(options, dict)
+            and all(isinstance(value, str | bool) for value in options.values())
+            for options in found.values()
+        )
+    except (ValueError, AttributeError, RecursionError):
+        sound = False
+    if not sound:
+        raise DamagedFileError(f"the header: {SAID} of its metadata is no description of RNNs")
+    checked: dict[str, dict[str, str | bool]] = found
+    return checked

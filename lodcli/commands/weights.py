@@ -1,0 +1,150 @@
+"""`lod weights`: what RNNs a weights file holds, and other kinds of file made of it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lodcli import options, output
+from lodcli.references import naming_os
+
+if TYPE_CHECKING:
+    from lodcli.kernels.rnn.stack import RNNWeights
+
+KINDS = ("safetensors", "torch", "keras", "keras-h5", "onnx", "paddle")
+CELLS = ("lstm", "gru", "gru_paddle", "elman")
+
+
+@click.command(cls=options.Command)
+@click.argument("source", type=click.Path(), metavar="IN")
+@click.option("-o", "--output", "out", type=click.Path(), metavar="OUT", help="Write them here.")
+@click.option(
+    "--to",
+    "kind",
+    type=click.Choice(KINDS),
+    metavar="KIND",
+    help=f"The kind of file to write; else OUT's ending tells. {', '.join(KINDS)}.",
+)
+@click.option("--cell", type=click.Choice(CELLS), help="The cell, where the file does not tell.")
+@click.option("--prefix", metavar="NAME", help="Which RNN, if there are several.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="What the file does not tell: origin_mode=true, nonlinearity=relu, ..",
+)
+@click.option("-f", "--force", is_flag=True, help="Replace OUT if it is there.")
+@options.as_json
+def command(
+    source: str,
+    out: str | None,
+    kind: str | None,
+    cell: str | None,
+    prefix: str | None,
+    settings: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Show the RNNs in IN: cell, layers, sizes and arrays; or convert one to OUT.
+
+    IN is safetensors or .pt with torch's names, .keras or HDF5 of Keras, an ONNX model, or the
+    weights of Paddle's lstm and gru ops, one stream after another. Nothing in it is run.
+
+    \b
+    Examples:
+      lod weights model.safetensors
+      lod weights model.safetensors -o model.keras
+      lod weights model.safetensors --json
+      lod weights gru.lodt --set origin_mode=true -o gru.safetensors
+    """
+    if out is None and (kind or force):
+        raise click.UsageError("--to and --force are for -o OUT")
+    with naming_os(source):
+        found = _rnns(source, cell, prefix, _settings(settings))
+    if out is None:
+        _show(source, found, as_json)
+        return
+    if len(found) > 1:
+        names = ", ".join(repr(name.removesuffix(".")) for name in found)
+        raise click.UsageError(f"{source} holds {len(found)} RNNs, {names}; pick one with --prefix")
+    from lodcli.formats.weights import write_weights
+
+    (weights,) = found.values()
+    with naming_os(out):
+        write_weights(out, weights, kind=kind, overwrite=force)
+    if as_json:
+        output.as_json({"file": out, "rnns": [_described("", weights)]})
+
+
+def _rnns(
+    source: str, cell: str | None, prefix: str | None, settings: dict[str, str | bool]
+) -> dict[str, RNNWeights]:
+    """Return the RNNs of a file by prefix, at least one."""
+    from lodcli.formats.errors import naming
+    from lodcli.formats.weights import read_weights
+    from lodcli.kernels.rnn.state_dict import rnn_prefixes, weights_from_state_dict
+
+    entries = read_weights(source)
+    prefixes = rnn_prefixes(entries) if prefix is None else [prefix]
+    with naming(os.fspath(source)):
+        if len(prefixes) < 2 and prefix is None:
+            found = {"": weights_from_state_dict(entries, cell)}
+        else:
+            found = {name: weights_from_state_dict(entries, cell, prefix=name) for name in prefixes}
+        return {name: rnn.with_options(**settings) for name, rnn in found.items()}
+
+
+def _settings(settings: tuple[str, ...]) -> dict[str, str | bool]:
+    """Return what OPTION=VALUE says; true and false are no words."""
+    found: dict[str, str | bool] = {}
+    for setting in settings:
+        name, mark, value = setting.partition("=")
+        if not mark or not name or not value:
+            raise click.UsageError(f"--set {setting}: expected OPTION=VALUE")
+        found[name] = {"true": True, "false": False}.get(value, value)
+    return found
+
+
+def _described(prefix: str, weights: RNNWeights) -> dict[str, Any]:
+    """Return an RNN as --json shows it."""
+    from lodcli.kernels.rnn.state_dict import state_dict, unusual_options
+
+    arrays = state_dict(weights)
+    return {
+        "prefix": prefix,
+        "cell": weights.cell,
+        "options": unusual_options(weights),
+        "layers": len(weights.layers),
+        "directions": weights.directions,
+        "input_size": weights.input_size,
+        "hidden_size": weights.hidden_size,
+        "output_size": weights.output_size,
+        "arrays": [
+            {"name": prefix + name, "dtype": array.dtype.name, "shape": list(array.shape)}
+            for name, array in arrays.items()
+        ],
+    }
+
+
+def _show(source: str, found: dict[str, RNNWeights], as_json: bool) -> None:
+    rnns = [_described(prefix, weights) for prefix, weights in found.items()]
+    if as_json:
+        output.as_json({"file": source, "rnns": rnns})
+        return
+    for number, rnn in enumerate(rnns):
+        options_text = "".join(f", {name}={value}" for name, value in rnn["options"].items())
+        output.text(
+            ("\n" if number else "")
+            + (f"{rnn['prefix'].removesuffix('.')}: " if rnn["prefix"] else "")
+            + f"{rnn['cell']}, {output.plural(rnn['layers'], 'layer')}, "
+            + f"{output.plural(rnn['directions'], 'direction')}, input {rnn['input_size']}, "
+            + f"hidden {rnn['hidden_size']}, output {rnn['output_size']}{options_text}"
+        )
+        rows = [
+            (array["name"], " x ".join(map(str, array["shape"])), array["dtype"])
+            for array in rnn["arrays"]
+        ]
+        output.text(output.table(("array", "shape", "dtype"), rows))
