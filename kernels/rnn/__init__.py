@@ -9,6 +9,7 @@ layer         one layer in one direction, by NumPy
 engine        one layer in one direction: checks, and the choice of a backend
 chunked       long sequences in chunks: checkpoints, truncated gradients
 stack         layers and directions
+states        the states of all layers
 state_dict    weights by torch's names
 paddle        weights in Paddle's layouts
 attention     attention_lstm, forward only
@@ -17,6 +18,8 @@ loop          while loops over TensorArrays
 dynamic       an RNN whose step is a function
 nested, nested_backward   RNNs over sentences inside of RNNs over articles
 nested_run    the same over a LoDTensor
+nested_dict   their weights by torch's names
+work          how many operations a run takes
 loss, adam    cross-entropy, and the optimizer
 classifier    an RNN with a linear layer on top
 train         mini-batches and epochs

@@ -21,7 +21,6 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.ops.pool import segment_mean
 from lodcli.kernels.ops.pool_grad import segment_mean_grad
 from lodcli.kernels.rnn.cell import CellWeights, column_sums
-from lodcli.kernels.rnn.nested import last_of, state_count
 from lodcli.kernels.rnn.stack import (
     RNNWeights,
     StackResult,
@@ -30,6 +29,7 @@ from lodcli.kernels.rnn.stack import (
     stack_forward,
 )
 from lodcli.kernels.rnn.state_dict import state_dict, weights_from_state_dict
+from lodcli.kernels.rnn.states import last_of, last_of_gradient
 
 RNN_PREFIX = "rnn."
 POOLS = ("last", "mean")
@@ -208,10 +208,7 @@ def classifier_gradients(
         by_rows = segment_mean_grad(into, scored.offsets)
         found = stack_backward(scored.run.tape, grad_outputs=by_rows, threads=threads)
     else:
-        by_last = np.zeros(
-            (state_count(model.rnn), len(into), into.shape[1] // model.rnn.directions), into.dtype
-        )
-        by_last[-model.rnn.directions :] = np.split(into, model.rnn.directions, axis=1)
+        by_last = last_of_gradient(model.rnn, into)
         found = stack_backward(scored.run.tape, grad_last_hidden=by_last, threads=threads)
     named = {RNN_PREFIX + name: array for name, array in state_dict(found.weights).items()}
     return {**named, "out.weight": grad.T @ scored.pooled, "out.bias": column_sums(grad)}

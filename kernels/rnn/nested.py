@@ -26,6 +26,7 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.rnn.cell import require_real
 from lodcli.kernels.rnn.plan import checked_offsets, plan_steps
 from lodcli.kernels.rnn.stack import RNNWeights, StackTape, stack_forward
+from lodcli.kernels.rnn.states import last_of, state_count
 from lodcli.kernels.take import ranges
 
 
@@ -103,11 +104,6 @@ class NestedRNN:
 def boot_shape(outer: RNNWeights, inner: RNNWeights) -> tuple[int, int]:
     """Return the shape of the boot weight between two RNNs."""
     return state_count(inner) * inner.layers[0][0].output_size, outer.output_size
-
-
-def state_count(weights: RNNWeights) -> int:
-    """Return how many hidden states an RNN starts from: layers times directions."""
-    return len(weights.layers) * weights.directions
 
 
 def _check_boot(outer: NestedLevel, inner: NestedLevel, boot: Boot) -> None:
@@ -235,11 +231,6 @@ def nested_forward(
     checked = tuple(checked_offsets(*pair) for pair in zip(offsets, sizes, strict=True))
     run = _Run(keep, backend, threads)
     return run.forward(data, checked, rnn.levels, Initial(initial_hidden, initial_cell))
-
-
-def last_of(weights: RNNWeights, last_hidden: Array) -> Array:
-    """Return the last layer's states, directions side by side: (S, directions*H)."""
-    return np.concatenate(list(last_hidden[-weights.directions :]), axis=1)
 
 
 class _Run(NamedTuple):

@@ -14,10 +14,10 @@ from lodcli.kernels.rnn.nested import (
     Initial,
     NestedLevel,
     NestedTape,
-    state_count,
     whole_states,
 )
 from lodcli.kernels.rnn.stack import RNNWeights, stack_backward
+from lodcli.kernels.rnn.states import last_of_gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def _backward(
     levels: tuple[LevelGradients, ...] = (LevelGradients(own.weights, zeros),)
     into = own.input
     if tape.below is not None:
-        by_last = _by_last(tape.below.levels[0].weights, own.input)
+        by_last = last_of_gradient(tape.below.levels[0].weights, own.input)
         below = _backward(tape.below, grads[1:], Initial(by_last), threads)
         levels, into = (*levels, *below.levels), below.input
     return NestedGradients(into, levels, own.initial_hidden, own.initial_cell)
@@ -119,7 +119,7 @@ def _backward_booted(
             grad_last_cell=None if cell is None else cell[:, step.sequences],
             threads=threads,
         )
-        by_last = _by_last(tape.levels[1].weights, own.input)
+        by_last = last_of_gradient(tape.levels[1].weights, own.input)
         below = _backward(step.below, tuple(here[1:]), Initial(by_last), threads)
         boot, above = _boot_gradients(tape.levels[1], below.initial_hidden, step.state)
         hidden[:, step.sequences] = own.initial_hidden
@@ -134,15 +134,6 @@ def _backward_booted(
         )
         levels = tuple(map(_sum, levels, found))
     return NestedGradients(into, levels, hidden, cell)
-
-
-def _by_last(weights: RNNWeights, grad: Array) -> Array:
-    """Return the gradient by all last hidden states, of what was made of the last layer's."""
-    whole = np.zeros(
-        (state_count(weights), len(grad), weights.layers[0][0].output_size), grad.dtype
-    )
-    whole[-weights.directions :] = np.split(grad, weights.directions, axis=1)
-    return whole
 
 
 def _boot_gradients(rnn: NestedLevel, start: Array, state: Array) -> tuple[Boot, Array]:

@@ -9,8 +9,9 @@ from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.rnn.nested import NestedRNN, NestedTape, last_of, nested_forward
+from lodcli.kernels.rnn.nested import NestedRNN, NestedTape, nested_forward
 from lodcli.kernels.rnn.run import rows_as_vectors
+from lodcli.kernels.rnn.states import last_of
 from lodcli.kernels.tensor import LoDTensor
 
 

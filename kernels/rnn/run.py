@@ -11,7 +11,9 @@ from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.rnn.cell import require_real
-from lodcli.kernels.rnn.stack import RNNWeights, stack_forward
+from lodcli.kernels.rnn.chunked import Chunking
+from lodcli.kernels.rnn.stack import RNNWeights, StackTape, stack_forward
+from lodcli.kernels.rnn.states import last_of
 from lodcli.kernels.tensor import LoDTensor
 
 
@@ -25,12 +27,14 @@ class RNNOutput:
             step, side by side as in `all`; indexed by the levels above the sequences.
         last_hidden: (layers*directions, S, H), of all layers; what `initial_hidden` takes.
         last_cell: (layers*directions, S, H), what `initial_cell` takes; None unless an LSTM.
+        tape: for stack_backward; None unless asked for.
     """
 
     all: LoDTensor
     last: LoDTensor
     last_hidden: Array
     last_cell: Array | None
+    tape: StackTape | None = None
 
 
 def run_rnn(
@@ -41,6 +45,8 @@ def run_rnn(
     reverse: bool = False,
     initial_hidden: Array | None = None,
     initial_cell: Array | None = None,
+    keep: bool = False,
+    chunking: Chunking | None = None,
     backend: Backend = "auto",
     threads: int | None = None,
 ) -> RNNOutput:
@@ -55,6 +61,8 @@ def run_rnn(
         initial_hidden: (layers*directions, S, H), P instead of H with a projection; (S, H)
             will do for one layer in one direction. None is zeros.
         initial_cell: likewise, LSTM only.
+        keep: give a tape, for stack_backward.
+        chunking: of the tape; see chunked.py.
         backend, threads: see rnn_forward.
 
     Raises:
@@ -85,15 +93,17 @@ def run_rnn(
         initial_hidden=initial_hidden,
         initial_cell=initial_cell,
         reverse=reverse,
+        keep=keep,
+        chunking=chunking,
         backend=backend,
         threads=threads,
     )
-    last = np.concatenate(list(result.last_hidden[-weights.directions :]), axis=1)
     return RNNOutput(
         all=LoDTensor(result.outputs, tensor.lod),
-        last=LoDTensor(last, tensor.lod.above(number)),
+        last=LoDTensor(last_of(weights, result.last_hidden), tensor.lod.above(number)),
         last_hidden=result.last_hidden,
         last_cell=result.last_cell,
+        tape=result.tape,
     )
 
 

@@ -2,54 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import click
 import numpy as np
 
-from lodcli import options
-from lodcli.formats.schema import DEFAULT_NAME, Batch, Schema, TensorSpec
+from lodcli import options, output
+from lodcli.formats.schema import TensorSpec
 from lodcli.formats.weights import read_weights
-from lodcli.kernels.errors import ShapeMismatchError
-from lodcli.kernels.rnn.run import RNNOutput, run_rnn
+from lodcli.kernels.backends import Backend
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.rnn.chunked import Chunking
+from lodcli.kernels.rnn.nested_dict import nested_from_state_dict, seeded_nested
 from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.state_dict import weights_from_state_dict
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.references import Reference, parse_reference
+from lodcli.references import Reference
+from lodcli.rnn_grads import NestedGradients, PlainGradients, upstream_names
+from lodcli.rnn_runs import Feed, NestedRunner, PlainRunner, Runner, Settings, StepRunner, fed
+from lodcli.rnn_spec import parse_nested
+from lodcli.rnn_step import load_step
 from lodcli.targets import Target
 
 CELLS = ("lstm", "gru", "gru_paddle", "elman")
+COUNT = click.IntRange(min=1)
 
 
 @click.command(cls=options.Command)
 @options.source
 @options.target
 @click.option("--cell", type=click.Choice(CELLS), help="The cell; --weights may tell it, too.")
-@click.option("--hidden", type=click.IntRange(min=1), metavar="H", help="Hidden size, for --seed.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Random weights from N.")
+@click.option("--hidden", type=COUNT, metavar="H", help="Hidden size, for --seed.")
+@click.option("--layers", type=COUNT, metavar="L", help="How many layers, for --seed.")
+@click.option("--bidirectional", is_flag=True, help="Both directions side by side, for --seed.")
+@click.option(
+    "--seed",
+    "--init",
+    "seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Random weights from the number N.",
+)
 @click.option(
     "--weights",
-    "weights_path",
+    "path",
     type=click.Path(),
     metavar="FILE",
-    help="Trained weights: safetensors, by torch's names.",
+    help="Trained weights, by torch's names.",
 )
+@click.option(
+    "--nonlinearity",
+    type=click.Choice(("tanh", "relu", "sigmoid", "identity")),
+    help="Of an elman cell; tanh if not given.",
+)
+@click.option("--coupled", is_flag=True, help="An lstm whose forget gate is 1 - input gate.")
+@click.option("--nested", metavar="SPEC", help="RNNs inside of RNNs; see above.")
+@click.option("--step", metavar="MODULE:FUNCTION", help="A step of your own; see above.")
+@options.level
+@click.option("--reverse", is_flag=True, help="From the last row of a sequence to the first.")
 @click.option(
     "--emit",
     type=click.Choice(("all", "last", "both")),
     default="all",
     help="The state at every row (default), after each sequence's last one, or both.",
-)
-@options.level
-@click.option("--reverse", is_flag=True, help="From the last row of a sequence to the first.")
-@click.option(
-    "--layers", type=click.IntRange(min=1), metavar="L", help="How many layers, for --seed."
-)
-@click.option("--bidirectional", is_flag=True, help="Both directions side by side, for --seed.")
-@click.option(
-    "--nonlinearity",
-    type=click.Choice(("tanh", "relu", "sigmoid", "identity")),
-    help="Of an elman cell; tanh if not given.",
 )
 @click.option(
     "--h0",
@@ -58,166 +73,156 @@ CELLS = ("lstm", "gru", "gru_paddle", "elman")
     help="Initial hidden states, a row a sequence: (H), or (layers x directions, H).",
 )
 @click.option("--c0", type=options.SOURCE, metavar="FILE", help="Initial cell states of an lstm.")
+@click.option("--grad", is_flag=True, help="Give gradients instead of states.")
+@click.option(
+    "--upstream",
+    type=options.SOURCE,
+    metavar="FILE",
+    help="The gradient by what --emit says, in its shape; else ones.",
+)
+@click.option("--checkpoint", type=COUNT, metavar="STEPS", help="For --grad: keep less, run twice.")
+@click.option("--truncate", type=COUNT, metavar="STEPS", help="For --grad: cut it off so often.")
 @click.option(
     "--dtype", type=click.Choice(("float32", "float64")), help="Compute in this; else as SOURCE."
 )
-def command(
-    source: Reference,
-    target: Target,
-    cell: str | None,
-    hidden: int | None,
-    seed: int | None,
-    weights_path: str | None,
-    emit: str,
-    level: int | str | None,
-    reverse: bool,
-    layers: int | None,
-    bidirectional: bool,
-    nonlinearity: str | None,
-    h0: str | None,
-    c0: str | None,
-    dtype: str | None,
-) -> None:
+@click.option("--threads", type=COUNT, metavar="N", help="At most so many; else all processors.")
+@click.option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N.")
+@click.option("--stats", is_flag=True, help="Tell the work done, and what padding would add.")
+def command(source: Reference, target: Target, **given: Any) -> None:
     """Run an RNN over the sequences of a level (the finest if none is given).
 
-    A row of any shape is one step. --emit both writes the tensors "all" and "last".
+    A row of any shape is one step. Several results are several tensors: "all" and "last".
+
+    --nested runs one RNN inside of another: SPEC is LEVEL:CELL:HIDDEN for each, outermost
+    first, parted by "/", and may say layers=N, bidirectional, reverse, and boot: each
+    sequence then starts from the state of the RNN above. With --weights the levels do;
+    they are the prefixes of the weights' names. --emit all gives a tensor for each level.
+
+    --step calls FUNCTION(inputs, memory), which returns (outputs, memory), at every time
+    step, with a row for each sequence still alive; memory is None at first, or --h0.
+
+    --grad gives the gradients of the sum of what --emit says times --upstream: "input",
+    "h0", "c0" and one tensor for each weight.
 
     \b
     Examples:
       lod run-rnn vowels.lod.h5 -o out.lod.h5 --cell lstm --hidden 64 --seed 1
       lod run-rnn vowels.lod.h5 --weights model.safetensors --emit last -o last.lod.h5
       lod run-rnn vowels.lod.h5 --cell gru --hidden 8 --seed 2 --emit both | lod inspect -
+      lod run-rnn words.lod.h5 --nested article:gru:8/sentence:gru:4:boot --seed 1 -o o.npz
+      lod run-rnn words.lod.h5 --step model:step -o out.lod.h5
+      lod run-rnn words.lod.h5 --cell gru --hidden 4 --seed 1 --grad -o gradients.npz
     """
-    _check_choice(cell, hidden, seed, weights_path, layers, bidirectional)
-    states = _initial(h0), _initial(c0)
-    with source.open() as opened:
-        spec = opened.tensor()
-        if weights_path is not None:
-            weights = weights_from_state_dict(read_weights(weights_path), cell)
-        else:
-            assert cell is not None
-            assert hidden is not None
-            weights = seeded_weights(
-                cell,
-                int(np.prod(spec.row_shape, dtype=np.int64)),
-                hidden,
-                layers=layers or 1,
-                bidirectional=bidirectional,
-                rng=np.random.default_rng(seed),
-            )
-        if nonlinearity is not None:
-            weights = weights.with_options(nonlinearity=nonlinearity)
-        runner = _Runner(weights, -1 if level is None else level, reverse, dtype, *states)
-        kinds = ("all", "last") if emit == "both" else (emit,)
-        target.write(
-            runner.schema(spec, kinds),
-            (_batch(result, kinds) for result in runner.run(opened.tensors())),
-        )
+    _check(given)
+    with ExitStack() as stack, source.open() as opened:
+        feeds = [stack.enter_context(fed(given[n], f"--{n}")) for n in ("h0", "c0")]
+        kinds = ("all", "last") if given["emit"] == "both" else (given["emit"],)
+        backend = _backend(given["device"])
+        settings = Settings(kinds, given["dtype"], backend, given["threads"], *feeds)
+        runner = _runner(settings, opened.tensor(), given)
+        if given["upstream"] is not None:
+            assert isinstance(runner, PlainGradients | NestedGradients)
+            runner.gradients.upstream.update(_upstream(stack, given["upstream"], runner, kinds))
+        target.write(*runner.run(opened.tensor(), opened.tensors()))
+    if given["stats"]:
+        for line in runner.work.lines():
+            output.note(line)
 
 
-def _check_choice(
-    cell: str | None,
-    hidden: int | None,
-    seed: int | None,
-    weights_path: str | None,
-    layers: int | None,
-    bidirectional: bool,
-) -> None:
+def _check(given: dict[str, Any]) -> None:
     """Refuse options that contradict each other or leave something open."""
-    if (seed is None) == (weights_path is None):
+    shape = [name for name in ("hidden", "layers", "bidirectional") if given[name]]
+    ways = [name for name in ("nested", "step") if given[name]]
+    if len(ways) > 1:
+        raise click.UsageError("give either --nested or --step")
+    if given["step"]:
+        needless = ("cell", "seed", "path", *shape, "nonlinearity", "coupled", "grad")
+        for name in needless:
+            if given[name] not in (None, False):
+                option = "weights" if name == "path" else name
+                raise click.UsageError(f"--step does without --{option}")
+        return
+    if (given["seed"] is None) == (given["path"] is None):
         raise click.UsageError("give either --seed N, for random weights, or --weights FILE")
-    if seed is not None and (cell is None or hidden is None):
+    if given["nested"]:
+        for name in (*shape, "cell", "level", "reverse"):
+            if given[name] not in (None, False):
+                raise click.UsageError(f"--nested says the {name} of each RNN in SPEC")
+    elif given["seed"] is not None and (given["cell"] is None or given["hidden"] is None):
         raise click.UsageError("--seed needs --cell and --hidden")
-    if weights_path is not None and (hidden or layers or bidirectional):
+    elif given["path"] is not None and shape:
         raise click.UsageError("--hidden, --layers and --bidirectional are told by --weights")
+    for name in ("upstream", "checkpoint", "truncate"):
+        if given[name] is not None and not given["grad"]:
+            raise click.UsageError(f"--{name} is for --grad")
+    if given["nested"] and (given["checkpoint"] or given["truncate"]):
+        raise click.UsageError("--checkpoint and --truncate are for one RNN, not for --nested")
 
 
-def _initial(text: str | None) -> LoDTensor | None:
-    """Read initial states."""
-    if text is None:
-        return None
-    with parse_reference(text).open() as opened:
-        return opened.read_tensor()[1]
+def _backend(device: str) -> Backend:
+    """Return the backend of a device.
+
+    Raises:
+        UnsupportedError: a GPU, which no RNN kernel is for.
+    """
+    name, _, number = device.partition(":")
+    if device in ("auto", "cpu"):
+        return "auto"
+    if name != "cuda" or (number and not number.isdecimal()):
+        raise click.UsageError(f"--device: expected auto, cpu, cuda or cuda:N, found {device!r}")
+    raise UnsupportedError("run-rnn has no kernel for cuda; use --device cpu")
 
 
-class _Runner:
-    """One RNN over batches, one after another: none knows of another but by place."""
+def _runner(settings: Settings, spec: TensorSpec, given: dict[str, Any]) -> Runner:
+    width = int(np.prod(spec.row_shape, dtype=np.int64))
+    level = -1 if given["level"] is None else given["level"]
+    if given["step"]:
+        step = load_step(given["step"])
+        return StepRunner(settings, step, level=level, reverse=given["reverse"])
+    if given["nested"]:
+        shapes = parse_nested(given["nested"])
+        names = tuple(shape.prefix for shape in shapes)
+        if given["path"] is not None:
+            rnn = nested_from_state_dict(read_weights(given["path"]), shapes)
+        else:
+            rnn = seeded_nested(shapes, width, rng=np.random.default_rng(given["seed"]))
+        if given["grad"]:
+            return NestedGradients(settings, rnn, names, upstream={})
+        return NestedRunner(settings, rnn, names)
+    weights = _weights(width, given)
+    where = {"level": level, "reverse": given["reverse"]}
+    if given["grad"]:
+        chunking = Chunking(given["checkpoint"], given["truncate"])
+        return PlainGradients(settings, weights, **where, upstream={}, chunking=chunking)
+    return PlainRunner(settings, weights, **where)
 
-    def __init__(
-        self,
-        weights: RNNWeights,
-        level: int | str,
-        reverse: bool,
-        dtype: str | None,
-        hidden: LoDTensor | None,
-        cell: LoDTensor | None,
-    ) -> None:
-        self.weights = weights
-        self.level = level
-        self.reverse = reverse
-        self.dtype = dtype
-        self.hidden = hidden
-        self.cell = cell
 
-    def schema(self, spec: TensorSpec, kinds: tuple[str, ...]) -> Schema:
-        """Return what will come out, found by a run over nothing."""
-        empty = spec.empty()
-        result = self._one(empty, 0)
-        number = empty.lod.level(self.level)
-        counts = {"all": spec.rows, "last": spec.levels[number].items}
-        levels = {"all": spec.levels, "last": spec.levels[:number]}
-        return tuple(
-            TensorSpec(
-                name,
-                tensor.dtype,
-                tensor.row_shape,
-                levels[kind],
-                counts[kind],
-            )
-            for kind, (name, tensor) in zip(kinds, _batch(result, kinds).items(), strict=True)
-            if isinstance(tensor, LoDTensor)
+def _weights(width: int, given: dict[str, Any]) -> RNNWeights:
+    if given["path"] is not None:
+        weights = weights_from_state_dict(read_weights(given["path"]), given["cell"])
+    else:
+        weights = seeded_weights(
+            given["cell"],
+            width,
+            given["hidden"],
+            layers=given["layers"] or 1,
+            bidirectional=given["bidirectional"],
+            rng=np.random.default_rng(given["seed"]),
         )
-
-    def run(self, tensors: Iterable[LoDTensor]) -> Iterator[RNNOutput]:
-        """Yield the outcome of every batch."""
-        done = 0
-        for tensor in tensors:
-            yield self._one(tensor, done)
-            done += tensor.lod.count(self.level)
-        for name, states in (("--h0", self.hidden), ("--c0", self.cell)):
-            if states is not None and states.rows != done:
-                raise ShapeMismatchError(
-                    f"{name} has {states.rows} rows, expected one a sequence, {done}"
-                )
-
-    def _one(self, tensor: LoDTensor, first: int) -> RNNOutput:
-        if self.dtype is not None:
-            tensor = tensor.with_data(tensor.data.astype(self.dtype, copy=False))
-        count = tensor.lod.count(self.level) if tensor.lod.n_levels else 0
-        return run_rnn(
-            tensor,
-            self.weights,
-            level=self.level,
-            reverse=self.reverse,
-            initial_hidden=_part(self.hidden, "--h0", first, count),
-            initial_cell=_part(self.cell, "--c0", first, count),
-        )
+    if given["nonlinearity"] is not None:
+        weights = weights.with_options(nonlinearity=given["nonlinearity"])
+    return weights.with_options(coupled=True) if given["coupled"] else weights
 
 
-def _part(
-    states: LoDTensor | None, name: str, first: int, count: int
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None:
-    """Return the initial states of some sequences, as run_rnn takes them."""
-    if states is None:
-        return None
-    if first + count > states.rows:
-        raise ShapeMismatchError(
-            f"{name} has {states.rows} rows, expected one a sequence, at least {first + count}"
-        )
-    part = states.data[first : first + count]
-    return part.swapaxes(0, 1) if part.ndim == 3 else part
-
-
-def _batch(result: RNNOutput, kinds: tuple[str, ...]) -> Batch:
-    tensors = {"all": result.all, "last": result.last}
-    return {kind if len(kinds) > 1 else DEFAULT_NAME: tensors[kind] for kind in kinds}
+def _upstream(
+    stack: ExitStack, text: str, runner: Runner, kinds: tuple[str, ...]
+) -> dict[str, Feed]:
+    """Open the file of upstream gradients once for each result it is for."""
+    names = upstream_names(runner, kinds)
+    found = {}
+    for name in names:
+        reference = text if len(names) == 1 else f"{text}::{name}"
+        feed = stack.enter_context(fed(reference, "--upstream"))
+        assert feed is not None
+        found[name] = feed
+    return found

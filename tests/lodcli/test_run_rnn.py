@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,9 +91,11 @@ def test_results_do_not_depend_on_the_batches(
     whole = source.batches
     seen = []
 
-    def small(self: base.Source, limit_bytes: int = 1) -> object:
+    def small(self: base.Source, limit_bytes: int = 1) -> Any:
         for batch in whole(self, 1):
-            seen.append(batch)
+            item = batch["data"]
+            if isinstance(item, LoDTensor) and item.lod.n_levels:  # not h0.npz and c0.npz
+                seen.append(batch)
             yield batch
 
     monkeypatch.setattr(source, "batches", small)
