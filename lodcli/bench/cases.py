@@ -93,6 +93,14 @@ KERNEL_CASES = {
     )
 }
 
+CONVERT_CASES = {
+    case.name: case for case in (_case("lines", 4_000_000, 1, 80_000, "lognormal:50,0.8"),)
+}
+
+FILE_CASES = {case.name: case for case in (_case("rows", 500_000, 128, 6_250, "lognormal:80,0.5"),)}
+# Files of 5, 51 and 512 MB.
+SLICE_SWEEP = "rows=1e4,1e5,1e6"
+
 # Of each skew, the mean length being the same.
 QUESTION_CASES = {
     case.name: case

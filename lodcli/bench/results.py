@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lodcli.bench.samples import Summary
-from lodcli.bench.tasks import LIMIT, OURS, Candidate, Task
+from lodcli.bench.tasks import COPY, LIMIT, OURS, Candidate, Task
 
 SCHEMA_VERSION = 1
 
@@ -105,7 +105,7 @@ def best_peer(one: Measured, measured: Sequence[Measured]) -> tuple[str | None, 
     peers = [
         other
         for other in measured
-        if other.candidate.library not in (OURS, LIMIT)
+        if other.candidate.library not in (OURS, LIMIT, COPY)
         and (one.candidate.into_out or not other.candidate.into_out)
     ]
     if not peers:

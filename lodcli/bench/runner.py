@@ -12,7 +12,7 @@ from lodcli.bench.checks import Result, agreed
 from lodcli.bench.harness import Effort, measure, sampler
 from lodcli.bench.results import Measured, rows_of
 from lodcli.bench.samples import summarised
-from lodcli.bench.tasks import LIMIT, OURS, Candidate, Task
+from lodcli.bench.tasks import COPY, LIMIT, OURS, Candidate, Task
 
 # A first call may compile or load something; this long is no sign of a slow one.
 LEAST_PATIENCE_SECONDS = 2.0
@@ -34,9 +34,17 @@ def run_task(task: Task, effort: Effort, *, threads: int, seed: int = 0) -> dict
         {one.name: one.sample for one in timed}, effort, rng=np.random.default_rng(seed)
     )
     measured = [Measured(one, summarised(samples[one.name])) for one in timed]
-    rate = amount / measured[-1].summary.median if limit else None
+    rate = amount / measured[-1].summary.median if limit else _copying_rate(task, measured)
     rows = rows_of(task, measured, digest=digest, threads=threads, limit_rate=rate)
     return {"rows": rows, "skipped": skipped}
+
+
+def _copying_rate(task: Task, measured: Sequence[Measured]) -> float | None:
+    """Return how fast the bytes of a file are copied, where that is the limit."""
+    for one in measured:
+        if one.candidate.library == COPY:
+            return task.work.needed / one.summary.median
+    return None
 
 
 def _results(
@@ -67,7 +75,7 @@ def _results(
 
 def _limit(task: Task, threads: int) -> tuple[list[Candidate], float]:
     """Return a candidate that works at the machine's limit, and how much it does a call."""
-    if task.work.limit is None:
+    if task.work.limit in (None, COPY):
         return [], 0.0
     from lodcli.bench.limits_numba import limit_call
 

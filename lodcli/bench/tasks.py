@@ -9,8 +9,9 @@ from typing import Any, Literal
 from lodcli.bench.checks import Result
 from lodcli.bench.harness import Sampler, sampler
 
-LimitKind = Literal["read", "write", "copy", "fma"]
-OURS, LIMIT = "lod", "limit"
+LimitKind = Literal["read", "write", "copy", "fma", "cp"]
+# Who is no peer: we, the machine's limit, and the plain copy of a file.
+OURS, LIMIT, COPY = "lod", "limit", "cp"
 # What the label of a candidate ends with that writes to an array made before.
 OUT = "out="
 

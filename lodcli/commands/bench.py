@@ -133,6 +133,101 @@ def rnn(
     run_and_show("rnn", plan, settings)
 
 
+@command.command(cls=options.Command)
+@click.option("--op", "ops", metavar="OP[,..]", help="jsonl_to_lod, lod_to_arrow, ..; all if not.")
+@click.option(
+    "--dtype",
+    type=click.Choice(("int32", "int64", "float32", "float64")),
+    default="int64",
+    show_default=True,
+    help="Of the values.",
+)
+@click.option(
+    "--folder", type=click.Path(exists=True, file_okay=False), help="Where files are made."
+)
+@sizes
+@sweep
+@settings
+def convert(
+    ops: str | None,
+    dtype: str,
+    folder: str | None,
+    sweep: str | None,
+    settings: Settings,
+    **sizes: Any,
+) -> None:
+    """Time conversions to and from lod's container: jsonl, arrow, parquet, megatron, and others.
+
+    A peer reads the same file, or writes the same values from memory; cp copies the bytes. By
+    default 4,000,000 values in 80,000 sequences.
+
+    \b
+    Examples:
+      lod bench convert --op jsonl_to_lod,lod_to_jsonl --threads 1
+      lod bench convert --op parquet_to_lod --dtype float32 --folder /dev/shm
+    """
+    from lodcli.bench.cases import CONVERT_CASES
+    from lodcli.bench.convert import CONVERSIONS, ConvertPlan
+    from lodcli.bench.showing import cases_of, parse_ops, run_and_show
+
+    chosen = cases_of(CONVERT_CASES, None, sweep, settings.seed, **sizes)
+    plan = ConvertPlan(parse_ops(ops, CONVERSIONS), chosen, dtype, folder)
+    run_and_show("convert", plan, settings)
+
+
+@command.command(cls=options.Command)
+@click.option("--op", "ops", metavar="OP[,..]", help="write, read, sequence, open_and_sequence.")
+@click.option(
+    "--folder", type=click.Path(exists=True, file_okay=False), help="Where files are made."
+)
+@sizes
+@sweep
+@settings
+def io(
+    ops: str | None, folder: str | None, sweep: str | None, settings: Settings, **sizes: Any
+) -> None:
+    """Time lod's container, plain and compressed: written, read whole and by the sequence.
+
+    Files are in the page cache. By default 500,000 rows of 128 values, 80 a sequence; sequences
+    are looked up 20 at a time, in an open file or opening it for each.
+
+    \b
+    Examples:
+      lod bench io --op read,write --threads 1 --folder /dev/shm
+    """
+    from lodcli.bench.cases import FILE_CASES
+    from lodcli.bench.files import IO_OPS, FilesPlan
+    from lodcli.bench.showing import cases_of, parse_ops, run_and_show
+
+    chosen = cases_of(FILE_CASES, None, sweep, settings.seed, **sizes)
+    run_and_show("io", FilesPlan("io", parse_ops(ops, IO_OPS), chosen, folder), settings)
+
+
+@command.command("slice", cls=options.Command)
+@click.option(
+    "--folder", type=click.Path(exists=True, file_okay=False), help="Where files are made."
+)
+@sizes
+@sweep
+@settings
+def slice_(folder: str | None, sweep: str | None, settings: Settings, **sizes: Any) -> None:
+    """Time cutting single sequences out of files of 5, 51 and 512 MB, opened for each.
+
+    \b
+    Examples:
+      lod bench slice --threads 1 --plot -
+      lod bench slice --sweep rows=1e4,1e7 --features 16
+    """
+    from lodcli.bench.cases import FILE_CASES, SLICE_SWEEP
+    from lodcli.bench.files import FilesPlan
+    from lodcli.bench.showing import cases_of, run_and_show
+
+    fixed = any(value is not None for value in sizes.values())
+    wanted = sweep or (None if fixed else SLICE_SWEEP)
+    chosen = cases_of(FILE_CASES, None, wanted, settings.seed, **sizes)
+    run_and_show("io", FilesPlan("slice", ["open_and_sequence"], chosen, folder), settings)
+
+
 def _question(name: str, help_text: str) -> None:
     """Add the command of one question of lodcli/bench/questions.py."""
 

@@ -34,13 +34,21 @@ class PeerEntry:
 
 
 PEERS: dict[str, PeerEntry] = {
-    "numpy": PeerEntry("numpy", "numpy", {"kernels": "numpy"}),
+    "numpy": PeerEntry("numpy", "numpy", {"kernels": "numpy", "io": "numpy_io"}),
     "torch": PeerEntry("torch", "torch", {"kernels": "torch", "rnn": "torch_rnn"}),
     "torch_scatter": PeerEntry("torch_scatter", "torch-scatter", {"kernels": "torch_scatter"}),
     "fbgemm": PeerEntry("fbgemm_gpu", "fbgemm-gpu-cpu", {"kernels": "torch_fbgemm"}),
     "awkward": PeerEntry("awkward", "awkward", {"kernels": "awkward"}),
-    "polars": PeerEntry("polars", "polars", {"kernels": "polars"}),
-    "arrow": PeerEntry("pyarrow", "pyarrow", {"kernels": "pyarrow"}),
+    "polars": PeerEntry("polars", "polars", {"kernels": "polars", "convert": "polars_convert"}),
+    "arrow": PeerEntry(
+        "pyarrow",
+        "pyarrow",
+        {"kernels": "pyarrow", "convert": "pyarrow_convert", "io": "pyarrow_io"},
+    ),
+    "h5py": PeerEntry("h5py", "h5py", {"io": "h5py_io"}),
+    "safetensors": PeerEntry("safetensors", "safetensors", {"io": "safetensors_io"}),
+    "json": PeerEntry("json", "python", {"convert": "stdlib_json"}),
+    "orjson": PeerEntry("orjson", "orjson", {"convert": "orjson"}),
     "onnxruntime": PeerEntry("onnxruntime", "onnx onnxruntime", {"rnn": "onnxruntime"}),
     "paddle": PeerEntry(
         "paddle", "paddlepaddle==2.6.2", {"kernels": "paddle", "rnn": "paddle_rnn"}

@@ -1,0 +1,91 @@
+"""`lod bench convert`, `io` and `slice`, small: every way gives the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.bench.cases import CONVERT_CASES, FILE_CASES, Case, custom_case
+from lodcli.bench.convert import CONVERSIONS, convert_task
+from lodcli.bench.files import IO_OPS, files_task
+from lodcli.bench.harness import Effort
+from lodcli.bench.lengths import parse_lengths
+from lodcli.bench.peer_set import PeerSet, chosen_peers
+from lodcli.bench.runner import run_task
+from tests.lodcli.conftest import Lod
+
+QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=0.01, sample_seconds=1e-4)
+
+
+def small_case(base: Case, features: int) -> Case:
+    return custom_case(
+        base,
+        rows=300,
+        features=features,
+        sequences=None,
+        hidden=None,
+        lengths=parse_lengths("lognormal:9,1,0.1"),
+        seed=1,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+@pytest.mark.parametrize("op", CONVERSIONS)
+def test_every_converter_gives_the_same_values(op: str, dtype: str, tmp_path: Path) -> None:
+    if op.endswith("megatron") or op.startswith(("megatron", "arrow", "parquet")):
+        pytest.importorskip("pyarrow", reason="the extra `arrow` reads and writes it")
+    case = small_case(CONVERT_CASES["lines"], 1)
+    with PeerSet("convert", chosen_peers("convert", None), 1, {}) as peers:
+        task = convert_task(op, case, np.dtype(dtype), tmp_path, peers)
+        found = run_task(task, QUICK, threads=1)
+    rows = found["rows"]
+    assert not found["skipped"]
+    assert [row["library"] for row in rows[:3]] == ["lod", "cp", "cp"]
+    assert rows[0]["best_peer"] not in ("cp", "cp and fsync")
+    assert rows[0]["fraction_of_limit"] == pytest.approx(rows[1]["median"] / rows[0]["median"])
+
+
+@pytest.mark.parametrize("op", IO_OPS)
+def test_every_file_gives_the_same_rows(op: str, tmp_path: Path) -> None:
+    case = small_case(FILE_CASES["rows"], 4)
+    with (
+        PeerSet("io", chosen_peers("io", None), 1, {}) as peers,
+        contextlib.ExitStack() as opened,
+    ):
+        task = files_task("io", op, case, tmp_path, peers, opened)
+        found = run_task(task, QUICK, threads=1)
+    assert not found["skipped"]
+    assert [row["label"] for row in found["rows"][:2]] == ["", "deflate"]
+    assert {"numpy", "h5py"} < {row["library"] for row in found["rows"]}
+
+
+SMALL = "--rows 60 --against none --rounds 1 --budget 0 --threads 1 --json"
+
+
+@pytest.mark.parametrize(
+    ("line", "bench", "ops"),
+    [
+        ("convert --op jsonl_to_lod,npz-to-lod", "convert", ["jsonl_to_lod", "npz_to_lod"]),
+        ("io --op read --features 2", "io", ["read"]),
+        ("slice --features 2", "slice", ["open_and_sequence"]),
+    ],
+)
+def test_the_commands_measure_what_is_asked(
+    shell: Lod, line: str, bench: str, ops: list[str]
+) -> None:
+    done = shell(f"lod bench {line} {SMALL} --folder .")
+    assert (done.code, done.stderr) == (0, "")
+    rows = json.loads(done.stdout)["results"]
+    assert {row["bench"] for row in rows} == {bench}
+    assert list(dict.fromkeys(row["op"] for row in rows)) == ops
+    assert shell("ls -d lod-bench-* 2>/dev/null").stdout == ""
+
+
+def test_a_folder_that_is_not_there_is_refused(shell: Lod) -> None:
+    done = shell("lod bench io --folder nowhere")
+    assert (done.code, done.stdout) == (2, "")
+    assert "nowhere" in done.stderr
