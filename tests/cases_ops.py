@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,8 @@ from tests.golden_data import GoldenCase, GoldenSlot, golden_cases, golden_dir, 
 
 Array = npt.NDArray[Any]
 
-BACKENDS = ("numpy", "numba")
+# LOD_TEST_BACKENDS=cupy runs the same tests on a GPU's kernels; see tests/cuda/moving.py.
+BACKENDS = tuple(os.environ.get("LOD_TEST_BACKENDS", "numpy,numba").split(","))
 # Relative to 1 + |x|: what the golden files promise for each dtype, and for gradients.
 TOLERANCES = {"float32": 4e-6, "float64": 1e-12}
 GRADIENT_TOLERANCE = 3e-6

@@ -14,11 +14,12 @@ import pytest
 from lodcli.kernels.backends import Backend
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
+from tests import cases_ops
 from tests.golden_data import GoldenCase, GoldenSlot, golden_cases, golden_dir
 
 Array = npt.NDArray[Any]
 
-BACKENDS: tuple[Backend, ...] = ("numpy", "numba")
+BACKENDS: tuple[Backend, ...] = cases_ops.BACKENDS  # type: ignore[assignment]
 both = pytest.mark.parametrize("backend", BACKENDS)
 
 

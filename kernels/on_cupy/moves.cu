@@ -1,0 +1,57 @@
+// Moving whole rows as words of W. See moves.py.
+#include "types.cuh"
+
+// Run k of the result, rows to[k] - first .. of it, comes from rows start[k], start[k] + step, ..
+// of the data; `step` is 1, -1 or 0. A block is (words, units); a unit walks down the rows of a
+// tile and looks up its run once. What is walked are the `rows` of all runs put end to end;
+// `place` says where run k begins in the result (the same, unless runs of others lie between).
+template <class W>
+__global__ void __launch_bounds__(256)
+move_runs(const W* __restrict__ data, const int64* __restrict__ start, int64 step,
+          const int64* __restrict__ walk, const int64* __restrict__ place, int64 runs, int64 rows,
+          int64 words, int64 height, W* __restrict__ out) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 word = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    const int64 top = unit * height;
+    if (top >= rows || word >= words) return;
+    const int64 bottom = min(top + height, rows);
+    int64 run = segment_of(walk, runs, top);
+    int64 begin = 0, end = top, from = 0, to = 0;
+    for (int64 row = top; row < bottom; row++) {
+        if (row >= end) {
+            while (walk[run + 1] <= row) run++;
+            begin = walk[run];
+            end = walk[run + 1];
+            from = start[run];
+            to = place[run];
+        }
+        const int64 within = row - begin;
+        out[(to + within) * words + word] = data[(from + within * step) * words + word];
+    }
+}
+
+// A box of (segments, steps) rows: the first rows of each segment, then `fill`, which is one
+// row if `whole`, else one value of `size` words that repeats.
+template <class W>
+__global__ void __launch_bounds__(256)
+move_pad(const W* __restrict__ data, const int64* __restrict__ offsets, int64 rows, int64 steps,
+         int64 words, int64 height, const W* __restrict__ fill, int64 fill_words,
+         W* __restrict__ out) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 word = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    const int64 top = unit * height;
+    if (top >= rows || word >= words) return;
+    const int64 bottom = min(top + height, rows);
+    const W pad = fill[word % fill_words];
+    int64 segment = top / steps, step = top - segment * steps;
+    int64 start = offsets[segment], length = offsets[segment + 1] - start;
+    for (int64 row = top; row < bottom; row++) {
+        out[row * words + word] = step < length ? data[(start + step) * words + word] : pad;
+        if (++step == steps && row + 1 < bottom) {
+            step = 0;
+            segment++;
+            start = offsets[segment];
+            length = offsets[segment + 1] - start;
+        }
+    }
+}

@@ -1,0 +1,70 @@
+"""See ops/pool_grad.py."""
+
+from __future__ import annotations
+
+import cupy
+import numpy as np
+
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.on_cupy.launch import blocks, c_type, flat_rows, on_device, run
+from lodcli.kernels.ops.common import is_float
+
+EVERY, MEAN, ROOT, FIRST, LAST = range(5)
+THREADS, HEIGHT = 256, 16
+
+
+def segment_sum_grad(upstream: Array, offsets: Offsets) -> Array:
+    """See ops/pool_grad.py."""
+    return _spread(upstream, offsets, EVERY)
+
+
+def segment_mean_grad(upstream: Array, offsets: Offsets) -> Array:
+    """See ops/pool_grad.py."""
+    return _spread(upstream, offsets, MEAN)
+
+
+def segment_sqrt_grad(upstream: Array, offsets: Offsets) -> Array:
+    """See ops/pool_grad.py."""
+    return _spread(upstream, offsets, ROOT)
+
+
+def segment_first_grad(upstream: Array, offsets: Offsets) -> Array:
+    """See ops/pool_grad.py."""
+    return _spread(upstream, offsets, FIRST)
+
+
+def segment_last_grad(upstream: Array, offsets: Offsets) -> Array:
+    """See ops/pool_grad.py."""
+    return _spread(upstream, offsets, LAST)
+
+
+def segment_max_grad(upstream: Array, index: Array, rows: int) -> Array:
+    """See ops/pool_grad.py."""
+    flow, taken = flat_rows(upstream), cupy.ascontiguousarray(index)
+    width = flow.shape[1]
+    result: Array = cupy.zeros((rows, *upstream.shape[1:]), upstream.dtype)
+    kernel = f"pool_scatter<{c_type(flow.dtype, 'pooling')}>"
+    grid = (blocks(flow.size, THREADS),)
+    run("pool_grad", kernel, grid, (THREADS,), flow, taken, flow.size, width, result)
+    return result
+
+
+def _spread(upstream: Array, offsets: Offsets, how: int) -> Array:
+    if how in (MEAN, ROOT) and not is_float(upstream.dtype) and upstream.dtype.kind != "c":
+        upstream = upstream.astype(np.float64)  # as the reference divides whole numbers
+    rows, segments = int(offsets[-1]), offsets.size - 1
+    result: Array = cupy.empty((rows, *upstream.shape[1:]), upstream.dtype)
+    flow, out = flat_rows(upstream), result
+    if flow.dtype.kind == "c":
+        # Real and imaginary parts are columns of their own.
+        real = np.dtype(f"float{flow.dtype.itemsize * 4}")
+        flow, out = flow.view(real), result.view(real)
+    width = flow.shape[1]
+    wide = "float" if is_float(flow.dtype) and flow.dtype.itemsize < 8 else "double"
+    kernel = f"pool_spread<{c_type(flow.dtype, 'pooling')}, {wide}>"
+    columns = min(THREADS, 1 << max(0, width - 1).bit_length())
+    grid = (blocks(blocks(rows, HEIGHT), THREADS // columns), blocks(width, columns))
+    block = (columns, THREADS // columns)
+    where = on_device(offsets)
+    run("pool_grad", kernel, grid, block, flow, where, segments, rows, width, HEIGHT, how, out)
+    return result

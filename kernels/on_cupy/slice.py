@@ -1,0 +1,18 @@
+"""See ops/slice.py. Rows are moved as words."""
+
+from __future__ import annotations
+
+import cupy
+
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.on_cupy.launch import result_array
+from lodcli.kernels.on_cupy.moves import move_runs
+
+
+def segment_slice(
+    data: Array, starts: Offsets, offsets: Offsets, *, out: Array | None = None
+) -> Array:
+    """See ops/slice.py."""
+    result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
+    move_runs(cupy.ascontiguousarray(data), starts, offsets, result)
+    return result

@@ -1,0 +1,109 @@
+// Element types: what a kernel reads, what it computes in, and how one becomes the other.
+// Half precision is taken apart by hand, so that no header of CUDA is needed to compile.
+#pragma once
+
+typedef long long int64;
+typedef unsigned long long uint64;
+
+__device__ __forceinline__ float bits_to_float(unsigned bits) {
+    return __uint_as_float(bits);
+}
+
+struct float16 {
+    unsigned short bits;
+
+    __device__ __forceinline__ operator float() const {
+        const unsigned sign = (unsigned)(bits & 0x8000u) << 16;
+        const unsigned exponent = (bits >> 10) & 31u;
+        const unsigned fraction = bits & 1023u;
+        if (exponent == 31) return bits_to_float(sign | 0x7f800000u | (fraction << 13));
+        if (exponent) return bits_to_float(sign | ((exponent + 112) << 23) | (fraction << 13));
+        const float small = (float)fraction * (1.0f / 16777216.0f);
+        return sign ? -small : small;
+    }
+
+    // Rounds to nearest, ties to even.
+    __device__ __forceinline__ static float16 from(float value) {
+        const unsigned word = __float_as_uint(value);
+        const unsigned sign = (word >> 16) & 0x8000u;
+        const unsigned magnitude = word & 0x7fffffffu;
+        unsigned half;
+        if (magnitude > 0x7f800000u) {
+            half = 0x7e00u;
+        } else if (magnitude >= 0x477ff000u) {
+            half = 0x7c00u;
+        } else if (magnitude < 0x38800000u) {
+            // A subnormal: adding 0.5 leaves the fraction in the lowest bits, rounded.
+            half = __float_as_uint(bits_to_float(magnitude) + 0.5f) - 0x3f000000u;
+        } else {
+            half = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+        }
+        float16 result;
+        result.bits = (unsigned short)(sign | half);
+        return result;
+    }
+};
+
+struct bfloat16 {
+    unsigned short bits;
+
+    __device__ __forceinline__ operator float() const {
+        return bits_to_float((unsigned)bits << 16);
+    }
+
+    __device__ __forceinline__ static bfloat16 from(float value) {
+        const unsigned word = __float_as_uint(value);
+        bfloat16 result;
+        if ((word & 0x7fffffffu) > 0x7f800000u) {
+            result.bits = (unsigned short)((word >> 16) | 64u);
+        } else {
+            result.bits = (unsigned short)((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
+        }
+        return result;
+    }
+};
+
+// What values of a type are added up, compared and divided in.
+template <class T> struct Wide { typedef int64 type; };
+template <> struct Wide<float> { typedef float type; };
+template <> struct Wide<double> { typedef double type; };
+template <> struct Wide<float16> { typedef float type; };
+template <> struct Wide<bfloat16> { typedef float type; };
+template <> struct Wide<uint64> { typedef uint64 type; };
+template <> struct Wide<unsigned int> { typedef uint64 type; };
+template <> struct Wide<unsigned short> { typedef uint64 type; };
+template <> struct Wide<unsigned char> { typedef uint64 type; };
+
+template <class To, class From> __device__ __forceinline__ To as(From value) {
+    return (To)value;
+}
+template <> __device__ __forceinline__ float16 as<float16, float>(float value) {
+    return float16::from(value);
+}
+template <> __device__ __forceinline__ float16 as<float16, double>(double value) {
+    return float16::from((float)value);
+}
+template <> __device__ __forceinline__ bfloat16 as<bfloat16, float>(float value) {
+    return bfloat16::from(value);
+}
+template <> __device__ __forceinline__ bfloat16 as<bfloat16, double>(double value) {
+    return bfloat16::from((float)value);
+}
+
+// Any shape of half precision from a whole number goes by way of float.
+template <> __device__ __forceinline__ float16 as<float16, int64>(int64 value) {
+    return float16::from((float)value);
+}
+template <> __device__ __forceinline__ bfloat16 as<bfloat16, int64>(int64 value) {
+    return bfloat16::from((float)value);
+}
+
+// The segment of S that holds a row: the last one that starts at or before it.
+__device__ __forceinline__ int64 segment_of(const int64* offsets, int64 segments, int64 row) {
+    int64 low = 0, high = segments;
+    while (high - low > 1) {
+        const int64 middle = low + ((high - low) >> 1);
+        if (offsets[middle] <= row) low = middle; else high = middle;
+    }
+    return low;
+}

@@ -1,0 +1,312 @@
+"""A cupy without a GPU: arrays in main memory, kernels compiled by g++ and run on the CPU.
+
+It has what lodcli.kernels.on_cupy and the tests use, and is as strict as the real one: an
+array is never turned into NumPy's unasked, a kernel's arguments must have its sizes. Put
+the folder that holds this package before all others on the path to use it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+__version__ = "0.host"
+HOST = Path(__file__).parents[1]
+FLAGS = ["-std=c++17", "-O1", "-g", "-fPIC", "-shared", "-fno-strict-aliasing", "-w"]
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
+class _Memory:
+    def __init__(self, host: Any) -> None:
+        self.ptr = host.ctypes.data
+
+
+class ndarray(NDArrayOperatorsMixin):
+    """An array on the device: NumPy's functions dispatch to it, turning it into one fails."""
+
+    __cuda_array_interface__ = {"version": 3}  # noqa: RUF012 - an attribute, as cupy has it
+
+    def __init__(self, host: Any) -> None:
+        self._host = host
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"shape", "dtype", "ndim", "size", "nbytes", "strides", "itemsize", "flags"}:
+            return getattr(self._host, name)
+        raise AttributeError(name)
+
+    @property
+    def data(self) -> _Memory:
+        return _Memory(self._host)
+
+    @property
+    def device(self) -> Any:
+        return cuda.Device(0)
+
+    def __len__(self) -> int:
+        return len(self._host)
+
+    def __getitem__(self, key: Any) -> Any:
+        return _wrapped(self._host[_plain(key)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, np.ndarray) and value.ndim:
+            raise TypeError("a NumPy array cannot be written into a device array; use asarray")
+        self._host[_plain(key)] = _plain(value)
+
+    def get(self, *args: Any, **more: Any) -> Any:
+        return self._host.copy()
+
+    def item(self) -> Any:
+        return self._host.item()
+
+    def __int__(self) -> int:
+        return int(self._host)
+
+    def __float__(self) -> float:
+        return float(self._host)
+
+    def __bool__(self) -> bool:
+        return bool(self._host)
+
+    def __array__(self, *args: Any, **more: Any) -> Any:
+        raise TypeError(
+            "Implicit conversion to a NumPy array is not allowed. Please use `.get()` instead."
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **more: Any) -> Any:
+        plain = {name: _plain(value) for name, value in more.items()}
+        return _wrapped(getattr(ufunc, method)(*(_device(value) for value in inputs), **plain))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, more: Any) -> Any:
+        return _wrapped(function(*_plain(args), **_plain(more)))
+
+
+def _method(name: str) -> Any:
+    def call(self: ndarray, *args: Any, **more: Any) -> Any:
+        return _wrapped(getattr(self._host, name)(*_plain(args), **_plain(more)))
+
+    return call
+
+
+for _name in (
+    *("view", "copy", "reshape", "astype", "sum", "max", "min", "any", "all", "ravel", "cumsum"),
+    *("transpose", "fill", "mean", "argsort", "nonzero", "take", "squeeze"),
+):
+    setattr(ndarray, _name, _method(_name))
+ndarray.T = property(lambda self: ndarray(self._host.T))
+
+
+def _device(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise TypeError(f"Unsupported type {type(value)}")
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ndarray):
+        return value._host
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_plain(part) for part in value)
+    return value
+
+
+def _wrapped(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_wrapped(part) for part in value)
+    return ndarray(np.asarray(value)) if isinstance(value, np.ndarray | np.generic) else value
+
+
+def asarray(value: Any, dtype: Any = None, order: Any = None, **more: Any) -> ndarray:
+    """Return a device array: the one given, or a copy of what lies in main memory."""
+    if isinstance(value, ndarray):
+        return ndarray(np.asarray(value._host, dtype=dtype, order=order))
+    return ndarray(np.array(value, dtype=dtype, order=order))
+
+
+array = asarray
+
+
+def ascontiguousarray(value: Any, dtype: Any = None) -> ndarray:
+    """Return C-contiguous rows."""
+    return ndarray(np.ascontiguousarray(asarray(value, dtype)._host))
+
+
+def asnumpy(value: Any, **more: Any) -> Any:
+    """Return a copy in main memory."""
+    return value.get() if isinstance(value, ndarray) else np.asarray(value)
+
+
+def empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
+    """Return an array of garbage, as on a device."""
+    made = np.empty(shape, dtype)
+    made.view(np.uint8).fill(0xA5) if made.ndim and made.size and made.flags.c_contiguous else None
+    return ndarray(made)
+
+
+def _like(name: str) -> Any:
+    function = getattr(np, name)
+
+    def call(*args: Any, **more: Any) -> Any:
+        return _wrapped(function(*_plain(args), **_plain(more)))
+
+    return call
+
+
+for _name in (
+    *("zeros", "ones", "full", "arange", "zeros_like", "empty_like", "concatenate", "matmul"),
+    *("dot", "where", "repeat", "diff", "searchsorted", "cumsum", "maximum", "minimum"),
+    *("stack", "split", "tanh", "exp", "sqrt", "sum", "max", "may_share_memory"),
+):
+    globals()[_name] = _like(_name)
+
+
+class _Kernel:
+    def __init__(self, library: ctypes.CDLL, number: int, name: str) -> None:
+        self._call = getattr(library, f"host_cuda_call_{number}")
+        sizes = (ctypes.c_int * 64)()
+        count = getattr(library, f"host_cuda_parameters_{number}")(sizes)
+        self._sizes, self.name = list(sizes[:count]), name
+
+    def __call__(
+        self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], **more: Any
+    ) -> None:
+        if len(args) != len(self._sizes):
+            raise TypeError(f"{self.name} takes {len(self._sizes)} arguments, found {len(args)}")
+        for name, shape, most in (
+            ("grid", grid, (2**31 - 1, 65535, 65535)),
+            ("block", block, (1024, 1024, 64)),
+        ):
+            for size, limit in zip(shape, most, strict=False):
+                if not 1 <= size <= limit:
+                    raise ValueError(f"{self.name}: {name} of {tuple(shape)}")
+        values = [_value(arg, size, self.name) for arg, size in zip(args, self._sizes, strict=True)]
+        places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        shape = (ctypes.c_uint * 6)(*(*grid, 1, 1)[:3], *(*block, 1, 1)[:3])
+        self._call(places, shape)
+
+
+def _value(arg: Any, size: int, name: str) -> Any:
+    """Return one argument as the bytes a kernel gets: what cupy makes of each type."""
+    if isinstance(arg, ndarray):
+        # A pointer even for no bytes at all; it must then not be followed.
+        value: Any = ctypes.c_void_p(arg._host.ctypes.data if arg.size else 16)
+    elif isinstance(arg, np.generic):
+        value = ctypes.create_string_buffer(arg.tobytes(), arg.itemsize)
+    elif isinstance(arg, bool):
+        value = ctypes.c_bool(arg)
+    elif isinstance(arg, int):
+        value = ctypes.c_longlong(arg)
+    elif isinstance(arg, float):
+        value = ctypes.c_double(arg)
+    else:
+        raise TypeError(f"{name}: Unsupported type {type(arg)}")
+    if ctypes.sizeof(value) != size:
+        raise TypeError(
+            f"{name}: an argument of {ctypes.sizeof(value)} bytes where {size} are taken"
+        )
+    return value
+
+
+class RawModule:
+    """Kernels of CUDA C++, compiled for the CPU."""
+
+    def __init__(
+        self,
+        *,
+        code: str,
+        options: Sequence[str] = (),
+        name_expressions: Sequence[str] = (),
+        **more: Any,
+    ) -> None:
+        parts = ['#include "host_cuda.h"', code]
+        for number, name in enumerate(name_expressions):
+            parts.append(
+                f'extern "C" void host_cuda_call_{number}(void** args, const unsigned* s) {{ '
+                f"host_cuda::call(&{name}, args, "
+                "dim3{s[0], s[1], s[2]}, dim3{s[3], s[4], s[5]}); }\n"
+                f'extern "C" int host_cuda_parameters_{number}(int* sizes) {{ '
+                f"return host_cuda::parameters(&{name}, sizes); }}"
+            )
+        self._names = {name: number for number, name in enumerate(name_expressions)}
+        self._library = ctypes.CDLL(str(_compiled("\n".join(parts), options)))
+
+    def get_function(self, name: str) -> _Kernel:
+        return _Kernel(self._library, self._names[name], name)
+
+
+def _compiled(source: str, options: Sequence[str]) -> Path:
+    """Return the shared library of a source, made when it is not there yet."""
+    flags = [*FLAGS, *(SANITIZE if os.environ.get("HOST_CUDA_SANITIZE") == "1" else [])]
+    includes = [f"-I{HOST}", *(option for option in options if option.startswith("-I"))]
+    headers = "".join(
+        path.read_text() for folder in includes for path in sorted(Path(folder[2:]).glob("*.*h"))
+    )
+    key = hashlib.sha256("\0".join([source, headers, *flags]).encode()).hexdigest()[:24]
+    folder = Path(os.environ.get("HOST_CUDA_CACHE", Path(tempfile.gettempdir()) / "host-cuda"))
+    folder.mkdir(parents=True, exist_ok=True)
+    library = folder / f"{key}.so"
+    if not library.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            file, made = Path(scratch, "kernel.cpp"), Path(scratch, "kernel.so")
+            file.write_text(source)
+            done = subprocess.run(
+                ["g++", *flags, *includes, str(file), "-o", str(made)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                raise RuntimeError(f"g++ failed:\n{done.stderr[:8000]}")
+            made.rename(library)
+    return library
+
+
+class cuda:
+    """The device, and its stream."""
+
+    class Device:
+        def __init__(self, number: int = 0) -> None:
+            self.id = number
+
+        def synchronize(self) -> None:
+            pass
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *error: Any) -> None:
+            pass
+
+        def use(self) -> None:
+            pass
+
+    class runtime:
+        @staticmethod
+        def getDeviceCount() -> int:
+            return 1
+
+        @staticmethod
+        def getDevice() -> int:
+            return 0
+
+    @staticmethod
+    def get_current_stream() -> Any:
+        return None
+
+
+def get_array_module(*arrays: Any) -> Any:
+    """Return this module if any array is a device's, else NumPy."""
+    import sys
+
+    return sys.modules[__name__] if any(isinstance(each, ndarray) for each in arrays) else np

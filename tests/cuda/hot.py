@@ -1,0 +1,26 @@
+"""The kernels that are worth most, of every .cu file: with the types people use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+KERNELS = Path(__file__).parents[2] / "kernels" / "on_cupy"
+
+HOT: dict[str, tuple[str, ...]] = {
+    "moves": ("move_runs<uint4>", "move_runs<unsigned int>", "move_pad<uint4>"),
+    "pool": (
+        "pool_tiles<float, float, float, SUM, false>",
+        "pool_tiles<float, float, float, SUM, true>",
+        "pool_tiles<float, float, float, MAX, false>",
+        "pool_tiles<float, float, float, MAX_INDEX, false>",
+        "pool_tiles<bfloat16, float, bfloat16, SUM, false>",
+        "pool_tiles<float16, float, float16, SUM, false>",
+        "pool_empty<float>",
+        "pool_pick<uint4>",
+    ),
+    "pool_grad": (
+        "pool_spread<float, float>",
+        "pool_spread<float16, float>",
+        "pool_scatter<float>",
+    ),
+}

@@ -1,0 +1,69 @@
+"""Runs the tests of the ops on the kernels for GPUs: rows are moved there and back.
+
+    LOD_TEST_BACKENDS=cupy python -m pytest -p tests.cuda.moving tests/kernels/ops
+
+With tests/cuda/host before all else on PYTHONPATH, cupy is the one that runs on the CPU.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+import numpy as np
+import pytest
+
+from lodcli.kernels import backends
+
+# What describes the segments, and a number to fill with: it lies in main memory.
+STAYING = {"offsets", "starts", "counts", "pad_value"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the moving between every op and its twin."""
+    chosen = backends._by_place
+
+    def by_place(backend: str, reference: Callable[..., Any], size_bytes: int) -> Any:
+        if backend != "cupy":
+            return chosen(backend, reference, size_bytes)  # type: ignore[arg-type]
+        return moved(backends._found("cupy", reference))
+
+    backends._by_place = by_place
+
+
+def moved(twin: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a twin that takes and gives NumPy's arrays. An index stays in main memory."""
+    signature = inspect.signature(twin)
+
+    def call(*args: Any, **more: Any) -> Any:
+        bound = signature.bind(*args, **more)
+        out = bound.arguments.get("out")
+        for name, value in bound.arguments.items():
+            if name not in STAYING:
+                bound.arguments[name] = _there(value)
+        return _back(twin(*bound.args, **bound.kwargs), out)
+
+    return call
+
+
+def _there(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim:
+        return cupy.asarray(value)
+    return type(value)(map(_there, value)) if isinstance(value, list | tuple) else value
+
+
+def _back(value: Any, out: Any) -> Any:
+    if isinstance(value, list):
+        return [_back(part, None) for part in value]
+    if isinstance(value, tuple):
+        outs = out if isinstance(out, tuple) else [None] * len(value)
+        return tuple(_back(part, to) for part, to in zip(value, outs, strict=True))
+    if not isinstance(value, cupy.ndarray):
+        return value
+    host = value.get()
+    if out is None:
+        return host
+    out[...] = host
+    return out
