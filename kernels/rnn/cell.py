@@ -71,6 +71,11 @@ class CellWeights:
         """The width of each part of a state."""
         return (self.output_size,)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether this is the plain form of the cell, which compiled backends have."""
+        return True
+
     def arrays(self) -> dict[str, Array]:
         """Return the arrays there are, by field, in the order of the fields."""
         fields = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))

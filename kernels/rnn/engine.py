@@ -13,15 +13,17 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from lodcli.kernels.backends import Backend, on
+from lodcli.kernels.backends import COMPILED_BYTES, Backend, on
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.rnn import layer
 from lodcli.kernels.rnn.cell import CellWeights, State, require_real
 from lodcli.kernels.rnn.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.threads import thread_count
 
 W = TypeVar("W", bound=CellWeights)
+# Below so many floating-point operations NumPy is done before compiled code has been loaded.
+COMPILED_WORK = 2e8
 _STATE_NAMES = ("hidden", "cell")
 
 
@@ -139,7 +141,8 @@ def rnn_forward(
     plan = plan_steps(checked_offsets(offsets, len(data)))
     weights = weights.astype(data.dtype)
     begin = _initial_states(initial, weights, len(plan.order), data.dtype)
-    run = on(backend, layer.layer_forward, size_bytes=data.nbytes)(
+    run_forward, run_backward = _on(backend, weights, len(data))
+    run = run_forward(
         data,
         plan,
         weights,
@@ -149,10 +152,7 @@ def rnn_forward(
         cells=cells,
         threads=thread_count(threads),
     )
-    tape = None
-    if keep:
-        backward = layer.layer_backward
-        tape = RNNTape(weights, plan, data, reverse, run.kept, backward)
+    tape = RNNTape(weights, plan, data, reverse, run.kept, run_backward) if keep else None
     return RNNResult(
         outputs=run.through[0],
         cells=run.through[1] if len(run.through) == 2 else None,
@@ -201,6 +201,26 @@ def rnn_backward(
     )
     first = found.first
     return RNNGradients(found.input, found.weights, first[0], first[1] if len(first) == 2 else None)
+
+
+def _on(backend: Backend, weights: CellWeights, rows: int) -> tuple[Any, Any]:
+    """Return the functions of layer.py on a backend.
+
+    Raises:
+        UnsupportedError: it does not have this cell.
+    """
+    if not weights.is_plain:
+        if backend not in ("auto", "numpy"):
+            raise UnsupportedError(
+                f"no {backend} kernel for this {weights.KIND}: it has plain cells only, not "
+                f"peepholes, projections or chosen activations; use --backend numpy"
+            )
+        backend = "numpy"
+    work = 2.0 * rows * weights.GATES * weights.hidden_size
+    work *= weights.output_size + (0 if weights.weight_ih is None else weights.input_size)
+    size_bytes = COMPILED_BYTES if work >= COMPILED_WORK else 0
+    forward = on(backend, layer.layer_forward, size_bytes=size_bytes)
+    return forward, on(backend, layer.layer_backward, size_bytes=size_bytes)
 
 
 def _check_data(data: Array, weights: CellWeights, suffix: str) -> None:

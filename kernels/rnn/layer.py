@@ -59,7 +59,7 @@ def layer_forward(
     if weights.bias_ih is not None:
         projected = projected + weights.bias_ih
     through, kept = _run(cell_of(weights), projected, plan, begin, reverse, keep)
-    last = _last_states(through, begin, plan, reverse)
+    last = last_states(through, begin, plan, reverse)
     return LayerRun(through if cells else through[:1], last, tuple(kept) if keep else None)
 
 
@@ -135,7 +135,7 @@ def _run(
     return through, kept
 
 
-def _last_states(through: State, begin: State, plan: StepPlan, reverse: bool) -> State:
+def last_states(through: State, begin: State, plan: StepPlan, reverse: bool) -> State:
     """Return each sequence's state after its last step, or before it, if it has none."""
     alive = int(plan.step_sizes[0]) if len(plan.step_sizes) else 0
     last_rows = plan.starts[:alive] + (0 if reverse else plan.lengths[:alive] - 1)

@@ -77,6 +77,12 @@ class LSTMWeights(CellWeights):
     def state_sizes(self) -> tuple[int, ...]:
         return (self.output_size, self.hidden_size)
 
+    @property
+    def is_plain(self) -> bool:
+        activations = (self.gate_activation, self.cell_activation, self.candidate_activation)
+        extras = self.weight_hr is not None or self.peepholes is not None or self.coupled
+        return activations == ("sigmoid", "tanh", "tanh") and not extras
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
         own = {
             "weight_hr": (self.output_size, self.hidden_size),

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lodcli.kernels.backends import Backend
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.rnn.attention import AttentionLSTMWeights, attention_lstm
 from lodcli.kernels.rnn.engine import RNNResult, States, rnn_backward, rnn_forward
 from lodcli.kernels.rnn.paddle import (
@@ -39,7 +41,14 @@ def activations(case: GoldenCase) -> dict[str, Any]:
     return {name: value for name, value in case.attrs.items() if name.endswith("activation")}
 
 
-def run(case: GoldenCase, weights: Any, data: Array, *, keep: bool = False) -> RNNResult[Any]:
+def run(
+    case: GoldenCase,
+    weights: Any,
+    data: Array,
+    *,
+    keep: bool = False,
+    backend: Backend = "numpy",
+) -> RNNResult[Any]:
     slot = case.inputs["Input" if "Input" in case.inputs else "X"]
     return rnn_forward(
         data,
@@ -48,6 +57,7 @@ def run(case: GoldenCase, weights: Any, data: Array, *, keep: bool = False) -> R
         initial=States(hidden=case.array("H0"), cell=case.array("C0")),
         reverse=case.attrs["is_reverse"],
         keep=keep,
+        backend=backend,
     )
 
 
@@ -65,8 +75,9 @@ def check_gradients(case: GoldenCase, found: dict[str, Array | None]) -> None:
         close(found[name], slot.data, GRADIENT[slot.data.dtype], f"gradient of {name}")
 
 
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
 @by_id(LSTM_CASES)
-def test_lstm_agrees_with_paddle(case: GoldenCase) -> None:
+def test_lstm_agrees_with_paddle(case: GoldenCase, backend: Backend) -> None:
     data = lstm_blocks_from_paddle(case.inputs["Input"].data)
     weights = lstm_from_paddle(
         case.inputs["Weight"].data,
@@ -74,7 +85,11 @@ def test_lstm_agrees_with_paddle(case: GoldenCase) -> None:
         case.attrs["use_peepholes"],
         **activations(case),
     )
-    result = run(case, weights, data, keep=True)
+    if backend == "numba" and not weights.is_plain:
+        with pytest.raises(UnsupportedError):
+            run(case, weights, data, backend=backend)
+        return
+    result = run(case, weights, data, keep=True, backend=backend)
     check_outputs(case, result)
     if case.grads:
         assert result.tape is not None
@@ -108,8 +123,9 @@ def test_gru_agrees_with_paddle(case: GoldenCase) -> None:
         check_gradients(case, found | {"H0": gradients.initial_hidden})
 
 
+@pytest.mark.parametrize("backend", ["numpy", "auto"])
 @by_id(FUSION_CASES)
-def test_fusion_ops_agree_with_paddle(case: GoldenCase) -> None:
+def test_fusion_ops_agree_with_paddle(case: GoldenCase, backend: Backend) -> None:
     weight_x, weight_h = case.inputs["WeightX"].data, case.inputs["WeightH"].data
     weights: Any
     if case.op == "fusion_lstm":
@@ -118,7 +134,8 @@ def test_fusion_ops_agree_with_paddle(case: GoldenCase) -> None:
         )
     else:
         weights = gru_from_paddle(weight_h, case.array("Bias"), weight_x=weight_x)
-    check_outputs(case, run(case, weights, case.inputs["X"].data))
+    plain = "numba" if backend == "auto" and weights.is_plain else backend
+    check_outputs(case, run(case, weights, case.inputs["X"].data, backend=plain))
 
 
 @by_id(ATTENTION_CASES)

@@ -1,0 +1,170 @@
+"""See rnn/layer.py. Compiled: every thread runs its own sequences, in vector registers.
+
+How, and why so: docs/decisions/0008-compiled-rnn.md.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lodcli.kernels.checks import Array
+from lodcli.kernels.on_numba.rnn.arrays import aligned, flat
+from lodcli.kernels.on_numba.rnn.backward import Chunk
+from lodcli.kernels.on_numba.rnn.barrier import new_barrier, stop
+from lodcli.kernels.on_numba.rnn.cells import shape_of
+from lodcli.kernels.on_numba.rnn.collecting import Collector
+from lodcli.kernels.on_numba.rnn.forward import ForwardRun, ForwardSpace, Sequences, Team, forward
+from lodcli.kernels.on_numba.rnn.lanes import lanes_of
+from lodcli.kernels.on_numba.rnn.packing import cell_of, projection
+from lodcli.kernels.on_numba.rnn.schedule import schedule, slices, threads_worth
+from lodcli.kernels.on_numba.rnn.tiles import TILE_SUMS, panel_width
+from lodcli.kernels.pool import team
+from lodcli.kernels.rnn.cell import CellWeights, State
+from lodcli.kernels.rnn.layer import LayerGradients, LayerRun, last_states
+from lodcli.kernels.rnn.plan import StepPlan
+
+# Rows whose projected inputs lie in a buffer at a time.
+_SLOTS = 512
+_NOBODY = Team(0, 1, np.zeros(0, np.int64))
+
+
+class _Kept(NamedTuple):
+    """What a run forward leaves for the way back."""
+
+    begin: State
+    outputs: Array
+    cells: Array
+    gates: Array
+
+
+def layer_forward(
+    data: Array,
+    plan: StepPlan,
+    weights: CellWeights,
+    begin: State,
+    *,
+    reverse: bool,
+    keep: bool,
+    cells: bool,
+    threads: int,
+) -> LayerRun:
+    """See rnn/layer.py. What is kept are the outputs themselves, read-only then, and the gates."""
+    cell, matrix = cell_of(weights), projection(weights)
+    shape = shape_of(cell)
+    size, dtype, rows = weights.hidden_size, data.dtype, len(data)
+    has_cell = len(begin) == 2
+    by_row = has_cell and (cells or keep)
+    outputs = np.empty((rows, size), dtype)
+    by_rows = np.empty((rows if by_row else 0, size), dtype)
+    state_c = begin[1].copy() if has_cell else np.empty((0, size), dtype)
+    gates = aligned(rows * shape.kept * size if keep else 0, dtype)
+    run = ForwardRun(
+        flat(data), flat(begin[0]), not begin[0].any(), flat(state_c), flat(outputs),
+        by_row, flat(by_rows), keep and shape.kept > 0, gates,
+    )  # fmt: skip
+    _run(cell, matrix, plan, run, reverse, threads_worth(threads, work_of(weights, rows)))
+    through: State = (outputs, by_rows) if by_row else (outputs,)
+    last = last_states(through, begin[: len(through)], plan, reverse)
+    if has_cell and not by_row:
+        last = (*last, state_c)
+    if keep:
+        for array in through:
+            array.flags.writeable = False
+    kept = _Kept(begin, outputs, by_rows, gates) if keep else None
+    return LayerRun(through if cells else through[:1], last, kept)
+
+
+def layer_backward(
+    data: Array,
+    plan: StepPlan,
+    weights: CellWeights,
+    kept: _Kept,
+    by_row: tuple[Array | None, ...],
+    by_sequence: tuple[Array | None, ...],
+    *,
+    reverse: bool,
+    threads: int,
+) -> LayerGradients:
+    """See rnn/layer.py."""
+    work = 2 * work_of(weights, len(data))
+    collector = Collector(data, weights, kept, by_row, by_sequence)
+    with team(threads_worth(threads, work)) as helpers:
+        plans = schedule(plan, reverse, helpers.size, collector.row_bytes)
+        barrier = new_barrier(helpers.size if plans.together else 1)
+        spaces = [collector.space(plan) for _ in range(helpers.size)]
+
+        def recur(chunk: Chunk, member: int) -> None:
+            place = Team(member, helpers.size, barrier) if plans.together else _NOBODY
+            for group in plans.groups[0 if plans.together else member]:
+                if barrier[0] or not collector.recur(group, chunk, spaces[member], place):
+                    return
+
+        def collect(chunk: Chunk, member: int) -> None:
+            collector.collect(chunk, spaces[member], member, helpers.size)
+
+        for chunk in collector.chunks(plan):
+            helpers.run(partial(recur, chunk), lambda: stop(barrier))
+            helpers.run(partial(collect, chunk), lambda: stop(barrier))
+    return collector.gradients()
+
+
+def work_of(weights: CellWeights, rows: int) -> float:
+    """Return how many floating-point operations a run forward takes."""
+    width = 0 if weights.weight_ih is None else weights.input_size
+    return 2.0 * rows * weights.GATES * weights.hidden_size * (weights.hidden_size + width)
+
+
+def _run(
+    cell: Any, matrix: Any, plan: StepPlan, run: ForwardRun, reverse: bool, threads: int
+) -> None:
+    """Run everything forward."""
+    row_bytes = cell.hidden * run.outputs.itemsize
+    row_work = 2.0 * shape_of(cell).gates * cell.hidden * (matrix.depth + cell.hidden)
+    with team(threads) as helpers:
+        plans = schedule(plan, reverse, helpers.size, row_bytes)
+        barrier = new_barrier(helpers.size if plans.together else 1)
+        shared = _inputs(matrix, run, plans.groups[0]) if plans.together else None
+
+        def job(member: int) -> None:
+            groups = plans.groups[0 if plans.together else member]
+            space = _space(cell, shared or _inputs(matrix, run, groups), groups, run)
+            place = Team(member, helpers.size, barrier) if plans.together else _NOBODY
+            for group in groups:
+                for first, end in slices(group, row_work):
+                    if barrier[0] or not forward(
+                        cell, matrix, group, run, space, first, end, place
+                    ):
+                        return
+
+        helpers.run(job, lambda: stop(barrier))
+
+
+def _inputs(matrix: Any, run: ForwardRun, groups: list[Sequences]) -> tuple[Array, int]:
+    """Return a buffer for the projected inputs of some steps, and how wide it is."""
+    if not matrix.depth or not groups:
+        return aligned(0, run.data.dtype), 1
+    panel = panel_width(run.data.dtype)
+    width = -(-matrix.columns // panel) * panel
+    most = max(int(group.lengths.sum()) for group in groups)
+    slots = max(min(_SLOTS, most), max(group.total for group in groups))
+    return aligned(slots * width, run.data.dtype), width
+
+
+def _space(
+    cell: Any, inputs: tuple[Array, int], groups: list[Sequences], run: ForwardRun
+) -> ForwardSpace:
+    """Return room for one thread to work in."""
+    buffer, width = inputs
+    slots = len(buffer) // width
+    lanes = lanes_of(run.data.dtype)
+    count = max((group.total for group in groups), default=0)
+    positions = np.empty((6, count), np.int64)
+    return ForwardSpace(
+        buffer, slots, width, np.empty(slots, np.int64), np.empty(slots, np.int64),
+        aligned(TILE_SUMS * lanes, run.data.dtype),
+        np.arange(TILE_SUMS) * shape_of(cell).vectors * lanes,
+        *positions,
+    )  # fmt: skip

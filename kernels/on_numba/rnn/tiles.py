@@ -1,0 +1,220 @@
+"""The product at the heart of everything: a few rows times one panel of columns.
+
+A panel holds the columns of a matrix, as many as a few vectors are wide, row by row:
+panel[k] are the k-th elements of all its columns. A tile takes up to `tile_rows` rows of the
+other matrix, and keeps all its sums in registers from the first k to the last. The sums of a
+row are added up in the order of k whatever the tile: no result depends on which rows share a
+tile, nor on who computes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from lodcli.kernels.on_numba.rnn.lanes import (
+    REGISTERS,
+    address,
+    lanes_of,
+    splat,
+    vector_type,
+)
+
+VECTORS = 4  # side by side in a panel, unless a cell says otherwise
+TILE_SUMS = REGISTERS * 3 // 4  # vectors, the most that a tile sums up in
+_I64 = ir.IntType(64)
+
+
+def tile_rows(vectors: int) -> int:
+    """Return how many rows a tile takes: three quarters of all registers hold its sums."""
+    return TILE_SUMS // vectors
+
+
+def panel_width(dtype: Any, vectors: int = VECTORS) -> int:
+    """Return how many columns a panel has."""
+    return lanes_of(dtype) * vectors
+
+
+class Fours(NamedTuple):
+    """Tells compiled code that panels are four vectors wide."""
+
+    wide: int = VECTORS
+
+
+class Threes(NamedTuple):
+    """Tells compiled code that panels are three vectors wide."""
+
+    wide: int = 3
+
+
+_WIDTHS = {Fours: VECTORS, Threes: 3}
+
+
+class _Tile:
+    """Emits the sums of one tile, for the arguments of `multiply`."""
+
+    def __init__(self, context: Any, builder: Any, sig: Any, args: Any, vectors: int) -> None:
+        self.context, self.builder, self.sig, self.args = context, builder, sig, args
+        self.vectors = vectors
+        self.dtype = sig.args[2].dtype
+        self.vector = vector_type(self.dtype)
+
+    def address(self, array: int, position: Any) -> Any:
+        kind, value = self.sig.args[array], self.args[array]
+        return address(self.context, self.builder, kind, value, position)
+
+    def listed(self, array: int, first: Any, row: int) -> Any:
+        """Return element first + row of a list of positions."""
+        place = self.builder.add(first, _I64(row))
+        return self.builder.load(self.address(array, place))
+
+    def columns(self, place: Any) -> list[Any]:
+        """Return where the vectors of a panel's width lie, from `place` on."""
+        steps = [_I64(n * self.vector.count) for n in range(self.vectors)]
+        return [
+            self.builder.bitcast(self.builder.gep(place, [step]), self.vector.as_pointer())
+            for step in steps
+        ]
+
+    def load(self, place: Any) -> Any:
+        value = self.builder.load(place)
+        value.align = self.dtype.bitwidth // 8
+        return value
+
+    def emit(self, rows: int, *, onto: bool) -> None:
+        """Emit the whole tile for so many rows."""
+        _, _, _, _, row, step, _, panel_at, depth, _, first_at, _, _, out_row, plus = self.args
+        builder = self.builder
+        a = [self.address(2, self.listed(3, row, n)) for n in range(rows)]
+        out = []
+        for n in range(rows):
+            position = builder.add(self.listed(12, out_row, n), plus)
+            out.append(self.columns(self.address(11, position)))
+        first = [self.load(place) for place in self.columns(self.address(9, first_at))]
+        sums = [list(first) for _ in range(rows)]
+        sums = self.summed(sums, a, step, self.address(6, panel_at), depth)
+        for places, values in zip(out, sums, strict=True):
+            for place, value in zip(places, values, strict=True):
+                if onto:
+                    value = builder.fadd(self.load(place), value)
+                builder.store(value, place).align = self.dtype.bitwidth // 8
+
+    def summed(self, sums: Any, a: list[Any], step: Any, panel: Any, depth: Any) -> Any:
+        """Emit the loop over k; return the sums after it."""
+        builder, width = self.builder, self.vectors * self.vector.count
+        fma = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(self.vector, [self.vector] * 3),
+            f"llvm.fmuladd.v{self.vector.count}f{self.dtype.bitwidth}",
+        )
+        before = builder.block
+        head, inside, after = (builder.append_basic_block(f"k_{n}") for n in ("head", "in", "out"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        k = builder.phi(_I64)
+        k.add_incoming(_I64(0), before)
+        phis = [[builder.phi(self.vector) for _ in row] for row in sums]
+        for row, values in zip(phis, sums, strict=True):
+            for phi, value in zip(row, values, strict=True):
+                phi.add_incoming(value, before)
+        builder.cbranch(builder.icmp_signed("<", k, depth), inside, after)
+        builder.position_at_end(inside)
+        columns = self.columns(builder.gep(panel, [builder.mul(k, _I64(width))]))
+        values = [self.load(place) for place in columns]
+        along = builder.mul(k, step)
+        for row, start in zip(phis, a, strict=True):
+            element = splat(builder, builder.load(builder.gep(start, [along])), self.vector)
+            for phi, value in zip(row, values, strict=True):
+                phi.add_incoming(builder.call(fma, [element, value, phi]), inside)
+        k.add_incoming(builder.add(k, _I64(1)), inside)
+        builder.branch(head)
+        builder.position_at_end(after)
+        return phis
+
+
+def _product(*, onto: bool) -> Any:
+    @intrinsic
+    def product(
+        typing_context: Any,
+        shape: Any,
+        rows: Any,
+        a: Any,
+        a_at: Any,
+        row: Any,
+        a_step: Any,
+        panels: Any,
+        panel_at: Any,
+        depth: Any,
+        first: Any,
+        first_at: Any,
+        out: Any,
+        out_at: Any,
+        out_row: Any,
+        out_plus: Any,
+    ) -> Any:
+        """See multiply."""
+        whole = types.int64
+        vectors = _WIDTHS[shape.instance_class]
+        sig = types.void(
+            shape, whole, a, a_at, whole, whole, panels, whole, whole, first, whole, out, out_at,
+            whole, whole,
+        )  # fmt: skip
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            tile = _Tile(context, builder, sig, args, vectors)
+            done = builder.append_basic_block("tile_done")
+            switch = builder.switch(args[1], done)
+            for count in range(1, tile_rows(vectors) + 1):
+                block = builder.append_basic_block(f"tile_{count}")
+                switch.add_case(_I64(count), block)
+                builder.position_at_end(block)
+                tile.emit(count, onto=onto)
+                builder.branch(done)
+            builder.position_at_end(done)
+            return context.get_dummy_value()
+
+        return sig, generate
+
+    return product
+
+
+_multiply, _multiply_onto = _product(onto=False), _product(onto=True)
+
+
+@njit(nogil=True)
+def multiply(  # type: ignore[no-untyped-def]
+    shape, rows, a, a_at, row, a_step, panels, panel_at, depth, first, first_at,
+    out, out_at, out_row, out_plus,
+):  # fmt: skip
+    """Multiply rows of `a` by a panel: 1 to tile_rows of them.
+
+    Args:
+        shape: Fours or Threes.
+        a, a_at, row, a_step: element k of row r is a[a_at[row + r] + k * a_step].
+        panels, panel_at, depth: where the panel begins, and how many k there are.
+        first, first_at: what every row's sums begin with.
+        out, out_at, out_row, out_plus: row r goes to out[out_at[out_row + r] + out_plus],
+            a panel wide.
+    """
+    # A function of its own, so that its many instructions are compiled once and not once
+    # for every place it is called from.
+    _multiply(
+        shape, rows, a, a_at, row, a_step, panels, panel_at, depth, first, first_at,
+        out, out_at, out_row, out_plus,
+    )  # fmt: skip
+
+
+@njit(nogil=True)
+def multiply_onto(  # type: ignore[no-untyped-def]
+    shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros,
+    out, out_at, out_row, out_plus,
+):  # fmt: skip
+    """Likewise; the sums, begun with zeros, are added to what is in `out` already."""
+    _multiply_onto(
+        shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros, 0,
+        out, out_at, out_row, out_plus,
+    )  # fmt: skip
