@@ -21,6 +21,7 @@ def segment_cumprod(data: Array, offsets: Offsets, *, exclusive: bool, reverse: 
     return _applied(data, offsets, True, exclusive, reverse)
 
 
+@np.errstate(over="ignore")
 def _applied(data: Array, offsets: Offsets, product: bool, exclusive: bool, reverse: bool) -> Array:
     dtype = summed_dtype(data.dtype)
     # Always a copy: one compiled version serves read-only rows too.

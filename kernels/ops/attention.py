@@ -70,9 +70,9 @@ def sequence_attention(
     given = _checked(q, k, v, align, level, "sequence_attention")
     run = on(backend, segment_attention, size_bytes=q.nbytes + k.nbytes + v.nbytes)
     out = run(*given, causal=causal, align=align, scale=default_scale(q.row_shape[-1], scale))
-    return q.with_data(
-        out.reshape(q.rows, *q.row_shape[:-1], v.row_shape[-1]).astype(q.dtype, copy=False)
-    )
+    with np.errstate(over="ignore"):  # float16 becomes inf
+        out = out.astype(q.dtype, copy=False)
+    return q.with_data(out.reshape(q.rows, *q.row_shape[:-1], v.row_shape[-1]))
 
 
 def sequence_attention_grad(
@@ -154,6 +154,7 @@ def _with_heads(data: Array) -> Array:
 # -- arrays ----------------------------------------------------------------------------
 
 
+@np.errstate(all="ignore")
 def segment_attention(
     q: Array,
     k: Array,
@@ -183,6 +184,7 @@ def segment_attention(
     return out
 
 
+@np.errstate(all="ignore")
 def segment_attention_grad(
     q: Array,
     k: Array,

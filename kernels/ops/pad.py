@@ -12,6 +12,7 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import (
     fill_value,
+    is_float,
     per_segment,
     result_array,
     upstream_of,
@@ -151,7 +152,7 @@ def sequence_mask(
     """Return where a padded box holds rows: 1 at step t if t < length, else 0.
 
     Args:
-        lengths: integers of any shape (...); a negative one counts as 0.
+        lengths: integers of any shape (...), or floats that are; a negative one counts as 0.
         maxlen: T; -1: the greatest length. It may cut.
         dtype: dtype of the result.
 
@@ -166,8 +167,17 @@ def sequence_mask(
     """
     counts = np.asarray(lengths)
     if not counts.size:
-        counts = counts.astype(np.int64)
-    if counts.dtype.kind not in "iu":
+        counts = np.zeros(counts.shape, np.int64)
+    if is_float(counts.dtype):
+        # Whole numbers that came as floats, as PaddlePaddle takes them.
+        fractions = counts != np.floor(counts)
+        if fractions.any() or not np.isfinite(counts).all():
+            found = counts[fractions | ~np.isfinite(counts)][0]
+            raise InvalidDataError(
+                f"sequence_mask: lengths must be integers, found {counts.dtype} {found}"
+            )
+        counts = counts.astype(np.float64)
+    elif counts.dtype.kind not in "iu":
         raise InvalidDataError(f"sequence_mask: lengths must be integers, found {counts.dtype}")
     if maxlen == 0 or maxlen < -1:
         raise InvalidDataError(f"sequence_mask: maxlen must be -1 or at least 1, found {maxlen}")

@@ -332,6 +332,7 @@ def _counts(offsets: Offsets, ndim: int) -> npt.NDArray[np.float64]:
     return (stops - starts).astype(np.float64).reshape(-1, *[1] * (ndim - 1))
 
 
+@np.errstate(all="ignore")
 def _totals(data: Array, offsets: Offsets) -> Array:
     """Return the sums of the segments that have rows, in double precision or 64 bits."""
     wide = summed_dtype(data.dtype)
@@ -375,6 +376,7 @@ def _rows_of(extremes: Array, data: Array, offsets: Offsets, out: Offsets | None
     return result
 
 
+@np.errstate(all="ignore")
 def _filled(
     rows: Array,
     offsets: Offsets,

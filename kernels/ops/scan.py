@@ -167,16 +167,19 @@ def _require_rows(data: Array, lod: LoD, op: str) -> None:
 # -- NumPy -----------------------------------------------------------------------------
 
 
+@np.errstate(all="ignore")
 def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
     """Return the running sum of every segment and column: (N, ...) to (N, ...)."""
     return _scan(np.add, data, offsets, exclusive, reverse)
 
 
+@np.errstate(all="ignore")
 def segment_cumprod(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
     """Return the running product of every segment and column: (N, ...) to (N, ...)."""
     return _scan(np.multiply, data, offsets, exclusive, reverse)
 
 
+@np.errstate(all="ignore")
 def segment_cumprod_grad(
     upstream: Array, data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool
 ) -> Array:
