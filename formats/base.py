@@ -192,6 +192,8 @@ class Format(ABC):
         folder_files: for a folder, a regular expression of all the names it may hold; a
             folder that holds others is never replaced.
         modules: what reading imports only when it gets there; see formats/isolation.py.
+        isolated: whether it is always read in a child process: it takes calls of a library
+            that a damaged file can make hang.
     """
 
     name: ClassVar[str]
@@ -210,6 +212,7 @@ class Format(ABC):
     layout: ClassVar[Literal["file", "files", "folder"]] = "file"
     folder_files: ClassVar[str] = ""
     modules: ClassVar[tuple[str, ...]] = ()
+    isolated: ClassVar[bool] = False
 
     @abstractmethod
     def sniff(self, head: bytes) -> bool:

@@ -31,7 +31,8 @@ class Limits:
     Attributes:
         max_bytes: bytes of rows and offsets it may come to, None for what `default_bytes`
             makes of its size.
-        isolate: whether to read it in a child process that can do nothing else.
+        isolate: whether to read it in a child process that can do nothing else; some formats
+            are always read so.
     """
 
     max_bytes: int | None = None
@@ -62,7 +63,7 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
     """
     stored = stored_bytes(kind, source)
     max_bytes = default_bytes(stored) if limits.max_bytes is None else limits.max_bytes
-    if limits.isolate:
+    if limits.isolate or kind.isolated:
         from lodcli.formats.isolation import IsolatedSource
 
         inner: Source = IsolatedSource(kind, source, options, max_bytes, stored)

@@ -19,6 +19,7 @@ TABLE = {
     "hdf5": ("lodcli.formats.plain_hdf5", "PlainHdf5"),
     "megatron": ("lodcli.formats.megatron", "Megatron"),
     "awkward": ("lodcli.formats.awkward", "Awkward"),
+    "awkward-hdf5": ("lodcli.formats.awkward_hdf5", "AwkwardHdf5"),
     "npz": ("lodcli.formats.npz", "Npz"),
     "torch": ("lodcli.formats.torch_file", "Torch"),
     "safetensors": ("lodcli.formats.safetensors_file", "Safetensors"),
@@ -26,6 +27,10 @@ TABLE = {
     "arrow": ("lodcli.formats.arrow", "ArrowFile"),
     "arrow-stream": ("lodcli.formats.arrow", "ArrowStream"),
     "parquet": ("lodcli.formats.arrow", "Parquet"),
+    "nwb": ("lodcli.formats.nwb", "Nwb"),
+    "vtkhdf": ("lodcli.formats.vtkhdf", "VtkHdf"),
+    "h5ad": ("lodcli.formats.h5ad", "H5ad"),
+    "hdf5-vlen": ("lodcli.formats.hdf5_vlen", "Hdf5Vlen"),
     "llmc": ("lodcli.formats.tokens", "LlmC"),
     "tokens": ("lodcli.formats.tokens", "Tokens"),
     "ts": ("lodcli.formats.ts", "SktimeTs"),
@@ -52,6 +57,9 @@ SUFFIXES = {
     ".arrows": "arrow-stream",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".nwb": "nwb",
+    ".vtkhdf": "vtkhdf",
+    ".h5ad": "h5ad",
     ".bin": "tokens",
     ".ts": "ts",
     ".jsonl": "jsonl",
@@ -68,6 +76,8 @@ _ANNOUNCED = (
     *("lod.h5", "lod.stream", "hdf5", "npz", "safetensors"),
     *("arrow", "arrow-stream", "parquet"),
 )
+# These begin like any HDF5 file; their names tell them.
+_HDF5 = ("nwb", "vtkhdf", "h5ad")
 
 
 @cache
@@ -102,10 +112,12 @@ def of_input(source: Input, options: ReadOptions) -> str:
     head = source.head()
     if not head:
         raise NotThisFormatError("is empty; expected data in some format")
+    by_name = (_of_pair(source) or of_name(source.path)) if source.path else None
     for name in TABLE:
         if get(name).sniff(head):
+            if name == "lod.h5" and by_name in _HDF5:
+                return by_name
             return "hdf5" if name == "lod.h5" and options.data is not None else name
-    by_name = (_of_pair(source) or of_name(source.path)) if source.path else None
     if by_name in ("lod.h5", "hdf5") and options.data is not None:
         return "hdf5"  # which may begin with something else
     if by_name in _ANNOUNCED:

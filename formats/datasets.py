@@ -1,0 +1,156 @@
+"""Datasets of someone's HDF5 file as tensors: rows read on demand, the index in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lodcli.formats.base import BATCH_BYTES, Source
+from lodcli.formats.batching import cuts, groups
+from lodcli.formats.errors import naming
+from lodcli.formats.schema import Batch, LevelSpec, TensorSpec, find
+from lodcli.kernels.checks import Array, Offsets, as_int64, check_rows, lengths_to_offsets
+from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.selection import Key, select
+from lodcli.kernels.tensor import LoDTensor
+
+if TYPE_CHECKING:
+    from h5py import h5d
+
+    from lodcli.formats.container.strict import StrictFile
+
+# What opening such a file imports only then; see Format.modules.
+MODULES = (
+    "lodcli.formats.container.strict",
+    "lodcli.formats.container.hdf5plugin",
+    "hdf5plugin",
+)
+
+
+class Datasets:
+    """Datasets of an HDF5 file of which nothing is trusted; attributes are never read."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        from lodcli.formats.container.strict import StrictFile
+
+        self.strict: StrictFile = StrictFile(fd, size, foreign=True)
+
+    def has(self, path: str) -> bool:
+        """Return whether there is a dataset at `path`."""
+        try:
+            self.strict.foreign_dataset(path)
+        except SelectionError:
+            return False
+        return True
+
+    def open(self, path: str) -> h5d.DatasetID:
+        """Return a dataset of numbers with a row axis."""
+        dataset = self.strict.foreign_dataset(path)
+        if not dataset.shape:
+            raise UnsupportedError(f"{path}: is a single value; rows need an axis")
+        return dataset
+
+    def rows(self, path: str, dataset: h5d.DatasetID, start: int, stop: int) -> Array:
+        """Return rows of a dataset, in native byte order."""
+        out: Array = np.empty((stop - start, *dataset.shape[1:]), native(dataset, path))
+        self.strict.read_rows(dataset, path, start, out, convert=True)
+        return out
+
+    def numbers(self, path: str) -> Array:
+        """Return all of a 1-D dataset, such as offsets."""
+        dataset = self.strict.foreign_dataset(path)
+        if len(dataset.shape) != 1:
+            raise InvalidLoDError(f"{path}: must be 1-D, found shape {dataset.shape}")
+        return self.rows(path, dataset, 0, dataset.shape[0])
+
+    def ends(self, path: str, level: int) -> Offsets:
+        """Return the offsets whose ends alone a dataset holds: 0 in front of them."""
+        values = self.numbers(path)
+        with naming(path):
+            ends = as_int64(values, level=level, what="offsets")
+            return lengths_to_offsets(np.diff(ends, prepend=0), level=level)
+
+
+class DatasetsSource(Source):
+    """Open datasets as tensors.
+
+    Args:
+        datasets: the open file, closed with this source.
+        tensors: by name, the dataset of the rows and their index. Indexes that share their
+            levels by reference, from the outermost down, share them here.
+    """
+
+    def __init__(self, datasets: Datasets, tensors: Mapping[str, tuple[str, LoD]]) -> None:
+        self._datasets = datasets
+        self._tensors = tensors
+        self._handles = {path: datasets.open(path) for path, _ in tensors.values()}
+        specs = []
+        for name, (path, lod) in tensors.items():
+            dataset = self._handles[path]
+            rows, row_shape = dataset.shape[0], dataset.shape[1:]
+            with naming(path):
+                check_rows(lod.levels, rows)
+            levels = []
+            key = ""
+            for level_name, offsets in zip(lod.names, lod.levels, strict=True):
+                key = f"{key}/{id(offsets)}"
+                levels.append(LevelSpec(key, level_name, offsets.size - 1))
+            specs.append(TensorSpec(name, native(dataset, path), row_shape, tuple(levels), rows))
+        self.schema = tuple(specs)
+
+    def read_index(self, name: str) -> LoD:
+        return self._tensors[find(self.schema, name).name][1]
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        spec = find(self.schema, name)
+        assert spec.rows is not None
+        selection = select(self.read_index(name), spec.rows, branch, level)
+        rows = self._rows(spec.name, selection.rows.start, selection.rows.stop)
+        if selection.drops_row_axis:
+            return LoDTensor(rows).select(0)
+        return LoDTensor(rows, selection.lod)
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        for group in groups(self.schema):
+            if group[0].levels:
+                yield from self._items(group, limit_bytes)
+                continue
+            spec = group[0]
+            assert spec.rows is not None
+            step = max(1, limit_bytes // spec.row_bytes if spec.row_bytes else spec.rows)
+            for start in range(0, max(1, spec.rows), step):
+                stop = min(start + step, spec.rows)
+                yield {spec.name: LoDTensor(self._rows(spec.name, start, stop))}
+
+    def _items(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
+        lods = [self._tensors[spec.name][1] for spec in group]
+        ends = [lod.absolute(0) for lod in lods]
+        for start, stop in cuts(ends, [spec.row_bytes for spec in group], limit_bytes):
+            shared: dict[int, LoD] = {}
+            batch = {}
+            for spec, lod in zip(group, lods, strict=True):
+                part, rows = lod.items(0, start, stop)
+                part = shared.setdefault(id(lod), part)
+                batch[spec.name] = LoDTensor(self._rows(spec.name, rows.start, rows.stop), part)
+            yield batch
+
+    def _rows(self, name: str, start: int, stop: int) -> Array:
+        path, _ = self._tensors[name]
+        return self._datasets.rows(path, self._handles[path], start, stop)
+
+    def close(self) -> None:
+        self._datasets.strict.close()
+
+
+def native(dataset: Any, path: str) -> np.dtype[Any]:
+    """Return the dtype that the numbers of a dataset have in memory."""
+    try:
+        dtype: np.dtype[Any] = dataset.dtype
+    except (TypeError, ValueError):
+        raise UnsupportedError(f"{path}: holds numbers of a kind that NumPy has not") from None
+    if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.name == "float128":
+        raise UnsupportedError(f"{path}: holds {dtype}, which no tensor can")
+    return dtype.newbyteorder("=")

@@ -1,0 +1,191 @@
+"""h5ad: the sparse matrix of an AnnData file, or any CSR matrix that anndata stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.batching import cuts
+from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.inputs import Input
+from lodcli.formats.outputs import Output
+from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
+from lodcli.kernels.checks import as_int64, check_offsets, check_rows
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+INDICES, OBS, VAR = "indices", "obs_names", "var_names"
+NAMES = (DEFAULT_NAME, INDICES, OBS, VAR)
+DATA_DTYPES = frozenset(
+    [
+        *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+        *("float32", "float64"),
+    ]
+)
+
+
+class H5ad(Format):
+    """The values of a CSR matrix that are not zero, and where they are.
+
+    - "data": the values; "indices": the column of each, over the same level, "obs".
+    - "obs_names", "var_names": the names of rows and columns as text, uint8.
+
+    `--data /layers/counts` reads another matrix than /X. Writing takes the same tensors:
+    data and indices, and the names or, without them, numbers. Everything else of an AnnData
+    object (annotations, dense matrices) is neither read nor written. What anndata stores
+    needs attributes and text, so a child process reads it.
+    """
+
+    name = "h5ad"
+    suffixes = (".h5ad",)
+    max_levels = 1
+    min_levels = 1
+    dtypes = DATA_DTYPES
+    row_ranks = 0
+    many = True
+    options = frozenset({"data", "levels"})
+    modules = ("lodcli.formats.hdf5_trusting", "encodings.ascii")
+    isolated = True
+    seekable_output = True
+
+    def sniff(self, head: bytes) -> bool:
+        return False  # begins like any HDF5; its name tells
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        return _H5adSource(source.make_seekable().fileno(), options)
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        super().refuse_unheld(schema)
+        specs = {spec.name: spec for spec in schema}
+        if not {DEFAULT_NAME, INDICES} <= specs.keys() <= set(NAMES):
+            raise UnsupportedError(
+                f"h5ad holds {DEFAULT_NAME} and {INDICES} of one index, {OBS} and {VAR}; "
+                f"found {', '.join(specs)}"
+            )
+        data, indices = specs[DEFAULT_NAME], specs[INDICES]
+        if data.levels[0].key != indices.levels[0].key:
+            raise UnsupportedError(f"h5ad: {DEFAULT_NAME} and {INDICES} must share their level")
+        if indices.dtype.kind not in "iu":
+            raise UnsupportedError(f"h5ad: {INDICES} are whole numbers, found {indices.dtype}")
+        for name in (OBS, VAR):
+            if name in specs and specs[name].dtype != np.uint8:
+                raise UnsupportedError(f"h5ad: {name} are text, uint8; found {specs[name].dtype}")
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        from lodcli.formats.h5ad_writer import H5adWriter
+
+        with H5adWriter(output, schema) as writer:
+            for batch in batches:
+                writer.add(batch)
+            writer.finish()
+
+
+class _H5adSource(Source):
+    def __init__(self, fd: int, options: ReadOptions) -> None:
+        from lodcli.formats import hdf5_trusting as hdf5
+
+        self._hdf5: Any = hdf5
+        self._file = hdf5.opened(fd)
+        path = options.data or "/X"
+        names = ("obs",) if options.levels is None else options.levels
+        if len(names) != 1:
+            raise UnsupportedError(f"h5ad has 1 level, found {len(names)} names")
+        rows, self._columns = self._checked_shape(path)
+        self._values = hdf5.dataset(self._file, f"{path}/data")
+        self._indices = hdf5.dataset(self._file, f"{path}/indices")
+        indptr = hdf5.dataset(self._file, f"{path}/indptr")
+        if indptr.shape != (rows + 1,):
+            raise DamagedFileError(f"{path}/indptr: expected {rows + 1}, found {indptr.shape}")
+        with naming(f"{path}/indptr"):
+            offsets = as_int64(hdf5.numbers(indptr, 0, rows + 1), level=0, what="offsets")
+            check_offsets(offsets, level=0)
+        for part in (self._values, self._indices):
+            if part.ndim != 1 or part.dtype.kind not in "biuf":
+                raise DamagedFileError(f"{part.name}: expected numbers in one dimension")
+            with naming(str(part.name)):
+                check_rows((offsets,), part.shape[0])
+        if self._indices.dtype.kind not in "iu":
+            raise DamagedFileError(f"{path}/indices: expected whole numbers")
+        self._lod = LoD([offsets], names)
+        level = LevelSpec("0", names[0], rows)
+        self._names = self._read_names()
+        self.schema = (
+            *(
+                TensorSpec(name, part.dtype.newbyteorder("="), (), (level,), part.shape[0])
+                for name, part in ((DEFAULT_NAME, self._values), (INDICES, self._indices))
+            ),
+            *(
+                TensorSpec(name, np.dtype(np.uint8), (), (LevelSpec(name),), tensor.rows)
+                for name, tensor in self._names.items()
+            ),
+        )
+
+    def _checked_shape(self, path: str) -> tuple[int, int]:
+        """Return the rows and columns of the matrix, if it is one of sparse rows."""
+        hdf5 = self._hdf5
+        if path in self._file and not hasattr(self._file[path], "keys"):
+            raise UnsupportedError(f"{path}: is a dense matrix; read it with --from hdf5")
+        group = hdf5.group(self._file, path)
+        kind = hdf5.attribute(group, "encoding-type") or hdf5.attribute(group, "h5sparse_format")
+        if kind not in ("csr_matrix", "csr"):
+            raise UnsupportedError(
+                f"{path}: is stored as {str(kind)[:40]}, expected csr_matrix (rows of cells); "
+                "convert it with .tocsr()"
+            )
+        shape = hdf5.attribute(group, "shape")
+        if shape is None:
+            shape = hdf5.attribute(group, "h5sparse_shape")
+        if not isinstance(shape, np.ndarray) or shape.shape != (2,) or shape.dtype.kind not in "iu":
+            raise DamagedFileError(f"{path}: its shape is not two numbers")
+        rows, columns = shape.tolist()
+        if rows < 0 or columns < 0:
+            raise DamagedFileError(f"{path}: has the shape {rows} x {columns}")
+        return rows, columns
+
+    def _read_names(self) -> dict[str, LoDTensor]:
+        """Return the names of rows and columns, where they are stored as text."""
+        found = {}
+        for name, path, count in (
+            (OBS, "/obs", self._lod.count(0)),
+            (VAR, "/var", self._columns),
+        ):
+            if path not in self._file:
+                continue
+            frame = self._hdf5.group(self._file, path)
+            index = self._hdf5.attribute(frame, "_index")
+            if not isinstance(index, str):
+                continue
+            stored = self._hdf5.dataset(self._file, f"{path}/{index}")
+            if stored.shape != (count,):
+                raise DamagedFileError(f"{path}/{index}: expected {count} names, {stored.shape}")
+            texts = self._hdf5.texts(stored, 0, count)
+            letters = np.frombuffer(b"".join(texts), np.uint8)
+            found[name] = LoDTensor(letters, LoD.from_lengths([[len(text) for text in texts]]))
+        return found
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        sizes = [spec.row_bytes for spec in self.schema[:2]]
+        offsets = self._lod.levels[0]
+        for start, stop in cuts([offsets, offsets], sizes, limit_bytes):
+            part, rows = self._lod.items(0, start, stop)
+            indices = self._hdf5.numbers(self._indices, rows.start, rows.stop)
+            outside = (indices < 0) | (indices >= self._columns)
+            if outside.any():
+                place = int(np.argmax(outside))
+                raise DamagedFileError(
+                    f"{self._indices.name}: position {rows.start + place}: column "
+                    f"{indices[place]} of {self._columns}"
+                )
+            values = self._hdf5.numbers(self._values, rows.start, rows.stop)
+            yield {DEFAULT_NAME: LoDTensor(values, part), INDICES: LoDTensor(indices, part)}
+        for name, tensor in self._names.items():
+            yield {name: tensor}
+
+    def close(self) -> None:
+        self._file.close()

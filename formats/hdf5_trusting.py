@@ -1,0 +1,100 @@
+"""HDF5 read with h5py's own calls: attributes, text, variable-length data. In a child only.
+
+A damaged file can make these hang, crash, or return what is not there, so formats that need
+them are read in a child process (`Format.isolated`): docs/decisions/0012.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import h5py
+import numpy as np
+
+from lodcli.formats.container.owned import GuardedFile
+from lodcli.formats.errors import DamagedFileError
+from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+
+
+@contextmanager
+def damage(path: str) -> Iterator[None]:
+    """Turn what h5py raises for damaged files into our error."""
+    try:
+        yield
+    except LodError:
+        raise
+    except (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemError) as error:
+        words = str(error.args[0]).splitlines()[:1] if error.args else [type(error).__name__]
+        raise DamagedFileError(f"{path}: HDF5 cannot read it ({''.join(words)[:200]})") from None
+
+
+def opened(fd: int) -> h5py.File:
+    """Return the file behind a descriptor, which stays open."""
+    with damage("file"):
+        return h5py.File(GuardedFile(fd), "r")
+
+
+def dataset(file: h5py.File, path: str) -> h5py.Dataset:
+    """Return the dataset at `path`."""
+    found = _found(file, path)
+    if not isinstance(found, h5py.Dataset):
+        raise SelectionError(f"{path}: is no dataset")
+    with damage(path):
+        # What is stored outside of the file could be any file; the child may open none.
+        if found.is_virtual or found.external:
+            raise UnsupportedError(f"{path}: is stored in other files")
+    return found
+
+
+def group(file: h5py.File, path: str) -> h5py.Group:
+    """Return the group at `path`."""
+    found = _found(file, path)
+    if not isinstance(found, h5py.Group):
+        raise SelectionError(f"{path}: is no group")
+    return found
+
+
+def _found(file: h5py.File, path: str) -> Any:
+    with damage(path):
+        if path not in file:
+            raise SelectionError(f"{path}: is not there")
+        return file[path]
+
+
+def attribute(found: Any, name: str) -> str | Array | None:
+    """Return an attribute, text as str; None if it is not there."""
+    with damage(f"{found.name}, attribute {name}"):
+        value = found.attrs.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    return value.decode(errors="replace") if isinstance(value, bytes) else np.asarray(value)
+
+
+def numbers(found: h5py.Dataset, start: int, stop: int) -> Array:
+    """Return rows of a dataset of numbers, in native byte order."""
+    with damage(found.name):
+        if found.dtype.kind not in "biufc" or found.dtype.itemsize > 16:
+            raise UnsupportedError(f"{found.name}: holds {found.dtype}, which no tensor can")
+        rows: Array = found[start:stop]
+    return rows.astype(rows.dtype.newbyteorder("="), copy=False)
+
+
+def item_dtype(found: h5py.Dataset) -> tuple[np.dtype[Any] | None, bool]:
+    """Return what the variable-length items of a dataset are of, and whether they are text."""
+    with damage(found.name):
+        if h5py.check_string_dtype(found.dtype) is not None:
+            return np.dtype(np.uint8), True
+        kind = h5py.check_vlen_dtype(found.dtype)
+    return None if kind is None else np.dtype(kind), False
+
+
+def texts(found: h5py.Dataset, start: int, stop: int) -> list[bytes]:
+    """Return texts of a 1-D dataset, as their bytes."""
+    with damage(found.name):
+        values: list[bytes] = found[start:stop].tolist()
+    if not all(isinstance(value, bytes) for value in values):
+        raise UnsupportedError(f"{found.name}: holds {found.dtype}, expected text")
+    return values

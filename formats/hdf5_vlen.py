@@ -1,0 +1,96 @@
+"""hdf5-vlen: a dataset of variable-length sequences, or of text, in any HDF5 file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.inputs import Input
+from lodcli.formats.outputs import Output
+from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
+from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+# Items read at a time: HDF5 takes memory for each of them apart.
+PORTION = 1 << 12
+
+
+class Hdf5Vlen(Format):
+    """One level of numbers, or of the bytes of texts: `--data /x` names the dataset.
+
+    Reading only: h5py's own variable-length type can make HDF5 hang on damaged files, so
+    the file is read in a child process with a limit on time and memory, and lod.h5 keeps
+    such data as rows and offsets.
+    """
+
+    name = "hdf5-vlen"
+    suffixes = ()
+    options = frozenset({"data", "levels"})
+    modules = ("lodcli.formats.hdf5_trusting", "encodings.ascii")
+    isolated = True
+
+    def sniff(self, head: bytes) -> bool:
+        return False  # begins like any HDF5
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        if options.data is None:
+            raise SelectionError("hdf5-vlen: name the dataset with --data")
+        return _VlenSource(source.make_seekable().fileno(), options.data, options.levels)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        raise UnsupportedError("hdf5-vlen is only read; write lod.h5, whose rows need no such type")
+
+
+class _VlenSource(Source):
+    def __init__(self, fd: int, path: str, names: tuple[str, ...] | None) -> None:
+        from lodcli.formats import hdf5_trusting as hdf5
+
+        self._hdf5: Any = hdf5
+        self._file = hdf5.opened(fd)
+        self._dataset = hdf5.dataset(self._file, path)
+        self._path = path
+        dtype, self._text = hdf5.item_dtype(self._dataset)
+        shape = self._dataset.shape
+        if dtype is None:
+            raise UnsupportedError(
+                f"{path}: is no variable-length data but {self._dataset.dtype}; --from hdf5"
+            )
+        if not dtype.isnative:
+            # h5py 3.16 gives their bytes as they are, as if they were in native order.
+            raise UnsupportedError(f"{path}: holds big-endian sequences, which h5py reads wrongly")
+        if dtype.kind not in "biufc" or dtype.itemsize > 16:
+            raise UnsupportedError(f"{path}: holds {dtype}, which no tensor can")
+        if shape is None or len(shape) != 1:
+            raise UnsupportedError(f"{path}: expected one dimension of sequences, found {shape}")
+        self._items = int(shape[0])
+        level = LevelSpec("0", names[0] if names else None, self._items)
+        if names is not None and len(names) != 1:
+            raise UnsupportedError(f"hdf5-vlen has 1 level, found {len(names)} names")
+        spec = TensorSpec(DEFAULT_NAME, dtype, (), (level,))
+        spec.empty()  # refuses a bad level name
+        self.schema = (spec,)
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        step = min(PORTION, max(1, limit_bytes // 8))
+        for start in range(0, max(1, self._items), step):
+            parts = self._sequences(start, min(start + step, self._items))
+            rows = np.concatenate([np.empty(0, self.schema[0].dtype), *parts])
+            lod = LoD.from_lengths([[part.size for part in parts]], self.schema[0].level_names)
+            yield {DEFAULT_NAME: LoDTensor(rows.astype(self.schema[0].dtype, copy=False), lod)}
+
+    def _sequences(self, start: int, stop: int) -> list[Array]:
+        if self._text:
+            texts = self._hdf5.texts(self._dataset, start, stop)
+            return [np.frombuffer(text, np.uint8) for text in texts]
+        with self._hdf5.damage(self._path):
+            return list(self._dataset[start:stop])
+
+    def close(self) -> None:
+        self._file.close()
