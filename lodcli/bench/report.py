@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -9,24 +10,19 @@ from typing import Any
 Row = Mapping[str, Any]
 
 
-def print_report(report: Mapping[str, Any], *, colour: bool, width: int) -> None:
-    """Print a table for each op and case: ours first, then the peers, the fastest first."""
+def report_text(report: Mapping[str, Any], *, colour: bool, width: int) -> str:
+    """Return a table for each op and case: ours first, then the peers, the fastest first."""
     from rich.console import Console
 
     tables = [_table(key, list(rows)) for key, rows in groupby(report["results"], key=_group)]
-    console = Console(no_color=not colour, force_terminal=colour, highlight=False, width=1000)
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=colour, no_color=not colour, width=1000)
     # No figure is cut: where the terminal is narrower than a table, its lines are broken.
-    wanted = [console.measure(table).maximum for table in tables]
-    console = Console(
-        no_color=not colour,
-        force_terminal=colour,
-        highlight=False,
-        width=max([width, *wanted]),
-    )
+    console.width = max([width, *(console.measure(table).maximum for table in tables)])
     for table in tables:
-        console.print(table)
-    for line in notes(report):
-        console.print(line, soft_wrap=True, markup=False)
+        console.print(table, highlight=False)
+    lines = [line.rstrip() for line in text.getvalue().splitlines()]
+    return "\n".join([*lines, *notes(report)])
 
 
 def notes(report: Mapping[str, Any]) -> list[str]:
