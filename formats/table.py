@@ -31,6 +31,7 @@ TABLE = {
     "vtkhdf": ("lodcli.formats.vtkhdf", "VtkHdf"),
     "h5ad": ("lodcli.formats.h5ad", "H5ad"),
     "hdf5-vlen": ("lodcli.formats.hdf5_vlen", "Hdf5Vlen"),
+    "mds": ("lodcli.formats.mds", "Mds"),
     "llmc": ("lodcli.formats.tokens", "LlmC"),
     "tokens": ("lodcli.formats.tokens", "Tokens"),
     "ts": ("lodcli.formats.ts", "SktimeTs"),
@@ -68,7 +69,7 @@ SUFFIXES = {
 }
 
 # Folders, by a file that lies in every one of a format.
-FOLDERS: dict[str, str] = {}
+FOLDERS: dict[str, str] = {"index.json": "mds"}
 # What is in two files: an ending, and if the file of the other ending is there, the format.
 PAIRS = {".bin": (".idx", "megatron")}
 # These announce themselves in their first bytes.
