@@ -30,6 +30,12 @@ def notes(report: Mapping[str, Any]) -> list[str]:
     machine, versions = report["machine"], report["versions"]
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
     lines = [f"{machine['cpu']}, {machine['usable_cores']} cores; {named}"]
+    for threads, limits in report.get("limits", {}).items():
+        rates = ", ".join(
+            f"{name} {rate_text(rate, 'FLOP' if name[0] in 'fg' else 'B')}"
+            for name, rate in limits.items()
+        )
+        lines.append(f"limits, {threads} threads: {rates}")
     lines += [f"missing: {name}: {why}" for name, why in report.get("missing", {}).items()]
     for task, skipped in report.get("skipped", {}).items():
         lines += [f"{task}: without {name}: {why}" for name, why in skipped.items()]

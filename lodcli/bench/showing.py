@@ -51,6 +51,7 @@ def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
         versions() | found.versions,
         found.rows,
         threads=list(settings.threads),
+        limits=found.limits,
         missing=found.missing,
         skipped=found.skipped,
     )

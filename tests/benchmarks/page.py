@@ -78,6 +78,18 @@ def _machine(reports: Reports) -> Iterator[str]:
     for report in reports.values():
         versions.update(report["versions"])
     yield ", ".join(f"{name} {number}" for name, number in versions.items()) + "."
+    yield ""
+    for name in ("read", "write", "copy", "fma", "gemm numpy", "gemm torch"):
+        rates = [
+            r["limits"][str(THREADS)][name]
+            for r in reports.values()
+            if name in r["limits"].get(str(THREADS), {})
+        ]
+        if rates:
+            unit = "FLOP" if name[0] in "fg" else "B"
+            lowest, highest = rate_text(min(rates), unit), rate_text(max(rates), unit)
+            yield f"- {name}: {lowest} to {highest} with {THREADS} threads, of {len(rates)} runs"
+    yield ""
     missing = {name: why for report in reports.values() for name, why in report["missing"].items()}
     for name, reason in missing.items():
         if name not in versions:
