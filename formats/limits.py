@@ -85,6 +85,11 @@ class Limited(Source):
         self._inner = inner
         self._max_bytes = max_bytes
 
+    @property
+    def partial(self) -> bool:
+        """See Source."""
+        return self._inner.partial
+
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
         self._refuse_declared(self.schema)
