@@ -8,6 +8,7 @@ import os
 from functools import cache
 
 from lodcli.formats.base import Format, ReadOptions
+from lodcli.formats.compressed import without_suffix
 from lodcli.formats.errors import NotThisFormatError
 from lodcli.formats.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
@@ -95,7 +96,7 @@ def get(name: str) -> Format:
 
 def of_name(path: str | os.PathLike[str]) -> str | None:
     """Return the format that the name of a file tells, or None."""
-    lower = os.fspath(path).lower()
+    lower = without_suffix(os.fspath(path).lower())
     for suffix, name in SUFFIXES.items():
         if lower.endswith(suffix):
             return name
