@@ -36,8 +36,6 @@ FORMATS = (
     "vtkhdf",
     "h5ad",
     "hdf5-vlen",
-    "webdataset",
-    "mds",
     "llmc",
     "tokens",
     "ts",

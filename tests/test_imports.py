@@ -21,7 +21,6 @@ OPTIONAL = {
     "pyarrow": "pyarrow",
     "torch": "torch",
     "hdf5plugin": "hdf5plugin",
-    "zstandard": "zstandard",
     "awkward": "awkward",
     "fbgemm_gpu": "fbgemm",
     "matplotlib": "matplotlib",

@@ -82,7 +82,7 @@ def _mover(vectors: int, word_bytes: int, kind: str) -> Any:
 def _copy_exactly(typing_context: Any, to: Any, at: Any, count: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         to, at, count = args
-        cgutils.raw_memcpy(  # type: ignore[no-untyped-call]
+        cgutils.raw_memcpy(
             builder, _at(builder, to, _BYTE), _at(builder, at, _BYTE), count, _I64(1)
         )
         return context.get_dummy_value()
@@ -94,7 +94,7 @@ def _copy_exactly(typing_context: Any, to: Any, at: Any, count: Any) -> Any:
 def _clear(typing_context: Any, to: Any, count: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         to = _at(builder, args[0], _BYTE)
-        cgutils.memset(builder, to, args[1], 0)  # type: ignore[no-untyped-call]
+        cgutils.memset(builder, to, args[1], 0)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate
@@ -114,9 +114,7 @@ def _number_at(typing_context: Any, at: Any) -> Any:
 def _fetch(typing_context: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), *[ir.IntType(32)] * 3])
-        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-            builder.module, kind, "llvm.prefetch.p0"
-        )
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
         # To read, to keep in every cache, data.
         builder.call(function, [_at(builder, args[0], _BYTE), *map(ir.IntType(32), (0, 3, 1))])
         return context.get_dummy_value()

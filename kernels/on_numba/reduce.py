@@ -1,9 +1,9 @@
 """Segments reduced in pieces of the rows, so that threads share even one giant segment.
 
-The rows are cut at fixed places, whatever the number of threads. A piece owns the segments
-that begin in it and writes the part of them that lies inside; a segment that began earlier
-leaves its part in a row of its own, and these are joined in order afterwards. So the result
-does not depend on the threads, bit for bit.
+The rows are cut at fixed places, whatever the number of threads. A segment is the part of it in
+the piece that it begins in, joined in order with its parts in the pieces after: so the result
+does not depend on the threads, bit for bit. A thread takes neighbouring pieces; parts of a
+segment that began in another thread's wait in rows of their own, to be joined at the end.
 """
 
 from __future__ import annotations
@@ -12,235 +12,367 @@ from typing import Any
 
 import numba as nb
 import numpy as np
+from numba.extending import overload
 
-from lodcli.kernels.on_numba import vectors as v
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.on_numba import reductions, scalars
+from lodcli.kernels.on_numba.copying import frozen
+from lodcli.kernels.on_numba.moves import segment_at as _at
+from lodcli.kernels.on_numba.threads import run
+from lodcli.kernels.on_numba.vectors import BLOCK, FIRST, MORE, NEXT, VECTOR_BYTES, divide, lanes_of
 
-SUM, MAX, MIN = 0, 1, 2
+# What is computed is told by a type, so that each compiled version holds only its own.
+SUM, EXTREME, INDEX = np.int8(0), np.int16(0), np.int32(0)
+PLAIN, MEAN, ROOT = 0, 1, 2
 PIECE = 1 << 17  # values in a piece
-MOST_ROWS = 1 << 13  # rows in a piece of several columns
-RUN = 256  # rows summed before joining the total: rounding grows with this, not with all
-WIDE = 256  # columns from which whole rows are better than blocks of columns
-_sum_block, _sum_vector, _sum_lanes = v.sum_block, v.sum_vector, v.sum_lanes
-_max_block, _max_vector, _max_lanes = v.max_block, v.max_vector, v.max_lanes
-_min_block, _min_vector, _min_lanes = v.min_block, v.min_vector, v.min_lanes
+RUN = 256  # rows or vectors summed before joining the total: rounding grows with this
+CACHED_BYTES = 1 << 14  # rows read again for other columns while they are in the nearest cache
+LEAST_ROWS = 8
+_put, _value_at, _divide_row = scalars.put, scalars.value_at, divide
+_kernels = {
+    nb.int8: reductions.SUMS,
+    nb.int16: reductions.EXTREMES,
+    nb.int32: reductions.INDEXES,
+}
 
 
-@nb.njit(cache=True, nogil=True)
-def _one_column(x: Any, lo: int, hi: int, kind: int, value: Any, lanes: int) -> Any:
-    """Return `value` joined with x[lo:hi]."""
-    while lo < hi:
-        n = min(hi - lo, RUN * lanes)
-        if lo + ((n + lanes - 1) & -lanes) > x.size:
-            n &= -lanes  # lanes are a power of two
-            if n == 0:
-                break
-        if kind == SUM:
-            value += _sum_lanes(x, lo, n)
-        elif kind == MAX:
-            found = _max_lanes(x, lo, n)
-            value = found if found > value else value
-        else:
-            found = _min_lanes(x, lo, n)
-            value = found if found < value else value
-        lo += n
-    for r in range(lo, hi):
-        if kind == SUM:
-            value += x[r]
-        elif (kind == MAX and x[r] > value) or (kind == MIN and x[r] < value):
-            value = x[r]
-    return value
-
-
-@nb.njit(cache=True, nogil=True)
-def _by_rows(x: Any, lo: int, hi: int, kind: int, out: Any, column: int) -> None:
-    """Join rows lo..hi of x (N, D) to the row `out`, from `column` on."""
-    width = x.shape[1]
-    r = lo
-    if kind == SUM:
-        while r + 8 <= hi:
-            a, b, c, d = x[r], x[r + 1], x[r + 2], x[r + 3]
-            e, f, g, h = x[r + 4], x[r + 5], x[r + 6], x[r + 7]
-            for k in range(column, width):
-                out[k] += ((a[k] + b[k]) + (c[k] + d[k])) + ((e[k] + f[k]) + (g[k] + h[k]))
-            r += 8
-    while r < hi:
-        a = x[r]
-        if kind == SUM:
-            for k in range(column, width):
-                out[k] += a[k]
-        elif kind == MAX:
-            for k in range(column, width):
-                out[k] = a[k] if a[k] > out[k] else out[k]
-        else:
-            for k in range(column, width):
-                out[k] = a[k] if a[k] < out[k] else out[k]
-        r += 1
-
-
-@nb.njit(cache=True, nogil=True)
-def _by_columns(
-    flat: Any, x: Any, lo: int, hi: int, kind: int, result: Any, row: int, lanes: int
-) -> None:
-    """Join rows lo..hi of x to the row of `result`, blocks of columns held in registers."""
-    width = x.shape[1]
-    to, out = row * width, result.reshape(-1)
-    column = 0
-    while column + lanes <= width:
-        wide = column + v.BLOCK * lanes <= width
-        for r in range(lo, hi, RUN):
-            n, at = min(RUN, hi - r), r * width + column
-            if kind == SUM:
-                if wide:
-                    _sum_block(flat, at, width, n, out, to + column)
-                else:
-                    _sum_vector(flat, at, width, n, out, to + column)
-            elif kind == MAX:
-                if wide:
-                    _max_block(flat, at, width, n, out, to + column)
-                else:
-                    _max_vector(flat, at, width, n, out, to + column)
-            elif wide:
-                _min_block(flat, at, width, n, out, to + column)
-            else:
-                _min_vector(flat, at, width, n, out, to + column)
-        column += v.BLOCK * lanes if wide else lanes
-    if column < width:
-        _by_rows(x, lo, hi, kind, result[row], column)
-
-
-@nb.njit(cache=True, nogil=True)
-def _join(
-    flat: Any, x: Any, lo: int, hi: int, kind: int, result: Any, row: int, lanes: int
-) -> None:
-    """Join rows lo..hi of x to a row of `result`; `flat` is None where vectors do not apply."""
-    if flat is None:
-        _by_rows(x, lo, hi, kind, result[row], 0)
-    elif x.shape[1] < WIDE:
-        _by_columns(flat, x, lo, hi, kind, result, row, lanes)
-    else:
-        _by_rows(x, lo, hi, kind, result[row], 0)
-
-
-@nb.njit(cache=True, nogil=True)
-def bounds(offsets: Any, piece: int, pieces: int, rows: int, total: int) -> Any:
-    """Return the rows of a piece and the segments that begin in it: start, stop, first, last."""
-    starts = offsets[:-1]
-    start, stop = piece * rows, min((piece + 1) * rows, total)
-    first = np.searchsorted(starts, start)
-    last = starts.size if piece == pieces - 1 else np.searchsorted(starts, stop)
-    return start, stop, first, last
-
-
-@nb.njit(cache=True, nogil=True)
-def _single_values(
-    x: Any,
-    offsets: Any,
-    kind: int,
-    worst: Any,
-    pad_value: Any,
-    out: Any,
-    lanes: int,
-    stop: int,
-    first: int,
-    last: int,
-) -> None:
-    """Reduce segments first..last of single values x (N,), up to row `stop`."""
-    lo = offsets[first]
-    for s in range(first, last):
-        end = offsets[s + 1]
-        hi = min(end, stop)
-        if lo == hi:
-            out[s, 0] = pad_value
-        elif kind == SUM:
-            if hi - lo <= lanes and lo + lanes <= x.size:
-                # Most often: one vector, without a loop around it.
-                out[s, 0] = _sum_lanes(x, lo, hi - lo)
-            else:
-                out[s, 0] = _one_column(x, lo, hi, kind, worst, lanes)
-        else:
-            out[s, 0] = _one_column(x, lo + 1, hi, kind, x[lo], lanes)
-        lo = end
-
-
-@nb.njit(cache=True, nogil=True)
-def _piece(
-    flat: Any,
-    x: Any,
-    offsets: Any,
-    kind: int,
-    worst: Any,
-    pad_value: Any,
-    out: Any,
-    parts: Any,
-    lanes: int,
-    piece: int,
-    rows: int,
-) -> None:
-    start, stop, first, last = bounds(offsets, piece, parts.shape[0], rows, x.shape[0])
-    parts[piece] = worst
-    if flat is not None and x.shape[1] == 1:
-        if start < offsets[first]:
-            end = min(offsets[first], stop)
-            parts[piece, 0] = _one_column(flat, start, end, kind, worst, lanes)
-        _single_values(flat, offsets, kind, worst, pad_value, out, lanes, stop, first, last)
-        return
-    if start < offsets[first]:
-        _join(flat, x, start, min(offsets[first], stop), kind, parts, piece, lanes)
-    for s in range(first, last):
-        lo, hi = offsets[s], min(offsets[s + 1], stop)
-        if lo == hi:
-            out[s] = pad_value
-        elif kind == SUM:
-            out[s] = 0
-            _join(flat, x, lo, hi, kind, out, s, lanes)
-        else:
-            out[s] = x[lo]
-            _join(flat, x, lo + 1, hi, kind, out, s, lanes)
-
-
-@nb.njit(parallel=True, cache=True, nogil=True)
 def reduce_rows(
-    flat: Any,
-    x: Any,
-    offsets: Any,
-    kind: int,
-    worst: Any,
+    kind: Any,
+    rows: Array,
+    offsets: Offsets,
     pad_value: Any,
-    out: Any,
-    parts: Any,
-    lanes: int,
-    rows: int,
+    out: Array,
+    *,
+    least: bool = False,
+    divided: int = PLAIN,
+    index: Offsets | None = None,
 ) -> None:
-    """Reduce the segments of x (N, D) into out (S, D).
+    """Write one row for every segment of rows (N, D) to `out` (S, D).
 
     Args:
-        flat: x as (N * D,) where it holds float32 or float64, else None.
-        worst: what loses against every value; 0 for a sum.
-        parts: (pieces, D), a row for each piece; a piece has so many `rows`.
-        lanes: values in a vector.
+        kind: SUM, EXTREME or INDEX.
+        rows: C-contiguous, numbers that numba knows.
+        pad_value: of the dtype of `out`, for empty segments.
+        out: C-contiguous; of the dtype of `rows`, for sums perhaps a wider one.
+        least: the least instead of the greatest value.
+        divided: PLAIN, MEAN: by the length, ROOT: by its square root.
+        index: (S, D) int64, for INDEX: the rows of the extremes.
     """
-    for piece in nb.prange(parts.shape[0]):
-        _piece(flat, x, offsets, kind, worst, pad_value, out, parts, lanes, piece, rows)
-    for piece in range(1, parts.shape[0]):
-        start = piece * rows
-        s = np.searchsorted(offsets[:-1], start) - 1
-        if start < offsets[s + 1]:
-            _by_rows(parts, piece, piece + 1, kind, out[s], 0)
+    count, width = rows.shape
+    piece_rows = max(LEAST_ROWS, PIECE // max(1, width))
+    pieces = max(1, -(-count // piece_rows))
+    parts = np.empty((pieces, width), out.dtype)
+    places = np.empty(parts.shape, np.int64) if index is not None else np.empty((0, 0), np.int64)
+    zero, total = rows.dtype.type(0), out.dtype.type(0)
+    if not out.size:
+        return
+    run(
+        *(_reduce, rows.nbytes + offsets.nbytes, kind, zero, total, pad_value),
+        (rows.itemsize, out.itemsize),
+        *(rows.ctypes.data, count, width, frozen(offsets)),
+        *(out.ctypes.data, index.ctypes.data if index is not None else 0),
+        *(parts.ctypes.data, places.ctypes.data, pieces, piece_rows),
+        *(min(pieces, 4 * nb.get_num_threads()), _flip(rows.dtype) if least else 0, divided),
+    )
 
 
-@nb.njit(parallel=True, cache=True, nogil=True)
-def divide_rows(out: Any, offsets: Any, root: bool) -> None:
-    """Divide each sum by the length of its segment, or by the square root of it."""
-    for s in nb.prange(out.shape[0]):
-        length = offsets[s + 1] - offsets[s]
-        if length:
-            by = np.sqrt(length) if root else np.float64(length)
-            for k in range(out.shape[1]):
-                out[s, k] = out[s, k] / by
+def _flip(dtype: np.dtype[Any]) -> int:
+    """Return the bits that turn the order of values round."""
+    if dtype.kind != "f":
+        return -1
+    return 1 << 31 if dtype.itemsize == 4 else -(1 << 63)
 
 
-def pieces_of(x: Any) -> tuple[int, int]:
-    """Return how many pieces the rows of x (N, D) are cut into, and the rows of a piece."""
-    narrow = MOST_ROWS if x.shape[1] > 1 else PIECE
-    rows = min(narrow, max(1, PIECE // max(1, x.shape[1])))
-    return max(1, -(-x.shape[0] // rows)), rows
+def _part(
+    kind: Any, to: int, index_to: int, at: int, row: int, rows: int, width: int, fresh: int,
+    flip: int, zero: Any, total: Any,
+) -> None:  # fmt: skip
+    """Reduce so many rows, of which the first at `at` is number `row`, to the row at `to`."""
+    raise NotImplementedError("for compiled code only")
+
+
+@overload(_part)
+def _part_of(
+    kind: Any,
+    to: Any,
+    index_to: Any,
+    at: Any,
+    row: Any,
+    rows: Any,
+    width: Any,
+    fresh: Any,
+    flip: Any,
+    zero: Any,
+    total: Any,
+) -> Any:
+    block, vector, values, _ = _kernels[kind]
+    value_bytes, total_bytes = zero.bitwidth // 8, total.bitwidth // 8
+    lanes = lanes_of(total_bytes)
+
+    def part(
+        kind: Any,
+        to: Any,
+        index_to: Any,
+        at: Any,
+        row: Any,
+        rows: Any,
+        width: Any,
+        fresh: Any,
+        flip: Any,
+        zero: Any,
+        total: Any,
+    ) -> Any:
+        if width <= lanes and lanes % width == 0:
+            shift = 0
+            while 1 << shift < width:
+                shift += 1
+            while rows > 0:
+                n = min(rows, RUN * lanes // width)
+                values(to, index_to, at, n * width, width, shift, row, fresh, flip, zero, total)
+                fresh = MORE
+                row += n
+                rows -= n
+                at += n * width * value_bytes
+            return
+        row_bytes = width * value_bytes
+        most = RUN if width <= BLOCK * lanes else max(LEAST_ROWS, CACHED_BYTES // row_bytes)
+        while rows > 0:
+            n, k = min(rows, most), 0
+            while k + BLOCK * lanes <= width:
+                block(
+                    to + k * total_bytes, index_to + k * 8, at + k * value_bytes, row_bytes, n,
+                    0, row, fresh, flip, zero, total,
+                )  # fmt: skip
+                k += BLOCK * lanes
+            while k < width:
+                vector(
+                    to + k * total_bytes, index_to + k * 8, at + k * value_bytes, row_bytes, n,
+                    min(lanes, width - k), row, fresh, flip, zero, total,
+                )  # fmt: skip
+                k += lanes
+            fresh = MORE
+            row += n
+            rows -= n
+            at += n * row_bytes
+
+    return part
+
+
+def _shorts(
+    kind: Any, s: int, limit: int, pad_value: Any, at: int, end: int, offsets: Any, to: int,
+    index_to: int, flip: int, divided: int, zero: Any, total: Any,
+) -> int:  # fmt: skip
+    """Reduce short segments of single values from `s` on; return the first that is none, or
+    does not lie before row `limit`."""
+    raise NotImplementedError("for compiled code only")
+
+
+@overload(_shorts)
+def _shorts_of(
+    kind: Any,
+    s: Any,
+    limit: Any,
+    pad_value: Any,
+    at: Any,
+    end: Any,
+    offsets: Any,
+    to: Any,
+    index_to: Any,
+    flip: Any,
+    divided: Any,
+    zero: Any,
+    total: Any,
+) -> Any:
+    single = _kernels[kind][3]
+    value_bytes, total_bytes = zero.bitwidth // 8, total.bitwidth // 8
+    indexed = kind == nb.int32
+    most = RUN * lanes_of(total_bytes)
+
+    def shorts(
+        kind: Any,
+        s: Any,
+        limit: Any,
+        pad_value: Any,
+        at: Any,
+        end: Any,
+        offsets: Any,
+        to: Any,
+        index_to: Any,
+        flip: Any,
+        divided: Any,
+        zero: Any,
+        total: Any,
+    ) -> Any:
+        lo = offsets[s]
+        while s < offsets.size - 1 and lo < limit:
+            hi = offsets[s + 1]
+            n = hi - lo
+            if hi > limit or n > most:
+                break
+            here, index_here = to + s * total_bytes, index_to + s * 8
+            if n == 0:
+                _put(here, pad_value, total)
+                if indexed:
+                    _put(index_here, -1, 0)
+            else:
+                source = at + lo * value_bytes
+                if source + n * value_bytes + VECTOR_BYTES > end:
+                    break
+                single(here, index_here, source, n, lo, flip, zero, total)
+                if divided:
+                    by = np.float64(n) if divided == MEAN else np.sqrt(np.float64(n))
+                    _put(here, _value_at(here, total) / by, total)
+            lo = hi
+            s += 1
+        return s
+
+    return shorts
+
+
+def _join(
+    kind: Any, to: int, index_to: int, part: int, part_index: int, width: int, flip: int, total: Any
+) -> None:
+    """Join the row at `part` to the row at `to`."""
+    raise NotImplementedError("for compiled code only")
+
+
+@overload(_join)
+def _join_of(
+    kind: Any, to: Any, index_to: Any, part: Any, part_index: Any, width: Any, flip: Any, total: Any
+) -> Any:
+    size = total.bitwidth // 8
+
+    def join(
+        kind: Any,
+        to: Any,
+        index_to: Any,
+        part: Any,
+        part_index: Any,
+        width: Any,
+        flip: Any,
+        total: Any,
+    ) -> Any:
+        _part(kind, to, 0, part, 0, 1, width, MORE, flip, total, total)
+
+    def join_index(
+        kind: Any,
+        to: Any,
+        index_to: Any,
+        part: Any,
+        part_index: Any,
+        width: Any,
+        flip: Any,
+        total: Any,
+    ) -> Any:
+        for k in range(width):
+            old, new = _value_at(to + k * size, total), _value_at(part + k * size, total)
+            better = new > old if flip == 0 else new < old
+            old_index, new_index = _value_at(index_to + k * 8, 0), _value_at(part_index + k * 8, 0)
+            _put(to + k * size, new if better else old, total)
+            _put(index_to + k * 8, new_index if better else old_index, 0)
+
+    return join_index if kind == nb.int32 else join
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _divide(to: int, width: int, length: int, divided: int, total: Any) -> None:
+    """Divide a sum by the length of its segment, or by the square root of it."""
+    by = np.float64(length) if divided == MEAN else np.sqrt(np.float64(length))
+    _divide_row(to, width, by, total)
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _chunk(
+    kind: Any, zero: Any, total: Any, pad_value: Any, sizes: Any, at: int, start: int, stop: int,
+    final: bool, width: int, offsets: Any, to: int, index_to: int, parts: int, places: int,
+    piece_rows: int, flip: int, divided: int,
+) -> None:  # fmt: skip
+    """Reduce rows start..stop: the segments that begin there, and what is left of one before."""
+    row_bytes, out_bytes = sizes[0] * width, sizes[1] * width
+    first = _at(offsets, start)
+    while first > 0 and offsets[first - 1] == start:
+        first -= 1
+    if offsets[first] < start:
+        first += 1
+        end = min(offsets[first], stop)
+        while start < end:
+            piece = start // piece_rows
+            n = min(piece * piece_rows + piece_rows, end) - start
+            part, place = parts + piece * out_bytes, places + piece * width * 8
+            _part(
+                kind, part, place, at + start * row_bytes, start, n, width, NEXT, flip, zero, total
+            )
+            start += n
+    edge = start // piece_rows * piece_rows
+    s = first - 1
+    while True:
+        s += 1
+        if width == 1:
+            limit, end = min(edge, stop), at + offsets[offsets.size - 1] * sizes[0]
+            s = _shorts(
+                kind,
+                s,
+                limit,
+                pad_value,
+                at,
+                end,
+                offsets,
+                to,
+                index_to,
+                flip,
+                divided,
+                zero,
+                total,
+            )
+        if s >= offsets.size - 1 or (offsets[s] >= stop and not final):
+            break
+        lo, hi = offsets[s], offsets[s + 1]
+        here, index_here = to + s * out_bytes, index_to + s * width * 8
+        if lo == hi:
+            for k in range(width):
+                _put(here + k * sizes[1], pad_value, total)
+                if index_to:
+                    _put(index_here + k * 8, -1, 0)
+            continue
+        end = min(hi, stop)
+        while edge <= lo:
+            edge += piece_rows
+        n = min(edge, end) - lo
+        _part(kind, here, index_here, at + lo * row_bytes, lo, n, width, FIRST, flip, zero, total)
+        lo += n
+        while lo < end:
+            piece, n = lo // piece_rows, min(piece_rows, end - lo)
+            part, place = parts + piece * out_bytes, places + piece * width * 8
+            _part(kind, part, place, at + lo * row_bytes, lo, n, width, NEXT, flip, zero, total)
+            _join(kind, here, index_here, part, place, width, flip, total)
+            lo += n
+        if divided and end == hi:
+            _divide(here, width, hi - offsets[s], divided, total)
+
+
+@nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _reduce(
+    kind: Any, zero: Any, total: Any, pad_value: Any, sizes: Any, at: int, count: int, width: int,
+    offsets: Any, to: int, index_to: int, parts: int, places: int, pieces: int, piece_rows: int,
+    chunks: int, flip: int, divided: int,
+) -> None:  # fmt: skip
+    for chunk in nb.prange(chunks):
+        start, stop = pieces * chunk // chunks, pieces * (chunk + 1) // chunks
+        _chunk(
+            kind, zero, total, pad_value, sizes, at, start * piece_rows,
+            min(stop * piece_rows, count), chunk == chunks - 1, width, offsets, to, index_to,
+            parts, places, piece_rows, flip, divided,
+        )  # fmt: skip
+    for chunk in range(1, chunks):
+        piece = pieces * chunk // chunks
+        stop = min(pieces * (chunk + 1) // chunks * piece_rows, count)
+        s = _at(offsets, piece * piece_rows)
+        if offsets[s] < piece * piece_rows:
+            end = min(offsets[s + 1], stop)
+            here, index_here = to + s * width * sizes[1], index_to + s * width * 8
+            while piece * piece_rows < end:
+                part, place = parts + piece * width * sizes[1], places + piece * width * 8
+                _join(kind, here, index_here, part, place, width, flip, total)
+                piece += 1
+            if divided and offsets[s + 1] <= stop:
+                _divide(here, width, offsets[s + 1] - offsets[s], divided, total)

@@ -9,7 +9,7 @@ import numpy as np
 from numba.extending import overload
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_numba.vectors import float_of_bits
+from lodcli.kernels.on_numba.scalars import float_of_bits
 from lodcli.kernels.ops.common import flat_rows, is_half, result_array
 
 _FAST = {"contract", "nsz"}

@@ -1,11 +1,14 @@
-"""Reductions that keep their running values in vector registers, written in LLVM's terms.
+"""Reductions of rows that keep their running values in vector registers, in LLVM's terms.
 
 Plain loops load and store the running value of every column for every row. Here a block of
-columns is loaded once, carried down all rows of a segment, and stored once: measured, three
-times the speed on 64 columns, and all that memory can deliver. Only LLVM's portable vectors
-are used, 64 bytes wide, which it splits for narrower machines.
+columns is carried down many rows in registers and stored once. What is narrower than a vector
+is loaded and stored with a mask. Only LLVM's portable vectors are used, 64 bytes wide, which
+it splits for narrower machines.
 
-All functions take flat arrays and element positions, and check nothing.
+All functions take addresses and check nothing. `fresh` says what stands at `to` before:
+MORE, values to be joined; FIRST, nothing, and the rows begin a segment; NEXT, nothing, and
+they do not. Extremes are always the greatest: for the least, `flip` has the bits that turn
+the order round, the sign of a floating number or all bits of a whole one.
 """
 
 from __future__ import annotations
@@ -15,68 +18,161 @@ from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 VECTOR_BYTES = 64
 BLOCK = 4  # vectors side by side in one pass
-_I64 = ir.IntType(64)
-_I32 = ir.IntType(32)
+MORE, FIRST, NEXT = 0, 1, 2
+STREAMS = 4  # rows at once where a row is one vector: additions wait for each other
+_BIT, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+Values = list[Any]
 
 
-class _Vectors:
-    """Builds instructions on vectors of one element type."""
+def lanes_of(total_bytes: int) -> int:
+    """Return how many running values of so many bytes a vector has."""
+    return VECTOR_BYTES // max(4, total_bytes)
 
-    def __init__(self, context: Any, builder: Any, dtype: Any) -> None:
-        self.context, self.builder, self.dtype = context, builder, dtype
-        self.element = context.get_value_type(dtype)
-        self.bytes = dtype.bitwidth // 8
-        self.lanes = VECTOR_BYTES // self.bytes
-        self.type = ir.VectorType(self.element, self.lanes)
-        self.numbers = ir.VectorType(ir.IntType(dtype.bitwidth), self.lanes)
 
-    def base(self, array_type: Any, value: Any) -> Any:
-        return self.context.make_array(array_type)(self.context, self.builder, value).data
+class Vectors:
+    """Builds instructions on vectors of values that are summed or compared."""
 
-    def address(self, base: Any, position: Any, kind: Any) -> Any:
-        return self.builder.bitcast(self.builder.gep(base, [position]), kind.as_pointer())
-
-    def load(self, base: Any, position: Any) -> Any:
-        value = self.builder.load(self.address(base, position, self.type))
-        value.align = self.bytes
-        return value
-
-    def store(self, vector: Any, base: Any, position: Any) -> None:
-        self.builder.store(vector, self.address(base, position, vector.type)).align = 1
+    def __init__(
+        self, context: Any, builder: Any, value: Any, total: Any, lanes: int | None = None
+    ) -> None:
+        self.context, self.builder, self.value, self.total = context, builder, value, total
+        self.lanes = lanes or lanes_of(total.bitwidth // 8)
+        self.bytes, self.total_bytes = value.bitwidth // 8, total.bitwidth // 8
+        self.floating = isinstance(value, types.Float)
+        self.signed = self.floating or value.signed
+        self.kind = ir.VectorType(context.get_value_type(value), self.lanes)
+        self.total_kind = ir.VectorType(context.get_value_type(total), self.lanes)
+        self.bits = ir.VectorType(ir.IntType(value.bitwidth), self.lanes)
+        # Numbers of rows, as wide as the values where they can be.
+        self.numbers = ir.VectorType(_I64 if self.total_bytes == 8 else _I32, self.lanes)
+        # Beyond every row. Not -1: all bits set is made from the old content of a register,
+        # which has the processor wait for it.
+        self.nowhere = (1 << (self.numbers.element.width - 1)) - 1
+        self.longs = ir.VectorType(_I64, self.lanes)
 
     def all(self, value: Any, kind: Any) -> Any:
-        start = self.builder.insert_element(ir.Constant(kind, ir.Undefined), value, _I32(0))
+        """Return a vector of one value."""
+        undefined = ir.Constant(kind, ir.Undefined)
+        one = self.builder.insert_element(undefined, value, _I32(0))
         zeros = ir.Constant(ir.VectorType(_I32, self.lanes), [0] * self.lanes)
-        return self.builder.shuffle_vector(start, ir.Constant(kind, ir.Undefined), zeros)
+        return self.builder.shuffle_vector(one, undefined, zeros)
 
-    def constant(self, value: float) -> Any:
-        return ir.Constant(self.type, [value] * self.lanes)
+    def first(self, vector: Any) -> Any:
+        """Return the first lane as a vector of one."""
+        number = ir.Constant(ir.VectorType(_I32, 1), [0])
+        return self.builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), number)
+
+    def constant(self, value: Any, kind: Any) -> Any:
+        return ir.Constant(kind, [value] * self.lanes)
 
     def below(self, count: Any) -> Any:
         """Return for each lane whether its number is below `count`."""
-        short = count if self.numbers.element == _I64 else self.builder.trunc(count, _I32)
-        lane = ir.Constant(self.numbers, list(range(self.lanes)))
-        return self.builder.icmp_signed("<", lane, self.all(short, self.numbers))
+        kind = ir.VectorType(_I32, self.lanes)
+        lane = ir.Constant(kind, list(range(self.lanes)))
+        return self.builder.icmp_signed("<", lane, self.all(self.builder.trunc(count, _I32), kind))
 
-    def joined(self, vector: Any, merge: Callable[[Any, Any], Any]) -> Any:
-        """Return one value from all lanes, halving them: always the same order."""
-        lanes = self.lanes
-        while lanes > 1:
-            lanes //= 2
-            halves = [
-                self.builder.shuffle_vector(
-                    vector, vector, ir.Constant(ir.VectorType(_I32, lanes), list(numbers))
-                )
-                for numbers in (range(lanes), range(lanes, 2 * lanes))
-            ]
-            vector = merge(*halves)
-        return self.builder.extract_element(vector, _I32(0))
+    def load(self, at: Any, kind: Any, mask: Any = None, other: Any = None) -> Any:
+        """Return the vector at an address; where `mask` is unset `other`, and nothing is read."""
+        where = self.builder.inttoptr(at, kind.as_pointer())
+        if mask is None:
+            found = self.builder.load(where)
+            found.align = 1
+            return found
+        function = self._masked("load", kind, [kind.as_pointer(), _I32, mask.type, kind], kind)
+        return self.builder.call(function, [where, _I32(1), mask, other])
 
-    def loop(self, count: Any, step: int, carried: list[Any], body: Callable[..., Any]) -> Any:
+    def store(self, vector: Any, to: Any, mask: Any = None) -> None:
+        kind = vector.type
+        where = self.builder.inttoptr(to, kind.as_pointer())
+        if mask is None:
+            self.builder.store(vector, where).align = 1
+            return
+        nothing = ir.VoidType()
+        pointer = kind.as_pointer()
+        function = self._masked("store", kind, [kind, pointer, _I32, mask.type], nothing)
+        self.builder.call(function, [vector, where, _I32(1), mask])
+
+    def _masked(self, deed: str, kind: Any, arguments: list[Any], result: Any) -> Any:
+        element = str(kind.element).replace("float", "f32").replace("double", "f64")
+        return cgutils.get_or_insert_function(
+            self.builder.module,
+            ir.FunctionType(result, arguments),
+            f"llvm.masked.{deed}.v{self.lanes}{element}.p0",
+        )
+
+    def widened(self, vector: Any) -> Any:
+        """Return values as totals."""
+        if self.bytes == self.total_bytes:
+            return vector
+        if self.floating:
+            return self.builder.fpext(vector, self.total_kind)
+        extend = self.builder.sext if self.signed else self.builder.zext
+        return extend(vector, self.total_kind)
+
+    def flipped(self, vector: Any, flip: Any) -> Any:
+        """Return values with these bits turned over."""
+        narrow = flip if self.bytes == 8 else self.builder.trunc(flip, self.bits.element)
+        bits = self.builder.bitcast(vector, self.bits) if self.floating else vector
+        bits = self.builder.xor(bits, self.all(narrow, self.bits))
+        return self.builder.bitcast(bits, self.kind) if self.floating else bits
+
+    def plus(self, a: Any, b: Any) -> Any:
+        return self.builder.fadd(a, b) if self.floating else self.builder.add(a, b)
+
+    def greater(self, a: Any, b: Any) -> Any:
+        """Return where a > b: never where one is a NaN."""
+        if self.floating:
+            return self.builder.fcmp_ordered(">", a, b)
+        compare = self.builder.icmp_signed if self.signed else self.builder.icmp_unsigned
+        return compare(">", a, b)
+
+    def equal(self, a: Any, b: Any) -> Any:
+        if self.floating:
+            return self.builder.fcmp_ordered("==", a, b)
+        return self.builder.icmp_unsigned("==", a, b)
+
+    def zero(self) -> Any:
+        return self.constant(0.0 if self.floating else 0, self.kind)
+
+    def lost(self) -> Any:
+        """Return what loses against every value."""
+        if self.floating:
+            return self.constant(float("-inf"), self.kind)
+        return self.constant(-(1 << (8 * self.bytes - 1)) if self.signed else 0, self.kind)
+
+    def stays(self, first: Any) -> Any:
+        """Return where a first value is a NaN, which no other replaces."""
+        if self.floating:
+            return self.builder.fcmp_unordered("uno", first, first)
+        return ir.Constant(ir.VectorType(_BIT, self.lanes), [0] * self.lanes)
+
+    def turned(self, vector: Any, by: int) -> Any:
+        """Return the lanes moved down by so many."""
+        order = [(lane + by) % self.lanes for lane in range(self.lanes)]
+        numbers = ir.Constant(ir.VectorType(_I32, self.lanes), order)
+        return self.builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), numbers)
+
+    def joined(self, values: Values, merge: Callable[..., Values], width: Any) -> Values:
+        """Return lanes 0 to `width` joined with those `width`, 2 `width`, .. above them."""
+        by = self.lanes // 2
+        while by:
+            merged = merge(values, [self.turned(each, by) for each in values])
+            if width is not None:
+                deeper = self.builder.icmp_signed("<=", width, _I64(by))
+                merged = [
+                    self.builder.select(deeper, new, old)
+                    for new, old in zip(merged, values, strict=True)
+                ]
+            values = merged
+            by //= 2
+        return values
+
+    def loop(self, count: Any, step: int, carried: Values, body: Callable[..., Values]) -> Values:
         """Run body(k, values) for k = 0, step, .. below `count`; return the last values."""
         builder = self.builder
         before = builder.block
@@ -101,154 +197,29 @@ class _Vectors:
         return values
 
 
-def _merge(builder: Any, kind: str) -> Callable[[Any, Any], Any]:
-    if kind == "sum":
-        return lambda old, new: builder.fadd(old, new)
-    sign = ">" if kind == "max" else "<"
-    # Ordered: a NaN is never taken up, and never given up.
-    return lambda old, new: builder.select(builder.fcmp_ordered(sign, new, old), new, old)
-
-
-def _columns(kind: str, blocks: int) -> Any:
-    @intrinsic
-    def columns(
-        typing_context: Any, rows: Any, start: Any, width: Any, count: Any, out: Any, to: Any
-    ) -> Any:
-        """Carry out[to:] down `count` rows from rows[start], `width` apart."""
-        signature = types.void(rows, types.int64, types.int64, types.int64, out, types.int64)
-
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = _Vectors(context, builder, sig.args[0].dtype)
-            source, result = v.base(sig.args[0], args[0]), v.base(sig.args[4], args[4])
-            _, start, width, count, _, to = args
-            merge = _merge(builder, kind)
-            places = [_I64(n * v.lanes) for n in range(blocks)]
-            old = [v.load(result, builder.add(to, place)) for place in places]
-            # A sum begins at 0 and joins the old one last: short sums lose fewer digits.
-            first = [v.constant(0.0)] * blocks if kind == "sum" else old
-
-            def body(k: Any, values: list[Any]) -> list[Any]:
-                row = builder.add(start, builder.mul(k, width))
-                return [
-                    merge(value, v.load(source, builder.add(row, place)))
-                    for value, place in zip(values, places, strict=True)
-                ]
-
-            found = v.loop(count, 1, first, body)
-            if kind == "sum":
-                found = [builder.fadd(a, b) for a, b in zip(old, found, strict=True)]
-            for value, place in zip(found, places, strict=True):
-                v.store(value, result, builder.add(to, place))
-            return context.get_dummy_value()
-
-        return signature, generate
-
-    return columns
-
-
-def _index_columns(kind: str, blocks: int) -> Any:
-    @intrinsic
-    def columns(
-        typing_context: Any,
-        rows: Any,
-        start: Any,
-        width: Any,
-        count: Any,
-        out: Any,
-        index: Any,
-        to: Any,
-        number: Any,
-    ) -> Any:
-        """The same; index[to:] takes the number of the row, `number` for the first of them."""
-        whole = types.int64
-        signature = types.void(rows, whole, whole, whole, out, index, whole, whole)
-
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = _Vectors(context, builder, sig.args[0].dtype)
-            bases = [v.base(sig.args[n], args[n]) for n in (0, 4, 5)]
-            source, result, places_of = bases
-            _, start, width, count, _, _, to, number = args
-            sign = ">" if kind == "max" else "<"
-            places = [_I64(n * v.lanes) for n in range(blocks)]
-            old = [v.load(result, builder.add(to, place)) for place in places]
-            none = ir.Constant(v.numbers, [-1] * v.lanes)
-
-            def body(k: Any, values: list[Any]) -> list[Any]:
-                row = builder.add(start, builder.mul(k, width))
-                short = k if v.numbers.element == _I64 else builder.trunc(k, _I32)
-                here = v.all(short, v.numbers)
-                best, at = values[:blocks], values[blocks:]
-                for n, place in enumerate(places):
-                    new = v.load(source, builder.add(row, place))
-                    better = builder.fcmp_ordered(sign, new, best[n])
-                    best[n] = builder.select(better, new, best[n])
-                    at[n] = builder.select(better, here, at[n])
-                return best + at
-
-            found = v.loop(count, 1, old + [none] * blocks, body)
-            longs = ir.VectorType(_I64, v.lanes)
-            for n, place in enumerate(places):
-                position = builder.add(to, place)
-                v.store(found[n], result, position)
-                at = found[blocks + n]
-                wide = at if v.numbers.element == _I64 else builder.sext(at, longs)
-                before = builder.load(v.address(places_of, position, longs))
-                before.align = 8
-                moved = builder.add(wide, v.all(number, longs))
-                fresh = builder.icmp_signed(">=", at, ir.Constant(v.numbers, [0] * v.lanes))
-                v.store(builder.select(fresh, moved, before), places_of, position)
-            return context.get_dummy_value()
-
-        return signature, generate
-
-    return columns
-
-
-def _lanes(kind: str) -> Any:
-    worst = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}[kind]
-
-    @intrinsic
-    def lanes(typing_context: Any, values: Any, start: Any, count: Any) -> Any:
-        """Return the reduction of values[start:start+count].
-
-        Reads up to the next whole vector, which must lie inside the array.
-        """
-        signature = values.dtype(values, types.int64, types.int64)
-
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            v = _Vectors(context, builder, sig.args[0].dtype)
-            source = v.base(sig.args[0], args[0])
-            _, start, count = args
-            merge = _merge(builder, kind)
-
-            def body(k: Any, values: list[Any]) -> list[Any]:
-                new = v.load(source, builder.add(start, k))
-                mine = v.below(builder.sub(count, k))
-                return [merge(values[0], builder.select(mine, new, v.constant(worst)))]
-
-            (found,) = v.loop(count, v.lanes, [v.constant(worst)], body)
-            return v.joined(found, merge)
-
-        return signature, generate
-
-    return lanes
-
-
-sum_block, sum_vector, sum_lanes = _columns("sum", BLOCK), _columns("sum", 1), _lanes("sum")
-max_block, max_vector, max_lanes = _columns("max", BLOCK), _columns("max", 1), _lanes("max")
-min_block, min_vector, min_lanes = _columns("min", BLOCK), _columns("min", 1), _lanes("min")
-max_index_block, max_index_vector = _index_columns("max", BLOCK), _index_columns("max", 1)
-min_index_block, min_index_vector = _index_columns("min", BLOCK), _index_columns("min", 1)
-
-
 @intrinsic
-def _float_of_bits(typing_context: Any, bits: Any) -> Any:
-    """Return the float32 of these 32 bits."""
+def _divide(typing_context: Any, to: Any, count: Any, by: Any, total: Any) -> Any:
+    """Divide `count` floating totals at an address by a float64; leave whole ones alone."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.FloatType())
+        v = Vectors(context, builder, sig.args[3], sig.args[3])
+        to, count, by, _ = args
+        if v.floating:
+            divisor = v.all(context.cast(builder, by, types.float64, sig.args[3]), v.kind)
 
-    return types.float32(types.int32), generate
+            def divided(k: Any, mask: Any) -> Values:
+                place = builder.add(to, builder.mul(k, _I64(v.bytes)))
+                found = v.load(place, v.kind, mask, divisor)
+                v.store(builder.fdiv(found, divisor), place, mask)
+                return []
+
+            many = builder.and_(count, _I64(-v.lanes))
+            v.loop(many, v.lanes, [], lambda k, _: divided(k, None))
+            with builder.if_then(builder.icmp_signed("<", many, count)):
+                divided(many, v.below(builder.sub(count, many)))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.float64, total), generate
 
 
-float_of_bits: Any = _float_of_bits
+divide: Any = _divide
