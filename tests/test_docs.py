@@ -26,6 +26,9 @@ def steps(page: Path) -> list[tuple[str, str]]:
     for block in _BLOCK.findall(page.read_text()):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
+            while output.startswith(">"):  # as a shell asks for the rest of a command
+                more, _, output = output.partition("\n")
+                command += "\n" + more[2:]
             found.append((command, output))
     return found
 
