@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.ops.pool import segment_mean
@@ -162,6 +163,7 @@ def classify(
     keep: bool = False,
     dropout: float = 0.0,
     rng: np.random.Generator | None = None,
+    backend: Backend = "auto",
     threads: int | None = None,
 ) -> Scored:
     """Return the scores of every sequence.
@@ -173,9 +175,9 @@ def classify(
         keep: remember what `classifier_gradients` needs.
         dropout: the share of pooled states set to zero, the rest scaled up; for training.
         rng: where the zeros come from; needed for dropout.
-        threads: see rnn_forward.
+        backend, threads: see rnn_forward.
     """
-    run = stack_forward(data, offsets, model.rnn, keep=keep, threads=threads)
+    run = stack_forward(data, offsets, model.rnn, keep=keep, backend=backend, threads=threads)
     if model.pool == "mean":
         pooled = segment_mean(run.outputs, offsets)
     else:

@@ -8,14 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
 from lodcli.kernels.rnn.adam import Adam, clipped
 from lodcli.kernels.rnn.classifier import Classifier, classifier_gradients, classify
 from lodcli.kernels.rnn.loss import check_labels, softmax_cross_entropy
 from lodcli.kernels.rnn.run import rows_as_vectors
+from lodcli.kernels.rnn.work import operations_per_row
 from lodcli.kernels.take import take_items
 from lodcli.kernels.tensor import LoDTensor
+
+# Below so many operations all in all NumPy is done before compiled code has been loaded.
+COMPILED_WORK = 2e10
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +152,7 @@ def train(
     if not count:
         raise InvalidDataError("nothing to learn from: no sequences")
     check_labels(examples.labels, model.classes)
+    backend = _backend(model, examples.sequences.rows * recipe.epochs)
     rng, adam = np.random.default_rng(recipe.seed), Adam()
     steps = recipe.epochs * math.ceil(count / recipe.batch)
     done = 0
@@ -162,6 +168,7 @@ def train(
                 keep=True,
                 dropout=recipe.dropout,
                 rng=rng,
+                backend=backend,
                 threads=recipe.threads,
             )
             loss = softmax_cross_entropy(scored.scores, part.labels)
@@ -178,6 +185,14 @@ def train(
             done += 1
             between()
         yield Epoch(number, model, total / count, right / count)
+
+
+def _backend(model: Classifier, rows: int) -> Backend:
+    """Return the backend for so many rows in small batches, of which each alone is too small."""
+    plain = all(one.is_plain for layer in model.rnn.layers for one in layer)
+    # Forward and backward: three times the operations of a run forward.
+    enough = 3 * rows * operations_per_row(model.rnn) >= COMPILED_WORK
+    return "numba" if plain and enough else "auto"
 
 
 def accuracy(model: Classifier, examples: Labelled, *, threads: int | None = None) -> float:
