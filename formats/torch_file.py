@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import pickletools
 import re
+import warnings
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -60,6 +63,9 @@ class Torch(Format):
         "torch",
         "torch.nested._internal.nested_tensor",
         "torch._dynamo",
+        "torch.nested._internal.ops",
+        "torch.nested._internal.sdpa",
+        "torch.utils.serialization.config",
         "encodings.cp437",
     )
 
@@ -74,12 +80,13 @@ class Torch(Format):
         from lodcli.formats.memory import MemorySource
         from lodcli.formats.torch_values import items_of
 
-        items = items_of(
-            loaded.value,
-            options,
-            file_bytes=file.seek(0, 2),
-            pickle_bytes=loaded.pickle_bytes,
-        )
+        with silent():
+            items = items_of(
+                loaded.value,
+                options,
+                file_bytes=file.seek(0, 2),
+                pickle_bytes=loaded.pickle_bytes,
+            )
         return MemorySource(items)
 
     def write(
@@ -90,12 +97,29 @@ class Torch(Format):
         torch()
         from lodcli.formats.torch_forms import value_of
 
-        save(value_of(schema, joined(schema, batches), options), output)
+        with silent():
+            value = value_of(schema, joined(schema, batches), options)
+        save(value, output)
 
 
 def save(value: object, output: Output) -> None:
     """Write any value of tensors, lists and dicts."""
-    torch().save(value, Sink(output))
+    package = torch()
+    with silent():
+        package.save(value, Sink(output))
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Keep torch's warnings of its own prototypes to itself: nobody here can act on them."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def torch() -> Any:
@@ -142,7 +166,8 @@ def load(file: BinaryIO) -> Loaded:
         importlib.import_module("torch._dynamo")  # slow; nested tensors refer to it
     file.seek(0)
     try:
-        with package.serialization.safe_globals([package.nn.utils.rnn.PackedSequence]):
+        known = package.serialization.safe_globals([package.nn.utils.rnn.PackedSequence])
+        with silent(), known:
             value = package.load(file, map_location="cpu", weights_only=True)
     # It raises whatever the code it calls does: AttributeError, KeyError, AssertionError, ..
     except Exception as error:

@@ -47,4 +47,10 @@ def test_the_commands_of_the_documentation_do_what_they_say(lod: Lod, folder: Pa
     assert lod("convert", f"{vowels}::data", "vowels.pt", "--form", "packed").code == 0
     assert lod("pack", "vowels.pt", "-o", "packed.lods").code == 0
     assert lod("convert", "packed.lods", "nested.pt").code == 0
-    assert torch.load("nested.pt", weights_only=True)[3].shape == (26, 12)
+    assert torch.load("nested.pt", weights_only=True)[1].shape == (26, 12)
+
+
+def test_torch_is_quiet_about_its_prototypes(shell: Lod) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    done = shell("lod convert many.lod.h5::other x.pt && lod convert x.pt y.jsonl")
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
