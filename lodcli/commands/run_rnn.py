@@ -48,7 +48,7 @@ COUNT = click.IntRange(min=1)
     "path",
     type=click.Path(),
     metavar="FILE",
-    help="Trained weights, by torch's names.",
+    help="Trained weights of torch, Keras, ONNX or Paddle; see lod weights.",
 )
 @click.option(
     "--nonlinearity",
