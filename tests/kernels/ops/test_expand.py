@@ -69,7 +69,7 @@ def test_golden_rejects_of_expand_as(case: GoldenCase) -> None:
     x, y = tensor_of(case.inputs["X"]), tensor_of(case.inputs["Y"])
     if y.lod.n_levels == 2:  # refused unless a level is chosen
         assert sequence_expand_as(x, y, level=-1).rows == y.rows
-    wanted = "2 levels; choose one|3 rows, y 2 sequences"
+    wanted = r"2 levels; choose one|\d+ rows, y \d+ sequences"
     with pytest.raises((SelectionError, ShapeMismatchError), match=wanted):
         sequence_expand_as(x, y)
 
