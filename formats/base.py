@@ -130,6 +130,11 @@ class Source(ABC):
             raise SelectionError(f"{name} is a TensorArray; `lod pack` it to slice it")
         return item.select(*branch, level=level)
 
+    @property
+    def partial(self) -> bool:
+        """Whether the index, or a slice, is read without reading everything."""
+        return type(self).slice is not Source.slice
+
     def close(self) -> None:  # noqa: B027 - most sources hold nothing but their Input
         """Release what the source holds."""
 

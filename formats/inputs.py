@@ -1,5 +1,7 @@
 """Input: a path or standard input, opened once, with its first bytes to look at.
 
+One that is packed by gzip or Zstandard is unpacked while it is read, as if through a pipe.
+
 What is stored as a folder, or as several files beside each other, is an Input as well: the
 folder, or the file that was named. `beside` opens the others.
 """
@@ -17,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from lodcli.formats.compressed import MAGIC_BYTES, Unpacked, codec_of, suffix_codec
 from lodcli.formats.errors import DamagedFileError
 from lodcli.kernels.errors import UnsupportedError
 
@@ -65,6 +68,8 @@ class Input:
         OSError: it cannot be opened.
     """
 
+    _looked = False
+
     def __init__(self, source: str | os.PathLike[str]) -> None:
         self.is_folder = False
         self._beside: list[Input] = []
@@ -74,7 +79,7 @@ class Input:
             # A copy of the descriptor: closing this input must not close the process's.
             if sys.stdin is None:
                 raise OSError(errno.EBADF, "is closed", self.label)
-            self._raw = _Ahead(os.dup(sys.stdin.fileno()), "rb")
+            self._raw: _Ahead | Unpacked = _Ahead(os.dup(sys.stdin.fileno()), "rb")
         else:
             self.path = Path(source)
             self.label = os.fspath(source)
@@ -89,7 +94,23 @@ class Input:
         """The open file. Raises IsADirectoryError for a folder."""
         if self.is_folder:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.label)
+        if not self._looked:
+            self._looked = True
+            self._unpack()
         return self._file
+
+    def _unpack(self) -> None:
+        """Put what unpacks in front of a packed file: one that is named so, or comes unnamed."""
+        if self.path is not None and suffix_codec(self.path.name) is None:
+            return  # raw numbers may begin with anything
+        raw = self._file.raw  # type: ignore[attr-defined]
+        seekable = raw.seekable()
+        codec = codec_of(
+            os.pread(raw.fileno(), MAGIC_BYTES, 0) if seekable else raw.look(MAGIC_BYTES)
+        )
+        if codec is not None:
+            self._raw = Unpacked(self._file, codec)
+            self._file = io.BufferedReader(self._raw, 1 << 20)
 
     def beside(self, name: str) -> Input:
         """Return another file: inside of this folder, or beside this file.

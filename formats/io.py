@@ -14,6 +14,7 @@ from lodcli.formats.base import (
     WriteOptions,
     refuse_unknown_options,
 )
+from lodcli.formats.compressed import require_zstandard, suffix_codec
 from lodcli.formats.errors import naming
 from lodcli.formats.folders import FolderOutput
 from lodcli.formats.inputs import Input
@@ -130,7 +131,10 @@ def write_batches(
         refuse_unknown_options(kind.write_options, options, kind.name)
         kind.refuse_unheld(schema)
         refuse_pipe(path, kind)
+        codec = _packing(path, kind)
     with _new_output(path, kind, overwrite) as output:
+        if codec is not None:
+            output.pack(codec)
         kind.write(output, schema, batches, options)
 
 
@@ -138,6 +142,19 @@ def _new_output(path: PathLike, kind: Format, overwrite: bool) -> Output:
     if kind.layout == "folder":
         return FolderOutput(path, overwrite=overwrite, may_hold=kind.folder_files)
     return Output(path, overwrite=overwrite, seekable=kind.seekable_output)
+
+
+def _packing(path: PathLike, kind: Format) -> str | None:
+    """Return what the file is to be packed by: its name says so. Text is; the rest may not be."""
+    codec = suffix_codec(os.fspath(path))
+    if codec is not None and kind.binary:
+        raise UnsupportedError(
+            f"{kind.name} is not packed as a whole: nobody could read parts of it; leave out "
+            "the ending, and see --compress"
+        )
+    if codec == "zstd":
+        require_zstandard()
+    return codec
 
 
 def refuse_pipe(path: PathLike, kind: Format) -> None:

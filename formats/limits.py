@@ -85,11 +85,21 @@ class Limited(Source):
         self._inner = inner
         self._max_bytes = max_bytes
 
+    @property
+    def partial(self) -> bool:
+        """See Source."""
+        return self._inner.partial
+
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
-        self._refuse_declared(self.schema)
+        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        wanted = list(names)
+        self._refuse_declared([find(self.schema, name) for name in wanted])
         total = 0
-        for batch in self._inner.batches(limit_bytes):
+        for batch in self._inner.batches_of(wanted, limit_bytes):
             total += sum(_item_bytes(item) for item in batch.values())
             self._refuse(total, "comes to at least")
             yield batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import io
 import re
 import warnings
 import zipfile
@@ -11,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import IO, Any
 
 import numpy as np
@@ -151,6 +153,32 @@ def read_single(stream: IO[bytes], most_chars: int) -> str | int:
     return found if isinstance(found, str) else int(found)
 
 
+def decoded(data: bytes) -> Array:
+    """Return the array of a whole .npy file, in native byte order; it may be a single value."""
+    header_bytes, (descr, shape, fortran) = _raw_header(io.BytesIO(data))
+    dtype = _checked_dtype(descr)
+    size = prod(shape) * dtype.itemsize
+    if size != len(data) - header_bytes:
+        raise DamagedFileError(
+            f"shape {_brief(shape)} of {dtype} needs {size} bytes, {len(data) - header_bytes} there"
+        )
+    if prod(max(1, extent) for extent in shape) * dtype.itemsize > MOST_ARRAY_BYTES:
+        raise DamagedFileError(f"shape {_brief(shape)} is beyond what an array can have")
+    flat: Array = np.frombuffer(data, dtype, offset=header_bytes)
+    if dtype == np.bool_ and flat.size and flat.view(np.uint8).max() > 1:
+        raise DamagedFileError("holds booleans that are neither 0 nor 1")
+    rows = flat.reshape(shape, order="F" if fortran else "C")
+    return np.ascontiguousarray(rows, dtype.newbyteorder("=")).reshape(shape)
+
+
+def _checked_dtype(descr: object) -> np.dtype[Any]:
+    if "O" in str(descr):
+        raise UnsupportedError("holds Python objects, which are never unpickled")
+    if not isinstance(descr, str) or descr[:1] not in _ORDERS or descr[1:] not in _DTYPES:
+        raise UnsupportedError(f"has dtype {repr(descr)[:100]}, which no tensor has")
+    return np.dtype(descr)
+
+
 def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], bool]]:
     """Return the bytes before the array, and what they say."""
     magic = stream.read(8)
@@ -166,11 +194,7 @@ def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], 
 def read_header(stream: IO[bytes], info: zipfile.ZipInfo) -> Member:
     """Return what the header of a .npy file says, checked against its size."""
     header_bytes, (descr, shape, fortran) = _raw_header(stream)
-    if "O" in str(descr):
-        raise UnsupportedError("holds Python objects, which are never unpickled")
-    if not isinstance(descr, str) or descr[:1] not in _ORDERS or descr[1:] not in _DTYPES:
-        raise UnsupportedError(f"has dtype {repr(descr)[:100]}, which no tensor has")
-    dtype = np.dtype(descr)
+    dtype = _checked_dtype(descr)
     if not shape:
         raise InvalidDataError("is a single value; a tensor needs a row axis")
     size = most = dtype.itemsize

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from lodcli.formats.compressed import Packer
 from lodcli.formats.interrupts import shielded
 from lodcli.kernels.errors import LodError, UnsupportedError
 
@@ -83,6 +84,7 @@ class Output:
         self.path = path
         self.overwrite = overwrite
         self.size_bytes = 0
+        self._packer: Packer | None = None
         self.fd = -1
         self._partial: Path | None = None
         self._spooled = False
@@ -158,8 +160,15 @@ class Output:
                 error.filename2 = self.label
             raise
 
+    def pack(self, codec: str) -> None:
+        """Make all that `write` takes from now on be packed: "gzip" or "zstd"."""
+        self._packer = Packer(self._put, codec)
+
     def write(self, data: bytes | memoryview) -> None:
         """Write all of `data` at the end."""
+        (self._put if self._packer is None else self._packer.write)(data)
+
+    def _put(self, data: bytes | memoryview) -> None:
         view = memoryview(data)
         if not view.nbytes:  # a shape with a zero in it cannot be cast
             return
@@ -186,6 +195,8 @@ class Output:
     def commit(self) -> None:
         """Make the file durable and give it its name; or send what was spooled."""
         with self.naming():
+            if self._packer is not None:
+                self._packer.finish()
             if self._spooled:
                 self._send()
             elif self.path is not None and self._partial is not None:

@@ -8,6 +8,7 @@ import os
 from functools import cache
 
 from lodcli.formats.base import Format, ReadOptions
+from lodcli.formats.compressed import without_suffix
 from lodcli.formats.errors import NotThisFormatError
 from lodcli.formats.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
@@ -31,6 +32,8 @@ TABLE = {
     "vtkhdf": ("lodcli.formats.vtkhdf", "VtkHdf"),
     "h5ad": ("lodcli.formats.h5ad", "H5ad"),
     "hdf5-vlen": ("lodcli.formats.hdf5_vlen", "Hdf5Vlen"),
+    "webdataset": ("lodcli.formats.webdataset", "WebDataset"),
+    "mds": ("lodcli.formats.mds", "Mds"),
     "llmc": ("lodcli.formats.tokens", "LlmC"),
     "tokens": ("lodcli.formats.tokens", "Tokens"),
     "ts": ("lodcli.formats.ts", "SktimeTs"),
@@ -60,6 +63,7 @@ SUFFIXES = {
     ".nwb": "nwb",
     ".vtkhdf": "vtkhdf",
     ".h5ad": "h5ad",
+    ".tar": "webdataset",
     ".bin": "tokens",
     ".ts": "ts",
     ".jsonl": "jsonl",
@@ -68,7 +72,7 @@ SUFFIXES = {
 }
 
 # Folders, by a file that lies in every one of a format.
-FOLDERS: dict[str, str] = {}
+FOLDERS: dict[str, str] = {"index.json": "mds"}
 # What is in two files: an ending, and if the file of the other ending is there, the format.
 PAIRS = {".bin": (".idx", "megatron")}
 # These announce themselves in their first bytes.
@@ -92,7 +96,7 @@ def get(name: str) -> Format:
 
 def of_name(path: str | os.PathLike[str]) -> str | None:
     """Return the format that the name of a file tells, or None."""
-    lower = os.fspath(path).lower()
+    lower = without_suffix(os.fspath(path).lower())
     for suffix, name in SUFFIXES.items():
         if lower.endswith(suffix):
             return name

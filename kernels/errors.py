@@ -16,6 +16,10 @@ class InvalidDataError(LodError, ValueError):
     """Data that breaks a rule: a wrong dtype, shape, number of rows, damaged bytes."""
 
 
+class OptionError(InvalidDataError):
+    """An argument that no data would make sense of: a window of no rows, two options at odds."""
+
+
 class InvalidLoDError(InvalidDataError):
     """An index that breaks a rule of docs/format.md, "The index".
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from lodcli import options
 from lodcli.formats.base import ALL_DTYPES
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.table import OpEntry
+from lodcli.kernels.ops.table import OPS, OpEntry
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.tensor_array import TensorArray
 from lodcli.references import parse_reference
@@ -130,11 +130,16 @@ def example(name: str, own: Described) -> str:
     for one in own.inputs:
         some = ("one", "two") if one.kind == "tensors" else (one.name,)
         files += [f"{file}.lod.h5" for file in some]
-    told = [
-        f"{one.option} {_example_value(one)}" if one.kind != "bool" else one.option
-        for one in own.options
-        if one.required
-    ]
+    given = OPS[name].options
+    told = (
+        [given]
+        if given
+        else [
+            f"{one.option} {_example_value(one)}" if one.kind != "bool" else one.option
+            for one in own.options
+            if one.required
+        ]
+    )
     return " ".join(["lod apply", name, *files, *told, "-o out.lod.h5"])
 
 

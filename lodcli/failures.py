@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import click
 
 from lodcli.formats.interrupts import Interrupted
-from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
 from lodcli.printable import printable
 from lodcli.signals import CLOSED_PIPE
 
@@ -104,7 +104,7 @@ def explained(error: BaseException) -> tuple[str, int]:
 def _code(error: LodError) -> int:
     if isinstance(error, OSError):
         return IO
-    if isinstance(error, SelectionError):
+    if isinstance(error, SelectionError | OptionError):
         return USAGE
     return UNSUPPORTED if isinstance(error, UnsupportedError) else INVALID
 

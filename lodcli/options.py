@@ -36,6 +36,8 @@ FORMATS = (
     "vtkhdf",
     "h5ad",
     "hdf5-vlen",
+    "webdataset",
+    "mds",
     "llmc",
     "tokens",
     "ts",

@@ -60,7 +60,7 @@ class TensorSummary:
 def summaries(opened: Opened) -> list[TensorSummary]:
     """Return what the tensors of a file are; rows are only read where they must be."""
     # Who can slice without reading everything can read the index alone, and again.
-    if type(opened.source).slice is not Source.slice:
+    if opened.source.partial:
         return [_from_index(opened.source, spec) for spec in opened.schema]
     return list(_from_batches(opened))
 

@@ -21,6 +21,7 @@ OPTIONAL = {
     "pyarrow": "pyarrow",
     "torch": "torch",
     "hdf5plugin": "hdf5plugin",
+    "zstandard": "zstandard",
     "awkward": "awkward",
     "fbgemm_gpu": "fbgemm",
     "matplotlib": "matplotlib",

@@ -100,7 +100,8 @@ def _numbered(path: str) -> list[tuple[str, int]]:
 
 def _read(strict: StrictFile, path: str) -> Array:
     dataset = strict.foreign_dataset(path)
-    dtype: Any = dataset.dtype
+    with strict.damage(path):
+        dtype: Any = dataset.dtype
     if dtype.kind != "f" or dtype.itemsize > 8:
         raise UnsupportedError(f"{path}: holds {dtype}; expected float16, float32 or float64")
     out: Array = np.empty(dataset.shape, dtype.newbyteorder("="))

@@ -168,7 +168,9 @@ def _array(name: str, what: str, constants: dict[str, Any]) -> Array:
             f"{what}: lies in another file; put the model into one with "
             "onnx.save(onnx.load('model.onnx'), 'one.onnx')"
         )
-    wanted = package.TensorProto.DataType.Name(tensor.data_type).lower()
+    kinds = package.TensorProto.DataType
+    known = tensor.data_type in kinds.values()
+    wanted = kinds.Name(tensor.data_type).lower() if known else str(tensor.data_type)
     if wanted not in ("float", "double", "float16"):
         raise UnsupportedError(f"{what}: is of type {wanted}; expected float, double or float16")
     try:

@@ -35,7 +35,7 @@ from lodcli.kernels.rnn.state_dict import StateDict, state_dict
 from lodcli.kernels.tensor import LoDTensor
 
 # The orders in which the tensors of a cell may come: x, w and b are as above.
-_ORDERS = ("xwb", "wb", "bxw", "bw", "xw", "w")
+_ORDERS = ("xwb", "wb", "bxw", "bwx", "bw", "xw", "w")
 
 
 def read(source: Input) -> StateDict:
@@ -82,17 +82,26 @@ def _array(item: Item) -> Array:
 
 def _order(arrays: Sequence[Array]) -> str:
     """Return the order of x, w and b that fits all cells of the file."""
-    for order in _ORDERS:
-        whole = len(arrays) % len(order) == 0
-        if whole and all(
-            _fits(dict(zip(order, arrays[start : start + len(order)], strict=True)))
-            for start in range(0, len(arrays), len(order))
-        ):
-            return order
+    fitting = [order for order in _ORDERS if _all_fit(arrays, order)]
+    if fitting[:2] == ["bxw", "bwx"]:
+        raise InvalidDataError(
+            "WeightX and Weight have one shape, and behind Bias either may come first; put them "
+            "in the order WeightX, Weight, Bias"
+        )
+    if fitting:
+        return fitting[0]
     shapes = ", ".join(str(array.shape) for array in arrays[:6])
     raise InvalidDataError(
         "no weights of Paddle's lstm or gru: expected WeightX (D, kH) or none, Weight (H, kH), "
         f"Bias (1, kH) or none, with k 4 or 3, for each cell; found {shapes}"
+    )
+
+
+def _all_fit(arrays: Sequence[Array], order: str) -> bool:
+    size = len(order)
+    return len(arrays) % size == 0 and all(
+        _fits(dict(zip(order, arrays[start : start + size], strict=True)))
+        for start in range(0, len(arrays), size)
     )
 
 

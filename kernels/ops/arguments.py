@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 
@@ -50,9 +50,9 @@ def require_shape(found: tuple[int, ...], expected: tuple[int, ...], what: str) 
 
 
 def require_at_least(value: int, least: int, what: str) -> None:
-    """Raise InvalidDataError for a number below `least`."""
+    """Raise OptionError for a number below `least`."""
     if value < least:
-        raise InvalidDataError(f"{what} must be at least {least}, found {value}")
+        raise OptionError(f"{what} must be at least {least}, found {value}")
 
 
 def chosen_level(lod: LoD, level: int | str | None, op: str) -> int:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.ops.arguments import working
 from lodcli.kernels.ops.common import segments, upstream_of
 from lodcli.kernels.tensor import LoDTensor
@@ -120,7 +120,7 @@ def _checked(
 ) -> tuple[Array, Array, Array, Offsets, Offsets]:
     """Return q, k and v with an axis of heads and in one dtype, and where sequences lie."""
     if align not in ("first", "last"):
-        raise InvalidDataError(f"{op}: align is 'first' or 'last', found {align!r}")
+        raise OptionError(f"{op}: align is 'first' or 'last', found {align!r}")
     q_offsets, k_offsets = segments(q, level, op), segments(k, level, op)
     found = k.lod.difference(v.lod) or q.lod.above(level).difference(k.lod.above(level))
     if found is None and q_offsets.size != k_offsets.size:

@@ -106,14 +106,14 @@ def conv_arguments(
     number = chosen_level(tensor.lod, level, op)
     require_at_least(context_length, 1, "context_length")
     require_at_least(stride, 1, "stride")
-    data, matrix = working(tensor.data, op), working(weight, op)
+    data, matrix = working(tensor.data, op), working(weight, f"the weight of {op}")
     if data.ndim != 2 or matrix.ndim != 2:
         raise ShapeMismatchError(
             f"{op} needs data (N, D) and weight (K * D, M), found {data.shape} and {matrix.shape}"
         )
     width = data.shape[1]
     require_shape(matrix.shape, (context_length * width, matrix.shape[1]), "weight")
-    extra = None if padding is None else working(padding, op)
+    extra = None if padding is None else working(padding, f"the padding of {op}")
     if extra is not None:
         rows = max(0, -context_start) + max(0, context_start + context_length - 1)
         require_shape(extra.shape, (rows, width), "padding")
@@ -161,7 +161,7 @@ def row_conv_arguments(
     tensor: LoDTensor, weight: npt.ArrayLike, level: int | str, op: str
 ) -> tuple[Array, Offsets, Array]:
     """Return rows (N, D), their offsets and the weight (K, D), checked; errors as `row_conv`."""
-    data, matrix = working(tensor.data, op), working(weight, op)
+    data, matrix = working(tensor.data, op), working(weight, f"the weight of {op}")
     if not tensor.lod.n_levels and data.ndim == 3:
         batch, steps, width = data.shape
         offsets = np.arange(batch + 1, dtype=np.int64) * steps

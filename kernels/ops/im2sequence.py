@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, require_shape
 from lodcli.kernels.tensor import LoDTensor
@@ -74,7 +74,7 @@ def window_counts(
         ("paddings", paddings, 4, 0),
     ):
         if len(values) != count:
-            raise InvalidDataError(f"{name}: expected {count} numbers, found {len(values)}")
+            raise OptionError(f"{name}: expected {count} numbers, found {len(values)}")
         for value in values:
             require_at_least(value, least, name)
     counts = []

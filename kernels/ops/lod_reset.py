@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy.typing as npt
 
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import OptionError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import id_column
 from lodcli.kernels.tensor import LoDTensor
@@ -86,7 +86,7 @@ def _wanted(
 ) -> LoD:
     given = sum(one is not None for one in (lod, offsets, lengths, like))
     if given != 1:
-        raise InvalidDataError(f"{op} needs one of lod, offsets, lengths and like, found {given}")
+        raise OptionError(f"{op} needs one of lod, offsets, lengths and like, found {given}")
     if lod is not None:
         return lod
     if lengths is not None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.ops.arguments import require_shape
 from lodcli.kernels.ops.common import flat_rows, is_float, is_half, require_float, upstream_of
 from lodcli.kernels.tensor import LoDTensor
@@ -141,7 +141,7 @@ def _check(data: Array, epsilon: float, op: str) -> None:
     require_float(data, op)
     # Not epsilon <= 0, which a NaN would pass.
     if not epsilon > 0:
-        raise InvalidDataError(f"{op}: epsilon must be above 0, found {epsilon}")
+        raise OptionError(f"{op}: epsilon must be above 0, found {epsilon}")
 
 
 def _feature(

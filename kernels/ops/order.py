@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.ops.arguments import recut, segment_numbers
 from lodcli.kernels.ops.common import (
     flat_rows,
@@ -103,7 +103,7 @@ def sequence_topk(
     one = np.ndim(k) == 0
     counts = per_segment(np.repeat(k, offsets.size - 1) if one else k, offsets.size - 1, "k", op)
     if counts.size and counts.min() < 0:
-        raise InvalidDataError(f"{op}: k must be at least 0, found {counts.min()}")
+        raise OptionError(f"{op}: k must be at least 0, found {counts.min()}")
     rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, largest)
     starts = _starts(offsets)
     taken = np.arange(tensor.rows) - starts < counts[segment_numbers(offsets)]
@@ -218,7 +218,7 @@ def sequence_searchsorted(
     offsets, bounds = _ordered(tensor, level, op), _ordered(values, level, op)
     data, wanted = _column(tensor, op), _column(values, op)
     if side not in ("left", "right"):
-        raise InvalidDataError(f"{op}: side must be 'left' or 'right', found {side!r}")
+        raise OptionError(f"{op}: side must be 'left' or 'right', found {side!r}")
     if data.dtype != wanted.dtype:
         raise InvalidDataError(f"{op}: the sorted are {data.dtype}, those to place {wanted.dtype}")
     if offsets.size != bounds.size:
@@ -257,13 +257,13 @@ def sequence_histogram(
     offsets, data = _ordered(tensor, level, op), _column(tensor, op)
     cuts = np.asarray(edges)
     if cuts.ndim != 1 or cuts.size < 2:
-        raise InvalidDataError(f"{op}: expected 2 or more edges in a row, found {cuts.shape}")
+        raise OptionError(f"{op}: expected 2 or more edges in a row, found {cuts.shape}")
     if cuts.dtype.kind not in "iu" and not is_float(cuts.dtype):
         raise InvalidDataError(f"{op}: edges must be real numbers, found {cuts.dtype}")
     wrong = np.flatnonzero(~(cuts[:-1] < cuts[1:]))
     if wrong.size:
         at = int(wrong[0])
-        raise InvalidDataError(
+        raise OptionError(
             f"{op}: edges must ascend, found {cuts[at]} and then {cuts[at + 1]} at {at + 1}"
         )
     run = on(backend, segment_histogram, size_bytes=data.nbytes)

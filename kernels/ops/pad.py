@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import (
@@ -61,7 +61,7 @@ def sequence_pad(
     op = "sequence_pad"
     offsets = tensor.lod.absolute(chosen_level(tensor.lod, level, op))
     if maxlen < -1 or pad_to_multiple < 1:
-        raise InvalidDataError(
+        raise OptionError(
             f"{op}: maxlen must be -1 or more and pad_to_multiple 1 or more, "
             f"found {maxlen} and {pad_to_multiple}"
         )
@@ -180,7 +180,7 @@ def sequence_mask(
     elif counts.dtype.kind not in "iu":
         raise InvalidDataError(f"sequence_mask: lengths must be integers, found {counts.dtype}")
     if maxlen == 0 or maxlen < -1:
-        raise InvalidDataError(f"sequence_mask: maxlen must be -1 or at least 1, found {maxlen}")
+        raise OptionError(f"sequence_mask: maxlen must be -1 or at least 1, found {maxlen}")
     steps = max(0, int(counts.max(initial=0))) if maxlen == -1 else maxlen
     result: Array = (np.arange(steps) < counts[..., None]).astype(dtype)
     return result

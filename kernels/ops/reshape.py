@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.checks import Array
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.ops.arguments import chosen_level, recut
 from lodcli.kernels.ops.common import segments
 from lodcli.kernels.tensor import LoDTensor
@@ -42,7 +42,7 @@ def sequence_reshape(
     if len(tensor.row_shape) != 1:
         raise ShapeMismatchError(f"{op}: expected data (N, D), found {tensor.data.shape}")
     if new_dim < 1:
-        raise InvalidDataError(f"{op}: new_dim must be at least 1, found {new_dim}")
+        raise OptionError(f"{op}: new_dim must be at least 1, found {new_dim}")
     values = offsets * tensor.row_shape[0]
     left = np.diff(values) % new_dim
     if left.any():

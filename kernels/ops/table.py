@@ -22,6 +22,7 @@ class OpEntry:
         results: what its results are called, where there are several.
         gradient: its gradient, where that bears another name: FILE.FUNCTION, or the full
             name of a function elsewhere.
+        options: those of its example, where numbers made up for what it needs mean nothing.
     """
 
     module: str
@@ -31,6 +32,7 @@ class OpEntry:
     itemwise: bool = False
     results: tuple[str, ...] = ()
     gradient: str | None = None
+    options: str | None = None
 
     def load(self) -> Callable[..., Any]:
         """Return the function itself; its file is imported only now."""
@@ -46,7 +48,7 @@ OPS: dict[str, OpEntry] = {
     "argsort": OpEntry("order", "sequence_argsort", "the places every sorted column takes its values from", "y = argsort x[lo:hi]", itemwise=True),
     "attention": OpEntry("attention", "sequence_attention", "attention of each query over the keys of its sequence", "y = softmax(scale q k') v"),
     "concat": OpEntry("concat", "sequence_concat", "the i-th sequences of several tensors joined", "y[i] = x1[i] x2[i] .."),
-    "conv": OpEntry("conv", "sequence_conv", "the rows around each row times a matrix", "y[r] = [x[r+a] .. x[r+a+K-1]] W", itemwise=True),
+    "conv": OpEntry("conv", "sequence_conv", "the rows around each row times a matrix", "y[r] = [x[r+a] .. x[r+a+K-1]] W", itemwise=True, options="--weight weight.lod.h5 --context-length 3 --context-start -1"),
     "ctc_align": OpEntry("distance", "ctc_align", "CTC paths with repetitions merged and blanks dropped", "y = x[r] != x[r-1] and x[r] != blank", itemwise=True),
     "cumprod": OpEntry("scan", "sequence_cumprod", "the product of every row and those before it", "y[lo+t] = x[lo] * .. * x[lo+t]", itemwise=True),
     "cumsum": OpEntry("scan", "sequence_cumsum", "the sum of every row and those before it", "y[lo+t] = x[lo] + .. + x[lo+t]", itemwise=True),
@@ -61,20 +63,20 @@ OPS: dict[str, OpEntry] = {
     "expand_as": OpEntry("expand", "sequence_expand_as", "one row a sequence, brought to all its rows", "y[r] = x[s]"),
     "first": OpEntry("pool", "sequence_first", "the first row of every sequence", "y[s] = x[lo]", itemwise=True),
     "from_steps": OpEntry("lodcli.kernels.rank", "from_step_array", "the sequences of such steps again", "y[lo+t] = x[t] of s", gradient="lodcli.kernels.rank.to_step_array"),
-    "histogram": OpEntry("order", "sequence_histogram", "how many values of every sequence lie in each bin", "y[s, b] = count of e[b] <= x[r] < e[b+1]", itemwise=True),
-    "im2sequence": OpEntry("im2sequence", "im2sequence", "one row for each window of each picture", "y = windows of x[s]"),
+    "histogram": OpEntry("order", "sequence_histogram", "how many values of every sequence lie in each bin", "y[s, b] = count of e[b] <= x[r] < e[b+1]", itemwise=True, options="--edges 0,1,2"),
+    "im2sequence": OpEntry("im2sequence", "im2sequence", "one row for each window of each picture", "y = windows of x[s]", options="--kernels 2,2"),
     "interleave": OpEntry("windows", "sequence_interleave", "the sequences of several tensors in turn", "y[p + s k] = x_p[s]", gradient="windows.sequence_deinterleave"),
     "last": OpEntry("pool", "sequence_last", "the last row of every sequence", "y[s] = x[hi-1]", itemwise=True),
     "layer_norm": OpEntry("norms", "sequence_layer_norm", "every row with mean 0 and variance 1 over its features", "y[r] = (x[r] - mean) / sqrt(var + eps) w + b", itemwise=True),
-    "lod_append": OpEntry("lod_reset", "lod_append", "the same rows with more levels below", "y = x", gradient="lod_reset.lod_reset"),
-    "lod_reset": OpEntry("lod_reset", "lod_reset", "the same rows under another index", "y = x", gradient="lod_reset.lod_reset"),
+    "lod_append": OpEntry("lod_reset", "lod_append", "the same rows with more levels below", "y = x", gradient="lod_reset.lod_reset", options="--lengths 1,1,1"),
+    "lod_reset": OpEntry("lod_reset", "lod_reset", "the same rows under another index", "y = x", gradient="lod_reset.lod_reset", options="--lengths 2,1"),
     "log_softmax": OpEntry("softmax", "sequence_log_softmax", "the logarithm of softmax", "y = x - log sum exp x", itemwise=True),
     "mask": OpEntry("pad", "sequence_mask", "where a padded box holds rows", "y[s,t] = t < n[s]"),
     "max": OpEntry("pool", "sequence_max", "the greatest value of every column of every sequence", "y[s] = max x[r]", itemwise=True, gradient="pool_grad.sequence_max_grad"),
     "max_index": OpEntry("pool", "sequence_max_index", "the greatest values and the rows they stand in", "y[s] = max x[r], argmax x[r]", results=("values", "rows"), gradient="pool_grad.sequence_max_grad"),
     "max_sequence_len": OpEntry("lodcli.kernels.rank", "max_sequence_len", "the longest length of a rank table", "y = max n[s]"),
     "mean": OpEntry("pool", "sequence_mean", "the mean row of every sequence", "y[s] = sum x[r] / n", itemwise=True),
-    "merge_by_mask": OpEntry("lodcli.kernels.split", "merge_by_mask", "the two parts of a mask as one batch again", "y[s] = a[i] if mask[s] else b[j]"),
+    "merge_by_mask": OpEntry("lodcli.kernels.split", "merge_by_mask", "the two parts of a mask as one batch again", "y[s] = a[i] if mask[s] else b[j]", options="--mask true,false"),
     "min": OpEntry("pool", "sequence_min", "the least value of every column of every sequence", "y[s] = min x[r]", itemwise=True, gradient="pool_grad.sequence_max_grad"),
     "min_index": OpEntry("pool", "sequence_min_index", "the least values and the rows they stand in", "y[s] = min x[r], argmin x[r]", results=("values", "rows"), gradient="pool_grad.sequence_max_grad"),
     "mul": OpEntry("elementwise", "sequence_mul", "tensor * other, row by row or one row a sequence", "y[r] = x[r] z[s]"),
@@ -87,22 +89,22 @@ OPS: dict[str, OpEntry] = {
     "row_conv": OpEntry("conv", "row_conv", "every row plus those that follow, weighted by column", "y[r] = sum W[k] x[r+k]", itemwise=True),
     "scatter": OpEntry("scatter", "sequence_scatter", "updates added to chosen columns of each sequence's row", "y[s, ids[r]] += u[r]"),
     "searchsorted": OpEntry("order", "sequence_searchsorted", "where values go in the sorted sequence of the same number", "y[q] = count of x[r] < v[q]"),
-    "shrink_memory": OpEntry("lodcli.kernels.rank", "shrink_memory", "the states of the sequences alive at a step", "y = x[:alive]"),
-    "slice": OpEntry("slice", "sequence_slice", "a part of every sequence", "y[s] = x[lo+offset : lo+offset+length]"),
+    "shrink_memory": OpEntry("lodcli.kernels.rank", "shrink_memory", "the states of the sequences alive at a step", "y = x[:alive]", options="--table table.lod.h5 --step 1"),
+    "slice": OpEntry("slice", "sequence_slice", "a part of every sequence", "y[s] = x[lo+offset : lo+offset+length]", options="--offset 1,0 --length 1,1"),
     "softmax": OpEntry("softmax", "sequence_softmax", "softmax over the rows of every sequence, by column", "y = exp x / sum exp x", itemwise=True),
     "sort": OpEntry("order", "sequence_sort", "every column of every sequence in order", "y = sort x[lo:hi]", itemwise=True),
     "sort_by_length": OpEntry("lodcli.kernels.rank", "sort_by_length", "the sequences of a level, longest first", "y = x[s] by descending n", gradient="lodcli.kernels.rank.reorder_by_rank_gradient"),
-    "split_by_mask": OpEntry("lodcli.kernels.split", "split_by_mask", "the sequences where a mask is true, and the others", "a = x[mask], b = x[not mask]", results=("true", "false")),
+    "split_by_mask": OpEntry("lodcli.kernels.split", "split_by_mask", "the sequences where a mask is true, and the others", "a = x[mask], b = x[not mask]", results=("true", "false"), options="--mask true,false"),
     "sqrt": OpEntry("pool", "sequence_sqrt", "the sum over the root of the length", "y[s] = sum x[r] / sqrt n", itemwise=True),
     "sub": OpEntry("elementwise", "sequence_sub", "tensor - other, row by row or one row a sequence", "y[r] = x[r] - z[s]"),
     "sum": OpEntry("pool", "sequence_sum", "the sum of the rows of every sequence", "y[s] = sum x[r]", itemwise=True),
     "to_steps": OpEntry("lodcli.kernels.rank", "to_step_array", "step t: item t of every sequence longer than t, by rank", "y[t] = x[lo+t] of all n > t", gradient="lodcli.kernels.rank.from_step_array"),
-    "topk": OpEntry("order", "sequence_topk", "the k largest values of every column and their places", "y[s] = k largest x[r], their places", results=("values", "places")),
-    "topk_avg_pooling": OpEntry("topk_avg_pooling", "sequence_topk_avg_pooling", "averages of the k largest values of every matrix row", "y[r, k] = sum of k largest x[r] / k"),
+    "topk": OpEntry("order", "sequence_topk", "the k largest values of every column and their places", "y[s] = k largest x[r], their places", results=("values", "places"), options="--k 2"),
+    "topk_avg_pooling": OpEntry("topk_avg_pooling", "sequence_topk_avg_pooling", "averages of the k largest values of every matrix row", "y[r, k] = sum of k largest x[r] / k", options="--topks 1,2 --channel-num 1"),
     "truncate": OpEntry("truncate", "sequence_truncate", "every sequence cut to its first or last items", "y[s] = x[lo : lo+min(n, length)]", itemwise=True),
     "unique": OpEntry("order", "sequence_unique", "the different values of every sequence, ascending", "y[s] = set of x[r]", itemwise=True),
     "unique_counts": OpEntry("order", "sequence_unique_counts", "the different values and how often each is there", "y[s] = set of x[r], counts", results=("values", "counts")),
-    "unpad": OpEntry("pad", "sequence_unpad", "the rows of a padded box without the padding", "y[lo+t] = x[s,t] for t < n[s]"),
+    "unpad": OpEntry("pad", "sequence_unpad", "the rows of a padded box without the padding", "y[lo+t] = x[s,t] for t < n[s]", options="--lengths 2,1"),
     "windows": OpEntry("windows", "sequence_windows", "every sequence as windows over its items", "y[s, w] = x[lo+w stride ..+length]", itemwise=True),
 }
 # fmt: on

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, working
 from lodcli.kernels.ops.common import segments, upstream_of
@@ -116,7 +116,7 @@ def _checked(
         raise InvalidDataError(f"{op} needs one value a row, found rows of {tensor.row_shape}")
     require_at_least(channel_num, 1, "channel_num")
     if not topks:
-        raise InvalidDataError(f"{op} needs at least one number in topks")
+        raise OptionError(f"{op} needs at least one number in topks")
     for k in topks:
         require_at_least(k, 1, "topks")
     rows, columns = row.lengths(-1), column.lengths(-1)

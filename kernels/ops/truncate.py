@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import OptionError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least
 from lodcli.kernels.ops.slice import sequence_slice, sequence_slice_grad
@@ -72,7 +72,7 @@ def sequence_truncate_grad(
 def _cut(lod: LoD, length: int, keep: Side, level: int | str) -> tuple[Offsets, Offsets]:
     require_at_least(length, 0, "length")
     if keep not in ("first", "last"):
-        raise InvalidDataError(f"keep is 'first' or 'last', found {keep!r}")
+        raise OptionError(f"keep is 'first' or 'last', found {keep!r}")
     lengths = lod.lengths(level)
     count = np.minimum(lengths, length)
     return (np.zeros_like(count) if keep == "first" else lengths - count), count

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, segment_numbers
 from lodcli.kernels.ops.common import is_half, upstream_of
@@ -118,7 +118,7 @@ def _require_window(length: int, stride: int, tail: Tail) -> None:
     require_at_least(length, 1, "length")
     require_at_least(stride, 1, "stride")
     if tail not in ("drop", "keep"):
-        raise InvalidDataError(f"tail is 'drop' or 'keep', found {tail!r}")
+        raise OptionError(f"tail is 'drop' or 'keep', found {tail!r}")
 
 
 def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -> LoDTensor:

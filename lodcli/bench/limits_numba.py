@@ -6,7 +6,9 @@ chains of fused multiply-adds that never leave the registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -97,8 +99,6 @@ def _multiply_adds(chains: int) -> Any:
 @cache
 def _best_chains(threads: int) -> tuple[Any, int]:
     """Return the number of vectors side by side that is fastest here: registers differ."""
-    import time
-
     results = np.zeros(threads, np.float32)
     found = []
     for chains in (5, 10, 20):
@@ -141,3 +141,37 @@ def limit_call(kind: LimitKind, size_bytes: float, threads: int) -> tuple[Callab
     if kind == "write":
         return lambda: _write(target, np.float32(1)), float(target.nbytes)
     return lambda: _copy(source, target), 2.0 * source.nbytes
+
+
+def best_rates(kinds: Sequence[LimitKind], threads: int) -> dict[str, float]:
+    """Return bytes or operations a second, the best of a few tries at memory's own size."""
+    found: dict[str, float] = {}
+    for kind in kinds:
+        call, amount = limit_call(kind, MOST_BYTES // 4, threads)
+        found[kind] = amount / _best_seconds(call)
+    return found
+
+
+def best_gemm_rate(size: int = 1024) -> dict[str, float]:
+    """Return operations a second of a product of square float32 matrices, by NumPy and torch.
+
+    torch only where a peer has loaded it: a BLAS of its own, often the faster one.
+    """
+    a, b = (np.ones((size, size), np.float32) for _ in range(2))
+    out = np.empty_like(a)
+    calls: dict[str, Callable[[], Any]] = {"gemm numpy": lambda: np.matmul(a, b, out=out)}
+    other = sys.modules.get("torch")
+    if other is not None:
+        x, y, z = (other.from_numpy(array) for array in (a, b, out))
+        calls["gemm torch"] = lambda: other.matmul(x, y, out=z)
+    return {name: 2.0 * size**3 / _best_seconds(call) for name, call in calls.items()}
+
+
+def _best_seconds(call: Callable[[], Any], tries: int = 7) -> float:
+    call()
+    seconds = []
+    for _ in range(tries):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)

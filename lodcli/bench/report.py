@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -9,24 +10,19 @@ from typing import Any
 Row = Mapping[str, Any]
 
 
-def print_report(report: Mapping[str, Any], *, colour: bool, width: int) -> None:
-    """Print a table for each op and case: ours first, then the peers, the fastest first."""
+def report_text(report: Mapping[str, Any], *, colour: bool, width: int) -> str:
+    """Return a table for each op and case: ours first, then the peers, the fastest first."""
     from rich.console import Console
 
     tables = [_table(key, list(rows)) for key, rows in groupby(report["results"], key=_group)]
-    console = Console(no_color=not colour, force_terminal=colour, highlight=False, width=1000)
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=colour, no_color=not colour, width=1000)
     # No figure is cut: where the terminal is narrower than a table, its lines are broken.
-    wanted = [console.measure(table).maximum for table in tables]
-    console = Console(
-        no_color=not colour,
-        force_terminal=colour,
-        highlight=False,
-        width=max([width, *wanted]),
-    )
+    console.width = max([width, *(console.measure(table).maximum for table in tables)])
     for table in tables:
-        console.print(table)
-    for line in notes(report):
-        console.print(line, soft_wrap=True, markup=False)
+        console.print(table, highlight=False)
+    lines = [line.rstrip() for line in text.getvalue().splitlines()]
+    return "\n".join([*lines, *notes(report)])
 
 
 def notes(report: Mapping[str, Any]) -> list[str]:
@@ -34,6 +30,12 @@ def notes(report: Mapping[str, Any]) -> list[str]:
     machine, versions = report["machine"], report["versions"]
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
     lines = [f"{machine['cpu']}, {machine['usable_cores']} cores; {named}"]
+    for threads, limits in report.get("limits", {}).items():
+        rates = ", ".join(
+            f"{name} {rate_text(rate, 'FLOP' if name[0] in 'fg' else 'B')}"
+            for name, rate in limits.items()
+        )
+        lines.append(f"limits, {threads} threads: {rates}")
     lines += [f"missing: {name}: {why}" for name, why in report.get("missing", {}).items()]
     for task, skipped in report.get("skipped", {}).items():
         lines += [f"{task}: without {name}: {why}" for name, why in skipped.items()]

@@ -58,14 +58,14 @@ def _row(
     parameters = {**task.parameters, "threads": threads}
     return {
         "command": " ".join([task.title, candidate.name, f"threads={threads}"]),
-        "mean": summary.mean,
-        "stddev": summary.stddev,
-        "median": summary.median,
-        "user": summary.user_seconds,
-        "system": summary.system_seconds,
-        "min": min(summary.times),
-        "max": max(summary.times),
-        "times": list(summary.times),
+        "mean": rounded(summary.mean),
+        "stddev": rounded(summary.stddev),
+        "median": rounded(summary.median),
+        "user": rounded(summary.user_seconds),
+        "system": rounded(summary.system_seconds),
+        "min": rounded(min(summary.times)),
+        "max": rounded(max(summary.times)),
+        "times": [rounded(time) for time in summary.times],
         "exit_codes": [0] * len(summary.times),
         "parameters": {name: str(value) for name, value in parameters.items()},
         "bench": task.bench,
@@ -76,22 +76,27 @@ def _row(
         "ours": candidate.library == OURS,
         "allocates": not candidate.into_out,
         "threads": threads,
-        "q1": low,
-        "q3": high,
-        "iqr": high - low,
+        "q1": rounded(low),
+        "q3": rounded(high),
+        "iqr": rounded(high - low),
         "samples": len(summary.times),
         "dropped": summary.dropped,
         "noisy": summary.noisy,
         "useful": task.work.useful,
         "unit": task.work.unit,
-        "rate": rate,
+        "rate": rounded(rate),
         "limit": task.work.limit,
-        "limit_rate": limit_rate,
-        "fraction_of_limit": fraction,
+        "limit_rate": None if limit_rate is None else rounded(limit_rate),
+        "fraction_of_limit": None if fraction is None else rounded(fraction),
         "best_peer": peer,
-        "ratio_to_best_peer": ratio,
+        "ratio_to_best_peer": None if ratio is None else rounded(ratio),
         "digest": digest,
     }
+
+
+def rounded(figure: float) -> float:
+    """Return a figure to the five digits that a clock and a machine can be trusted with."""
+    return float(f"{figure:.4e}")
 
 
 def best_peer(one: Measured, measured: Sequence[Measured]) -> tuple[str | None, float | None]:

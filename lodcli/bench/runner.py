@@ -15,7 +15,7 @@ from lodcli.bench.samples import summarised
 from lodcli.bench.tasks import COPY, LIMIT, OURS, Candidate, Task
 
 # A first call may compile or load something; this long is no sign of a slow one.
-LEAST_PATIENCE_SECONDS = 2.0
+LEAST_PATIENCE_SECONDS = 5.0
 
 
 def run_task(task: Task, effort: Effort, *, threads: int, seed: int = 0) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from lodcli.bench.errors import DisagreementError, WorkerError
 from lodcli.bench.harness import Effort
 from lodcli.bench.machine import NotEnoughMemoryError
+from lodcli.bench.ops import load_kernels
 from lodcli.bench.peer_set import PeerSet
 from lodcli.bench.runner import run_task
 from lodcli.bench.tasks import Task
@@ -69,6 +70,7 @@ class Findings:
     versions: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, dict[str, str]] = field(default_factory=dict)
+    limits: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 def run_jobs(jobs: Sequence[Job], tell: Callable[[str], None]) -> Findings:
@@ -88,6 +90,8 @@ def run_jobs(jobs: Sequence[Job], tell: Callable[[str], None]) -> Findings:
                 raise _ERRORS.get(event["kind"], WorkerError)(event["error"])
             found.versions.update(event.get("versions", {}))
             found.missing.update(event.get("missing", {}))
+            if "limits" in event:
+                found.limits[str(job.threads)] = event["limits"]
             found.rows += event.get("rows", [])
             if event.get("skipped"):
                 found.skipped.setdefault(event["of"], {}).update(event["skipped"])
@@ -127,6 +131,16 @@ def _events(job: Job) -> Iterator[dict[str, Any]]:
         process.stdout.close()
 
 
+def limits_of(suite: str, threads: int) -> dict[str, float]:
+    """Return what the machine can do at best, of what a benchmark asks of it."""
+    load_kernels()
+    from lodcli.bench.limits_numba import best_gemm_rate, best_rates
+
+    if suite == "rnn":
+        return best_rates(["fma"], threads) | best_gemm_rate()
+    return best_rates(["read", "write", "copy"], threads)
+
+
 def serve() -> None:
     """Do the job on standard input; answer with one JSON object a line."""
     job: Job = pickle.loads(sys.stdin.buffer.read())
@@ -141,6 +155,7 @@ def serve() -> None:
     try:
         with PeerSet(job.suite, job.peers, job.threads, job.pythons) as peers:
             answer(versions=peers.versions, missing=peers.missing)
+            answer(limits=limits_of(job.suite, job.threads))
             tasks = job.plan.tasks(peers)
             while (task := next(tasks, None)) is not None:
                 answer(begins=task.title)

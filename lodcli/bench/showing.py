@@ -51,6 +51,7 @@ def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
         versions() | found.versions,
         found.rows,
         threads=list(settings.threads),
+        limits=found.limits,
         missing=found.missing,
         skipped=found.skipped,
     )
@@ -61,7 +62,7 @@ def show(report: Mapping[str, Any], settings: Settings) -> None:
     """Print a report as it was asked for, and keep it if it was."""
     if settings.out:
         with Output(settings.out, overwrite=settings.force) as kept:
-            kept.write(json.dumps(report, indent=1).encode() + b"\n")
+            kept.write(as_lines(report).encode())
     if settings.plot:
         from lodcli.bench.plot import draw
 
@@ -73,9 +74,16 @@ def show(report: Mapping[str, Any], settings: Settings) -> None:
 
         output.text(EXPORTERS[settings.export](report).rstrip("\n"))
     elif settings.plot != "-":
-        from lodcli.bench.report import print_report
+        from lodcli.bench.report import report_text
 
-        print_report(report, colour=output.colours(sys.stdout), width=output.width())
+        output.text(report_text(report, colour=output.colours(sys.stdout), width=output.width()))
+
+
+def as_lines(report: Mapping[str, Any]) -> str:
+    """Return a report as JSON, one line a result, so that versions of it can be compared."""
+    head = {key: value for key, value in report.items() if key != "results"}
+    rows = ",\n".join(json.dumps(row) for row in report["results"])
+    return f'{json.dumps(head)[:-1]},\n"results": [\n{rows}\n]}}\n'
 
 
 def compare_and_show(old: str, new: str, *, threshold: float, alpha: float, as_json: bool) -> None:

@@ -220,3 +220,11 @@ def test_numbers_stand_to_the_right_and_names_to_the_left() -> None:
 )
 def test_sizes_are_told_in_decimal_units(size_bytes: int, shown: str) -> None:
     assert size_text(size_bytes) == shown
+
+
+def test_rows_that_only_reading_counts_are_shown(lod: Lod, tmp_path: Path) -> None:
+    path = tmp_path / "x.ts"
+    path.write_text("@univariate true\n@classLabel true a b\n@data\n1,2:a\n3:b\n4:a\n")
+    done = lod("inspect", str(path), "--json")
+    found = {one["name"]: one["rows"] for one in json.loads(done.stdout)["tensors"]}
+    assert found == {"data": 4, "label": 3, "label_names": 2}

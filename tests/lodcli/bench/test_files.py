@@ -18,7 +18,7 @@ from lodcli.bench.peer_set import PeerSet, chosen_peers
 from lodcli.bench.runner import run_task
 from tests.lodcli.conftest import Lod
 
-QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=0.01, sample_seconds=1e-4)
+QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=600, most_rounds=1, sample_seconds=1e-4)
 
 
 def small_case(base: Case, features: int) -> Case:

@@ -26,7 +26,7 @@ from lodcli.bench.tasks import Candidate, Task, Work, in_this_process
 from lodcli.kernels.errors import SelectionError
 from tests.lodcli.conftest import Lod
 
-QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=0.01, sample_seconds=1e-4)
+QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=600, most_rounds=1, sample_seconds=1e-4)
 
 
 def small_case(features: int) -> Any:

@@ -14,7 +14,7 @@ from lodcli.bench.questions import QUESTIONS
 from lodcli.bench.runner import run_task
 from tests.lodcli.conftest import Lod
 
-QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=0.01, sample_seconds=1e-4)
+QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=600, most_rounds=1, sample_seconds=1e-4)
 ASKED = [(question, op) for question, ops in QUESTIONS.items() for op in ops]
 
 

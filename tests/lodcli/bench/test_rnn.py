@@ -16,7 +16,7 @@ from lodcli.bench.rnn import CELLS, ON_PADDED, PASSES, box_places, rnn_lengths, 
 from lodcli.bench.runner import run_task
 from tests.lodcli.conftest import Lod
 
-QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=0.01, sample_seconds=1e-4)
+QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=600, most_rounds=1, sample_seconds=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,10 @@ def test_the_command_measures_what_is_asked(shell: Lod) -> None:
         "--against none --rounds 1 --budget 0 --threads 1 --json"
     )
     assert (done.code, done.stderr) == (0, "")
-    rows = json.loads(done.stdout)["results"]
+    report = json.loads(done.stdout)
+    rows = report["results"]
+    assert report["limits"]["1"].keys() == {"fma", "gemm numpy"}
+    assert all(rate > 1e8 for rate in report["limits"]["1"].values())
     assert [(row["op"], row["unit"], row["limit"]) for row in rows] == [
         ("gru forward", "FLOP", "fma")
     ] * 2

@@ -1,0 +1,197 @@
+"""webdataset: samples in a tar archive, one file a field."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import chain
+
+import numpy as np
+
+from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.inputs import Input
+from lodcli.formats.npz_members import NPY_DTYPES, damage, decoded
+from lodcli.formats.outputs import Output
+from lodcli.formats.samples import Collector, Joiner, Sample, spec_of
+from lodcli.formats.schema import Batch, Schema, TensorSpec, check_name
+from lodcli.formats.tar_stream import BLOCK, Content, members
+from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+
+WHOLE_NUMBERS = ("cls", "cls2", "index", "inx", "id", "count")
+TEXTS = ("txt", "text", "transcript", "bin")
+
+
+class WebDataset(Format):
+    """Files `KEY.FIELD.npy`, one after another for each key, as webdataset reads them.
+
+    - `.npy`: arrays are one level, "sample", all axes but the first alike; single numbers
+      have none;
+    - `.cls`, `.id`, ..: whole numbers, int64; `.json`: a number, or a list of numbers;
+    - `.txt`, `.bin`: one level of bytes.
+
+    A field is called what stands between the key and the last ending, or that ending where
+    nothing does. Others (images, pickles) are refused unless `--field` leaves them out.
+    Written are `.npy`, and `.cls` for int64 without levels. Goes through pipes both ways.
+    """
+
+    name = "webdataset"
+    suffixes = (".tar",)
+    max_levels = 1
+    dtypes = NPY_DTYPES
+    many = True
+    options = frozenset({"field"})
+
+    def sniff(self, head: bytes) -> bool:
+        return head[257:262] == b"ustar"
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        return _TarSource(source, options.field)
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        super().refuse_unheld(schema)
+        for spec in schema:
+            if spec.row_shape and not spec.levels:
+                raise UnsupportedError(
+                    f"webdataset holds tensors without levels as single numbers; rows of "
+                    f"{spec.name} have shape {spec.row_shape}"
+                )
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        specs = {spec.name: spec for spec in schema}
+        count = 0
+        with ExitStack() as stack:
+            joiner = Joiner(schema, "webdataset", stack)
+            for batch in batches:
+                for sample in joiner.add(batch):
+                    for name, value in sample.items():
+                        ending, data = _encoded(specs[name], value)
+                        _write_member(output, f"{count:09}.{name}.{ending}", data)
+                    count += 1
+            joiner.finish()
+        output.write(bytes(2 * BLOCK))
+
+
+def _encoded(spec: TensorSpec, value: Array) -> tuple[str, bytes]:
+    if not spec.levels and spec.dtype == np.int64:
+        return "cls", b"%d" % int(value)
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.asarray(value), version=(1, 0), allow_pickle=False)
+    return "npy", stream.getvalue()
+
+
+def _write_member(output: Output, name: str, data: bytes) -> None:
+    import tarfile
+
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    output.write(info.tobuf(tarfile.GNU_FORMAT))
+    output.write(data)
+    output.write(bytes(-len(data) % BLOCK))
+
+
+class _TarSource(Source):
+    """An archive, read once front to back; of a file, again for every pass."""
+
+    def __init__(self, source: Input, fields: tuple[str, ...] | None) -> None:
+        self._file = source.file
+        self._again = source.seekable
+        self._fields = fields
+        self._rest = self._samples()
+        self._first = next(self._rest, None)
+        if self._first is None:
+            raise InvalidDataError("holds no samples, so that nothing tells its fields")
+        for field in fields or ():
+            if field not in self._first:
+                known = ", ".join(self._first)
+                raise SelectionError(f"the first sample has no field {field!r}; it has: {known}")
+        self.schema = tuple(
+            spec_of(name, value, ragged=value.ndim > 0, items=None)
+            for name, value in self._first.items()
+        )
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        assert self._first is not None
+        samples: Iterator[Sample] = chain([self._first], self._rest)
+        if self._again:
+            self._file.seek(0)
+            samples = self._samples()
+        collector = Collector(self.schema)
+        for number, sample in enumerate(samples):
+            with naming(f"sample {number}"):
+                collector.add(sample)
+                if unknown := sorted(sample.keys() - {spec.name for spec in self.schema}):
+                    raise InvalidDataError(
+                        f"has the field {unknown[0]}, which the first sample has not; "
+                        "choose fields with --field"
+                    )
+            if collector.size_bytes >= limit_bytes:
+                yield collector.batch()
+        if collector.samples:
+            yield collector.batch()
+
+    def _samples(self) -> Iterator[Sample]:
+        current, sample = None, dict[str, Array]()
+        for member, content in members(self._file):
+            folder, slash, base = member.name.rpartition("/")
+            key, dot, endings = base.partition(".")
+            if not dot or not endings:
+                continue  # as webdataset: what has no ending belongs to no sample
+            if (folder + slash + key) != current:
+                if sample:
+                    yield sample
+                current, sample = folder + slash + key, {}
+            name, ending = _field(endings)
+            if self._fields is not None and name not in self._fields:
+                continue
+            with naming(member.name):
+                check_name(name)
+                if name in sample:
+                    raise DamagedFileError(f"a second field {name} of this sample")
+                sample[name] = _decoded(ending, content)
+        if sample:
+            yield sample
+
+
+def _field(endings: str) -> tuple[str, str]:
+    """Return the name of a field and the ending that tells its kind."""
+    name, _, ending = endings.rpartition(".")
+    return name or ending, ending.lower()
+
+
+def _decoded(ending: str, content: Content) -> Array:
+    if ending == "npy":
+        data = content.read()
+        with damage("is damaged"):
+            return decoded(data)
+    if ending in WHOLE_NUMBERS:
+        text = content.read().strip()
+        digits = text.removeprefix(b"-")
+        if not digits.isdigit() or len(digits) > 18:
+            raise InvalidDataError(f"expected a whole number, found {text[:40]!r}")
+        return np.array(int(text), np.int64)
+    if ending in TEXTS:
+        return np.frombuffer(content.read(), np.uint8)
+    if ending == "json":
+        return _from_json(content.read())
+    raise UnsupportedError(
+        f"files of the kind .{ending[:20]} hold no numbers, or must not be trusted; choose "
+        "others with --field"
+    )
+
+
+def _from_json(text: bytes) -> Array:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DamagedFileError("is no JSON") from None
+    numbers = value if isinstance(value, list) else [value]
+    if not all(type(one) in (int, float) for one in numbers):
+        raise UnsupportedError("is neither a number nor a list of numbers")
+    whole = all(type(one) is int and abs(one) < 2**63 for one in numbers)
+    return np.array(value, np.int64 if whole and numbers else np.float64)

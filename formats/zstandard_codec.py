@@ -1,0 +1,65 @@
+"""Zstandard, from the package zstandard (the extra codecs)."""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+from lodcli.formats.errors import DamagedFileError
+from lodcli.kernels.errors import UnsupportedError
+
+# A block of 128 KiB may be packed to four bytes: this becomes 32 MiB at most.
+_BLOCK_BYTES = 1 << 10
+# What unpacking may look back on, and so take in memory: as much as the tool zstd allows.
+MOST_WINDOW_BYTES = 1 << 27
+
+
+def pieces() -> Any:
+    """Return what unpacks a file."""
+    return _Frames(_loaded())
+
+
+def packer() -> Any:
+    """Return what packs one."""
+    return _loaded().ZstdCompressor(write_checksum=True).compressobj()
+
+
+def _loaded() -> Any:
+    try:
+        import zstandard
+    except ImportError:
+        raise UnsupportedError(
+            "is packed by Zstandard (.zst), which needs the package zstandard; install "
+            "lodcli[codecs], or unpack it with `zstd -d`"
+        ) from None
+    return zstandard
+
+
+class _Frames:
+    """The frames of a file."""
+
+    def __init__(self, package: Any) -> None:
+        self._error = package.ZstdError
+        self._making = package.ZstdDecompressor(max_window_size=MOST_WINDOW_BYTES).decompressobj
+        self._frame: Any = None
+        self._left = b""
+
+    def next(self, packed: BinaryIO) -> bytes | None:
+        """Return the next piece, None at the end."""
+        if not self._left:
+            self._left = packed.read(_BLOCK_BYTES)
+        if not self._left:
+            if self._frame is not None:
+                raise DamagedFileError(
+                    "zstd: is truncated: it ends in the middle; fetch or copy it again"
+                )
+            return None
+        if self._frame is None:
+            self._frame = self._making()
+        try:
+            found: bytes = self._frame.decompress(self._left)
+        except self._error as error:
+            raise DamagedFileError(f"zstd: is damaged ({error})") from None
+        self._left = b""
+        if self._frame.eof:
+            self._left, self._frame = self._frame.unused_data, None
+        return found

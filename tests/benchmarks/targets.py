@@ -1,0 +1,78 @@
+"""What lod's speed is held to: one line a target, read by page.py.
+
+A ratio is the best peer's time over ours, a fraction ours of what the machine could do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """The least that one measurement has to reach, with two threads.
+
+    Attributes:
+        bench, op, case: which measurement.
+        ratio: the best peer's time over ours; None if that does not matter.
+        fraction: of the machine's limit; None if that does not matter.
+        peer: the library it is compared with; None: the best of all.
+        padded: instead, our own engine on padded input over ours, as a fraction of the
+            padding ratio.
+    """
+
+    bench: str
+    op: str
+    case: str
+    ratio: float | None = None
+    fraction: float | None = None
+    peer: str | None = None
+    padded: float | None = None
+
+
+# op: (ratio, fraction) for B1, B2, B3
+_POOL = ((2.5, 0.90), (3.5, None), (1.1, 0.85))
+_INDEX = ((10.0, 0.80), (2.0, None), (5.0, None))
+_KERNELS: dict[str, tuple[tuple[float, float | None], ...]] = {
+    **dict.fromkeys(("sum", "mean", "max", "min"), _POOL),
+    "max_index": _INDEX,
+    **dict.fromkeys(("softmax", "log_softmax"), ((15.0, None), (4.5, None), (25.0, None))),
+    "pad": ((2.7, None), (10.0, None), (1.2, None)),
+    "unpad": ((3.5, None), (2.5, None), (2.0, None)),
+    "expand": ((1.6, None), (1.3, None), (3.0, None)),
+    "concat": ((8.0, None), (1.2, None), (9.0, None)),
+    **dict.fromkeys(("reverse", "last", "slice"), ((1.1, None), (1.1, None), (1.0, None))),
+}
+# op: for a, b, c, d
+_RNN: dict[str, tuple[tuple[float, float | None], ...]] = {
+    "lstm forward": ((2.5, None), (3.0, 0.70), (3.0, 0.70), (1.5, None)),
+    "lstm training": ((5.0, None), (6.0, None), (4.5, None), (1.2, None)),
+    "gru forward": ((4.0, None), (2.7, None), (3.0, None), (1.2, None)),
+    "elman forward": ((5.0, None), (2.8, None), (3.0, None), (3.0, None)),
+    "gru training": ((4.0, None), (5.0, None), (4.0, None), (1.2, None)),
+    "elman training": ((4.0, None), (5.0, None), (4.0, None), (1.2, None)),
+}
+# At most 1.3 times what Arrow takes to read or write the bytes, 1.5 times what cp takes.
+_ARROW, _CP = 1 / 1.3, 1 / 1.5
+
+
+def targets() -> Iterator[Target]:
+    """Yield all targets, in the order of the page."""
+    for op, lines in _KERNELS.items():
+        for case, (ratio, fraction) in zip(("B1", "B2", "B3"), lines, strict=True):
+            yield Target("kernels", op, case, ratio, fraction)
+    for op, lines in _RNN.items():
+        for case, (ratio, fraction) in zip("abcd", lines, strict=True):
+            yield Target("rnn", op, case, ratio, fraction)
+    for case in "abc":
+        yield Target("rnn", "lstm forward", case, padded=0.9)
+    for op in ("jsonl_to_lod", "lod_to_jsonl"):
+        yield Target("convert", op, "lines", 1.0)
+        yield Target("convert", op, "lines", 5.0, peer="json")
+    for name in ("arrow", "parquet"):
+        for op in (f"{name}_to_lod", f"lod_to_{name}"):
+            yield Target("convert", op, "lines", _ARROW, peer="arrow")
+    for name in ("megatron", "paddle"):
+        for op in (f"{name}_to_lod", f"lod_to_{name}"):
+            yield Target("convert", op, "lines", fraction=_CP)

@@ -1,0 +1,106 @@
+"""`lod weights`, and `lod run-rnn --weights` with every kind of file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.weights import read_weights, write_weights
+from lodcli.kernels.rnn.run import run_rnn
+from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
+from lodcli.kernels.rnn.state_dict import StateDict, state_dict, weights_from_state_dict
+from tests.lodcli.conftest import Lod, articles, tensor
+
+
+def lstm() -> RNNWeights:
+    return seeded_weights("lstm", 2, 3, layers=2, bidirectional=True, rng=np.random.default_rng(4))
+
+
+def test_what_a_file_holds_is_shown(lod: Lod, folder: Path) -> None:
+    write_weights("w.safetensors", lstm())
+    done = lod("weights", "w.safetensors")
+    assert (done.code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "lstm, 2 layers, 2 directions, input 2, hidden 3, output 6"
+    assert lines[2].split() == ["weight_ih_l0", "12", "x", "2", "float32"]
+    assert len(lines) == 2 + 16
+
+
+def test_json_says_the_same(lod: Lod, folder: Path) -> None:
+    gru = seeded_weights("gru_paddle", 2, 3, rng=np.random.default_rng(4))
+    write_weights("w.safetensors", gru.with_options(origin_mode=True))
+    (found,) = json.loads(lod("weights", "w.safetensors", "--json").stdout)["rnns"]
+    arrays = found.pop("arrays")
+    assert found == {
+        "prefix": "", "cell": "gru_paddle", "options": {"origin_mode": True}, "layers": 1,
+        "directions": 1, "input_size": 2, "hidden_size": 3, "output_size": 3,
+    }  # fmt: skip
+    assert arrays[0] == {"name": "weight_ih_l0", "dtype": "float32", "shape": [9, 2]}
+
+
+@pytest.mark.parametrize("name", ["w.keras", "w.weights.h5", "w.lodt", "w.onnx", "w.pt"])
+def test_run_rnn_takes_every_kind(lod: Lod, folder: Path, name: str) -> None:
+    package = {"w.onnx": "onnx", "w.pt": "torch"}.get(name, "numpy")
+    pytest.importorskip(package, reason=f"{package} is not installed")
+    write_weights("w.safetensors", lstm())
+    assert lod("weights", "w.safetensors", "-o", name).code == 0
+    done = lod("run-rnn", "words.lod.h5", "--weights", name, "-o", "out.npz")
+    assert (done.code, done.stderr) == (0, "")
+    expected = run_rnn(articles(), lstm()).all
+    # float32: the two biases of some kinds are one
+    np.testing.assert_allclose(tensor("out.npz").data, expected.data, rtol=0, atol=1e-6)
+
+
+def test_several_rnns_are_chosen_by_prefix(lod: Lod, folder: Path) -> None:
+    import safetensors.numpy
+
+    both = {f"{name}.{key}": a for name in ("a.rnn", "b") for key, a in state_dict(lstm()).items()}
+    safetensors.numpy.save_file(both, "two.safetensors")
+    done = lod("weights", "two.safetensors")
+    assert done.code == 0
+    assert "a.rnn: lstm, 2 layers" in done.stdout
+    assert "\n\nb: lstm" in done.stdout
+    done = lod("weights", "two.safetensors", "-o", "one.keras")
+    assert done.code == 2
+    assert "holds 2 RNNs, 'a.rnn', 'b'; pick one with --prefix" in done.stderr
+    assert lod("weights", "two.safetensors", "-o", "one.keras", "--prefix", "b").code == 0
+    assert weights_from_state_dict(read_weights("one.keras")).directions == 2
+    assert lod("weights", "two.safetensors", "--prefix", "c").code == 1
+
+
+def test_what_a_file_does_not_tell_can_be_said(lod: Lod, folder: Path) -> None:
+    import safetensors.numpy
+
+    gru = seeded_weights("gru_paddle", 2, 3, rng=np.random.default_rng(4))
+    safetensors.numpy.save_file(dict(state_dict(gru)), "w.safetensors")
+    args = ["--cell", "gru_paddle", "--set", "origin_mode=true", "-o", "said.safetensors"]
+    assert lod("weights", "w.safetensors", *args).code == 0
+    found = read_weights("said.safetensors")
+    assert isinstance(found, StateDict)
+    assert found.said == {"": {"cell": "gru_paddle", "origin_mode": True}}
+    assert lod("weights", "w.safetensors", "--set", "x=1").code == 4
+    assert lod("weights", "w.safetensors", "--set", "x").code == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["no.safetensors"], 3, "no.safetensors: no such file"),
+        (["words.lod.h5"], 1, "words.lod.h5: holds no recurrent layers"),
+        (["w.safetensors", "--to", "keras"], 2, "are for -o OUT"),
+        (["w.safetensors", "-o", "w.bin"], 2, "w.bin: its ending names no kind of weights"),
+        (["w.safetensors", "-o", "w.safetensors"], 3, "exists already"),
+        (["w.safetensors", "--cell", "gru"], 1, "the cell is said to be lstm, not gru"),
+        (["w.safetensors", "-o", "no/w.keras"], 3, "no/w.keras: cannot be written"),
+    ],
+)
+def test_what_goes_wrong_is_told(
+    lod: Lod, folder: Path, args: list[str], code: int, said: str
+) -> None:
+    write_weights("w.safetensors", lstm())
+    done = lod("weights", *args)
+    assert (done.code, done.stdout) == (code, "")
+    assert said in done.stderr
