@@ -98,7 +98,7 @@ def layer_backward(
 
         def recur(chunk: Chunk, member: int) -> None:
             place = Team(member, helpers.size, barrier) if plans.together else _NOBODY
-            for group in plans.groups[0 if plans.together else member]:
+            for group in plans.groups_of(member):
                 if barrier[0] or not collector.recur(group, chunk, spaces[member], place):
                     return
 
@@ -126,13 +126,17 @@ def _run(
     with team(threads) as helpers:
         plans = schedule(plan, reverse, helpers.size, row_bytes)
         barrier = new_barrier(helpers.size if plans.together else 1)
-        shared = _inputs(matrix, run, plans.groups[0]) if plans.together else None
+        # Here and not by each thread for itself: threads wait for each other to run Python.
+        inputs = [_inputs(matrix, run, groups) for groups in plans.groups]
+        spaces = [
+            _space(cell, inputs[member % len(inputs)], plans.groups_of(member), run)
+            for member in range(helpers.size)
+        ]
 
         def job(member: int) -> None:
-            groups = plans.groups[0 if plans.together else member]
-            space = _space(cell, shared or _inputs(matrix, run, groups), groups, run)
+            space = spaces[member]
             place = Team(member, helpers.size, barrier) if plans.together else _NOBODY
-            for group in groups:
+            for group in plans.groups_of(member):
                 for first, end in slices(group, row_work):
                     if barrier[0] or not forward(
                         cell, matrix, group, run, space, first, end, place

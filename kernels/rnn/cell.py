@@ -139,6 +139,17 @@ class CellWeights:
         sums: dict[str, Any] = {name: array + theirs[name] for name, array in self.arrays().items()}
         return dataclasses.replace(self, **sums)
 
+    def frozen(self) -> Self:
+        """Return read-only copies of the weights.
+
+        Compiled backends put weights in an order of their own. With frozen ones they do so
+        once, and not in every run.
+        """
+        copies: dict[str, Any] = {name: array.copy() for name, array in self.arrays().items()}
+        for copy in copies.values():
+            copy.flags.writeable = False
+        return dataclasses.replace(self, **copies)
+
     def zeros_like(self) -> Self:
         """Return weights of the same shapes, all zero: the gradient when nothing ran."""
         zeros: dict[str, Any] = {

@@ -126,6 +126,10 @@ class RNNWeights:
             tuple(tuple(function(weights) for weights in layer) for layer in self.layers)
         )
 
+    def frozen(self) -> RNNWeights:
+        """Return read-only copies: compiled backends prepare those once, not in every run."""
+        return self.map(lambda weights: weights.frozen())
+
     def with_options(self, **options: str | bool) -> RNNWeights:
         """Return the same arrays with other options: activations, origin_mode.
 
@@ -238,7 +242,8 @@ def stack_forward(
                 for suffix, direction in zip(suffixes, layer, strict=True)
             ]
         )
-        data = np.concatenate([result.outputs for result in results[-1]], axis=1)
+        parts = [result.outputs for result in results[-1]]
+        data = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
     flat = [result for layer_results in results for result in layer_results]
     cells = [result.last_cell for result in flat if result.last_cell is not None]
     tapes = tuple(

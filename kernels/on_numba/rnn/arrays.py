@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+import weakref
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -10,17 +13,51 @@ import numpy as np
 from lodcli.kernels.checks import Array
 
 _LINE_BYTES = 64
+_KEPT_BYTES = 64 << 20  # of memory that waits to be used again
 
 
 def aligned(count: int, dtype: np.dtype[Any]) -> Array:
     """Return so many elements, unwritten, from the start of a cache line on.
 
-    A vector of a whole line that lies in two costs two accesses.
+    A vector of a whole line that lies in two costs two accesses. The memory is used again when
+    nothing refers to it any more: to be given fresh pages costs more than to fill them.
     """
-    spare = _LINE_BYTES // dtype.itemsize
-    room = np.empty(count + spare, dtype)
-    first = -room.ctypes.data % _LINE_BYTES // dtype.itemsize
-    return room[first : first + count]
+    size_bytes = count * dtype.itemsize
+    block = _taken(size_bytes + _LINE_BYTES)
+    first = -block.ctypes.data % _LINE_BYTES
+    # Through a memoryview, which every later view of the array leads back to: the array lives
+    # as long as any of them.
+    room: Array = np.frombuffer(memoryview(block)[first : first + size_bytes], dtype)
+    weakref.finalize(room, _returned.append, block).atexit = False
+    return room
+
+
+_lock = threading.Lock()
+_free: list[Array] = []
+# What comes back waits here: a finaliser can run anywhere, and must not wait for a lock.
+_returned: deque[Array] = deque()
+
+
+def _taken(size_bytes: int) -> Array:
+    """Return a block of at least so many bytes, one that was used before if there is one."""
+    with _lock:
+        while _returned:
+            _free.append(_returned.popleft())
+        while sum(block.nbytes for block in _free) > _KEPT_BYTES:
+            _free.pop(0)
+        fitting = [block for block in _free if size_bytes <= block.nbytes <= 2 * size_bytes]
+        if fitting:
+            best = min(fitting, key=len)
+            _free[:] = [block for block in _free if block is not best]
+            return best
+    return np.empty(size_bytes, np.uint8)
+
+
+def forget_used() -> None:
+    """Give all memory back that waits to be used again."""
+    with _lock:
+        _returned.clear()
+        _free.clear()
 
 
 def flat(array: Array) -> Array:

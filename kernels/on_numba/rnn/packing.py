@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,40 @@ _ELMAN = {
     "sigmoid": cells.ElmanSigmoid,
     "identity": cells.ElmanIdentity,
 }
+
+
+_made: dict[tuple[Any, ...], tuple[weakref.ref[Array], tuple[Array, ...], Any]] = {}
+
+
+def _once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[], Any]) -> Any:
+    """Return make(), or what it gave before for the same arrays, if nobody can have changed them.
+
+    Args:
+        arrays: what it is made of; remembered, for as long as the first one lives, only if
+            all are read-only to their last owner.
+        how: what else it depends on.
+    """
+    if not all(_is_frozen(array) for array in arrays):
+        return make()
+    first, *rest = arrays
+    key = (*how, *map(id, arrays))
+    found = _made.get(key)
+    if found is not None and found[0]() is first:
+        return found[2]
+    result = make()
+    forget = weakref.ref(first, lambda _: _made.pop(key, None))
+    # The rest is held, so that no other array can come to have its id.
+    _made[key] = (forget, tuple(rest), result)
+    return result
+
+
+def _is_frozen(array: Any) -> bool:
+    """Return whether neither an array nor one that it is a view of can be written to."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base
+    return array is None
 
 
 @njit(cache=True, nogil=True)
@@ -66,9 +102,14 @@ def recurrent_panels(weight: Array, gates: int, vectors: int) -> Array:
     units = lanes_of(weight.dtype) * vectors // gates
     size, depth = len(weight) // gates, weight.shape[1]
     shape = (-(-size // units), depth, gates * units)
-    panels = aligned(math.prod(shape), weight.dtype).reshape(shape)
-    _pack_transposed(flat(weight).reshape(gates, size, depth), gates, units, panels)
-    return panels.reshape(-1)
+
+    def pack() -> Array:
+        panels = aligned(math.prod(shape), weight.dtype).reshape(shape)
+        _pack_transposed(flat(weight).reshape(gates, size, depth), gates, units, panels)
+        return panels.reshape(-1)
+
+    panels: Array = _once((weight,), ("recurrent", gates, vectors), pack)
+    return panels
 
 
 def in_gate_order(values: Array, gates: int, vectors: int) -> Array:
@@ -88,9 +129,13 @@ def matrix(weight: Array) -> Matrix:
     depth, columns = weight.shape
     width = panel_width(weight.dtype)
     shape = (-(-columns // width), depth, width)
-    panels = aligned(math.prod(shape), weight.dtype).reshape(shape)
-    _pack(flat(weight).reshape(weight.shape), panels)
-    return Matrix(panels.reshape(-1), _zeros(weight.dtype), depth, columns)
+
+    def pack() -> Array:
+        panels = aligned(math.prod(shape), weight.dtype).reshape(shape)
+        _pack(flat(weight).reshape(weight.shape), panels)
+        return panels.reshape(-1)
+
+    return Matrix(_once((weight,), ("matrix",), pack), _zeros(weight.dtype), depth, columns)
 
 
 def _zeros(dtype: np.dtype[Any]) -> Array:
@@ -99,6 +144,15 @@ def _zeros(dtype: np.dtype[Any]) -> Array:
 
 def cell_of(weights: CellWeights) -> cells.Cell:
     """Return the compiled cell, one of cells.py, of weights that have one."""
+    arrays = (weights.weight_hh, weights.bias_ih, weights.bias_hh)
+    there = tuple(array for array in arrays if array is not None)
+    missing = tuple(array is None for array in arrays)
+    how = ("cell", weights.KIND, getattr(weights, "nonlinearity", None), missing)
+    cell: cells.Cell = _once(there, how, lambda: _new_cell(weights))
+    return cell
+
+
+def _new_cell(weights: CellWeights) -> cells.Cell:
     cell = unpacked_cell_of(weights)
     shape = cells.shape_of(cell)
     size, dtype = weights.hidden_size, weights.weight_hh.dtype

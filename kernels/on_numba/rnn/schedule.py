@@ -37,6 +37,10 @@ class Schedule:
     together: bool
     groups: list[list[Sequences]]
 
+    def groups_of(self, member: int) -> list[Sequences]:
+        """Return what one thread runs, alone or with the others."""
+        return self.groups[0 if self.together else member]
+
 
 def threads_worth(threads: int, work: float) -> int:
     """Return how many of so many threads to use for `work` operations."""

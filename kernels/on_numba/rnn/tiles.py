@@ -26,6 +26,7 @@ from lodcli.kernels.on_numba.rnn.lanes import (
 
 VECTORS = 4  # side by side in a panel, unless a cell says otherwise
 TILE_SUMS = REGISTERS * 3 // 4  # vectors, the most that a tile sums up in
+_UNROLLED = 32  # products of vectors in one turn of the loop
 _I64 = ir.IntType(64)
 
 
@@ -105,35 +106,61 @@ class _Tile:
 
     def summed(self, sums: Any, a: list[Any], step: Any, panel: Any, depth: Any) -> Any:
         """Emit the loop over k; return the sums after it."""
+        builder = self.builder
+        # A tile of few rows waits for the panel: with eight k in one turn it gets twice as many
+        # bytes a second from the second cache (measured). The order of the sums stays the same.
+        turns = 1
+        while 2 * turns * len(a) * self.vectors <= _UNROLLED:
+            turns *= 2
+        whole = builder.and_(depth, _I64(-turns))
+        sums = self.looped(sums, a, step, panel, _I64(0), whole, turns)
+        return sums if turns == 1 else self.looped(sums, a, step, panel, whole, depth, 1)
+
+    def looped(
+        self, sums: Any, a: list[Any], step: Any, panel: Any, first: Any, end: Any, turns: int
+    ) -> Any:
+        """Emit the loop from `first` to `end`, `turns` of k at a time."""
+        builder = self.builder
+        before = builder.block
+        head, inside, after = (builder.append_basic_block(f"k_{n}") for n in ("head", "in", "out"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        k = builder.phi(_I64)
+        k.add_incoming(first, before)
+        phis = [[builder.phi(self.vector) for _ in row] for row in sums]
+        for row, values in zip(phis, sums, strict=True):
+            for phi, value in zip(row, values, strict=True):
+                phi.add_incoming(value, before)
+        builder.cbranch(builder.icmp_signed("<", k, end), inside, after)
+        builder.position_at_end(inside)
+        changed = phis
+        for turn in range(turns):
+            changed = self.added(changed, a, step, panel, builder.add(k, _I64(turn)))
+        for row, values in zip(phis, changed, strict=True):
+            for phi, value in zip(row, values, strict=True):
+                phi.add_incoming(value, inside)
+        k.add_incoming(builder.add(k, _I64(turns)), inside)
+        builder.branch(head)
+        builder.position_at_end(after)
+        return phis
+
+    def added(self, sums: Any, a: list[Any], step: Any, panel: Any, k: Any) -> Any:
+        """Emit the products of one k; return the sums with them."""
         builder, width = self.builder, self.vectors * self.vector.count
         fma = cgutils.get_or_insert_function(
             builder.module,
             ir.FunctionType(self.vector, [self.vector] * 3),
             f"llvm.fmuladd.v{self.vector.count}f{self.dtype.bitwidth}",
         )
-        before = builder.block
-        head, inside, after = (builder.append_basic_block(f"k_{n}") for n in ("head", "in", "out"))
-        builder.branch(head)
-        builder.position_at_end(head)
-        k = builder.phi(_I64)
-        k.add_incoming(_I64(0), before)
-        phis = [[builder.phi(self.vector) for _ in row] for row in sums]
-        for row, values in zip(phis, sums, strict=True):
-            for phi, value in zip(row, values, strict=True):
-                phi.add_incoming(value, before)
-        builder.cbranch(builder.icmp_signed("<", k, depth), inside, after)
-        builder.position_at_end(inside)
         columns = self.columns(builder.gep(panel, [builder.mul(k, _I64(width))]))
         values = [self.load(place) for place in columns]
         along = builder.mul(k, step)
-        for row, start in zip(phis, a, strict=True):
+        changed = []
+        for row, start in zip(sums, a, strict=True):
             element = splat(builder, builder.load(builder.gep(start, [along])), self.vector)
-            for phi, value in zip(row, values, strict=True):
-                phi.add_incoming(builder.call(fma, [element, value, phi]), inside)
-        k.add_incoming(builder.add(k, _I64(1)), inside)
-        builder.branch(head)
-        builder.position_at_end(after)
-        return phis
+            pairs = zip(row, values, strict=True)
+            changed.append([builder.call(fma, [element, value, old]) for old, value in pairs])
+        return changed
 
 
 def _product(*, onto: bool) -> Any:

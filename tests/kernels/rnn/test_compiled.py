@@ -282,8 +282,11 @@ def test_a_network_that_has_diverged_does_not_look_like_one_that_has_not() -> No
 
 
 def test_memory_for_inference_does_not_grow_with_the_rows() -> None:
+    from lodcli.kernels.on_numba.rnn.arrays import forget_used
+
     def scratch_bytes(rows: int) -> int:
         given = problem("lstm", [rows // 8] * 8, hidden=64, inputs=64, dtype="float32")
+        forget_used()
         tracemalloc.start()
         try:
             result = rnn_forward(
@@ -300,9 +303,12 @@ def test_memory_for_inference_does_not_grow_with_the_rows() -> None:
 
 
 def test_memory_for_training_is_what_the_gates_take() -> None:
+    from lodcli.kernels.on_numba.rnn.arrays import forget_used
+
     rows, hidden = 40_000, 32
     given = problem("lstm", [100] * (rows // 100), hidden=hidden, inputs=32, dtype="float32")
     given.solve("numba")
+    forget_used()
     tracemalloc.start()
     try:
         run = rnn_forward(
