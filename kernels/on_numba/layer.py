@@ -22,9 +22,13 @@ from lodcli.kernels.on_numba.rnn.packing import cell_of, projection
 from lodcli.kernels.on_numba.rnn.schedule import schedule, slices, threads_worth
 from lodcli.kernels.on_numba.rnn.tiles import TILE_SUMS, panel_width
 from lodcli.kernels.pool import team
+from lodcli.kernels.rnn.activations import ACTIVATIONS
 from lodcli.kernels.rnn.cell import CellWeights, State
+from lodcli.kernels.rnn.elman import ElmanWeights
+from lodcli.kernels.rnn.gru import GRUWeights
 from lodcli.kernels.rnn.layer import LayerGradients, LayerRun, last_states
-from lodcli.kernels.rnn.plan import StepPlan
+from lodcli.kernels.rnn.lstm import LSTMWeights
+from lodcli.kernels.rnn.plan import StepPlan, plan_steps
 
 # Rows whose projected inputs lie in a buffer at a time.
 _SLOTS = 512
@@ -172,3 +176,26 @@ def _space(
         np.arange(TILE_SUMS) * shape_of(cell).vectors * lanes,
         *positions,
     )  # fmt: skip
+
+
+def warm_up() -> None:
+    """Compile all there is in this folder, float32 and float64, and leave it in numba's cache."""
+    kinds: list[type[CellWeights]] = [LSTMWeights, GRUWeights]
+    made: list[tuple[type[CellWeights], dict[str, Any]]] = [(kind, {}) for kind in kinds]
+    made += [(ElmanWeights, {"nonlinearity": name}) for name in ACTIVATIONS]
+    offsets = np.array([0, 2, 3])
+    for kind, options in made:
+        for dtype in (np.float32, np.float64):
+            gates: Any = np.ones((kind.GATES, 1), dtype)
+            weights = kind(weight_ih=gates, weight_hh=gates, **options)
+            data = np.ones((3, 1), dtype)
+            plan = plan_steps(offsets)
+            begin = tuple(np.zeros((2, 1), dtype) for _ in weights.state_sizes)
+            run = layer_forward(
+                data, plan, weights, begin, reverse=False, keep=True, cells=True, threads=1
+            )
+            nothing = (None,) * len(begin)
+            layer_backward(
+                data, plan, weights, run.kept, nothing, nothing, reverse=False, threads=1
+            )
+    schedule(plan_steps(offsets), False, 2, 1)

@@ -27,7 +27,7 @@ def aligned(count: int, dtype: np.dtype[Any]) -> Array:
     first = -block.ctypes.data % _LINE_BYTES
     # Through a memoryview, which every later view of the array leads back to: the array lives
     # as long as any of them.
-    room: Array = np.frombuffer(memoryview(block)[first : first + size_bytes], dtype)
+    room: Array = np.frombuffer(block.data[first : first + size_bytes], dtype)
     weakref.finalize(room, _returned.append, block).atexit = False
     return room
 

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 
 from lodcli.kernels.on_numba.rnn.lanes import address
 
-_SPINS = 2000
+_SPINS = 100
 _STRIDE = 8  # int64 between two members' counters, so that each has a cache line of its own
 _sched_yield: Any = types.ExternalFunction("sched_yield", types.int32())
 

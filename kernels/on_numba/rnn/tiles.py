@@ -153,13 +153,28 @@ class _Tile:
             f"llvm.fmuladd.v{self.vector.count}f{self.dtype.bitwidth}",
         )
         columns = self.columns(builder.gep(panel, [builder.mul(k, _I64(width))]))
-        values = [self.load(place) for place in columns]
         along = builder.mul(k, step)
-        changed = []
-        for row, start in zip(sums, a, strict=True):
-            element = splat(builder, builder.load(builder.gep(start, [along])), self.vector)
-            pairs = zip(row, values, strict=True)
-            changed.append([builder.call(fma, [element, value, old]) for old, value in pairs])
+
+        def element(row: int) -> Any:
+            number = builder.load(builder.gep(a[row], [along]))
+            return splat(builder, number, self.vector)
+
+        # The fewer of the two are held in registers, the others taken one at a time: with three
+        # quarters of 16 registers full of sums, nothing else fits.
+        rows, vectors = range(len(a)), range(self.vectors)
+        changed = [list(row) for row in sums]
+        if len(a) < self.vectors:
+            elements = [element(row) for row in rows]
+            for n in vectors:
+                value = self.load(columns[n])
+                for row in rows:
+                    changed[row][n] = builder.call(fma, [elements[row], value, sums[row][n]])
+        else:
+            values = [self.load(place) for place in columns]
+            for row in rows:
+                one = element(row)
+                for n in vectors:
+                    changed[row][n] = builder.call(fma, [one, values[n], sums[row][n]])
         return changed
 
 
