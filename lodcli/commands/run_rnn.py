@@ -109,9 +109,9 @@ def command(source: Reference, target: Target, **given: Any) -> None:
       lod run-rnn vowels.lod.h5 -o out.lod.h5 --cell lstm --hidden 64 --seed 1
       lod run-rnn vowels.lod.h5 --weights model.safetensors --emit last -o last.lod.h5
       lod run-rnn vowels.lod.h5 --cell gru --hidden 8 --seed 2 --emit both | lod inspect -
-      lod run-rnn words.lod.h5 --nested article:gru:8/sentence:gru:4:boot --seed 1 -o o.npz
-      lod run-rnn words.lod.h5 --step model:step -o out.lod.h5
-      lod run-rnn words.lod.h5 --cell gru --hidden 4 --seed 1 --grad -o gradients.npz
+      lod run-rnn events.lod.h5 --nested day:gru:8/hour:gru:4:boot --seed 1 -o out.lod.h5
+      lod run-rnn vowels.lod.h5 --step model:step -o out.lod.h5
+      lod run-rnn vowels.lod.h5 --cell gru --hidden 4 --seed 1 --grad -o gradients.npz
     """
     _check(given)
     with ExitStack() as stack, source.open() as opened:

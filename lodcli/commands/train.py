@@ -81,10 +81,10 @@ def command(
 
     \b
     Examples:
-      lod train vowels.ts -o model.safetensors --test vowels_test.ts
-      lod train vowels.ts -o m.safetensors --cell gru --bidirectional --dropout 0.3
-      lod train vowels_test.ts --weights m.safetensors --epochs 0
-      lod run-rnn vowels_test.ts --weights m.safetensors --emit last -o last.npz
+      lod train vowels.ts -o new.safetensors --test more.ts
+      lod train vowels.ts -o new.safetensors --cell gru --bidirectional --dropout 0.3
+      lod train more.ts --weights speakers.safetensors --epochs 0
+      lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
     """
     _check(out, force, epochs, weights, (hidden, layers, bidirectional or None))
     recipe = Recipe(epochs, batch, lr, dropout, clip, seed, threads)

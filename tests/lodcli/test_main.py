@@ -19,6 +19,7 @@ from lodcli.formats import io, table
 from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.interrupts import Interrupted
+from lodcli.formats.model_file import write_model
 from lodcli.formats.outputs import TargetExistsError
 from lodcli.formats.weights import write_weights
 from lodcli.kernels.errors import (
@@ -27,6 +28,7 @@ from lodcli.kernels.errors import (
     SelectionError,
     UnsupportedError,
 )
+from lodcli.kernels.rnn.classifier import seeded_classifier
 from lodcli.kernels.rnn.stack import seeded_weights
 from lodcli.kernels.rnn.state_dict import state_dict
 from tests.lodcli.conftest import Lod, environment, tensor
@@ -112,6 +114,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         subprocess.run(["bash", "-c", line], cwd=folder, env=environment(), check=True)
     weights = seeded_weights("lstm", 12, 8, rng=np.random.default_rng(0))
     safetensors.numpy.save_file(state_dict(weights), folder / "model.safetensors")
+    speakers = seeded_classifier("lstm", 12, 8, 9, rng=np.random.default_rng(0))
+    write_model(folder / "speakers.safetensors", speakers.arrays(), {})
+    (folder / "model.py").write_text("def step(inputs, memory):\n    return inputs, inputs\n")
     gru = seeded_weights("gru_paddle", 12, 8, bias=False, rng=np.random.default_rng(1))
     write_weights(folder / "gru.lodt", gru)
     return folder
