@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,8 @@ from lodcli.kernels.rnn.run import run_rnn
 from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.state_dict import StateDict, state_dict, weights_from_state_dict
 from tests.lodcli.conftest import Lod, articles, tensor
+
+ROOT = Path(__file__).parents[2]
 
 
 def lstm() -> RNNWeights:
@@ -104,3 +108,16 @@ def test_what_goes_wrong_is_told(
     done = lod("weights", *args)
     assert (done.code, done.stdout) == (code, "")
     assert said in done.stderr
+
+
+def test_without_onnx_the_remedy_is_told(folder: Path) -> None:
+    made = ROOT / "tests" / "formats" / "made" / "torch_lstm.onnx"
+    code = (
+        "import sys; sys.modules['onnx'] = None\n"
+        "from lodcli.main import main\n"
+        f"sys.argv = ['lod', 'weights', {str(made)!r}]\nsys.exit(main())"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 4
+    assert "torch_lstm.onnx: ONNX models need the package onnx; install lodcli[onnx]" in done.stderr
