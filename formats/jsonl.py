@@ -11,8 +11,9 @@ import numpy as np
 from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.inputs import Input
 from lodcli.formats.json_columns import Column, field_values, find_columns
+from lodcli.formats.json_fast import BLOCK_BYTES, REPAID_BYTES, Block, FastColumns
 from lodcli.formats.json_lines import parsed
-from lodcli.formats.lines import LineReader
+from lodcli.formats.lines import LineReader, split
 from lodcli.formats.numerals import texts
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema, TensorSpec
@@ -139,6 +140,7 @@ class _JsonSource(Source):
     """An open file, its first lines read and understood."""
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
+        self._source = source
         self._reader = LineReader(source)
         values: list[object] = []
         step = total = PEEK_BYTES
@@ -151,19 +153,42 @@ class _JsonSource(Source):
         else:
             self._columns, _ = find_columns(values, options)
         self._all_fields = options.field is None
+        self._fast = FastColumns(self._columns, others=not self._all_fields)
         self.schema = tuple(column.spec for column in self._columns)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         self._reader.restart()
         done = False
         # A number takes two bytes at least, and eight as a row.
-        while lines := self._reader.lines(min(max(1, limit_bytes // 4), MOST_BLOCK_BYTES)):
-            first = self._reader.line - len(lines) + 1
-            values = parsed(lines, first)
-            yield {column.name: self._tensor(column, values, first) for column in self._columns}
+        limit_bytes = max(1, limit_bytes // 4)
+        seen = 0
+        while not self._is_worth(seen) and (block := self._block(limit_bytes, MOST_BLOCK_BYTES)):
+            yield self._exactly(*block)
+            seen += len(block[0])
             done = True
+        if self._is_worth(seen):
+            blocks = iter(lambda: self._block(limit_bytes, BLOCK_BYTES), None)
+            for block, found in self._fast.tensors(blocks):
+                yield self._exactly(*block) if found is None else found
+                done = True
         if not done:
             yield {spec.name: spec.empty() for spec in self.schema}
+
+    def _is_worth(self, seen_bytes: int) -> bool:
+        """Return whether the compiled scanner is worth loading."""
+        size = max(seen_bytes, self._source.size_bytes or 0)
+        return size >= REPAID_BYTES and self._fast.fits
+
+    def _block(self, limit_bytes: int, most_bytes: int) -> Block | None:
+        """Return the next lines, None at the end."""
+        first = self._reader.line + 1
+        block = self._reader.block(min(limit_bytes, most_bytes))
+        self._reader.line += block.count(b"\n")
+        return (block, first) if block else None
+
+    def _exactly(self, block: bytes, first: int) -> Batch:
+        values = parsed(split(block), first)
+        return {column.name: self._tensor(column, values, first) for column in self._columns}
 
     def _tensor(self, column: Column, values: list[object], first: int) -> LoDTensor:
         if column.field is not None:

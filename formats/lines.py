@@ -32,7 +32,7 @@ class LineReader:
         elif not self.mark_bytes:
             if start and not start.endswith(b"\n"):
                 start += self._file.readline()
-            self._kept = _split(start)
+            self._kept = split(start)
         self.begin_here()
 
     def begin_here(self) -> None:
@@ -83,7 +83,7 @@ class LineReader:
         return taken
 
     def block(self, limit_bytes: int) -> bytes:
-        """Return the next bytes, about so many, up to the end of a line. Counts no lines."""
+        """Return the next bytes, about so many, up to the end of a line; `line` stays."""
         found = b"".join(self._take_kept(limit_bytes)) or self._file.read(limit_bytes)
         if found and not found.endswith(b"\n"):
             found += self._file.readline()
@@ -96,7 +96,7 @@ def shown(text: bytes | str) -> str:
     return repr(cut) if cut.isprintable() else ascii(cut)
 
 
-def _split(data: bytes) -> list[bytes]:
+def split(data: bytes) -> list[bytes]:
     """Return the lines of `data` with their ends; "\\r" alone ends none."""
     lines = [line + b"\n" for line in data.split(b"\n")]
     lines[-1] = lines[-1][:-1]

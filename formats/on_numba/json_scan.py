@@ -1,0 +1,138 @@
+"""Lines of JSON to rows and offsets, checked byte for byte; anything unusual stops the scan.
+
+A scan that stops says nothing about the lines: the exact parser reads them, and finds what is
+wrong, or that nothing is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.on_numba.json_walk import REAL, TEXT, TRUTH, WHOLE, scan_lines
+from lodcli.kernels.checks import Array, Offsets
+
+__all__ = ["REAL", "TEXT", "TRUTH", "WHOLE", "JsonScanner", "Plan", "Scanned"]
+
+# Numbers that are rounded by Python, in one block.
+MOST_HARD = 1 << 16
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What lines hold.
+
+    Attributes:
+        kinds: for each column WHOLE, REAL, TRUTH or TEXT.
+        depths: for each column how many lists are nested; text counts as one.
+        keys: for each column its name in the line's object; None if lines are no objects.
+        others: whether objects may have other fields, which are left out.
+    """
+
+    kinds: tuple[int, ...]
+    depths: tuple[int, ...]
+    keys: tuple[bytes, ...] | None
+    others: bool
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """One column of the lines.
+
+    Attributes:
+        values: int64, float64, bool or uint8.
+        offsets: of each level, outermost first.
+        largest: of the whole numbers among floats, the largest without its sign.
+    """
+
+    values: Array
+    offsets: tuple[Offsets, ...]
+    largest: int
+
+
+class JsonScanner:
+    """Scans one block of lines after another; its memory is used again.
+
+    Args:
+        plan: what the lines hold.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._columns = len(plan.kinds)
+        self._kinds = np.array(plan.kinds, np.int64)
+        self._depths = np.array(plan.depths, np.int64)
+        keys = plan.keys or ()
+        self._keys = np.frombuffer(b"".join(keys) + b"\0", np.uint8)
+        self._key_ends = np.cumsum([0, *map(len, keys)]).astype(np.int64)
+        self._held = 0
+
+    def _reserve(self, size: int) -> None:
+        """Make room for all that a block of this size may hold."""
+        if size <= self._held:
+            return
+        self._held = size + size // 4  # blocks end where a line does
+        most = self._held // 2 + 2  # a value and what parts it from the next
+        levels = max(self._plan.depths, default=0) + 1
+        # Not touched before it is written, so what is not needed costs nothing.
+        self._values = np.empty((self._columns, most), np.int64)
+        self._offsets = np.empty((self._columns, levels, most), np.int64)
+        self._hard = np.empty((MOST_HARD, 4), np.int64)
+
+    def scan(self, block: bytes) -> list[Scanned] | None:
+        """Return the columns of whole lines, or None if something is unusual."""
+        self._reserve(len(block))
+        if not block.isascii():
+            try:
+                block.decode()
+            except UnicodeDecodeError:
+                return None
+        counts = np.zeros((self._columns, self._offsets.shape[1]), np.int64)
+        largest = np.zeros(self._columns, np.uint64)
+        hard = scan_lines(
+            np.frombuffer(block + bytes(8), np.uint8),
+            len(block),
+            self._kinds,
+            self._depths,
+            self._keys,
+            self._key_ends,
+            self._plan.keys is not None,
+            self._plan.others,
+            self._values,
+            self._values.view(np.float64),
+            self._values.view(np.uint8),
+            self._offsets,
+            counts,
+            largest,
+            self._hard,
+        )
+        if hard < 0 or not self._settle(block, hard):
+            return None
+        return [
+            self._column(number, counts[number], largest[number]) for number in range(self._columns)
+        ]
+
+    def _settle(self, block: bytes, count: int) -> bool:
+        """Put in the numbers that were too hard; False if one is beyond float64."""
+        rows = self._values.view(np.float64)
+        for column, row, start, stop in self._hard[:count].tolist():
+            value = rows[column, row] = float(block[start:stop])
+            if value in (np.inf, -np.inf):
+                return False
+        return True
+
+    def _column(self, number: int, counts: Offsets, largest: Any) -> Scanned:
+        depth, kind = self._plan.depths[number], self._plan.kinds[number]
+        rows = int(counts[depth])
+        held = self._values[number]
+        if kind == REAL:
+            held = held.view(np.float64)
+        elif kind != WHOLE:
+            held = held.view(np.uint8)
+        values = held[:rows].copy()
+        offsets = tuple(
+            self._offsets[number, level, : counts[level] + 1].copy() for level in range(depth)
+        )
+        return Scanned(values.view(np.bool_) if kind == TRUTH else values, offsets, int(largest))
