@@ -80,6 +80,13 @@ _ANNOUNCED = (
     *("lod.h5", "lod.stream", "hdf5", "npz", "safetensors"),
     *("arrow", "arrow-stream", "parquet"),
 )
+# Their content tells nothing; looking at it would only load their modules.
+_UNMARKED = frozenset(
+    [
+        *("hdf5", "nwb", "vtkhdf", "h5ad", "hdf5-vlen", "awkward-hdf5"),
+        *("mds", "tokens"),
+    ]
+)
 # These begin like any HDF5 file; their names tell them.
 _HDF5 = ("nwb", "vtkhdf", "h5ad")
 
@@ -118,7 +125,7 @@ def of_input(source: Input, options: ReadOptions) -> str:
         raise NotThisFormatError("is empty; expected data in some format")
     by_name = (_of_pair(source) or of_name(source.path)) if source.path else None
     for name in TABLE:
-        if get(name).sniff(head):
+        if name not in _UNMARKED and get(name).sniff(head):
             if name == "lod.h5" and by_name in _HDF5:
                 return by_name
             return "hdf5" if name == "lod.h5" and options.data is not None else name
