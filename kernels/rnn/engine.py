@@ -22,8 +22,10 @@ from lodcli.kernels.rnn.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.threads import thread_count
 
 W = TypeVar("W", bound=CellWeights)
-# Below so many floating-point operations NumPy is done before compiled code has been loaded.
-COMPILED_WORK = 2e8
+# From so many floating-point operations on compiled code repays its loading, a third of a second,
+# once a process. Who trains does so many times.
+COMPILED_WORK = 1e8
+COMPILED_TRAINING_WORK = 5e6
 _STATE_NAMES = ("hidden", "cell")
 
 
@@ -44,7 +46,8 @@ class States:
 class RNNTape(Generic[W]):
     """What rnn_backward needs of a forward run; `kept` belongs to the backend of that run.
 
-    A tape may be used more than once, and holds on to `data` without a copy.
+    A tape may be used more than once. It holds on to `data` without a copy, and a compiled
+    backend to the outputs, too: those are read-only then.
     """
 
     weights: W
@@ -141,7 +144,7 @@ def rnn_forward(
     plan = plan_steps(checked_offsets(offsets, len(data)))
     weights = weights.astype(data.dtype)
     begin = _initial_states(initial, weights, len(plan.order), data.dtype)
-    run_forward, run_backward = _on(backend, weights, len(data))
+    run_forward, run_backward = _on(backend, weights, len(data), keep)
     run = run_forward(
         data,
         plan,
@@ -203,7 +206,7 @@ def rnn_backward(
     return RNNGradients(found.input, found.weights, first[0], first[1] if len(first) == 2 else None)
 
 
-def _on(backend: Backend, weights: CellWeights, rows: int) -> tuple[Any, Any]:
+def _on(backend: Backend, weights: CellWeights, rows: int, keep: bool) -> tuple[Any, Any]:
     """Return the functions of layer.py on a backend.
 
     Raises:
@@ -218,7 +221,8 @@ def _on(backend: Backend, weights: CellWeights, rows: int) -> tuple[Any, Any]:
         backend = "numpy"
     work = 2.0 * rows * weights.GATES * weights.hidden_size
     work *= weights.output_size + (0 if weights.weight_ih is None else weights.input_size)
-    size_bytes = COMPILED_BYTES if work >= COMPILED_WORK else 0
+    repays = work >= (COMPILED_TRAINING_WORK if keep else COMPILED_WORK)
+    size_bytes = COMPILED_BYTES if repays else 0
     forward = on(backend, layer.layer_forward, size_bytes=size_bytes)
     return forward, on(backend, layer.layer_backward, size_bytes=size_bytes)
 

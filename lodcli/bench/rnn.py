@@ -136,9 +136,11 @@ def _way(
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     weights = weights_class(inputs["cell"])(**{name: inputs[name] for name in names})
     rows = slice(None) if places is None else places
+    # Who trains changes the weights after every run; who only runs them does not.
+    frozen = weights.frozen()
 
     def forward() -> Any:
-        return rnn_forward(data, offsets, weights)
+        return rnn_forward(data, offsets, frozen, cells=False)
 
     def training() -> Any:
         run = rnn_forward(data, offsets, weights, keep=True)
