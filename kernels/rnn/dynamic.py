@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.reverse import sequence_reverse
+from lodcli.kernels.ops.reverse import ranges_backwards
+from lodcli.kernels.take import take_items
 from lodcli.kernels.tensor import LoDTensor, is_on_device
 from lodcli.kernels.tensor_array import TensorArray
 from lodcli.kernels.unpacking import STEP_LEVEL, IndexMap
@@ -149,9 +149,14 @@ class DynamicRNN:
 
 
 def _turned(tensor: LoDTensor, number: int) -> LoDTensor:
-    # Compiled twins take arrays of this machine's memory only.
-    backend: Backend = "numpy" if is_on_device(tensor.data) else "auto"
-    return sequence_reverse(tensor, level=number, items=True, backend=backend)
+    """Return the items of every sequence from the last to the first, each left as it is."""
+    # Not sequence_reverse: its kernels are for rows in this machine's memory.
+    lod = tensor.lod
+    inner = LoDTensor(tensor.data, lod.below(number))
+    taken = take_items(inner, ranges_backwards(lod.levels[number]))
+    if number == lod.n_levels - 1:
+        return LoDTensor(taken.data, lod)
+    return LoDTensor(taken.data, LoD((*lod.levels[: number + 1], *taken.lod.levels), lod.names))
 
 
 def _checked(value: Any, what: str, alive: int) -> Any:
