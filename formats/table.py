@@ -38,6 +38,8 @@ TABLE = {
     "tokens": ("lodcli.formats.tokens", "Tokens"),
     "ts": ("lodcli.formats.ts", "SktimeTs"),
     "jsonl": ("lodcli.formats.jsonl", "JsonLines"),
+    "csv": ("lodcli.formats.csv_file", "Csv"),
+    "tsv": ("lodcli.formats.csv_file", "Tsv"),
     "text": ("lodcli.formats.text", "Text"),
 }
 
@@ -66,6 +68,8 @@ SUFFIXES = {
     ".tar": "webdataset",
     ".bin": "tokens",
     ".ts": "ts",
+    ".csv": "csv",
+    ".tsv": "tsv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".txt": "text",

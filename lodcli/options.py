@@ -42,6 +42,8 @@ FORMATS = (
     "tokens",
     "ts",
     "jsonl",
+    "csv",
+    "tsv",
     "text",
 )
 CODECS = ("deflate", "lz4", "zstd")

@@ -1,0 +1,253 @@
+"""csv, tsv: the long form, a row of numbers a record, grouped by its first columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.csv_records import Records, quoted
+from lodcli.formats.inputs import Input
+from lodcli.formats.lines import LineReader, shown
+from lodcli.formats.numerals import narrowed, texts
+from lodcli.formats.outputs import Output
+from lodcli.formats.schema import Batch, LevelSpec, Schema, TensorSpec, check_name
+from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+MOST_BLOCK_BYTES = 2 << 20
+
+Line = tuple[int, list[str]]
+
+
+class Csv(Format):
+    """Records under a header. `--levels` names the columns that group them, outermost first.
+
+    Records with the same value in such a column, one after another, are one item of that
+    level. Every other column, or those that `--field` chooses, is a tensor over the same
+    levels: int64 if `--dtype` says nothing and its first value is a whole number, else
+    float64. What the items are called is lost.
+
+    Writing: a column a level, with the number of the item, then a column a tensor. The
+    tensors must have the same levels and single numbers as rows; an item without rows has no
+    place.
+    """
+
+    name = "csv"
+    suffixes = (".csv",)
+    separator = ","
+    dtypes = ALL_DTYPES - {"complex64", "complex128", "bool", "bfloat16"}
+    row_ranks = 0
+    many = True
+    zero_rows = False
+    options = frozenset({"levels", "field", "dtype"})
+    binary = False
+
+    def sniff(self, head: bytes) -> bool:
+        return False  # any text might be a header
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        return _CsvSource(source, options, self.separator)
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        super().refuse_unheld(schema)
+        keys = {tuple(level.key for level in spec.levels) for spec in schema}
+        if len(keys) > 1:
+            raise ShapeMismatchError(
+                f"{self.name} holds tensors that share all their levels; choose one with FILE::NAME"
+            )
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        levels = schema[0].levels
+        names = [level.name or f"level{number}" for number, level in enumerate(levels)]
+        names += [spec.name for spec in schema]
+        output.write(
+            (self.separator.join(quoted(n, self.separator) for n in names) + "\n").encode()
+        )
+        done = 0
+        for batch in batches:
+            tensors = [batch[spec.name] for spec in schema]
+            lod = tensors[0].lod if isinstance(tensors[0], LoDTensor) else LoD()
+            columns = _numbers(lod, done, self.name)
+            for tensor in tensors:
+                assert isinstance(tensor, LoDTensor)
+                columns.append(texts(np.ascontiguousarray(tensor.data)))
+            done += lod.count(0) if lod.n_levels else 0
+            lines = map(self.separator.join, zip(*columns, strict=True))
+            output.write("".join(f"{line}\n" for line in lines).encode())
+
+
+class Tsv(Csv):
+    """The same with tabs. See Csv."""
+
+    name = "tsv"
+    suffixes = (".tsv",)
+    separator = "\t"
+
+
+def _numbers(lod: LoD, done: int, name: str) -> list[list[str]]:
+    """Return, for each level, the number of the item that each row is in, within its parent."""
+    columns = []
+    for level in range(lod.n_levels):
+        lengths = np.diff(lod.absolute(level))
+        if (lengths == 0).any():
+            item = int(np.argmax(lengths == 0)) + (0 if level else done)
+            raise UnsupportedError(f"{name} holds no item without rows; {item} of level {level} is")
+        place = np.arange(lengths.size) + (0 if level else done)
+        if level:
+            above = lod.levels[level - 1]
+            place -= np.repeat(above[:-1], np.diff(above))
+        columns.append(texts(np.repeat(place, lengths)))
+    return columns
+
+
+class _CsvSource(Source):
+    """An open file, its header read."""
+
+    def __init__(self, source: Input, options: ReadOptions, separator: str) -> None:
+        self._records = Records(LineReader(source), separator)
+        header, first = self._records.first_two()
+        if not header:
+            raise InvalidDataError("line 1: expected the names of the columns, found nothing")
+        if len(set(header)) < len(header):
+            double = next(name for name in header if header.count(name) > 1)
+            raise InvalidDataError(f"line 1: two columns are named {shown(double)}")
+        self._header, groups = header, options.levels or ()
+        chosen = options.field or tuple(name for name in header if name not in groups)
+        for name in (*groups, *chosen):
+            if name not in header:
+                known = ", ".join(header)
+                raise SelectionError(f"no column {shown(name)}; there are: {known}")
+        if set(groups) & set(chosen) or not chosen:
+            raise SelectionError("no column is left for the numbers: --levels names them all")
+        self._groups = [header.index(name) for name in groups]
+        self._columns = [header.index(name) for name in chosen]
+        levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
+        specs = []
+        for name, column in zip(chosen, self._columns, strict=True):
+            check_name(name)
+            whole = first is not None and column < len(first) and _is_whole(first[column])
+            dtype = options.dtype or np.dtype(np.int64 if whole else np.float64)
+            specs.append(TensorSpec(name, dtype, (), levels))
+        self._told = options.dtype is not None
+        self.schema = tuple(specs)
+        if any(spec.dtype.kind not in "iuf" for spec in specs):
+            raise UnsupportedError(f"a column holds numbers; no dtype {options.dtype}")
+        specs[0].empty()  # refuses a bad level name
+        self._seen: list[set[str]] = [set() for _ in groups]
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        self._records.restart()
+        self._seen = [set() for _ in self._groups]
+        self._last: list[str] | None = None
+        waiting: list[Line] = []
+        begun = done = False
+        for lines in self._records.blocks(min(max(64, limit_bytes), MOST_BLOCK_BYTES)):
+            lines = lines if begun else lines[1:]
+            begun = True
+            waiting += lines
+            end = self._whole_items(waiting)
+            if end:
+                yield self._batch(waiting[:end])
+                waiting, done = waiting[end:], True
+        if waiting or not done:
+            yield self._batch(waiting)
+
+    def _whole_items(self, lines: list[Line]) -> int:
+        """Return how many of the lines surely make whole outermost items."""
+        if not self._groups or not lines:
+            return len(lines)
+        place, end = self._groups[0], len(lines) - 1
+        last = lines[-1][1]
+        while end > 0 and lines[end - 1][1][place : place + 1] == last[place : place + 1]:
+            end -= 1
+        return end
+
+    def _batch(self, lines: list[Line]) -> Batch:
+        width = len(self._header)
+        for number, record in lines:
+            if len(record) != width:
+                found = "a blank line" if record == [""] else f"{len(record)} fields"
+                raise InvalidDataError(f"line {number}: expected {width} fields, found {found}")
+        lod = self._lod(lines)
+        return {
+            spec.name: LoDTensor(self._rows(spec, column, lines), lod)
+            for spec, column in zip(self.schema, self._columns, strict=True)
+        }
+
+    def _lod(self, lines: list[Line]) -> LoD:
+        starts: list[list[int]] = [[] for _ in self._groups]
+        groups = [self._header[column] for column in self._groups]
+        for row, (number, record) in enumerate(lines):
+            keys = [record[column] for column in self._groups]
+            new = next(
+                (n for n, key in enumerate(keys) if self._last is None or key != self._last[n]),
+                len(keys),
+            )
+            for level in range(new, len(keys)):
+                if level > new:
+                    self._seen[level].clear()
+                if keys[level] in self._seen[level]:
+                    raise InvalidDataError(
+                        f"line {number}: {groups[level]} {shown(keys[level])} was there "
+                        f"before, with others in between; sort the records by {', '.join(groups)}"
+                    )
+                self._seen[level].add(keys[level])
+                starts[level].append(row)
+            self._last = keys
+        offsets = []
+        for level, rows in enumerate(starts):
+            if level + 1 < len(starts):
+                found = np.searchsorted(starts[level + 1], [*rows, len(lines)])
+            else:
+                found = np.array([*rows, len(lines)])
+            offsets.append(found.astype(np.int64))
+        return LoD(offsets, self.schema[0].level_names)
+
+    def _rows(self, spec: TensorSpec, column: int, lines: list[Line]) -> Array:
+        making: Any = int if spec.dtype.kind in "iu" else float
+        try:
+            if any("_" in record[column] for _, record in lines):
+                raise ValueError  # int() takes 1_000 for 1000
+            return _as(spec.dtype, [making(record[column]) for _, record in lines])
+        except (ValueError, OverflowError):
+            pass
+        for number, record in lines:
+            text = record[column]
+            try:
+                if "_" in text:
+                    raise ValueError
+                _as(spec.dtype, [making(text)])
+            except (ValueError, OverflowError):
+                wanted = "a whole number" if making is int else "a number"
+                hint = "" if self._told or making is float else "; --dtype float64 takes fractions"
+                raise InvalidDataError(
+                    f"line {number}, column {shown(spec.name)}: expected {wanted} ({spec.dtype}), "
+                    f"found {shown(text)}{hint}"
+                ) from None
+        raise AssertionError("one of the lines is at fault if all of them are")
+
+
+def _as(dtype: np.dtype[Any], values: list[Any]) -> Array:
+    """Return the values; raises OverflowError if one is beyond `dtype`."""
+    if dtype.kind in "iu":
+        return np.array(values, dtype)
+    found = narrowed(np.array(values, np.float64), dtype)
+    if found is None:
+        raise OverflowError
+    return found
+
+
+def _is_whole(text: str) -> bool:
+    return text.strip().lstrip("+-").isdecimal()
