@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.outputs import Output
-from lodcli.kernels.checks import Array
+from lodcli.formats.safetensors_header import Header, encoded_header
+from lodcli.formats.weights.safetensors_weights import SAID
+from lodcli.kernels.rnn.state_dict import StateDict
 
-# Where in the file's metadata, which holds text only, our own entry stands.
-_KEY = "lod"
+# Where in the file's metadata, which holds text only, our own entry stands; SAID is the RNN's.
+_KEY = "lod.classifier"
 
 
 def write_model(
     path: str | os.PathLike[str],
-    arrays: Mapping[str, Array],
-    about: Mapping[str, Any],
+    arrays: StateDict,
+    about: dict[str, Any],
     *,
     overwrite: bool = False,
 ) -> None:
@@ -28,20 +29,22 @@ def write_model(
 
     Args:
         path: where; "-" is standard output.
-        arrays: by torch's names.
-        about: what is to be known of the model beside them, as JSON can hold it.
+        arrays: by torch's names, with what they do not say of their RNN.
+        about: what else is to be known of the model, as JSON can hold it.
         overwrite: whether an existing file may be replaced.
 
     Raises:
         OSError: it cannot be written.
     """
-    import safetensors.numpy
-
+    said = {SAID: json.dumps(arrays.said, sort_keys=True), _KEY: json.dumps(about, sort_keys=True)}
+    header = Header({}, said)
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    # One entry: the package puts several in another order each time.
-    content = safetensors.numpy.save(whole, {_KEY: json.dumps(dict(about), sort_keys=True)})
+    for name, array in whole.items():
+        header.add(name, array.dtype, array.shape)
     with Output(path, overwrite=overwrite) as output:
-        output.write(content)
+        output.write(encoded_header(header))
+        for array in whole.values():
+            output.write(array.reshape(-1).view(np.uint8).data)
 
 
 def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:

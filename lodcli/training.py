@@ -131,9 +131,7 @@ def starting_model(
         )
     with naming(path):
         arrays, about = read_weights(path), read_about(path)
-        made = classifier_from_arrays(
-            arrays, shape["cell"] or about.get("cell"), pool or about.get("pool", "last")
-        )
+        made = classifier_from_arrays(arrays, shape["cell"], pool or about.get("pool", "last"))
         if made.rnn.input_size != examples.width:
             raise ShapeMismatchError(
                 f"takes rows of {made.rnn.input_size} values, {examples.label} has {examples.width}"
@@ -173,7 +171,7 @@ class Keeper:
         if self._path is None or self.best is None or self.best is self._saved:
             return
         model = self.best.model
-        about = {"cell": model.rnn.cell, "classes": list(self._names), "pool": model.pool}
+        about = {"classes": list(self._names), "pool": model.pool}
         with interrupts.shielded():
             write_model(self._path, model.arrays(), about, overwrite=self._overwrite)
             self._saved, self._at, self._overwrite = self.best, time.monotonic(), True

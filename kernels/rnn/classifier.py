@@ -29,7 +29,7 @@ from lodcli.kernels.rnn.stack import (
     stack_backward,
     stack_forward,
 )
-from lodcli.kernels.rnn.state_dict import state_dict, weights_from_state_dict
+from lodcli.kernels.rnn.state_dict import StateDict, state_dict, weights_from_state_dict
 from lodcli.kernels.rnn.states import last_of, last_of_gradient
 
 RNN_PREFIX = "rnn."
@@ -72,10 +72,12 @@ class Classifier:
         """C."""
         return len(self.weight)
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> StateDict:
         """Return the arrays by torch's names; shared, not copied."""
-        named = {RNN_PREFIX + name: array for name, array in state_dict(self.rnn).items()}
-        return {**named, "out.weight": self.weight, "out.bias": self.bias}
+        rnn = state_dict(self.rnn)
+        named = {RNN_PREFIX + name: array for name, array in rnn.items()}
+        named |= {"out.weight": self.weight, "out.bias": self.bias}
+        return StateDict(named, {RNN_PREFIX: rnn.said[""]})
 
     def with_arrays(self, arrays: Mapping[str, Array]) -> Classifier:
         """Return the same classifier with other numbers in it; `arrays` as of `arrays()`."""

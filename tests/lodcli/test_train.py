@@ -289,3 +289,15 @@ def test_a_model_that_does_not_fit_is_refused(lod: Lod, signs: Path) -> None:
     done = lod("train", signs, "-o", "m", "--weights", "vowels")
     assert done.code == 1
     assert "vowels: takes rows of 12 values" in done.stderr
+
+
+def test_a_saved_model_says_which_cell_it_has(lod: Lod, signs: Path) -> None:
+    # The arrays of a gru_paddle are those of a gru: only the file tells them apart.
+    args = ["--cell", "gru_paddle", "--epochs", "1", "--hidden", "3"]
+    assert lod("train", signs, "-o", "m.safetensors", *args).code == 0
+    assert "gru_paddle" in lod("weights", "m.safetensors").stdout
+    for name, more in (("a", []), ("b", ["--cell", "gru_paddle"])):
+        args = ["--weights", "m.safetensors", "-o", f"{name}.npz", *more]
+        assert lod("run-rnn", signs, *args).code == 0
+    assert np.array_equal(tensor("a.npz").data, tensor("b.npz").data)
+    assert lod("train", signs, "--weights", "m.safetensors", "--epochs", "0").code == 0
