@@ -9,12 +9,17 @@ import numpy as np
 from numba.extending import overload
 
 from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.on_numba import powers
+from lodcli.kernels.on_numba.copying import frozen
 from lodcli.kernels.on_numba.scalars import float_of_bits
+from lodcli.kernels.on_numba.threads import run
+from lodcli.kernels.on_numba.vectors import VECTOR_BYTES
 from lodcli.kernels.ops.common import flat_rows, is_half, result_array
 
 _FAST = {"contract", "nsz"}
 _PIECES = 64
 _F = np.float32
+_loose, _exact = powers.softmax_loose, powers.softmax_exact
 
 
 def segment_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
@@ -45,7 +50,11 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
     result = result_array(out, data.shape, data.dtype, data)
     rows = _plain(data)
     to = np.empty_like(rows) if is_half(data.dtype) else flat_rows(result)
-    _softmax(rows, offsets, to, log)
+    if rows.shape[1] == 1 and rows.dtype == np.float32:
+        at, out_at = rows.ctypes.data, to.ctypes.data
+        run(_softmax_singles, 2 * rows.nbytes, at, frozen(offsets), out_at, log)
+    else:
+        _softmax(rows, offsets, to, log)
     if is_half(data.dtype):
         result[...] = to.reshape(data.shape)
     return result
@@ -101,6 +110,24 @@ def _pieces(offsets: Any, piece: int, pieces: int) -> Any:
     if piece < pieces - 1:
         last = np.searchsorted(starts, total * (piece + 1) // pieces)
     return first, last
+
+
+@nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _softmax_singles(at: int, offsets: Any, to: int, log: bool) -> None:
+    end = at + 4 * offsets[-1]
+    for piece in nb.prange(_PIECES):
+        first, last = _pieces(offsets, piece, _PIECES)
+        stop = to + 4 * offsets[last]
+        for s in range(first, last):
+            lo, count = offsets[s], offsets[s + 1] - offsets[s]
+            source, here = at + 4 * lo, to + 4 * lo
+            after = 4 * count + VECTOR_BYTES
+            # What is written behind a segment is overwritten by the next of this piece.
+            if source + after <= end and here + after <= stop:
+                if count:
+                    _loose(here, source, count, log)
+            elif count:
+                _exact(here, source, count, log)
 
 
 @nb.njit(parallel=True, cache=True, nogil=True, fastmath=_FAST)
