@@ -140,10 +140,11 @@ def _way(
     frozen = weights.frozen()
 
     def forward() -> Any:
-        return rnn_forward(data, offsets, frozen, cells=False)
+        # By name: the default leaves small inputs to NumPy, until a first call is paid for.
+        return rnn_forward(data, offsets, frozen, cells=False, backend="numba")
 
     def training() -> Any:
-        run = rnn_forward(data, offsets, weights, keep=True)
+        run = rnn_forward(data, offsets, weights, keep=True, backend="numba")
         assert run.tape is not None
         return run, rnn_backward(run.tape, grad_outputs=upstream)
 

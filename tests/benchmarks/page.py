@@ -106,7 +106,8 @@ def _targets(rows: Sequence[Row], why: Mapping[str, str]) -> Iterator[str]:
     yield (
         f"With {THREADS} threads, results preallocated where `out=` allows it. {reached} of "
         f"{there} measured targets are reached, {len(results) - there} are not measured. *By* is "
-        "what was found over what is asked."
+        "what was found over what is asked. The machine was shared: where fewer than three samples "
+        "of ours were undisturbed a figure is marked noisy, and proves little either way."
     )
     yield ""
     yield "| work | case | asked | found | reached | by | against | |"
@@ -119,6 +120,7 @@ def _targets(rows: Sequence[Row], why: Mapping[str, str]) -> Iterator[str]:
         peer = target.peer or ("" if row is None else row["best_peer"] or "")
         peer = "padded input" if target.padded else peer if target.ratio else row and row["limit"]
         reason = "" if ok else why.get(key, "")
+        found += " (noisy)" if row is not None and row["noisy"] else ""
         yield (
             f"| {target.bench} {target.op} | {target.case} | {asked(target)} | {found} | {word} "
             f"| {by} | {peer or ''} | {reason} |"
