@@ -46,7 +46,9 @@ def test_every_converter_gives_the_same_values(op: str, dtype: str, tmp_path: Pa
     assert not found["skipped"]
     assert [row["library"] for row in rows[:3]] == ["lod", "cp", "cp"]
     assert rows[0]["best_peer"] not in ("cp", "cp and fsync")
-    assert rows[0]["fraction_of_limit"] == pytest.approx(rows[1]["median"] / rows[0]["median"])
+    # Reports round to five digits.
+    share = rows[1]["median"] / rows[0]["median"]
+    assert rows[0]["fraction_of_limit"] == pytest.approx(share, rel=1e-3)
 
 
 @pytest.mark.parametrize("op", IO_OPS)
