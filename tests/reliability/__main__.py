@@ -1,0 +1,44 @@
+"""Every check at length, and the table of docs/reliability.md.
+
+python -m tests.reliability            all of it: an hour or two, best as root
+python -m tests.reliability --part 20  a twentieth of it
+python -m tests.reliability signals    those with this in their name
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from tests.reliability.checks import CHECKS
+from tests.reliability.outcome import Outcome
+
+
+def main() -> int:
+    """Run the checks that were asked for; the exit code says whether all held."""
+    parser = argparse.ArgumentParser(prog="python -m tests.reliability")
+    parser.add_argument("names", nargs="*", help="parts of names; all if none is given")
+    parser.add_argument("--part", type=int, default=1, help="how much less than all to try")
+    given = parser.parse_args()
+    failed = False
+    print("| fault | tried | did not hold | seconds |\n|---|---|---|---|")
+    for name, check in CHECKS.items():
+        if given.names and not any(part in name for part in given.names):
+            continue
+        begun = time.monotonic()
+        outcome = check(given.part)
+        print(f"{_row(outcome)} {time.monotonic() - begun:.0f} |", flush=True)
+        for line in outcome.broken:
+            print(line, file=sys.stderr, flush=True)
+        failed = failed or bool(outcome.broken)
+    return int(failed)
+
+
+def _row(outcome: Outcome) -> str:
+    found = outcome.unable or str(len(outcome.broken))
+    return f"| {outcome.fault} | {outcome.tried:,} | {found} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""The table of checks: a name, and how to try it at full length or a part of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from tests.reliability import calls, damage, invariants, moments, pipes, room, together
+from tests.reliability.outcome import Outcome
+
+Check = Callable[[int], Outcome]
+
+
+def _fewer(check: Callable[[int], Outcome], full: int) -> Check:
+    """Return a check that is tried `full` times, or so many times fewer."""
+    return lambda part: check(max(1, full // part))
+
+
+CHECKS: dict[str, Check] = {
+    # Here the number says which calls to take, not how many.
+    "calls": calls.every_call,
+    "cut": pipes.cut,
+    "signals": _fewer(moments.signals, 100),
+    "full-disk": _fewer(room.full_disk, 60),
+    "file-size": _fewer(room.file_size_limit, 60),
+    "memory": _fewer(room.little_memory, 40),
+    "read-only": lambda part: room.read_only_folder(),
+    "killed": _fewer(pipes.killed, 60),
+    "gone": _fewer(pipes.gone, 60),
+    "readers": _fewer(together.readers, 200),
+    "writers": _fewer(together.writers, 60),
+    "open-files": _fewer(together.open_files, 200),
+    "invariants": _fewer(invariants.trees, 10_000),
+    **{f"damage {name}": _fewer(partial(damage.damage, name), 100_000) for name in damage.BASES},
+}

@@ -1,0 +1,107 @@
+"""What a check found, and the files and command lines that the checks share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from lodcli.formats import io
+from lodcli.formats.schema import StoredArray
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor_array import TensorArray
+
+LOD = str(Path(sys.executable).with_name("lod"))
+OLD = b"the only copy of somebody's work"
+SECONDS = 120
+
+
+@dataclass
+class Outcome:
+    """What came of one check.
+
+    Attributes:
+        fault: what was done to us.
+        tried: how often.
+        broken: what did not hold, in words; empty if all held.
+        unable: why it could not be tried here; None if it was.
+    """
+
+    fault: str
+    tried: int = 0
+    broken: list[str] = field(default_factory=list)
+    unable: str | None = None
+
+    def expect(self, holds: bool, what: str) -> None:
+        """Note `what` if it does not hold."""
+        if not holds:
+            self.broken.append(what)
+
+
+def make_sources(folder: Path) -> None:
+    """Write the files that the commands below read."""
+    articles = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]], ["article", "sentence"])
+    words = LoDTensor(np.arange(30, dtype=np.float32).reshape(15, 2), articles)
+    io.write(folder / "words.lod.h5", words, overwrite=True)
+    steps = StoredArray(*TensorArray.unpack(words, 1))
+    io.write(folder / "steps.lod.h5", steps, overwrite=True)
+
+
+# Every command that writes, and every way to write a file: the arguments before "-o OUT".
+WRITING = {
+    "convert to lod.h5": (["convert", "words.lod.h5"], "out.lod.h5"),
+    "convert --compress": (["convert", "words.lod.h5", "--compress"], "out.lod.h5"),
+    "convert to lod.stream": (["convert", "words.lod.h5"], "out.lods"),
+    "convert to npz": (["convert", "words.lod.h5"], "out.npz"),
+    "convert to jsonl": (["convert", "words.lod.h5"], "out.jsonl"),
+    "slice": (["slice", "words.lod.h5", "1:"], "out.lod.h5"),
+    "concat": (["concat", "words.lod.h5", "words.lod.h5"], "out.lod.h5"),
+    "unpack": (["unpack", "words.lod.h5"], "out.lod.h5"),
+    "pack": (["pack", "steps.lod.h5"], "out.lod.h5"),
+    "apply": (["apply", "reverse", "words.lod.h5"], "out.lod.h5"),
+    "run-rnn": (
+        ["run-rnn", "words.lod.h5", "--cell", "gru", "--hidden", "2", "--seed", "1"],
+        "out.lod.h5",
+    ),
+}
+
+
+def run_lod(
+    args: list[str], folder: Path, *before: str, **options: object
+) -> subprocess.CompletedProcess[str]:
+    """Run the installed `lod` in a folder, behind the words of another command."""
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        [*before, LOD, *args],
+        cwd=folder,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        **options,
+    )
+
+
+def partials(folder: Path) -> list[str]:
+    """Return the names of temporary files in a folder."""
+    return [name for name in os.listdir(folder) if name.endswith(".lod-partial")]
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether the installed `lod` finds nothing wrong with a file."""
+    return run_lod(["verify", "-q", str(path)], path.parent).returncode == 0
+
+
+def has_strace() -> bool:
+    """Return whether strace is here, and may trace and inject."""
+    if not shutil.which("strace"):
+        return False
+    inject = ["strace", "-qq", "-o", os.devnull, "-e", "inject=getpid:error=EIO", "true"]
+    return subprocess.run(inject, capture_output=True, check=False).returncode == 0
