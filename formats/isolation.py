@@ -36,7 +36,7 @@ from lodcli.kernels.errors import LodError
 # Beside what the file unpacks to: libraries' buffers, batches on their way.
 WORKING_BYTES = 256 << 20
 # The slowest reader does more than a megabyte a second.
-CPU_SECONDS, CPU_RATE = 20, 1 << 20
+CPU_SECONDS, CPU_RATE = 2, 1 << 20
 # Of a pipe nobody knows how much will come.
 UNKNOWN_CPU_SECONDS = 3600
 _REPORT_BYTES = 1 << 16

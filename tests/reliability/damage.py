@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from lodcli.formats import io
-from lodcli.formats.base import WriteOptions
+from lodcli.formats.base import ReadOptions, WriteOptions
 from lodcli.formats.limits import Limits
 from lodcli.formats.schema import Item
 from lodcli.kernels.errors import LodError
@@ -24,6 +24,7 @@ from lodcli.kernels.tensor import LoDTensor
 from tests.formats.crafted import good
 from tests.reliability.outcome import Outcome
 
+THEIRS = Path(__file__).parents[1] / "formats" / "theirs"
 # Per file; a good one takes a few milliseconds.
 HANG_SECONDS = 10
 MAX_BYTES, MORE_BYTES = 64 << 20, 200 << 20
@@ -41,17 +42,23 @@ class Base:
         content: gives its bytes.
         sealed: whether every byte that matters stands under a checksum: then what is read
             must be what was written.
+        beside: a file that the format reads together with this one, and its ending.
+        options: how to read it.
     """
 
     format: str
     content: Callable[[], bytes]
-    sealed: bool
+    sealed: bool = False
+    beside: tuple[str, Path] | None = None
+    options: ReadOptions | None = None
 
 
 ARTICLES = LoDTensor(
     np.arange(30, dtype=np.float32).reshape(15, 2),
     LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]]),
 )
+SENTENCES = LoDTensor(np.arange(30.0).reshape(15, 2), LoD.from_lengths([[9, 1, 5]]))
+VALUES = LoDTensor(np.arange(15.0), SENTENCES.lod)
 WORDS = LoDTensor(
     np.frombuffer(b"onetwothreefourfive", np.uint8),
     LoD.from_lengths([[2, 1], [2, 1, 2], [3, 3, 5, 4, 4]]),
@@ -68,15 +75,35 @@ def _written(suffix: str, item: LoDTensor, **options: object) -> Callable[[], by
     return content
 
 
+def _kept(name: str) -> Callable[[], bytes]:
+    """Return what gives a file that another program wrote."""
+    return (THEIRS / name).read_bytes
+
+
 BASES = {
     **{
         f"lod.h5, {name}": Base("lod.h5", lambda name=name: good(name), True)  # type: ignore[misc]
         for name in ("articles", "compressed", "shared", "array", "latest")
     },
     "lod.stream": Base("lod.stream", _written(".lods", ARTICLES), True),
-    "npz": Base("npz", _written(".npz", ARTICLES), False),
-    "jsonl": Base("jsonl", _written(".jsonl", ARTICLES), False),
-    "text": Base("text", _written(".txt", WORDS), False),
+    "npz": Base("npz", _written(".npz", ARTICLES)),
+    "safetensors": Base("safetensors", _written(".safetensors", ARTICLES)),
+    "paddle": Base("paddle", _written(".lodt", ARTICLES)),
+    "torch": Base("torch", _written(".pt", SENTENCES)),
+    "arrow": Base("arrow", _written(".arrow", ARTICLES)),
+    "arrow-stream": Base("arrow-stream", _written(".arrows", ARTICLES)),
+    "parquet": Base("parquet", _written(".parquet", ARTICLES)),
+    "megatron": Base("megatron", _kept("megatron.idx"), beside=(".bin", THEIRS / "megatron.bin")),
+    "awkward": Base("awkward", _kept("awkward.npz")),
+    "h5ad": Base("h5ad", _kept("anndata.h5ad")),
+    "nwb": Base("nwb", _kept("units.nwb"), options=ReadOptions(data="/units/spike_times")),
+    "vtkhdf": Base("vtkhdf", _kept("grid.vtkhdf")),
+    "llmc": Base("llmc", _kept("llmc.bin")),
+    "webdataset": Base("webdataset", _written(".tar", SENTENCES)),
+    "csv": Base("csv", _written(".csv", VALUES)),
+    "jsonl": Base("jsonl", _written(".jsonl", ARTICLES)),
+    "text": Base("text", _written(".txt", WORDS)),
+    "ts": Base("ts", _written(".ts", SENTENCES)),
 }
 
 
@@ -166,8 +193,12 @@ def damage(name: str, count: int, seed: int = 1) -> Outcome:
 def _child(name: str, seed: int, start: int, count: int, path: Path, note: Path) -> None:
     base = BASES[name]
     content = base.content()
+    if base.beside:
+        path = path.with_suffix(".idx")
+        path.with_suffix(base.beside[0]).write_bytes(base.beside[1].read_bytes())
     path.write_bytes(content)
-    expected = in_memory(io.read_all(path, format_name=base.format))
+    with io.open_source(path, format_name=base.format, options=base.options) as source:
+        expected = in_memory(source.read())
     vm = re.search(r"VmSize:\s*(\d+)", Path("/proc/self/status").read_text())
     assert vm
     room = (int(vm[1]) << 10) + MAX_BYTES + MORE_BYTES
@@ -188,7 +219,10 @@ def _child(name: str, seed: int, start: int, count: int, path: Path, note: Path)
 def _wrong(path: Path, base: Base, expected: dict[str, Item]) -> str | None:
     """Return what is wrong with the reading of a file, if anything."""
     try:
-        with io.open_source(path, format_name=base.format, limits=Limits(MAX_BYTES)) as source:
+        limits = Limits(MAX_BYTES)
+        with io.open_source(
+            path, format_name=base.format, options=base.options, limits=limits
+        ) as source:
             found = source.read()
     except LodError as error:
         return None if str(path) in str(error) else f"names no file: {error}"
