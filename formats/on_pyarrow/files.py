@@ -228,8 +228,8 @@ class ParquetRecords(Records):
 
     def _group(self, group: int, columns: Sequence[str], limit_bytes: int) -> Iterator[Found]:
         held = self._groups.row_group(group)
-        chunks = (held.column(n) for name in columns for n in self._leaves[name])
-        size = max(1, sum(chunk.total_uncompressed_size for chunk in chunks))
+        # Of all columns; those of one column are out of reach, see _values.
+        size = max(1, held.total_byte_size)
         limit_bytes = min(limit_bytes, MOST_DECODED_BYTES)
         step = max(1, min(held.num_rows, held.num_rows * limit_bytes // size))
         first = 0
@@ -251,6 +251,11 @@ class ParquetRecords(Records):
 
         Where lists are the same, it is, whatever the shape of a row.
         """
+        with damage():
+            for number in range(self._groups.num_row_groups):
+                # Damaged statistics end the process when a column's metadata is asked for from
+                # Python; reading meets them first, and says so.
+                next(self._file.iter_batches(1, [number], [column]), None)
         groups = [self._groups.row_group(n) for n in range(self._groups.num_row_groups)]
         found = set()
         for leaf in self._leaves[column]:
