@@ -136,3 +136,8 @@ class JsonScanner:
             self._offsets[number, level, : counts[level] + 1].copy() for level in range(depth)
         )
         return Scanned(values.view(np.bool_) if kind == TRUTH else values, offsets, int(largest))
+
+
+def warm_up() -> None:
+    """Compile the scanner, and leave it in numba's cache."""
+    JsonScanner(Plan((REAL,), (1,), None, False)).scan(b"[1.5]\n")
