@@ -72,10 +72,10 @@ def crafted() -> Iterator[Crafted]:
             yield each
 
 
-def _entry(each: Crafted, path: Path) -> Entry:
-    """Return the line of a file; it must be refused, with the message it is there for."""
+def entry_of(each: Crafted) -> Entry:
+    """Return the line of a file, which must be refused. Raises AssertionError if it is not."""
     with TemporaryDirectory() as folder:
-        copy = Path(folder, path.name)
+        copy = Path(folder, Path(each.file).name)
         copy.write_bytes(each.content)
         try:
             io.read_all(copy, format_name=each.format)
@@ -85,7 +85,7 @@ def _entry(each: Crafted, path: Path) -> Entry:
         else:
             raise AssertionError(f"{each.file} is read")
         opens = _opens(copy, each.format)
-    shown = message.replace(f"{copy}: ", "").replace(os.fspath(copy), path.name)
+    shown = message.replace(f"{copy}: ", "").replace(os.fspath(copy), copy.name)
     size = len(each.content)
     name = f"{each.file}.xz" if size > PACKED_BYTES else each.file
     return Entry(name, each.format, kind, code, shown[:160], opens)
@@ -107,7 +107,7 @@ def main() -> None:
         shutil.rmtree(FOLDER / folder, ignore_errors=True)
     found = []
     for each in crafted():
-        entry = _entry(each, FOLDER / each.file)
+        entry = entry_of(each)
         target = FOLDER / entry.file
         target.parent.mkdir(exist_ok=True)
         packed = entry.file.endswith(".xz")
