@@ -12,6 +12,7 @@ from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, ReadOptions, So
 from lodcli.formats.inputs import Input
 from lodcli.formats.json_columns import Column, field_values, find_columns
 from lodcli.formats.json_fast import BLOCK_BYTES, REPAID_BYTES, Block, FastColumns
+from lodcli.formats.json_fast_lines import FastLines
 from lodcli.formats.json_lines import parsed
 from lodcli.formats.lines import LineReader, split
 from lodcli.formats.numerals import texts
@@ -69,13 +70,20 @@ class JsonLines(Format):
         # Tensors may come one after another; a line can be written when all have their part.
         waiting: dict[str, list[str]] = {spec.name: [] for spec in schema}
         items, rows = dict.fromkeys(waiting, 0), dict.fromkeys(waiting, 0)
+        fast = FastLines(schema)
         for batch in batches:
             for name, item in batch.items():
                 assert isinstance(item, LoDTensor)
                 _require_finite(item.data, name, rows[name])
-                waiting[name] += _samples(item)
                 items[name] += len(item)
                 rows[name] += item.rows
+                if not fast.takes(item):
+                    waiting[name] += _samples(item)
+                elif len(schema) > 1:
+                    waiting[name] += fast.samples(item)
+                else:
+                    for piece in fast.pieces(item):
+                        output.write(piece)
             ready = min(map(len, waiting.values()))
             lines = _lines({name: found[:ready] for name, found in waiting.items()})
             output.write("".join(lines).encode())

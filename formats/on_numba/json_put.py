@@ -1,0 +1,101 @@
+"""Rows and offsets to lines of JSON, compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+from lodcli.formats.on_numba.digits import MOST_TEXT_BYTES, put
+from lodcli.kernels.checks import Array, Offsets
+
+_COMMA, _OPEN, _CLOSE, _END = 44, 91, 93, 10
+
+
+@nb.njit(cache=True, nogil=True)
+def _put_lines(
+    values: Any, bits: Any, large: float, offsets: Any, begins: Any, first: int, last: int, out: Any
+) -> int:  # fmt: skip
+    """Write the items from `first` to `last`; return how many bytes they take."""
+    depth = begins.size
+    place, end = np.empty(depth, np.int64), np.empty(depth, np.int64)
+    at = 0
+    for item in range(first, last):
+        level = 0
+        child = item
+        while depth > 0:
+            out[at] = _OPEN
+            at += 1
+            place[level] = offsets[begins[level] + child]
+            end[level] = offsets[begins[level] + child + 1]
+            if level == depth - 1:
+                for row in range(place[level], end[level]):
+                    at = put(values, bits, row, large, out, at)
+                    out[at] = _COMMA
+                    at += 1
+                place[level] = end[level]
+            while level >= 0 and place[level] == end[level]:
+                if out[at - 1] == _COMMA:
+                    at -= 1
+                out[at] = _CLOSE
+                out[at + 1] = _COMMA
+                at += 2
+                level -= 1
+            if level < 0:
+                at -= 1  # the comma after all
+                break
+            child = place[level]
+            place[level] += 1
+            level += 1
+        if depth == 0:
+            at = put(values, bits, item, large, out, at)
+        out[at] = _END
+        at += 1
+    return at
+
+
+def _large(dtype: np.dtype[Any]) -> float:
+    """Return from where on NumPy writes floats with an exponent; for float32 it changed."""
+    if dtype.kind != "f":
+        return np.inf
+    return next(10.0**n for n in range(18) if "e" in str(dtype.type(10.0**n)))
+
+
+class LineWriter:
+    """Writes items of one tensor as lines of nested lists.
+
+    Args:
+        values: (N,) bool, integers, finite float32 or float64.
+        levels: offsets of the lists, outermost first, the innermost over `values`.
+    """
+
+    def __init__(self, values: Array, levels: list[Offsets]) -> None:
+        self._values = values
+        self._bits = values.view(f"u{values.dtype.itemsize}")
+        self._levels = levels
+        self._large = _large(values.dtype)
+        sizes = [level.size for level in levels]
+        self._begins = np.cumsum([0, *sizes])[: len(sizes)].astype(np.int64)
+        self._offsets = np.concatenate([*levels, np.zeros(1, np.int64)])
+
+    def lines(self, first: int, last: int) -> memoryview:
+        """Return the items from `first` to `last`, each with its end of line."""
+        size = last - first  # the ends of the lines
+        start, stop = first, last
+        for level in self._levels:
+            size += 3 * (stop - start)
+            start, stop = int(level[start]), int(level[stop])
+        # Not touched before it is written, so what is not needed costs nothing.
+        out = np.empty(size + (stop - start + 1) * (MOST_TEXT_BYTES + 1), np.uint8)
+        done = _put_lines(
+            self._values,
+            self._bits,
+            self._large,
+            self._offsets,
+            self._begins,
+            first,
+            last,
+            out,
+        )
+        return out.data[:done]

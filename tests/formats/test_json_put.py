@@ -1,0 +1,116 @@
+"""jsonl: the compiled writer against repr, NumPy's texts and the exact writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from lodcli.formats import io, json_fast_lines
+from lodcli.formats.on_numba.json_put import LineWriter
+from lodcli.formats.schema import schema_of
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+from tests.strategies import DTYPES, tensors
+
+HELD = tuple(dtype for dtype in DTYPES if dtype.kind != "c")
+
+
+def bits(count: int, width: int, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 2 ** (8 * width), count, dtype=f"u{width}")
+
+
+def floats(dtype: Any) -> Iterator[Any]:
+    """Yield floats of any bits, all powers of two and ten, their neighbours, and plain ones."""
+    rng = np.random.default_rng(5)
+    yield bits(200_000, np.dtype(dtype).itemsize, 4).view(dtype)
+    powers = np.concatenate(
+        [2.0 ** np.arange(-1074, 1024), [float(f"1e{n}") for n in range(-323, 309)]]
+    )
+    with np.errstate(all="ignore"):
+        powers = powers.astype(dtype)
+        yield powers
+        for power in (np.inf, -np.inf):
+            yield np.nextafter(powers, np.array(power, dtype))
+    yield np.round(rng.standard_normal(50_000), 6).astype(dtype)
+    yield (10 ** rng.uniform(-6, 20, 50_000)).astype(dtype)
+    yield np.round(10 ** rng.uniform(0, 18, 50_000)).astype(dtype)
+    yield np.array([0.0, -0.0, 5e-324, 2**53 + 2, 9007199254740991, 1e22, 1e23], dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_floats_are_written_as_python_and_numpy_write_them(dtype: Any) -> None:
+    for values in floats(dtype):
+        values = values[np.isfinite(values)]
+        got = bytes(LineWriter(values.copy(), []).lines(0, values.size)).decode().split("\n")
+        wanted = map(repr, values.tolist()) if dtype == np.float64 else map(str, values)
+        assert got == [*wanted, ""]
+
+
+@pytest.mark.parametrize("kind", "iu")
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_whole_numbers_are_written_as_python_writes_them(kind: str, width: int) -> None:
+    limits = np.iinfo(f"{kind}{width}")
+    edges = {10**n + d for n in range(20) for d in (-1, 0)} | {limits.min, limits.max}
+    edges |= {-edge for edge in edges}
+    known = np.array([n for n in edges if limits.min <= n <= limits.max], f"{kind}{width}")
+    shifted = bits(20_000, width, 6) >> (bits(20_000, width, 7) % (8 * width)).astype(f"u{width}")
+    values = np.concatenate([known, shifted.view(f"{kind}{width}")])
+    got = bytes(LineWriter(values, []).lines(0, values.size)).decode()
+    assert got == "".join(f"{value}\n" for value in values.tolist())
+
+
+def both(folder: Path, content: Any, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return what both writers make of it."""
+    found = []
+    for least in (0, 1 << 62):
+        monkeypatch.setattr(json_fast_lines, "REPAID_VALUES", least)
+        io.write(folder / "x.jsonl", content, overwrite=True)
+        found.append((folder / "x.jsonl").read_bytes())
+    return found
+
+
+@given(tensor=tensors(dtypes=HELD, row_shapes=((), (1,), (3,), (2, 0), (2, 2)), any_bits=True))
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None
+)
+def test_both_writers_write_the_same(tmp_path: Path, tensor: LoDTensor) -> None:
+    if tensor.dtype.kind not in "biu":
+        with np.errstate(invalid="ignore"):
+            tensor = tensor.with_data(np.where(np.isfinite(tensor.data), tensor.data, 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_fast_lines, "PIECE_SIZE", 3)
+        fast, exact = both(tmp_path, tensor, patch)
+        assert fast == exact
+        fast, exact = both(tmp_path, {"a": tensor, "ö": tensor}, patch)
+        assert fast == exact
+
+
+def test_a_hundred_thousand_lines_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(8)
+    outer = rng.integers(0, 3, 100_000)
+    inner = rng.integers(0, 4, int(outer.sum()))
+    data = rng.standard_normal((int(inner.sum()), 1))
+    data.flags.writeable = False
+    fast, exact = both(tmp_path, LoDTensor(data, LoD.from_lengths([outer, inner])), monkeypatch)
+    assert fast == exact
+    assert fast.count(b"\n") == 100_000
+
+
+def test_the_compiled_writer_begins_when_there_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_fast_lines, "REPAID_VALUES", 5)
+    part = LoDTensor(np.arange(3))
+    lines = json_fast_lines.FastLines(schema_of({"x": part}))
+    assert [lines.takes(part) for _ in range(3)] == [False, True, True]
+    lines = json_fast_lines.FastLines(schema_of({"x": LoDTensor(np.arange(5))}))
+    assert lines.takes(part)
+    assert not lines.takes(LoDTensor(np.zeros(9, np.float16)))
+    assert not lines.takes(LoDTensor(np.zeros(9, ml_dtypes.bfloat16)))
