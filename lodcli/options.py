@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lodcli.output import QUIET
+from lodcli.output import QUIET, tell_of_compiling
 from lodcli.references import parse_reference
 
 if TYPE_CHECKING:
@@ -206,6 +206,8 @@ def quiet(function: F) -> F:
 
     def keep(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.meta[QUIET] = value
+        if not value:
+            tell_of_compiling(ctx.command_path)
 
     return click.option(
         "-q",

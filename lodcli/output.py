@@ -41,6 +41,20 @@ def note(message: str) -> None:
         click.echo(printable(f"{label}: {message}"), err=True)
 
 
+def tell_of_compiling(label: str) -> None:
+    """Say it on a terminal if a kernel has to be compiled: the wait is not for the input."""
+    if not _is_terminal(sys.stderr):
+        return
+    from lodcli.kernels.compiling import when_compiling
+
+    def say(kept: bool) -> None:
+        # Any thread may compile, so the context is not there to be asked.
+        how = "once" if kept else "for this time only: NUMBA_CACHE_DIR names a folder to keep it in"
+        click.echo(f"{label}: compiling, {how}", err=True)
+
+    when_compiling(say)
+
+
 def is_quiet() -> bool:
     """Return whether -q was given."""
     return bool(click.get_current_context().meta.get(QUIET))

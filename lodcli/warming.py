@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from lodcli import output
+from lodcli.kernels.compiling import when_compiling
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.signals import checked
 
@@ -32,6 +33,7 @@ def jobs(names: Sequence[str]) -> dict[str, Callable[[], None]]:
 def compiled(names: Sequence[str]) -> list[dict[str, Any]]:
     """Compile these, or all, and return for each how long it took; progress on a terminal."""
     chosen = jobs(names)
+    when_compiling(None)  # the progress says it
     results = []
     with output.progress_line() as show:
         for number, (name, job) in enumerate(checked(chosen.items()), 1):

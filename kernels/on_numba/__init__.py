@@ -26,9 +26,13 @@ def _prepare() -> None:
     # An object whose attributes are made while it is imported.
     config: Any = numba.config
 
-    if not config.CACHE_DIR:
-        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        config.CACHE_DIR = str(Path(cache) / "lod" / "numba")
+    from lodcli.kernels.on_numba.kept import take_over, usable
+
+    # Not Path.home(), which fails for a user without a name: such a folder is not usable then.
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    wanted = config.CACHE_DIR or str(Path(cache) / "lod" / "numba")
+    config.CACHE_DIR, kept = usable(wanted)
+    take_over(kept=kept)
     if not fresh and threads:
         numba.set_num_threads(min(threads, config.NUMBA_NUM_THREADS))
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,7 @@ from lodcli.formats import io
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.table import OPS
 from lodcli.kernels.tensor import LoDTensor
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Lod, environment
 
 pytest.importorskip("numba", reason="there is nothing to compile without numba")
 
@@ -80,3 +84,39 @@ def test_every_job_is_an_op_or_known_by_name() -> None:
     from lodcli.warming import jobs
 
     assert set(jobs(())) - set(OPS) == {"rnn", "jsonl"}
+
+
+def on_a_terminal(line: str, folder: Path, cache: Path) -> str:
+    """Run a command line whose standard error is a terminal; return what is shown there."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        ["bash", "-c", line],
+        cwd=folder,
+        env=environment(NUMBA_CACHE_DIR=str(cache), TERM="xterm"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    # At the end a read fails with EIO.
+    with contextlib.suppress(OSError), open(ours, "rb", buffering=0) as stream:
+        while part := stream.read(4096):
+            shown += part
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    return shown.decode()
+
+
+def test_a_terminal_is_told_of_compiling_once_and_nobody_else(shell: Lod, folder: Path) -> None:
+    line = "lod apply enumerate many.lod.h5::tags --win-size 2 --backend numba -f -o o.lod.h5"
+    cache = folder / "cache"
+    assert on_a_terminal(line, folder, cache) == "lod apply enumerate: compiling, once\r\n"
+    assert on_a_terminal(line, folder, cache) == ""
+    assert on_a_terminal(f"{line} -q", folder, folder / "another") == ""
+    done = shell(line, NUMBA_CACHE_DIR=str(folder / "third"))
+    assert (done.code, done.stderr) == (0, "")
+    assert versions(folder / "third")
+    (folder / "file").write_text("no folder")
+    shown = on_a_terminal(line, folder, folder / "file" / "below")
+    assert "compiling, for this time only: NUMBA_CACHE_DIR names a folder" in shown
