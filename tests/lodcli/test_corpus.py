@@ -63,11 +63,16 @@ def _check(each: Entry, name: str, code: int, stderr: str, path: Path) -> None:
         assert code == each.code, what
         assert str(path) in stderr, what
         shown = stderr.replace(f"{path}: ", "").replace(str(path), path.name)
-        assert re.sub(r"\s+", " ", each.message[:60]) in re.sub(r"\s+", " ", shown), what
+        assert _words(each.message[:60]) in _words(shown), what
         return
     # The others may find that they cannot use what the header announces, before the damage;
     # and where header and index are whole, they may not touch what is damaged.
     assert code in (each.code, 2) or (code == 0 and each.opens), what
+
+
+def _words(message: str) -> str:
+    """Return a message without its numbers: damaged HDF5 may read as whatever memory held."""
+    return re.sub(r"\s+|[0-9]+", " ", message)
 
 
 # Reads every file named on standard input, and prints how much memory that took, in MiB.
