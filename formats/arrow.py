@@ -21,7 +21,7 @@ PARQUET_MAGIC = b"PAR1"
 MOST_SCHEMA_BYTES = 64 << 20
 
 
-class _Columns(Format):
+class Columns(Format):
     """Columns of lists: what Arrow and Parquet have in common."""
 
     dtypes = ALL_DTYPES - {"bfloat16", "complex64", "complex128"}
@@ -59,7 +59,7 @@ class _Columns(Format):
         raise NotImplementedError
 
 
-class _Ipc(_Columns):
+class _Ipc(Columns):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
@@ -121,7 +121,7 @@ class ArrowStream(_Ipc):
         return IpcPipe(source), False
 
 
-class Parquet(_Columns):
+class Parquet(Columns):
     """A Parquet file. See ArrowFile; `--compress` takes Parquet's own codecs."""
 
     name = "parquet"

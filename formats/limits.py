@@ -44,7 +44,7 @@ def stored_bytes(kind: Format, source: Input) -> int | None:
 
     It is not known of a pipe, nor of files that only the format knows to belong together.
     """
-    if kind.layout == "folder" and source.path is not None:
+    if source.is_folder and source.path is not None:
         with os.scandir(source.path) as entries:
             return sum(entry.stat().st_size for entry in entries if entry.is_file())
     return source.size_bytes if kind.layout == "file" else None

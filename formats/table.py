@@ -28,6 +28,7 @@ TABLE = {
     "arrow": ("lodcli.formats.arrow", "ArrowFile"),
     "arrow-stream": ("lodcli.formats.arrow", "ArrowStream"),
     "parquet": ("lodcli.formats.arrow", "Parquet"),
+    "datasets": ("lodcli.formats.datasets_folder", "Datasets"),
     "nwb": ("lodcli.formats.nwb", "Nwb"),
     "vtkhdf": ("lodcli.formats.vtkhdf", "VtkHdf"),
     "h5ad": ("lodcli.formats.h5ad", "H5ad"),
@@ -76,7 +77,11 @@ SUFFIXES = {
 }
 
 # Folders, by a file that lies in every one of a format.
-FOLDERS: dict[str, str] = {"index.json": "mds"}
+FOLDERS: dict[str, str] = {
+    "index.json": "mds",
+    "state.json": "datasets",
+    "dataset_dict.json": "datasets",
+}
 # What is in two files: an ending, and if the file of the other ending is there, the format.
 PAIRS = {".bin": (".idx", "megatron")}
 # These announce themselves in their first bytes.
@@ -88,7 +93,7 @@ _ANNOUNCED = (
 _UNMARKED = frozenset(
     [
         *("hdf5", "nwb", "vtkhdf", "h5ad", "hdf5-vlen", "awkward-hdf5"),
-        *("mds", "tokens"),
+        *("datasets", "mds", "tokens"),
     ]
 )
 # These begin like any HDF5 file; their names tell them.

@@ -32,6 +32,7 @@ FORMATS = (
     "arrow",
     "arrow-stream",
     "parquet",
+    "datasets",
     "nwb",
     "vtkhdf",
     "h5ad",

@@ -118,6 +118,11 @@ class IpcFile(Records):
         if file.tell() == place:
             raise DamagedFileError(NO_END)
 
+    def counted(self) -> int:
+        """Return how many records there are; of a stream, after reading all of their headers."""
+        with damage():
+            return sum(batch.num_rows for batch in self._all(None))
+
     def batches(
         self, columns: Sequence[str], limit_bytes: int, start: int = 0, *, check: bool = True
     ) -> Iterator[Found]:

@@ -96,6 +96,7 @@ def command(
       lod convert articles.lod.h5 small.lod.h5 --compress
       lod convert packed.npz frames.lod.h5 --data frames --offsets cu_seqlens
       lod convert articles.lod.h5 articles.lodt
+      lod convert articles.lod.h5 articles_saved --to datasets
       cat events.jsonl | lod convert - --from jsonl | lod inspect -
     """
     read_options = ReadOptions(
