@@ -77,12 +77,14 @@ def _words(message: str) -> str:
 
 # Reads every file named on standard input, and prints how much memory that took, in MiB.
 READ = r"""
-import faulthandler, re, sys
-from pathlib import Path
+import contextlib, faulthandler, importlib, re, sys
 from lodcli.formats import io
 from lodcli.kernels.errors import LodError
 def most_kib():
     return int(re.search(r"VmHWM:\s*(\d+)", open("/proc/self/status").read())[1])
+for package in ("torch", "pyarrow.parquet", "pyarrow.ipc"):  # large, whatever is read
+    with contextlib.suppress(ImportError):
+        importlib.import_module(package)
 before = None
 for line in sys.stdin:
     name, path = line.split()
