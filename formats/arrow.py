@@ -28,6 +28,8 @@ class Columns(Format):
     many = True
     level_names = True
     options = frozenset({"field", "nulls"})
+    modules = ("lodcli.formats.on_pyarrow.source",)
+    descriptors = 1  # a map keeps one of its own
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)

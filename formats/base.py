@@ -197,6 +197,7 @@ class Format(ABC):
         folder_files: for a folder, a regular expression of all the names it may hold; a
             folder that holds others is never replaced.
         modules: what reading imports only when it gets there; see formats/isolation.py.
+        descriptors: how many it makes while reading, of what is open already; also for that.
         isolated: whether it is always read in a child process: it takes calls of a library
             that a damaged file can make hang.
     """
@@ -217,6 +218,7 @@ class Format(ABC):
     layout: ClassVar[Literal["file", "files", "folder"]] = "file"
     folder_files: ClassVar[str] = ""
     modules: ClassVar[tuple[str, ...]] = ()
+    descriptors: ClassVar[int] = 0
     isolated: ClassVar[bool] = False
 
     @abstractmethod

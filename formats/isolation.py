@@ -217,7 +217,7 @@ def _limit(kind: Format, source: Input, room: _Room) -> None:
         # A pipe may have to be copied to a nameless file first.
         _lower(resource.RLIMIT_FSIZE, 0)
         if kind.layout == "file":
-            _lower(resource.RLIMIT_NOFILE, 0)
+            _lower(resource.RLIMIT_NOFILE, _descriptors(kind.descriptors))
 
 
 def _lower(limit: int, value: int) -> None:
@@ -226,6 +226,14 @@ def _lower(limit: int, value: int) -> None:
         value = min(value, hard)
     # Of processor time: the soft limit tells what was exceeded, the hard one would not.
     resource.setrlimit(limit, (value, hard if limit == resource.RLIMIT_CPU else value))
+
+
+def _descriptors(count: int) -> int:
+    """Return the limit that leaves room for so many more, 0 for none."""
+    made = [os.dup(1) for _ in range(count)]  # the lowest that are free
+    for descriptor in made:
+        os.close(descriptor)
+    return max(made, default=-1) + 1
 
 
 def _address_space() -> int:

@@ -74,6 +74,15 @@ def test_text_formats_are_read_too(name: str, tmp_path: Path) -> None:
         assert _same(source.read()["data"], io.read(path))
 
 
+@pytest.mark.parametrize("name", ["t.arrow", "t.arrows", "t.parquet"])
+def test_what_is_mapped_is_read_too(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    path = tmp_path / name
+    io.write(path, TENSOR)
+    with io.open_source(path, limits=ISOLATED) as source:
+        assert _same(source.read()["data"], TENSOR)
+
+
 def test_what_the_child_raises_is_raised_here(tmp_path: Path) -> None:
     path = tmp_path / "t.lod.h5"
     io.write(path, TENSOR)
