@@ -38,6 +38,7 @@ from lodcli.formats.npz_members import (
     damage,
     read_header,
     shown,
+    stored_rows,
 )
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import (
@@ -50,6 +51,7 @@ from lodcli.formats.sink import Sink
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.selection import Key, select
 from lodcli.kernels.tensor import LoDTensor
 
 
@@ -157,7 +159,7 @@ class _NpzSource(Source):
     """An open archive, its headers and indexes read and checked."""
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
-        file = source.make_seekable()
+        self._file = file = source.make_seekable()
         with damage("the zip directory"):
             self._archive = zipfile.ZipFile(file)
         members = self._archive.infolist()
@@ -183,6 +185,18 @@ class _NpzSource(Source):
 
     def read_index(self, name: str) -> LoD:
         return self._lods[find(self.schema, name).name]
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        spec = find(self.schema, name)
+        member = self._data[spec.name]
+        if member.fortran or member.info.compress_type != zipfile.ZIP_STORED:
+            return super().slice(name, branch, level)
+        assert spec.rows is not None
+        chosen = select(self._lods[spec.name], spec.rows, branch, level)
+        rows = stored_rows(self._file, member, chosen.rows.start, chosen.rows.stop)
+        if chosen.drops_row_axis:
+            return LoDTensor(rows, LoD()).select(0)
+        return LoDTensor(rows, chosen.lod)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         for group in groups(self.schema):

@@ -99,6 +99,33 @@ class Rows:
             yield
 
 
+def stored_rows(file: IO[bytes], member: Member, start: int, stop: int) -> Array:
+    """Return some rows of a member, in native byte order; its checksum stays unchecked.
+
+    Args:
+        file: the archive, seekable.
+        member: stored, not deflated, and not in Fortran order.
+        start: the first row.
+        stop: the one after the last.
+    """
+    row_bytes = prod(member.shape[1:]) * member.dtype.itemsize
+    with naming(member.label):
+        # The header before the member may be longer than the one in the directory.
+        file.seek(member.info.header_offset)
+        local = file.read(30)
+        lengths = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
+        begin = member.info.header_offset + 30 + lengths + member.header_bytes
+        file.seek(begin + start * row_bytes)
+        wanted = (stop - start) * row_bytes
+        data = bytearray(file.read(wanted))
+        if len(data) != wanted:
+            raise DamagedFileError(f"ends {wanted - len(data)} bytes early")
+        if member.dtype == np.bool_ and data and max(data) > 1:
+            raise DamagedFileError("holds booleans that are neither 0 nor 1")
+    rows: Array = np.frombuffer(data, member.dtype).reshape(stop - start, *member.shape[1:])
+    return rows.astype(member.dtype.newbyteorder("="), copy=False)
+
+
 @contextmanager
 def damage(what: str) -> Iterator[None]:
     """Turn what zipfile and zlib raise for damaged files into our error."""
