@@ -9,12 +9,14 @@
 enum { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD };
 enum { SHIFT = 6, HEIGHT = 1 << SHIFT };
 
+// Two blocks a multiprocessor: told nothing, the compiler makes do with 32 registers and spills.
+
 __device__ __forceinline__ float power(float value) { return expf(value); }
 __device__ __forceinline__ double power(double value) { return exp(value); }
 __device__ __forceinline__ float logarithm(float value) { return logf(value); }
 __device__ __forceinline__ double logarithm(double value) { return log(value); }
-// Of a sum of at least 1, or NaN. A division would call a routine for numbers too small or too
-// large to occur here, and spill registers for it; one step of Newton's makes up for the guess.
+// Of a sum of at least 1, or NaN: without the routine that a division calls for numbers too small
+// or too large to occur here. One step of Newton's makes up for the guess.
 __device__ __forceinline__ float inverse(float sum) {
     const float guess = __fdividef(1.0f, sum);
     return guess * (2.0f - sum * guess);
@@ -98,7 +100,7 @@ __device__ __forceinline__ void write_rows(const T* x, const T* flow, int64 firs
 //   x, flow     (rows, width); `flow` is read by gradients only
 //   carry       (2 * units, width), and `carry_keys` their segments, -1 for none
 template <class T, class A, int OP>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)
 softmax_tiles(const T* __restrict__ x, const T* __restrict__ flow, const int64* __restrict__ offsets,
               int64 segments, int64 rows, int64 width, T* __restrict__ out,
               typename Rule<OP, A>::Part* __restrict__ carry, int64* __restrict__ carry_keys) {
@@ -134,7 +136,7 @@ softmax_tiles(const T* __restrict__ x, const T* __restrict__ flow, const int64* 
 // once its parts lie in one tile; it goes to the row of `totals` of the tile of rows that it
 // began in, for in each at most one begins that goes on below.
 template <class Part>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)
 softmax_parts(const Part* __restrict__ parts, const int64* __restrict__ keys,
               const int64* __restrict__ offsets, int64 count, int64 width, int64 depth,
               Part* __restrict__ totals, Part* __restrict__ carry, int64* __restrict__ carry_keys) {
@@ -173,7 +175,7 @@ softmax_parts(const Part* __restrict__ parts, const int64* __restrict__ keys,
 // Writes the rows of the segments that lie in more than one tile; `keys` are those of the first
 // reduction.
 template <class T, class A, int OP>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)
 softmax_rest(const T* __restrict__ x, const T* __restrict__ flow, const int64* __restrict__ offsets,
              const int64* __restrict__ keys, const typename Rule<OP, A>::Part* __restrict__ totals,
              int64 rows, int64 width, T* __restrict__ out) {
