@@ -81,5 +81,5 @@ def _write(op: str, x: Array, flow: Array, offsets: Offsets, out: Array) -> None
         joined = (parts, of_parts, where, many, width, depth, totals, above, of_above)
         run("softmax", f"softmax_parts<{part}>", grid(left), block, *joined)
         parts, of_parts, depth = above, of_above, depth + 1
-    args = (rows, upstream, where, keys, totals, count, width, out)
-    run("softmax", f"softmax_rest<{value}, {wide}, {op}>", grid(units), block, *args)
+    last = (rows, upstream, where, keys, totals, count, width, out)
+    run("softmax", f"softmax_rest<{value}, {wide}, {op}>", grid(units), block, *last)
