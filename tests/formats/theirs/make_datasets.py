@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from datasets import Array2D, ClassLabel, Dataset, DatasetDict, Features, List, Value  # type: ignore[import-untyped]
+from datasets import Array2D, ClassLabel, Dataset, DatasetDict, Features, List, Value
 
 HERE = Path(__file__).parent
 COLUMNS = {
