@@ -59,6 +59,7 @@ class Torch(Format):
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS | {"form"}
     modules = (
+        "lodcli.formats.memory",
         "lodcli.formats.torch_values",
         "torch",
         "torch.nested._internal.nested_tensor",

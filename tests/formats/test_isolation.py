@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -81,6 +83,20 @@ def test_what_is_mapped_is_read_too(name: str, tmp_path: Path) -> None:
     io.write(path, TENSOR)
     with io.open_source(path, limits=ISOLATED) as source:
         assert _same(source.read()["data"], TENSOR)
+
+
+def test_torch_is_read_where_nothing_else_was_looked_at(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="the extra torch is not installed")
+    path = tmp_path / "t.pt"
+    io.write(path, TENSOR)
+    # In a new process: which modules are there already decides.
+    code = (
+        "import sys; from lodcli.formats import io; from lodcli.formats.limits import Limits\n"
+        "with io.open_source(sys.argv[1], format_name='torch', limits=Limits(isolate=True)) as s:\n"
+        "    print(*s.read())"
+    )
+    found = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+    assert (found.stdout, found.stderr) == ("data\n", "")
 
 
 def test_what_the_child_raises_is_raised_here(tmp_path: Path) -> None:
