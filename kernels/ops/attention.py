@@ -175,6 +175,8 @@ def segment_attention(
         q_offsets: (S+1,), of the queries.
         k_offsets: (S+1,), of the keys.
     """
+    # How BLAS rounds depends on the strides.
+    q, k, v = (np.ascontiguousarray(one) for one in (q, k, v))
     out = np.zeros((len(q), v.shape[1], v.shape[2]), q.dtype)
     for queries, keys, hidden in _blocks(
         q_offsets, k_offsets, q.shape[1] * q.itemsize, causal, align
@@ -205,6 +207,7 @@ def segment_attention_grad(
     References:
         Dao et al. (2022), "FlashAttention", appendix B.
     """
+    q, k, v, grad = (np.ascontiguousarray(one) for one in (q, k, v, grad))
     grad_q, grad_k, grad_v = (np.zeros(one.shape, one.dtype) for one in (q, k, v))
     for queries, keys, hidden in _blocks(
         q_offsets, k_offsets, q.shape[1] * q.itemsize, causal, align
