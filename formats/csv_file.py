@@ -10,8 +10,8 @@ import numpy as np
 from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.csv_records import Records, quoted
 from lodcli.formats.inputs import Input
-from lodcli.formats.lines import LineReader, shown
-from lodcli.formats.numerals import narrowed, texts
+from lodcli.formats.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
+from lodcli.formats.numerals import WIDER, narrowed, texts
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, LevelSpec, Schema, TensorSpec, check_name
 from lodcli.kernels.checks import Array
@@ -123,6 +123,8 @@ class _CsvSource(Source):
         if len(set(header)) < len(header):
             double = next(name for name in header if header.count(name) > 1)
             raise InvalidDataError(f"line 1: two columns are named {shown(double)}")
+        if any("\r" in name for name in header):
+            raise InvalidDataError(f"line 1: {WITHOUT_RETURNS}")
         self._header, groups = header, options.levels or ()
         chosen = options.field or tuple(name for name in header if name not in groups)
         for name in (*groups, *chosen):
@@ -231,12 +233,28 @@ class _CsvSource(Source):
                 _as(spec.dtype, [making(text)])
             except (ValueError, OverflowError):
                 wanted = "a whole number" if making is int else "a number"
-                hint = "" if self._told or making is float else "; --dtype float64 takes fractions"
                 raise InvalidDataError(
                     f"line {number}, column {shown(spec.name)}: expected {wanted} ({spec.dtype}), "
-                    f"found {shown(text)}{hint}"
+                    f"found {shown(text)}; {self._remedy(text)}"
                 ) from None
         raise AssertionError("one of the lines is at fault if all of them are")
+
+    def _remedy(self, text: str) -> str:
+        """Return what to do about a field that holds no number of the dtype."""
+        if text.startswith("\ufeff"):
+            return WITHOUT_MARK
+        if text.strip().lower() in _MISSING:
+            return "fill it, leave it out, or choose other columns with --field"
+        if _is_whole(text):
+            return "--dtype " + ("int64 may hold it" if self._told else WIDER)
+        try:
+            float(text)
+        except ValueError:
+            return "choose other columns with --field"
+        return "--dtype float64 may hold it"
+
+
+_MISSING = frozenset({"", "na", "n/a", "none", "null", "-", "?"})
 
 
 def _as(dtype: np.dtype[Any], values: list[Any]) -> Array:

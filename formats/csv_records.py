@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 
-from lodcli.formats.lines import LineReader
+from lodcli.formats.lines import TO_UTF_8, LineReader
 from lodcli.kernels.errors import InvalidDataError
 
 # A field may hold as much; a quote that is never closed would else swallow the file.
@@ -65,8 +65,7 @@ class Records:
         except UnicodeDecodeError as error:
             line = first + block.count(b"\n", 0, error.start)
             raise InvalidDataError(
-                f"line {line}: is not UTF-8 (byte {block[error.start]:#04x}); convert it, as with "
-                "iconv -f latin1 -t utf-8"
+                f"line {line}: is not UTF-8 (byte {block[error.start]:#04x}); {TO_UTF_8}"
             ) from None
         if "\0" in text:
             line = first + text.count("\n", 0, text.index("\0"))

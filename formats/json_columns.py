@@ -10,7 +10,7 @@ import numpy as np
 
 from lodcli.formats.base import ReadOptions
 from lodcli.formats.lines import shown
-from lodcli.formats.numerals import FLOATS, MOST_EXACT_FLOAT64, narrowed
+from lodcli.formats.numerals import FLOATS, MOST_EXACT_FLOAT64, WIDER, narrowed
 from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, TensorSpec, check_name
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
@@ -99,18 +99,23 @@ class Column:
             wrong = _bad_text(value) if self.text else _bad_number(value, self.spec.dtype)
             if wrong is None:
                 return self._wrong_extent(value, where, level) if self.text else None
-            if not self.told and type(value) is float and self.spec.dtype == np.int64:
-                wrong += "; read the file with --dtype float64"
-            if not self.told and type(value) is int and self.spec.dtype == np.int64:
-                wrong += "; --dtype uint64 or float64 may hold it"
-            return where + wrong
+            return where + wrong + self._remedy(value)
         if type(value) is not list:
-            return f"{where}expected a list, found {_shown(value)}"
+            return f"{where}expected a list, found {_shown(value)}{_other_kind(value)}"
         wrong_extent = self._wrong_extent(value, where, level)
         if wrong_extent is not None:
             return wrong_extent
         parts = (self._misfit(part, (*path, place)) for place, part in enumerate(value))
         return next((wrong for wrong in parts if wrong is not None), None)
+
+    def _remedy(self, value: object) -> str:
+        """Return what to do about a value that is no row."""
+        whole = self.spec.dtype.kind in "iu"
+        if type(value) is float and whole:
+            return "" if self.told else "; read the file with --dtype float64"
+        if type(value) is int and whole:
+            return "; --dtype " + ("int64 may hold it" if self.told else WIDER)
+        return _other_kind(value)
 
     def _wrong_extent(self, value: Any, where: str, level: int) -> str | None:
         """Return what is wrong with the length of a list that belongs to a row's shape."""
@@ -164,6 +169,15 @@ def _bad_number(value: object, dtype: np.dtype[Any]) -> str | None:
     if dtype.kind in "iu" and type(value) is float:
         return f"expected a whole number ({dtype}), found {_shown(value)}"
     return f"{_shown(value)} has no exact place in {dtype}"
+
+
+def _other_kind(value: object) -> str:
+    """Return what to do about a value of another kind than the values before it."""
+    if value is None:
+        return "; fill it, or leave it out"
+    if type(value) in (list, int, float):
+        return "; all lines must be nested equally deep"
+    return ""
 
 
 def _bad_text(value: object) -> str | None:

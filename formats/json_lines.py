@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from lodcli.formats.lines import shown
+from lodcli.formats.lines import (
+    BYTE_ORDER_MARK,
+    TO_UTF_8,
+    WITHOUT_MARK,
+    WITHOUT_RETURNS,
+    shown,
+)
 from lodcli.kernels.errors import InvalidDataError
 
 
@@ -58,9 +64,14 @@ def _told(error: ValueError | RecursionError, line: bytes) -> str:
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     if isinstance(error, UnicodeDecodeError):
-        return f"byte {error.start} is not UTF-8"
+        return f"byte {error.start} is not UTF-8; {TO_UTF_8}"
     if not line.strip():
         return "is blank; expected one JSON value"
     if isinstance(error, json.JSONDecodeError):
-        return f"column {error.colno}: is no JSON ({error.msg})"
+        remedy = ""
+        if line.startswith(BYTE_ORDER_MARK):
+            remedy = f"; {WITHOUT_MARK}"
+        elif b"\r" in line.rstrip():
+            remedy = f"; {WITHOUT_RETURNS}"
+        return f"column {error.colno}: is no JSON ({error.msg}){remedy}"
     return "holds a number of too many digits"

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from lodcli.formats.errors import NotThisFormatError
 from lodcli.formats.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# What to do with lines that are something else than they must be.
+TO_UTF_8 = "convert it, as with iconv -f latin1 -t utf-8"
+WITHOUT_MARK = "a byte order mark stands at its beginning, as after joining files; remove it there"
+WITHOUT_RETURNS = r"a line ends with \n, not with \r alone; convert it, as with tr '\r' '\n'"
 
 
 class LineReader:
@@ -13,19 +19,27 @@ class LineReader:
 
     Args:
         source: a file, or a pipe, which is never sought in.
+        utf_8: whether only UTF-8 can be meant.
+
+    Raises:
+        NotThisFormatError: it begins like UTF-16.
 
     Attributes:
         line: how many lines have been handed out: the number of the last one, from 1.
         mark_bytes: size of the byte order mark, 0 if there is none.
     """
 
-    def __init__(self, source: Input) -> None:
+    def __init__(self, source: Input, *, utf_8: bool = True) -> None:
         self._source = source
         self._file = source.file
         self._kept: list[bytes] = []
         self._started = self._peeked = False
         self.line = 0
         start = self._file.read(len(BYTE_ORDER_MARK))
+        if utf_8 and start.startswith(_UTF_16_MARKS):
+            raise NotThisFormatError(
+                "begins like UTF-16; convert it, as with iconv -f utf-16 -t utf-8"
+            )
         self.mark_bytes = len(start) if start == BYTE_ORDER_MARK else 0
         if source.seekable:
             self._file.seek(self.mark_bytes)

@@ -10,6 +10,8 @@ from lodcli.kernels.checks import Array
 
 # Above this, not every whole number is a float64.
 MOST_EXACT_FLOAT64 = 2**53
+# For a whole number that int64 does not hold.
+WIDER = "uint64 or float64 may hold it"
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 

@@ -66,7 +66,8 @@ class Collector:
                 shape = ("n", *spec.row_shape) if ragged else spec.row_shape
                 raise InvalidDataError(
                     f"{spec.name}: expected {spec.dtype} of shape {_shown(shape)} as in the "
-                    f"first sample, found {value.dtype} of shape {_shown(value.shape)}"
+                    f"first sample, found {value.dtype} of shape {_shown(value.shape)}; make "
+                    "them alike, or choose other fields with --field"
                 )
             self._values[spec.name].append(value)
             self.size_bytes += value.nbytes + 8

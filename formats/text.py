@@ -101,7 +101,7 @@ class _TextSource(Source):
         self._empty = spec.empty()
         self.schema = (spec,)
         _refuse_nul(source.head(), 0)
-        self._reader = LineReader(source)
+        self._reader = LineReader(source, utf_8=False)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         self._reader.restart()
@@ -345,4 +345,7 @@ def _joined(letters: Array, ends: Offsets, lone: Offsets, marks: bytes) -> bytes
 def _refuse_nul(block: bytes, place: int) -> None:
     found = block.find(b"\0")
     if found >= 0:
-        raise NotThisFormatError(f"byte {place + found} is NUL: this is no text but binary data")
+        raise NotThisFormatError(
+            f"byte {place + found} is NUL: this is no text but binary data, or UTF-16, which "
+            "iconv -f utf-16 -t utf-8 converts"
+        )

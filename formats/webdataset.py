@@ -14,6 +14,7 @@ from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteO
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.npz_members import NPY_DTYPES, damage, decoded
+from lodcli.formats.numerals import MOST_EXACT_FLOAT64
 from lodcli.formats.outputs import Output
 from lodcli.formats.samples import Collector, Joiner, Sample, spec_of
 from lodcli.formats.schema import Batch, Schema, TensorSpec, check_name
@@ -189,9 +190,20 @@ def _from_json(text: bytes) -> Array:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        raise DamagedFileError("is no JSON") from None
+        raise DamagedFileError("is no JSON; choose other fields with --field") from None
     numbers = value if isinstance(value, list) else [value]
     if not all(type(one) in (int, float) for one in numbers):
-        raise UnsupportedError("is neither a number nor a list of numbers")
-    whole = all(type(one) is int and abs(one) < 2**63 for one in numbers)
-    return np.array(value, np.int64 if whole and numbers else np.float64)
+        raise UnsupportedError(
+            "is neither a number nor a list of numbers; choose other fields with --field"
+        )
+    whole = bool(numbers) and all(type(one) is int for one in numbers)
+    dtype = np.dtype(np.int64 if whole else np.float64)
+    # A float that is made of a whole number may be another number.
+    largest = 2**63 - 1 if whole else MOST_EXACT_FLOAT64
+    for one in numbers:
+        if type(one) is int and abs(one) > largest:
+            raise InvalidDataError(
+                f"{one if abs(one) < 2**200 else 'a whole number'} has no exact place in {dtype}; "
+                "store it as .npy, or choose other fields with --field"
+            )
+    return np.array(value, dtype)

@@ -1,0 +1,316 @@
+"""Files with one fault each, and what is to be said of it: format by format, fault by fault."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import warnings
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+TS = (
+    b"@problemName p\n@timeStamps false\n@missing false\n@univariate true\n"
+    b"@equalLength false\n@classLabel false\n@data\n"
+)
+SHORT_TS = TS.replace(b"@equalLength false", b"@equalLength true\n@seriesLength 2")
+TWO_TS = TS.replace(b"@univariate true", b"@univariate false\n@dimensions 2")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A file.
+
+    Attributes:
+        fault: the kind of fault.
+        suffix: of the file.
+        data: its bytes.
+        said: parts of the message, the place and the remedy among them.
+        options: of the command line.
+        code: the exit code.
+    """
+
+    fault: str
+    suffix: str
+    data: bytes
+    said: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    code: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.fault}, {self.suffix}: {self.said[0]}"
+
+
+def tar(*files: tuple[str, bytes]) -> bytes:
+    """Return an archive."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, data in files:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def npy(values: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.array(values))
+    return stream.getvalue()
+
+
+def npz(*files: tuple[str, bytes]) -> bytes:
+    """Return an archive of arrays; a name may be there twice."""
+    stream = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w") as archive:
+        warnings.simplefilter("ignore")
+        for name, data in files:
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+def _objects() -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, data=np.array([[1, 2], [3]], object))
+    return stream.getvalue()
+
+
+def _safetensors(header: bytes, data: bytes) -> bytes:
+    return len(header).to_bytes(8, "little") + header + data
+
+
+_TWICE = b'{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+_ALIKE = "make them alike, or choose other fields with --field"
+_FIELD = "choose other fields with --field"
+_INT32 = ("--dtype", "int32")
+
+FAULTS = [
+    # -- ragged where it must be rectangular --
+    Fault(
+        "ragged",
+        ".jsonl",
+        b"[[1,2],[3,4]]\n[[1,2],[3]]\n",
+        ("line 2: item <1>: expected 2 values in a row, found 1", "one more name in --levels"),
+        ("--levels", "a"),
+    ),
+    Fault("ragged", ".csv", b"a,b\n1,2\n3\n", ("line 3: expected 2 fields, found 1",)),
+    Fault("ragged", ".tsv", b"a\tb\n1\t2\n3\t4\t5\n", ("line 3: expected 2 fields, found 3",)),
+    Fault("ragged", ".ts", TWO_TS + b"1,2:3,4\n1,2:3\n", ("line 10, channel 1: expected 2 steps",)),
+    Fault("ragged", ".ts", SHORT_TS + b"1,2\n1,2,3\n", ("line 10: expected 2 steps, found 3",)),
+    Fault(
+        "ragged",
+        ".tar",
+        tar(("0.x.npy", npy([[1, 2], [3, 4]])), ("1.x.npy", npy([[1, 2, 3]]))),
+        ("sample 1: x: expected int64 of shape (n, 2) as in the first", _ALIKE),
+    ),
+    Fault(
+        "ragged", ".npz", _objects(), ("data.npy: holds Python objects, which are never",), code=4
+    ),
+    # -- mixed types in a column --
+    Fault(
+        "mixed", ".jsonl", b'[1,2]\n[1,"a"]\n', ("line 2: item <1>: expected a number, found text",)
+    ),
+    Fault(
+        "mixed",
+        ".jsonl",
+        b"[1,2]\n[1,true]\n",
+        ("line 2: item <1>: expected a number, found true",),
+    ),
+    Fault(
+        "mixed",
+        ".jsonl",
+        b'{"x":1,"y":"a"}\n{"x":2,"y":3}\n',
+        ("line 2: field y: expected text, found 3",),
+    ),
+    Fault(
+        "mixed",
+        ".csv",
+        b"a,b\n1,2\n3,x\n",
+        ("line 3, column 'b': expected a whole number", "choose other columns with --field"),
+    ),
+    Fault(
+        "mixed",
+        ".tsv",
+        b"a\tb\n1\t2\n3\t2.5\n",
+        ("line 3, column 'b': expected a whole number", "--dtype float64 may hold it"),
+    ),
+    Fault(
+        "mixed", ".ts", TS + b"1,2\n1,x\n", ("line 9, channel 0, step 1: expected a number, found",)
+    ),
+    Fault(
+        "mixed",
+        ".tar",
+        tar(("0.x.npy", npy([1, 2])), ("1.x.npy", npy([0.5]))),
+        ("sample 1: x: expected int64", "found float64", _ALIKE),
+    ),
+    Fault(
+        "mixed",
+        ".tar",
+        tar(("0.x.json", b"[1,2]"), ("1.x.json", b'[1,"a"]')),
+        ("1.x.json: is neither a number nor a list of numbers", _FIELD),
+        code=4,
+    ),
+    Fault(
+        "mixed",
+        ".npz",
+        npz(("data.npy", npy([1, 2])), ("lod.0.npy", npy([0.0, 2.0]))),
+        ("lod.0.npy: offsets must be integers in one dimension, found float64",),
+    ),
+    # -- depth that varies --
+    Fault(
+        "depth",
+        ".jsonl",
+        b"[[1,2],[3]]\n[1,2]\n",
+        ("line 2: item <0>: expected a list, found 1", "nested equally deep"),
+    ),
+    Fault(
+        "depth",
+        ".jsonl",
+        b'{"x":[1],"y":1}\n{"x":[1],"y":[1]}\n',
+        ("line 2: field y: expected a number, found a list", "nested equally deep"),
+    ),
+    Fault(
+        "depth",
+        ".tar",
+        tar(("0.x.npy", npy([1, 2])), ("1.x.npy", npy([[1]]))),
+        ("sample 1: x: expected int64 of shape (n)", "found int64 of shape (1, 1)", _ALIKE),
+    ),
+    Fault(
+        "depth",
+        ".tar",
+        tar(("0.x.json", b"[1,2]"), ("1.x.json", b"[[1]]")),
+        ("1.x.json: is neither a number nor a list", _FIELD),
+        code=4,
+    ),
+    # -- what is missing among whole numbers --
+    Fault("missing", ".jsonl", b"[1,2]\n[1,NaN]\n", ("line 2: NaN is no JSON",)),
+    Fault(
+        "missing",
+        ".jsonl",
+        b"[1,2]\n[1,null]\n",
+        ("line 2: item <1>: expected a number, found null", "fill it, or leave it out"),
+    ),
+    Fault(
+        "missing",
+        ".jsonl",
+        b'{"x":[1]}\n{"x":null}\n',
+        ("line 2: field x: expected a list, found null", "fill it, or leave it out"),
+    ),
+    Fault(
+        "missing",
+        ".csv",
+        b"a,b\n1,2\n3,\n",
+        ("line 3, column 'b': expected a whole number (int64), found ''", "fill it, leave it out"),
+    ),
+    Fault(
+        "missing",
+        ".csv",
+        b"a,b\n1,2\n3,nan\n",
+        ("line 3, column 'b': expected a whole number", "--dtype float64 may hold it"),
+    ),
+    Fault("missing", ".tsv", b"a\n1\nNone\n", ("line 3, column 'a'", "fill it, leave it out")),
+    Fault("missing", ".ts", TS + b"1,2\n1,NaN\n", ("line 9, channel 0, step 1: is missing",)),
+    Fault(
+        "missing",
+        ".tar",
+        tar(("0.x.json", b"[1,2]"), ("1.x.json", b"[null]")),
+        ("1.x.json: is neither a number", _FIELD),
+        code=4,
+    ),
+    # -- too large --
+    Fault(
+        "overflow",
+        ".jsonl",
+        b"[1,2]\n[1,2147483648]\n",
+        ("line 2: item <1>: 2147483648 has no exact place in int32", "--dtype int64 may hold it"),
+        _INT32,
+    ),
+    Fault(
+        "overflow",
+        ".jsonl",
+        b"[1,2]\n[1,9223372036854775808]\n",
+        ("line 2: item <1>: 9223372036854775808", "--dtype uint64 or float64 may hold it"),
+    ),
+    Fault(
+        "overflow",
+        ".csv",
+        b"a,b\n1,2\n3,-2147483649\n",
+        ("line 3, column 'b': expected a whole number (int32)", "--dtype int64 may hold it"),
+        _INT32,
+    ),
+    Fault(
+        "overflow",
+        ".tsv",
+        b"a\tb\n1\t2\n3\t9223372036854775808\n",
+        ("line 3, column 'b'", "--dtype uint64 or float64 may hold it"),
+    ),
+    Fault(
+        "overflow",
+        ".tar",
+        tar(("0.x.json", b"[1,2]"), ("1.x.json", b"[9223372036854775808]")),
+        ("1.x.json: 9223372036854775808 has no exact place in int64", "store it as .npy"),
+    ),
+    Fault(
+        "overflow",
+        ".tar",
+        tar(("0.x.json", b"[0.5,9007199254740993]")),
+        ("0.x.json: 9007199254740993 has no exact place in float64",),
+    ),
+    # -- the same name twice --
+    Fault(
+        "twice", ".jsonl", b'{"x":[1]}\n{"x":[1],"x":[2]}\n', ("line 2: field 'x' is there twice",)
+    ),
+    Fault("twice", ".csv", b"a,b,a\n1,2,3\n", ("line 1: two columns are named 'a'",)),
+    Fault("twice", ".tsv", b"a\ta\n1\t2\n", ("line 1: two columns are named 'a'",)),
+    Fault("twice", ".ts", b"@problemName x\n" + TS + b"1\n", ("line 2: '@problemName' a second",)),
+    Fault(
+        "twice",
+        ".tar",
+        tar(("0.x.npy", npy([1])), ("0.x.npy", npy([2]))),
+        ("0.x.npy: a second field x of this sample",),
+    ),
+    Fault(
+        "twice",
+        ".npz",
+        npz(("data.npy", npy([1])), ("data.npy", npy([2]))),
+        ("two members for data.npy",),
+    ),
+    Fault(
+        "twice",
+        ".safetensors",
+        _safetensors(_TWICE[:-1] + b"," + _TWICE[1:], b"\0"),
+        ("the header: has 'x' twice",),
+    ),
+    # -- letters --
+    Fault("UTF-8", ".jsonl", b'["a"]\n["\xff"]\n', ("line 2: byte 2 is not UTF-8", "iconv")),
+    Fault("UTF-8", ".csv", b"a,b\n1,2\n3,\xe9\n", ("line 3: is not UTF-8", "iconv")),
+    Fault("UTF-8", ".tsv", b"a\tb\n1\t2\n\xe9\t3\n", ("line 3: is not UTF-8", "iconv")),
+    Fault("UTF-8", ".ts", TS + b"1,2\n1,\xff\n", ("line 9, channel 0, step 1: expected a number",)),
+    Fault("UTF-8", ".tar", tar(("0.x.json", b"\xff")), ("0.x.json: is no JSON", _FIELD)),
+    Fault("UTF-16", ".jsonl", "[1]\n".encode("utf-16"), ("begins like UTF-16", "iconv -f utf-16")),
+    Fault("UTF-16", ".csv", "a\n1\n".encode("utf-16"), ("begins like UTF-16", "iconv -f utf-16")),
+    Fault("UTF-16", ".txt", "a b\n".encode("utf-16"), ("byte 3 is NUL", "iconv -f utf-16")),
+    Fault(
+        "UTF-16",
+        ".ts",
+        (TS + b"1\n").decode().encode("utf-16"),
+        ("begins like UTF-16", "iconv -f utf-16"),
+    ),
+    Fault(
+        "mark inside",
+        ".jsonl",
+        b"[1]\n\xef\xbb\xbf[2]\n",
+        ("line 2: column 1: is no JSON", "byte order mark", "remove it"),
+    ),
+    Fault(
+        "mark inside",
+        ".csv",
+        b"a\n1\n\xef\xbb\xbf2\n",
+        ("line 3, column 'a'", "byte order mark", "remove it"),
+    ),
+    # -- lines that end with "\r" alone --
+    Fault("CR", ".jsonl", b"[1]\r[2]\r", ("line 1: column 5: is no JSON", r"tr '\r' '\n'")),
+    Fault("CR", ".csv", b"a,b\r1,2\r", ("line 1: a line ends with", r"tr '\r' '\n'")),
+]
