@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 
 from lodcli.bench.lengths import Lengths, parse_lengths
+from lodcli.bench.machine import require_memory
 from lodcli.kernels.checks import Offsets
 from lodcli.kernels.errors import SelectionError
+
+# What drawing one length takes: its weight, its share, and the order in which rest is given out.
+DRAWING_BYTES = 80
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,13 @@ class Case:
     seed: int = 0
 
     def draw_lengths(self) -> Offsets:
-        """Return the lengths, (S,) int64; always the same of one case."""
+        """Return the lengths, (S,) int64; always the same of one case.
+
+        Raises:
+            NotEnoughMemoryError: there is too little even for the lengths.
+        """
+        if self.lengths.given is None:
+            require_memory(DRAWING_BYTES * self.sequences, f"drawing {self.sequences:,} lengths")
         return self.lengths.draw(self.sequences, self.rows, np.random.default_rng(self.seed))
 
     def offsets(self) -> Offsets:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lodcli.bench.results import SCHEMA_VERSION
+from lodcli.bench.samples import quartiles
 from lodcli.kernels.errors import InvalidDataError
 
 # Up to this many samples on both sides the odds are counted out, not approximated.
@@ -25,14 +26,17 @@ class Change:
         command: what was measured.
         old, new: median seconds.
         ratio: new over old.
+        machine: the same of the machine's limit, measured beside it; 1 if it was not.
         chance: the probability that equal code would look at least as slow.
-        verdict: "slower", "faster" or "same".
+        verdict: "slower", "faster", "same", or "unclear": it changed, but most samples of one
+            side were disturbed.
     """
 
     command: str
     old: float
     new: float
     ratio: float
+    machine: float
     chance: float
     verdict: str
 
@@ -51,7 +55,8 @@ def read_report(path: str) -> dict[str, Any]:
                 f"found {report['schema_version']}"
             )
         for row in report["results"]:
-            if not (row["times"] and all(time > 0 for time in row["times"])):
+            times = [*row["times"], *row.get("limit_times", [])]
+            if not (row["times"] and all(time > 0 for time in times)):
                 raise InvalidDataError(f"{path}: {row['command']}: no times")
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, InvalidDataError):
@@ -77,25 +82,49 @@ def compared(
     changes = []
     for row in new["results"]:
         if row["command"] in before:
-            times = before[row["command"]]["times"], row["times"]
-            changes.append(_change(row["command"], *times, threshold, alpha))
+            changes.append(_change(before[row["command"]], row, threshold, alpha))
     if not changes:
         raise InvalidDataError("the two reports have no measurement of ours in common")
     return changes
 
 
 def _change(
-    command: str, old: Sequence[float], new: Sequence[float], threshold: float, alpha: float
+    old: Mapping[str, Any], new: Mapping[str, Any], threshold: float, alpha: float
 ) -> Change:
-    before, after = statistics.median(old), statistics.median(new)
-    ratio = after / before
-    slower, faster = chance_of_slower(old, new), chance_of_slower(new, old)
-    verdict = "same"
-    if ratio > 1 + threshold and slower <= alpha:
-        verdict = "slower"
-    elif ratio < 1 / (1 + threshold) and faster <= alpha:
-        verdict = "faster"
-    return Change(command, before, after, ratio, slower, verdict)
+    before, after = old["times"], new["times"]
+    machine = _machine_change(old, new)
+    slower = _is_slower(before, after, max(1.0, machine), threshold, alpha)
+    faster = _is_slower(after, before, max(1.0, 1 / machine), threshold, alpha)
+    verdict = "slower" if slower else "faster" if faster else "same"
+    if verdict != "same" and (_disturbed(old) or _disturbed(new)):
+        verdict = "unclear"
+    medians = statistics.median(before), statistics.median(after)
+    chance = chance_of_slower(before, after)
+    return Change(new["command"], *medians, medians[1] / medians[0], machine, chance, verdict)
+
+
+def _is_slower(
+    old: Sequence[float], new: Sequence[float], excused: float, threshold: float, alpha: float
+) -> bool:
+    """Return whether `new` takes longer, even if the machine was `excused` times as slow.
+
+    Slower code is slower in its better rounds as well; what only disturbs it is not.
+    """
+    return (
+        quartiles(new)[0] > excused * (1 + threshold) * quartiles(old)[0]
+        and chance_of_slower(old, [time / excused for time in new]) <= alpha
+    )
+
+
+def _machine_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> float:
+    """Return how much longer the machine's own limit took, in the rounds of the two."""
+    before, after = old.get("limit_times"), new.get("limit_times")
+    return quartiles(after)[0] / quartiles(before)[0] if before and after else 1.0
+
+
+def _disturbed(row: Mapping[str, Any]) -> bool:
+    """Return whether more of its samples were disturbed than not."""
+    return bool(row.get("noisy")) or row.get("dropped", 0) > len(row["times"])
 
 
 def chance_of_slower(old: Sequence[float], new: Sequence[float]) -> float:

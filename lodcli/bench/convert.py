@@ -64,7 +64,7 @@ class ConvertPlan:
         """Yield one task for each conversion and case."""
         for case in self.cases:
             for op in self.ops:
-                with tempfile.TemporaryDirectory(prefix="lod-bench-", dir=self.folder) as folder:
+                with tempfile.TemporaryDirectory() as folder:
                     yield convert_task(op, case, np.dtype(self.dtype), Path(folder), peers)
 
 
@@ -99,7 +99,7 @@ def convert_task(op: str, case: Case, dtype: np.dtype[Any], folder: Path, peers:
         "features": 1,
         "dtype": dtype.name,
         "source_bytes": size_bytes,
-        "folder": str(folder.parent),
+        "folder": str(folder.parent.parent),
     }
     return Task(
         bench="convert",

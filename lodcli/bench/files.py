@@ -47,7 +47,7 @@ class FilesPlan:
         for case in self.cases:
             for op in self.ops:
                 with (
-                    tempfile.TemporaryDirectory(prefix="lod-bench-", dir=self.folder) as folder,
+                    tempfile.TemporaryDirectory() as folder,
                     contextlib.ExitStack() as opened,
                 ):
                     yield files_task(self.bench, op, case, Path(folder), peers, opened)
@@ -70,7 +70,7 @@ def files_task(
     if "sequence" in op:
         lengths = np.diff(inputs["offsets"])
         moved = int(lengths[inputs["wanted"]].sum()) * inputs["data"].itemsize * case.features
-    parameters = {**case.parameters(), "folder": str(folder.parent)}
+    parameters = {**case.parameters(), "folder": str(folder.parent.parent)}
     if "sequence" in op:
         parameters["look_ups"] = LOOK_UPS
     return Task(

@@ -46,6 +46,11 @@ class Curve:
         return self.name if found is None else f"{self.name} ^{found:.2f}"
 
 
+def is_swept(case: str) -> bool:
+    """Return whether a case is one of a sweep, such as "rows=1000"."""
+    return "=" in case
+
+
 def curves_of(report: Mapping[str, Any]) -> tuple[str, list[Curve]]:
     """Return what was swept, and a curve for each op and candidate.
 
@@ -55,8 +60,8 @@ def curves_of(report: Mapping[str, Any]) -> tuple[str, list[Curve]]:
     points: dict[tuple[str, str], list[tuple[float, float]]] = {}
     swept = ""
     for row in report["results"]:
-        swept, equals, value = str(row["case"]).partition("=")
-        if not equals:
+        swept, _, value = str(row["case"]).partition("=")
+        if not is_swept(str(row["case"])):
             raise InvalidDataError("nothing to draw: measure with --sweep WHAT=N,N,..")
         name = f"{row['library']} {row['label']}".strip()
         name += f", {row['threads']} thread{'s' * (row['threads'] > 1)}"

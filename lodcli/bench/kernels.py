@@ -26,6 +26,7 @@ class KernelPlan:
 
     ops: Sequence[str]
     cases: Sequence[Case]
+    folder: None = None
 
     def check(self) -> None:
         """Raise NotEnoughMemoryError if one of them would not fit."""

@@ -11,6 +11,8 @@ from lodcli.kernels.checks import Offsets
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 
 KINDS = "lognormal:MEAN,SIGMA[,EMPTY[,MOST]], uniform:LEAST,MOST, fixed:LENGTH or a file"
+# Of a logarithm: beyond, one sequence has nearly all rows.
+MOST_SIGMA = 5.0
 
 
 class LengthsError(SelectionError):
@@ -50,6 +52,8 @@ class Lengths:
         """
         if self.kind != "lognormal":
             raise LengthsError(f"--lengths {self.text}: only lognormal lengths have a skew")
+        if not 0 <= sigma <= MOST_SIGMA:
+            raise LengthsError(f"skew {sigma:g}: expected a sigma from 0 to {MOST_SIGMA:g}")
         numbers = (self.numbers[0], sigma, *self.numbers[2:])
         return Lengths("lognormal:" + ",".join(f"{n:g}" for n in numbers), self.kind, numbers)
 
@@ -163,10 +167,12 @@ def _numbers(text: str, kind: str, rest: str) -> tuple[float, ...]:
         raise LengthsError(f"--lengths {text}: expected {KINDS}") from None
     if len(numbers) not in _NUMBERS[kind] or not all(0 <= n < 1e12 for n in numbers):
         raise LengthsError(f"--lengths {text}: expected {KINDS}")
-    if kind == "lognormal" and not (numbers[0] > 0 and numbers[1] <= 5 and sum(numbers[2:3]) < 1):
+    if kind == "lognormal" and not (
+        numbers[0] > 0 and numbers[1] <= MOST_SIGMA and sum(numbers[2:3]) < 1
+    ):
         raise LengthsError(
-            f"--lengths {text}: expected a mean above 0, a sigma of at most 5 and a share of "
-            "empty sequences below 1"
+            f"--lengths {text}: expected a mean above 0, a sigma of at most {MOST_SIGMA:g} and a "
+            "share of empty sequences below 1"
         )
     if kind == "uniform" and numbers[0] > numbers[1]:
         raise LengthsError(f"--lengths {text}: the least length is above the greatest")

@@ -12,6 +12,8 @@ import click
 from lodcli import options
 
 F = TypeVar("F", bound=Callable[..., Any])
+# Beyond it no machine has the memory, and float64 no whole numbers.
+MOST = 10**15
 EXPORTS = ("csv", "markdown", "pytest-benchmark")
 
 
@@ -61,6 +63,48 @@ class _Counts(click.ParamType[tuple[int, ...]]):
         return counts
 
 
+class _Count(click.ParamType[int]):
+    """A whole number of at least 1, written out or as 1e6."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            count = int(value)
+        except ValueError:
+            count = _whole(value)
+        if not 1 <= count <= MOST:
+            self.fail(f"expected a whole number from 1 to {MOST:.0e}, found {value!r}", param, ctx)
+        return count
+
+
+def _whole(text: str) -> int:
+    """Return the whole number a text such as 1e6 means; 0 if it means none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return 0
+    return int(number) if number.is_integer() else 0
+
+
+COUNT = _Count()
+
+
+class _Seconds(click.ParamType[float]):
+    name = "seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds < float("inf"):
+            self.fail(f"expected seconds, 0 or more, found {value!r}", param, ctx)
+        return seconds
+
+
 class _Devices(click.ParamType[tuple[str, ...]]):
     name = "devices"
 
@@ -98,13 +142,19 @@ def settings(function: F) -> F:
     )
     @click.option(
         "--budget",
-        type=click.FloatRange(0.0),
+        type=_Seconds(),
         default=10.0,
         show_default=True,
         metavar="SECONDS",
         help="No round begins after this, for each op and case.",
     )
-    @click.option("--seed", type=int, default=0, show_default=True, help="Of lengths and values.")
+    @click.option(
+        "--seed",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Of lengths and values.",
+    )
     @options.as_json
     @click.option("--export", type=click.Choice(EXPORTS), help="Print this instead of a table.")
     @click.option(
@@ -128,6 +178,7 @@ def settings(function: F) -> F:
 
         if rest["as_json"] and rest["export"]:
             raise click.UsageError("--json and --export both want standard output")
+        _require_cores(threads)
         own = (
             "device",
             "against",
@@ -148,6 +199,17 @@ def settings(function: F) -> F:
         return function(*args, settings=chosen, **rest)
 
     return wrapped  # type: ignore[return-value]
+
+
+def _require_cores(threads: Sequence[int] | None) -> None:
+    """Refuse more threads than run at once: they would wait for each other."""
+    from lodcli.bench.machine import usable_cores
+
+    most = usable_cores()
+    if threads and max(threads) > most:
+        raise click.UsageError(
+            f"--threads {max(threads)}: more than the {most} that run at once here"
+        )
 
 
 def _pythons(given: Sequence[str]) -> dict[str, str]:
@@ -183,9 +245,9 @@ def sizes(function: F) -> F:
             help="lognormal:50,0.9 (mean, sigma), lognormal:50,0.9,0.03 (3 % empty), "
             "uniform:1,99, fixed:50, or those of a file.",
         ),
-        click.option("--sequences", type=click.IntRange(1), help="How many."),
-        click.option("--features", type=click.IntRange(1), help="float32 values a row."),
-        click.option("--rows", type=click.IntRange(1), help="Rows, all sequences together."),
+        click.option("--sequences", type=COUNT, metavar="N", help="How many."),
+        click.option("--features", type=COUNT, metavar="N", help="float32 values a row."),
+        click.option("--rows", type=COUNT, metavar="N", help="Rows, all sequences together."),
     ):
         function = option(function)
     return function

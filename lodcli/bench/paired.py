@@ -43,6 +43,7 @@ class PairedPeer:
             stdout=subprocess.PIPE,
             env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")},
             text=True,
+            process_group=0,
         )
         try:
             self.version = str(self._answer()["version"])

@@ -47,7 +47,9 @@ class PeerSet:
             self.versions[name] = peer.version
             return
         if importlib.util.find_spec(entry.package) is None:
-            raise ImportError(f"not installed; pip install {entry.install}")
+            where = f", and --peer-python {name}=PYTHON" if entry.apart else ""
+            apart = " in an environment of its own" * entry.apart
+            raise ImportError(f"not installed; pip install {entry.install}{apart}{where}")
         module = importlib.import_module(f"lodcli.bench.peers.{file}")
         module.threads(threads)
         self._here[name] = module

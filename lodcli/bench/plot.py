@@ -10,22 +10,32 @@ from itertools import groupby
 from typing import Any
 
 from lodcli import output
-from lodcli.bench.fit import Curve, curves_of
+from lodcli.bench.fit import Curve, curves_of, is_swept
 from lodcli.bench.report import time_text
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import SelectionError, UnsupportedError
 
 MARKS = "ox+*#@%&=~"
 HEIGHT = 16
 
 
-def require_drawing(path: str) -> None:
-    """Refuse a file that could not be drawn at the end.
+def require_drawing(path: str, cases: Sequence[str]) -> None:
+    """Refuse a picture that could not be drawn at the end.
+
+    Args:
+        path: of the picture.
+        cases: names of what will be measured.
 
     Raises:
+        SelectionError: nothing is swept.
         UnsupportedError: another format, or matplotlib is not installed.
     """
-    if path == "-":
-        return
+    if path != "-":
+        _require_matplotlib(path)
+    if not any(is_swept(case) for case in cases):
+        raise SelectionError("--plot: nothing to draw; measure with --sweep WHAT=N,N,..")
+
+
+def _require_matplotlib(path: str) -> None:
     if not path.endswith((".svg", ".png")):
         raise UnsupportedError(f"--plot {path}: expected a name that ends with .svg or .png, or -")
     if importlib.util.find_spec("matplotlib") is None:

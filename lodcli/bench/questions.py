@@ -39,6 +39,7 @@ class QuestionPlan:
     question: str
     ops: Sequence[str]
     cases: Sequence[Case]
+    folder: None = None
 
     def check(self) -> None:
         """Raise NotEnoughMemoryError if a case would not fit."""

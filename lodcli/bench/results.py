@@ -55,6 +55,12 @@ def _row(
     rate = task.work.useful / summary.median
     fraction = task.work.needed / summary.median / limit_rate if limit_rate else None
     peer, ratio = best_peer(one, measured)
+    beside = [
+        time
+        for other in measured
+        if other.candidate.library == LIMIT and candidate.library == OURS
+        for time in other.summary.times
+    ]
     parameters = {**task.parameters, "threads": threads}
     return {
         "command": " ".join([task.title, candidate.name, f"threads={threads}"]),
@@ -91,6 +97,7 @@ def _row(
         "best_peer": peer,
         "ratio_to_best_peer": None if ratio is None else rounded(ratio),
         "digest": digest,
+        "limit_times": [rounded(time) for time in beside],
     }
 
 

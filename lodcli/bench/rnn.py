@@ -32,6 +32,7 @@ class RnnPlan:
     cells: Sequence[str]
     passes: Sequence[str]
     cases: Sequence[Case]
+    folder: None = None
 
     def check(self) -> None:
         """Raise NotEnoughMemoryError if one of them would not fit."""

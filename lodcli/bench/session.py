@@ -11,11 +11,13 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from lodcli.bench.cases import Case
 from lodcli.bench.errors import DisagreementError, WorkerError
 from lodcli.bench.harness import Effort
 from lodcli.bench.machine import NotEnoughMemoryError
@@ -23,6 +25,7 @@ from lodcli.bench.ops import load_kernels
 from lodcli.bench.peer_set import PeerSet
 from lodcli.bench.runner import run_task
 from lodcli.bench.tasks import Task
+from lodcli.bench.worker import end_with_parent
 from lodcli.kernels.errors import LodError, UnsupportedError
 
 THREAD_VARIABLES = (
@@ -41,6 +44,14 @@ _ERRORS: dict[str, type[LodError]] = {
 
 class Plan(Protocol):
     """What a benchmark measures: checked by the command, run by the process that measures."""
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """On what."""
+
+    @property
+    def folder(self) -> str | None:
+        """Where files are made; None: where temporary ones are."""
 
     def check(self) -> None:
         """Raise if it cannot be done here."""
@@ -101,12 +112,23 @@ def run_jobs(jobs: Sequence[Job], tell: Callable[[str], None]) -> Findings:
 
 
 def _events(job: Job) -> Iterator[dict[str, Any]]:
-    environment = {**os.environ, **{name: str(job.threads) for name in THREAD_VARIABLES}}
+    """Yield what the process that does the job says; its files go with it, however it ends."""
+    with tempfile.TemporaryDirectory(
+        prefix="lod-bench-", dir=job.plan.folder, ignore_cleanup_errors=True
+    ) as folder:
+        yield from _events_of(job, os.path.abspath(folder))
+
+
+def _events_of(job: Job, folder: str) -> Iterator[dict[str, Any]]:
+    variables = dict.fromkeys(THREAD_VARIABLES, str(job.threads)) | {"TMPDIR": folder}
+    environment = {**os.environ, **variables}
     process = subprocess.Popen(
         [sys.executable, "-m", "lodcli.bench.session"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
+        # Control-C is for the command, which ends this process; it would only tell of its end.
+        process_group=0,
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -143,6 +165,7 @@ def limits_of(suite: str, threads: int) -> dict[str, float]:
 
 def serve() -> None:
     """Do the job on standard input; answer with one JSON object a line."""
+    end_with_parent()
     job: Job = pickle.loads(sys.stdin.buffer.read())
     # What a library prints must not end up between the answers.
     answers = os.fdopen(os.dup(1), "w")

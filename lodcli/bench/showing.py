@@ -17,11 +17,11 @@ from lodcli.bench.cases import Case, custom_case
 from lodcli.bench.harness import Effort
 from lodcli.bench.lengths import parse_lengths
 from lodcli.bench.machine import machine, versions
-from lodcli.bench.options import Settings
+from lodcli.bench.options import MOST, Settings
 from lodcli.bench.peer_set import chosen_peers
 from lodcli.bench.results import report_of
 from lodcli.bench.session import Job, Plan, run_jobs
-from lodcli.formats.outputs import Output, TargetExistsError
+from lodcli.formats.outputs import Output
 from lodcli.kernels.checks import Offsets
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 
@@ -30,7 +30,7 @@ def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
     """Measure a plan and print what was found."""
     peers = chosen_peers(suite, settings.against)
     _require_device(settings.device)
-    _require_target(settings)
+    _require_target(settings, plan.cases)
     plan.check()
     effort = Effort(rounds=settings.rounds, budget_seconds=settings.budget)
     effort = replace(
@@ -103,15 +103,21 @@ def compare_and_show(old: str, new: str, *, threshold: float, alpha: float, as_j
     if as_json:
         output.as_json({"changes": [vars(change) for change in changes]})
     else:
-        headers = ["verdict", "new / old", "chance", "old", "new", "measured"]
+        headers = ["verdict", "new / old", "machine", "chance", "old", "new", "measured"]
         rows = [
             [
-                *(one.verdict, f"{one.ratio:.3f}", f"{one.chance:.4f}"),
+                *(one.verdict, f"{one.ratio:.3f}", f"{one.machine:.3f}", f"{one.chance:.4f}"),
                 *(time_text(one.old), time_text(one.new), one.command),
             ]
             for one in changes
         ]
         output.text(output.table(headers, rows))
+    unclear = sum(change.verdict == "unclear" for change in changes)
+    if unclear:
+        output.note(
+            f"{output.plural(unclear, 'measurement')} of {len(changes)} changed while the machine "
+            "was busy; measure again when it is quiet"
+        )
     slower = [change.command for change in changes if change.verdict == "slower"]
     if slower:
         raise RegressionError(
@@ -137,16 +143,16 @@ def _require_device(devices: Sequence[str]) -> None:
     raise UnsupportedError("--device cuda: there are no cupy kernels to measure; use --device cpu")
 
 
-def _require_target(settings: Settings) -> None:
-    import os
-
-    for path in (settings.out, settings.plot):
-        if path and path != "-" and os.path.exists(path) and not settings.force:
-            raise TargetExistsError(f"{path}: exists already; use --force to replace it")
+def _require_target(settings: Settings, cases: Sequence[Case]) -> None:
+    """Refuse what could not be written or drawn at the end, before anything is measured."""
     if settings.plot:
         from lodcli.bench.plot import require_drawing
 
-        require_drawing(settings.plot)
+        require_drawing(settings.plot, [case.name for case in cases])
+    for path in (settings.out, settings.plot):
+        if path and path != "-":
+            # Opens the neighbour that would be renamed, and takes it away again.
+            Output(path, overwrite=settings.force).abort()
 
 
 def cases_of(
@@ -195,7 +201,8 @@ def _swept(case: Case, sweep: str) -> list[Case]:
         values = [float(value) for value in rest.split(",")]
     except ValueError:
         values = []
-    if not values or min(values) < 0 or (parameter != "skew" and min(values) < 1):
+    least = 0.0 if parameter == "skew" else 1.0
+    if not values or not all(least <= v <= MOST and (not least or v % 1 == 0) for v in values):
         raise SelectionError(f"--sweep {sweep}: expected WHAT=N,N,.. such as rows=1e4,1e5,1e6")
     found = []
     for value in values:

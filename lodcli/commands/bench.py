@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lodcli import options
-from lodcli.bench.options import Settings, settings, sizes, sweep
+from lodcli.bench.options import COUNT, Settings, settings, sizes, sweep
 
 
 @click.group(invoke_without_command=True)
@@ -100,7 +100,7 @@ def kernels(
 @click.option("--cell", "cells", metavar="CELL[,..]", help="lstm, gru, elman; all if not given.")
 @click.option("--pass", "passes", metavar="PASS[,..]", help="forward, training; both if not given.")
 @click.option("--case", metavar="NAME[,..]", help="Named cases: a, b, c, d.")
-@click.option("--hidden", type=click.IntRange(1), help="Size of the hidden state.")
+@click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")
 @sizes
 @sweep
 @settings

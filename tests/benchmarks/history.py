@@ -27,6 +27,8 @@ from lodcli.bench.compare import compared
 from lodcli.bench.report import time_text
 from lodcli.kernels.errors import InvalidDataError
 
+# What the runs of one commit say together.
+POOLED = ("times", "limit_times", "samples", "dropped")
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -90,9 +92,13 @@ def measure(commit: Commit, arguments: Sequence[str]) -> None:
     if commit.report is None:
         commit.report = report
         return
-    times = {row["command"]: row["times"] for row in report["results"]}
+    again = {row["command"]: row for row in report["results"]}
     for row in commit.report["results"]:
-        row["times"] += times.get(row["command"], [])
+        if row["command"] in again:
+            other = again[row["command"]]
+            row["noisy"] = row["noisy"] and other["noisy"]
+            for key in POOLED:
+                row[key] += other[key]
 
 
 def changes(commits: Sequence[Commit], threshold: float, alpha: float) -> Iterator[str]:

@@ -25,12 +25,14 @@ class PeerEntry:
     Attributes:
         package: what must be importable.
         install: what pip installs.
+        apart: whether it cannot share an interpreter with the others.
         files: its module in this folder for each benchmark it takes part in.
     """
 
     package: str
     install: str
     files: dict[str, str]
+    apart: bool = False
 
 
 PEERS: dict[str, PeerEntry] = {
@@ -51,6 +53,9 @@ PEERS: dict[str, PeerEntry] = {
     "orjson": PeerEntry("orjson", "orjson", {"convert": "orjson"}),
     "onnxruntime": PeerEntry("onnxruntime", "onnx onnxruntime", {"rnn": "onnxruntime"}),
     "paddle": PeerEntry(
-        "paddle", "paddlepaddle==2.6.2", {"kernels": "paddle", "rnn": "paddle_rnn"}
+        "paddle",
+        "paddlepaddle==2.6.2 'numpy<2'",
+        {"kernels": "paddle", "rnn": "paddle_rnn"},
+        apart=True,
     ),
 }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+# It reports each program it runs.
+os.environ.setdefault("GLOG_minloglevel", "2")
 # Before paddle: loaded behind it, NumPy's own modules fail to load.
 import numpy as np
 import numpy.random

@@ -68,6 +68,53 @@ def test_peers_and_what_only_one_report_has_do_not_count() -> None:
         compared(report(a=STEADY), report(b=STEADY), threshold=0, alpha=1)
 
 
+def measured(
+    rng: np.random.Generator, code: float, *, machine: float, busy: float
+) -> dict[str, Any]:
+    """A report of eleven samples as a shared machine gives them.
+
+    Each lasts `code` times `machine` and some per cent; a share of `busy` lasts up to three
+    times as long. The limit's loop, beside it, knows the machine but not the code.
+    """
+
+    def times(work: float) -> list[float]:
+        found = work * machine * rng.lognormal(0, 0.03, 11)
+        found = found * np.where(rng.random(11) < busy, rng.uniform(1, 3, 11), 1)
+        return [float(time) for time in found]
+
+    row = {"command": "sum", "ours": True, "noisy": False, "dropped": 0, "samples": 11}
+    return {"results": [row | {"times": times(code), "limit_times": times(1.0)}]}
+
+
+@pytest.mark.parametrize(("busy", "most_false", "least_found"), [(0.0, 6, 300), (0.3, 6, 180)])
+@pytest.mark.parametrize("machine", [1.0, 1.3])
+def test_noise_is_no_regression_and_half_as_slow_again_is(
+    machine: float, busy: float, most_false: int, least_found: int
+) -> None:
+    rng = np.random.default_rng(3)
+    verdicts: dict[float, list[str]] = {1.0: [], 1.5: []}
+    for code, found in verdicts.items():
+        for _ in range(300):
+            old = measured(rng, 1.0, machine=1.0, busy=busy)
+            new = measured(rng, code, machine=machine, busy=busy)
+            (change,) = compared(old, new, threshold=0.05, alpha=0.01)
+            found.append(change.verdict)
+    assert verdicts[1.0].count("slower") <= most_false
+    assert verdicts[1.5].count("slower") >= least_found
+
+
+def test_a_change_between_disturbed_samples_is_unclear(lod: Lod, tmp_path: Path) -> None:
+    slower = report(sum=[1.5 * time for time in STEADY])
+    slower["results"][0] |= {"dropped": 7, "samples": 6}
+    (change,) = compared(report(sum=STEADY), slower, threshold=0.05, alpha=0.01)
+    assert change.verdict == "unclear"
+    for name, content in (("old", report(sum=STEADY)), ("new", slower)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    done = lod("bench", "--compare", tmp_path / "old.json", tmp_path / "new.json")
+    assert done.code == 0
+    assert "1 measurement of 1 changed while the machine was busy" in done.stderr
+
+
 @pytest.fixture
 def reports(tmp_path: Path) -> Path:
     slower = report(sum=[1.3 * time for time in STEADY])

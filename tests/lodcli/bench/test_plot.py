@@ -79,9 +79,20 @@ def test_a_picture_is_drawn(kind: str, tmp_path: Path) -> None:
 
 def test_other_kinds_of_picture_are_refused_first(lod: Lod) -> None:
     with pytest.raises(UnsupportedError, match=r"\.svg or \.png"):
-        require_drawing("curve.pdf")
+        require_drawing("curve.pdf", ["rows=10"])
     done = lod("bench", "kernels", "--op", "sum", "--plot", "curve.pdf")
     assert (done.code, done.stdout) == (4, "")
+
+
+def test_a_picture_of_nothing_or_nowhere_is_refused_first(lod: Lod) -> None:
+    done = lod("bench", "kernels", "--op", "sum", "--plot", "-")
+    assert (done.code, done.stdout) == (2, "")
+    assert "--sweep" in done.stderr
+    pytest.importorskip("matplotlib", reason="the extra `plot` draws pictures")
+    sweep = ("--sweep", "rows=10,20", "--plot", "nowhere/curve.svg")
+    done = lod("bench", "kernels", "--op", "sum", *sweep)
+    assert (done.code, done.stdout) == (3, "")
+    assert "nowhere/curve.svg: cannot be written" in done.stderr
 
 
 def test_a_sweep_is_drawn_by_the_command(shell: Lod) -> None:

@@ -1,0 +1,115 @@
+"""What cannot be measured is refused in a line, before anything is allocated or run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.lodcli.conftest import Lod
+
+USAGE, IO, UNSUPPORTED = 2, 3, 4
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("kernels --rows 0", USAGE, "expected a whole number from 1"),
+        ("kernels --rows 1.5", USAGE, "expected a whole number from 1"),
+        ("kernels --rows 1e16", USAGE, "expected a whole number from 1"),
+        ("kernels --features -3", USAGE, "expected a whole number from 1"),
+        ("rnn --hidden nan", USAGE, "expected a whole number from 1"),
+        ("kernels --op sum --rows 1e15", IO, "drawing 20,000,000,000,000 lengths needs about"),
+        ("kernels --op sum --rows 1e12 --lengths fixed:1e9", IO, "kernels sum custom needs about"),
+        ("kernels --op sum --features 1e13", IO, "kernels sum custom needs about"),
+        ("rnn --cell gru --hidden 1e9", IO, "rnn gru custom needs about"),
+        ("convert --rows 1e12 --op jsonl_to_lod", IO, "needs about"),
+        ("io --rows 1e12", IO, "needs about"),
+        ("slice --rows 1e12", IO, "needs about"),
+        ("padding --rows 1e12", IO, "needs about"),
+        ("levels --sequences 1e12", IO, "needs about"),
+        ("kernels --lengths nonsense:1", USAGE, "expected lognormal:MEAN,SIGMA"),
+        ("kernels --lengths uniform:9,1", USAGE, "the least length is above the greatest"),
+        ("kernels --lengths lognormal:50,9", USAGE, "a sigma of at most 5"),
+        ("kernels --lengths lognormal:nan,1", USAGE, "expected lognormal:MEAN,SIGMA"),
+        ("kernels --lengths missing.lod.h5", IO, "no such file"),
+        ("kernels --lengths .", IO, "is a folder"),
+        ("kernels --sweep rows=nan", USAGE, "expected WHAT=N,N,.."),
+        ("kernels --sweep rows=1e3,inf", USAGE, "expected WHAT=N,N,.."),
+        ("kernels --sweep rows=2.5", USAGE, "expected WHAT=N,N,.."),
+        ("kernels --sweep skew=9", USAGE, "expected a sigma from 0 to 5"),
+        ("kernels --sweep colour=1", USAGE, "expected one of rows"),
+        ("kernels --seed -1", USAGE, "is not in the range"),
+        ("kernels --budget nan", USAGE, "expected seconds"),
+        ("kernels --rounds 0", USAGE, "is not in the range"),
+        ("kernels --threads 0", USAGE, "expected numbers of 1"),
+        ("kernels --threads 1,1000", USAGE, "--threads 1000: more than the"),
+        ("kernels --device abacus", USAGE, "expected cpu, cuda or both"),
+        ("kernels --peer-python paddle=nowhere", USAGE, "nowhere cannot be run"),
+        ("kernels --peer-python abacus=python", USAGE, "expected PEER=PYTHON"),
+        ("kernels --against abacus", USAGE, "no such peer of kernels"),
+        ("kernels -o nowhere/report.json", IO, "cannot be written"),
+        ("kernels -o .", IO, "is a folder"),
+        ("kernels --json --export csv", USAGE, "both want standard output"),
+    ],
+)
+def test_it_is_said_what_and_why(
+    lod: Lod,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    line: str,
+    code: int,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("lodcli.bench.showing.run_jobs", lambda *_: pytest.fail("measured"))
+    done = lod("bench", *line.split())
+    assert (done.code, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_text_of_lengths_is_no_container(lod: Lod, tmp_path: Path) -> None:
+    path = tmp_path / "words.lod.h5"
+    path.write_text("3 1 2")
+    done = lod("bench", "kernels", "--lengths", path)
+    assert (done.code, done.stdout) == (1, "")
+    assert str(path) in done.stderr
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing(tmp_path: Path, signum: signal.Signals) -> None:
+    line = (
+        "bench io --op read --rows 2e5 --threads 1 --rounds 1000 --budget 60 --against none "
+        "--folder . -o report.json"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lodcli", *line.split()],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # A shell that starts this in the background ignores it, and so would we.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    until = time.monotonic() + 60
+    # Not before the process that measures has made its file.
+    while not list(tmp_path.glob("lod-bench-*/*/*.lod.h5")) and time.monotonic() < until:
+        time.sleep(0.05)
+    (measuring,) = children_of(process.pid)
+    os.killpg(process.pid, signum)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (128 + signum, b"")
+    assert list(tmp_path.iterdir()) == []
+    assert not Path(f"/proc/{measuring}").exists()
+
+
+def children_of(parent: int) -> list[int]:
+    """Return the processes that a process has started."""
+    text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    return [int(number) for number in text.split()]
