@@ -121,15 +121,15 @@ class LoD:
             known = ", ".join(name for name in self.names if name) or "none has a name"
             found = "several levels are" if level in self.names else "no level is"
             raise SelectionError(
-                f"{found} named {level!r}; there are {self.n_levels} levels (names: {known})"
+                f"{found} named {level!r}, of {self.n_levels} (names: {known})"
             )
         if isinstance(level, bool) or not isinstance(level, int | np.integer):
             raise SelectionError(f"a level is a whole number or a name, not {level!r}")
         number = int(level) + self.n_levels if level < 0 else int(level)
         if not 0 <= number < self.n_levels:
-            count = f"{self.n_levels} level" + ("" if self.n_levels == 1 else "s")
-            hint = f"; use 0 to {self.n_levels - 1}" if self.n_levels else ""
-            raise SelectionError(f"no level {level}: there are {count}{hint}")
+            there = "is 1 level" if self.n_levels == 1 else f"are {self.n_levels} levels"
+            hint = f"; use 0 to {self.n_levels - 1}" if self.n_levels > 1 else ""
+            raise SelectionError(f"no level {level}: there {there}{hint}")
         return number
 
     def count(self, level: int | str = 0) -> int:

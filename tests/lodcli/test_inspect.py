@@ -66,7 +66,7 @@ def test_several_tensors_get_a_line_each(lod: Lod, folder: Path) -> None:
 def test_a_level_that_one_of_several_lacks_is_a_usage_error(lod: Lod, folder: Path) -> None:
     done = lod("inspect", "many.lod.h5", "--level", "1")
     assert done.code == 2
-    assert "no level 1: there are 1 level" in done.stderr
+    assert "no level 1: there is 1 level" in done.stderr
 
 
 def test_one_of_several_is_shown_whole(lod: Lod, folder: Path) -> None:
