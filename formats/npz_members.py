@@ -258,5 +258,5 @@ def shown(filename: str) -> str:
 
 def _brief(found: object) -> str:
     """Return an error's words, or a shape, in one short line: both may quote the file."""
-    words, _, _ = str(found).partition(": <ast.")
+    words, _, _ = (str(found) or "ends early").partition(": <ast.")  # zipfile's EOFError is mute
     return " ".join(words.split())[:120]

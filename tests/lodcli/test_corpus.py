@@ -71,8 +71,12 @@ def _check(each: Entry, name: str, code: int, stderr: str, path: Path) -> None:
 
 
 def _words(message: str) -> str:
-    """Return a message without its numbers: damaged HDF5 may read as whatever memory held."""
-    return re.sub(r"\s+|[0-9]+", " ", message)
+    """Return a message without what differs from one machine to the next.
+
+    That is numbers (damaged HDF5 may read as whatever memory held), and after a parenthesis the
+    words of Python's own modules.
+    """
+    return re.sub(r"\s+|[0-9]+", " ", message.partition(" (")[0])
 
 
 # Reads every file named on standard input, and prints how much memory that took, in MiB.
