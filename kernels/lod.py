@@ -120,9 +120,7 @@ class LoD:
                 return self.names.index(level)
             known = ", ".join(name for name in self.names if name) or "none has a name"
             found = "several levels are" if level in self.names else "no level is"
-            raise SelectionError(
-                f"{found} named {level!r}, of {self.n_levels} (names: {known})"
-            )
+            raise SelectionError(f"{found} named {level!r}, of {self.n_levels} (names: {known})")
         if isinstance(level, bool) or not isinstance(level, int | np.integer):
             raise SelectionError(f"a level is a whole number or a name, not {level!r}")
         number = int(level) + self.n_levels if level < 0 else int(level)
