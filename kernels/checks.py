@@ -127,15 +127,16 @@ def lengths_to_offsets(lengths: Offsets, *, level: int) -> Offsets:
     Raises:
         InvalidLoDError: a negative length, or a total beyond int64.
     """
-    negative = lengths < 0
-    if negative.any():
-        position = int(np.argmax(negative))
+    if lengths.min(initial=0) < 0:
+        position = int(np.argmax(lengths < 0))
         _raise_at(level, position, "0 or more", int(lengths[position]), "length")
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    overflow = offsets[1:] < offsets[:-1]
-    if overflow.any():
-        position = int(np.argmax(overflow))
-        _raise_at(level, position, "a total below 2**63", int(lengths[position]), "length")
+    # Looked at only where it can happen: most calls are spared two more passes.
+    if int(lengths.max(initial=0)) * lengths.size >= 1 << 63:
+        falls = offsets[1:] < offsets[:-1]
+        position = int(np.argmax(falls))
+        if falls[position]:
+            _raise_at(level, position, "a total below 2**63", int(lengths[position]), "length")
     offsets.flags.writeable = False
     return offsets

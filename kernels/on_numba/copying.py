@@ -110,12 +110,15 @@ def _gather(
     for piece in nb.prange((total + piece_rows - 1) // piece_rows):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
         i, stop = _at(offsets, row), to + stop_row * width
-        while row < stop_row:
-            after = min(offsets[i + 1], stop_row)
-            first = starts[i] + row - offsets[i]
-            _copy(to + row * width, stop, at + first * width, end, (after - row) * width)
-            row = after
-            i += 1
+        # Slices, so that no index may be negative: numba would look at each.
+        skipped, begins, ends = row - offsets[i], starts[i:], offsets[i + 1 :]
+        for k in range(ends.size):
+            after = min(ends[k], stop_row)
+            source = at + (begins[k] + skipped) * width
+            _copy(to + row * width, stop, source, end, (after - row) * width)
+            row, skipped = after, 0
+            if row == stop_row:
+                break
 
 
 @nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")

@@ -1,4 +1,4 @@
-"""See ops/softmax.py. A segment is done while it is in the cache; float32 has a vector exp."""
+"""See ops/softmax.py. A segment is done while it is in the cache, a long one by all threads."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from typing import Any
 
 import numba as nb
 import numpy as np
-from numba.extending import overload
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba import powers
 from lodcli.kernels.on_numba.copying import frozen
-from lodcli.kernels.on_numba.scalars import float_of_bits
+from lodcli.kernels.on_numba.exponential import FAST as _FAST
+from lodcli.kernels.on_numba.exponential import exp
+from lodcli.kernels.on_numba.softmax_long import (
+    long_segments,
+    longest,
+    softmax_long,
+    softmax_long_grad,
+)
 from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.on_numba.vectors import VECTOR_BYTES
 from lodcli.kernels.ops.common import flat_rows, is_half, result_array
 
-_FAST = {"contract", "nsz"}
 _PIECES = 64
-_F = np.float32
+_exp = exp
 _loose, _exact = powers.softmax_loose, powers.softmax_exact
 
 
@@ -50,11 +55,15 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
     result = result_array(out, data.shape, data.dtype, data)
     rows = _plain(data)
     to = np.empty_like(rows) if is_half(data.dtype) else flat_rows(result)
+    most, skipped = longest(rows), np.zeros(_PIECES, np.bool_)
     if rows.shape[1] == 1 and rows.dtype == np.float32:
         at, out_at = rows.ctypes.data, to.ctypes.data
-        run(_softmax_singles, 2 * rows.nbytes, at, frozen(offsets), out_at, log)
+        run(_softmax_singles, 2 * rows.nbytes, at, frozen(offsets), out_at, log, most, skipped)
     else:
-        _softmax(rows, offsets, to, log)
+        run(_softmax, 2 * rows.nbytes, rows, offsets, to, log, most, skipped)
+    if skipped.any():
+        for part in long_segments(offsets, most):
+            softmax_long(rows[part], to[part], log=log)
     if is_half(data.dtype):
         result[...] = to.reshape(data.shape)
     return result
@@ -62,43 +71,13 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
 
 def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) -> Array:
     y, flow = _plain(result), _plain(upstream)
-    out = np.empty_like(y)
-    _softmax_grad(flow.astype(y.dtype, copy=False), y, offsets, out, log)
+    out, flow = np.empty_like(y), flow.astype(y.dtype, copy=False)
+    most, skipped = longest(y), np.zeros(_PIECES, np.bool_)
+    run(_softmax_grad, 3 * y.nbytes, flow, y, offsets, out, log, most, skipped)
+    if skipped.any():
+        for part in long_segments(offsets, most):
+            softmax_long_grad(flow[part], y[part], out[part], log=log)
     return out.reshape(result.shape).astype(result.dtype, copy=False)
-
-
-@nb.njit(cache=True, nogil=True, fastmath=_FAST)
-def _exp32(x: Any) -> Any:
-    """Return e^x for x <= 0, within 2 units in the last place (Cephes' expf)."""
-    low = min(max(x, _F(-87.33)), _F(88.0))
-    n = np.floor(low * _F(1.44269504) + _F(0.5))
-    r = (low - n * _F(0.693359375)) + n * _F(2.12194440e-4)
-    p = _F(1.9875691500e-4)
-    p = p * r + _F(1.3981999507e-3)
-    p = p * r + _F(8.3334519073e-3)
-    p = p * r + _F(4.1665795894e-2)
-    p = p * r + _F(1.6666665459e-1)
-    p = p * r + _F(5.0000001201e-1)
-    p = (p * r) * r + r + _F(1)
-    power = p * float_of_bits((np.int32(n) + np.int32(127)) << np.int32(23))
-    # Compared as it came in, so that a NaN stays one.
-    return x if x != x else (_F(0) if x < _F(-87.33) else power)
-
-
-def _exp(x: Any) -> Any:
-    """Return e^x for x <= 0."""
-    raise NotImplementedError("for compiled code only")
-
-
-@overload(_exp)
-def _exp_of(x: Any) -> Any:
-    def single(x: Any) -> Any:
-        return _exp32(x)
-
-    def double(x: Any) -> Any:
-        return np.exp(x)
-
-    return single if x == nb.types.float32 else double
 
 
 @nb.njit(cache=True, nogil=True)
@@ -113,13 +92,17 @@ def _pieces(offsets: Any, piece: int, pieces: int) -> Any:
 
 
 @nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
-def _softmax_singles(at: int, offsets: Any, to: int, log: bool) -> None:
+def _softmax_singles(at: int, offsets: Any, to: int, log: bool, most: int, skipped: Any) -> None:
     end = at + 4 * offsets[-1]
     for piece in nb.prange(_PIECES):
         first, last = _pieces(offsets, piece, _PIECES)
         stop = to + 4 * offsets[last]
-        for s in range(first, last):
-            lo, count = offsets[s], offsets[s + 1] - offsets[s]
+        bounds = offsets[first : last + 1]
+        for s in range(bounds.size - 1):
+            lo, count = bounds[s], bounds[s + 1] - bounds[s]
+            if count > most:
+                skipped[piece] = True
+                continue
             source, here = at + 4 * lo, to + 4 * lo
             after = 4 * count + VECTOR_BYTES
             # What is written behind a segment is overwritten by the next of this piece.
@@ -131,13 +114,15 @@ def _softmax_singles(at: int, offsets: Any, to: int, log: bool) -> None:
 
 
 @nb.njit(parallel=True, cache=True, nogil=True, fastmath=_FAST)
-def _softmax(x: Any, offsets: Any, out: Any, log: bool) -> None:
+def _softmax(x: Any, offsets: Any, out: Any, log: bool, most: int, skipped: Any) -> None:
     for piece in nb.prange(_PIECES):
         first, last = _pieces(offsets, piece, _PIECES)
         greatest, total = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
         for s in range(first, last):
-            if offsets[s] < offsets[s + 1]:
-                lo, hi = offsets[s], offsets[s + 1]
+            lo, hi = offsets[s], offsets[s + 1]
+            if hi - lo > most:
+                skipped[piece] = True
+            elif lo < hi:
                 _segment(x[lo:hi], out[lo:hi], greatest, total, log)
 
 
@@ -171,12 +156,17 @@ def _segment(x: Any, out: Any, greatest: Any, total: Any, log: bool) -> None:
 
 
 @nb.njit(parallel=True, cache=True, nogil=True, fastmath=_FAST)
-def _softmax_grad(flow: Any, y: Any, offsets: Any, out: Any, log: bool) -> None:
+def _softmax_grad(
+    flow: Any, y: Any, offsets: Any, out: Any, log: bool, most: int, skipped: Any
+) -> None:
     width = y.shape[1]
     for piece in nb.prange(_PIECES):
         first, last = _pieces(offsets, piece, _PIECES)
         total = np.empty(width, y.dtype)
         for s in range(first, last):
+            if offsets[s + 1] - offsets[s] > most:
+                skipped[piece] = True
+                continue
             total[:] = 0
             for r in range(offsets[s], offsets[s + 1]):
                 for k in range(width):

@@ -139,6 +139,10 @@ class Vectors:
     def zero(self) -> Any:
         return self.constant(0.0 if self.floating else 0, self.kind)
 
+    def nothing(self) -> Any:
+        """Return what changes no sum."""
+        return self.constant(-0.0 if self.floating else 0, self.kind)
+
     def lost(self) -> Any:
         """Return what loses against every value."""
         if self.floating:

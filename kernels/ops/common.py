@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.memory import empty
 from lodcli.kernels.tensor import LoDTensor
 
 
@@ -74,6 +75,8 @@ def require_order(data: Array, op: str) -> None:
 def per_segment(values: npt.ArrayLike, count: int, what: str, op: str) -> Offsets:
     """Return one whole number per sequence, (S,) int64, from (S,) or (S, 1) integers.
 
+    It may be a view of `values`: not to be changed or kept.
+
     Raises:
         InvalidDataError: not integers.
         ShapeMismatchError: not one for each of `count` sequences.
@@ -86,7 +89,7 @@ def per_segment(values: npt.ArrayLike, count: int, what: str, op: str) -> Offset
             f"{op}: {what} must be one number for each of {count} sequences, "
             f"found shape {array.shape}"
         )
-    result: Offsets = array.reshape(count).astype(np.int64)
+    result: Offsets = array.reshape(count).astype(np.int64, copy=False)
     return result
 
 
@@ -128,7 +131,7 @@ def result_array(
         InvalidDataError: another dtype or layout, read-only, or it overlaps an input.
     """
     if out is None:
-        return np.empty(shape, dtype)
+        return empty(shape, dtype)
     if not isinstance(out, np.ndarray):
         raise InvalidDataError(f"out must be an array, found {type(out).__name__}")
     if out.shape != shape:

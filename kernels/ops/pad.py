@@ -128,15 +128,14 @@ def sequence_unpad(
     if box.ndim < 2:
         raise ShapeMismatchError(f"{op}: expected (S, T, ...), found shape {box.shape}")
     counts = per_segment(lengths, box.shape[0], "lengths", op)
-    wrong = (counts < 0) | (counts > box.shape[1])
-    if wrong.any():
-        place = int(wrong.argmax())
+    if counts.min(initial=0) < 0 or counts.max(initial=0) > box.shape[1]:
+        place = int(((counts < 0) | (counts > box.shape[1])).argmax())
         raise ShapeMismatchError(
             f"{op}: length {place} must be 0 to {box.shape[1]}, found {counts[place]}"
         )
     offsets = lengths_to_offsets(counts, level=0)
     rows = on(backend, segment_unpad, size_bytes=box.nbytes)(box, offsets, out=out)
-    return LoDTensor(rows, LoD([offsets]))
+    return LoDTensor(rows, LoD._trusted([offsets]))
 
 
 def sequence_unpad_grad(upstream: npt.ArrayLike, lod: LoD, maxlen: int) -> Array:

@@ -51,7 +51,7 @@ def sequence_slice(
     >>> sequence_slice(words, [1, 0], [2, 1]).data.tolist()
     [2, 3, 4]
     """
-    part = _part(tensor.lod, offset, length, level, "sequence_slice")
+    part = _part(tensor.lod, offset, length, level, "sequence_slice", backend)
     kernel = on(backend, segment_slice, size_bytes=tensor.nbytes)
     return LoDTensor(kernel(tensor.data, part.starts, part.bounds, out=out), part.lod)
 
@@ -66,7 +66,7 @@ def sequence_slice_grad(
 ) -> Array:
     """Return the gradient of `sequence_slice` for its rows: zeros for those left out."""
     op = "sequence_slice_grad"
-    part = _part(lod, offset, length, level, op)
+    part = _part(lod, offset, length, level, op, "auto")
     flow = np.asarray(upstream)
     flow = upstream_of(flow, (int(part.bounds[-1]), *flow.shape[1:]), op)
     result = np.zeros((lod.rows or 0, *flow.shape[1:]), flow.dtype)
@@ -83,27 +83,49 @@ class _Part(NamedTuple):
 
 
 def _part(
-    lod: LoD, offset: npt.ArrayLike, length: npt.ArrayLike, level: int | str | None, op: str
+    lod: LoD,
+    offset: npt.ArrayLike,
+    length: npt.ArrayLike,
+    level: int | str | None,
+    op: str,
+    backend: Backend,
 ) -> _Part:
     number = chosen_level(lod, level, op)
-    offsets, lengths = lod.levels[number], lod.lengths(number)
-    first = per_segment(offset, lengths.size, "offset", op)
-    count = per_segment(length, lengths.size, "length", op)
-    # Not first + count > lengths: a huge number would overflow into a small one.
-    wrong = (first < 0) | (count < 0) | (first > lengths) | (count > lengths - first)
-    if wrong.any():
+    offsets = lod.levels[number]
+    first = per_segment(offset, offsets.size - 1, "offset", op)
+    count = per_segment(length, offsets.size - 1, "length", op)
+    # The index lies in main memory, wherever the rows are.
+    kernel = on("auto" if backend == "cupy" else backend, segment_part, size_bytes=offsets.nbytes)
+    starts, bounds, fits = kernel(offsets, first, count)
+    if not fits:
+        lengths = lod.lengths(number)
+        wrong = (first < 0) | (count < 0) | (first > lengths) | (count > lengths - first)
         s, what = int(wrong.argmax()), "rows" if number == lod.n_levels - 1 else "items"
         raise ShapeMismatchError(
             f"{op}: sequence {s} has {lengths[s]} {what}, no {count[s]} from {first[s]} on"
         )
-    starts, bounds = offsets[:-1] + first, lengths_to_offsets(count, level=0)
     levels = [*lod.levels[:number], bounds]
     # A part of a sequence is one range of the items of each level below, and of the rows.
     for lower in lod.levels[number + 1 :]:
         items = ranges(starts, bounds)
         levels.append(lengths_to_offsets(np.diff(lower)[items], level=0))
         starts, bounds = lower[starts], levels[-1][bounds]
-    return _Part(starts, bounds, LoD(levels, lod.names))
+    return _Part(starts, bounds, LoD._trusted(levels, lod.names))
+
+
+def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offsets, Offsets, bool]:
+    """Return the first item of count[s] items from first[s] on of every segment s.
+
+    Returns:
+        (S,) where the parts begin; (S+1,) the offsets that they have side by side; and
+        whether each segment has its part: if one has not, the others mean nothing.
+    """
+    lengths = np.diff(offsets)
+    # Not first + count > lengths: a huge number would overflow into a small one.
+    wrong = (first < 0) | (count < 0) | (first > lengths) | (count > lengths - first)
+    bounds = np.zeros(offsets.size, np.int64)
+    np.cumsum(count, out=bounds[1:])
+    return offsets[:-1] + first, bounds, not wrong.any()
 
 
 def segment_slice(

@@ -127,3 +127,48 @@ def test_whole_numbers_and_gradients_that_do_not_fit_are_refused() -> None:
         sequence_softmax(LoDTensor(np.arange(3), [[3]]))
     with pytest.raises(ShapeMismatchError, match="do not belong together"):
         sequence_softmax_grad(np.zeros(2), np.zeros(3), LoD.from_lengths([[3]]))
+
+
+@both
+@pytest.mark.parametrize("shape", [(300_001,), (7_000, 50)], ids=["values", "rows"])
+@pytest.mark.parametrize("log", [False, True], ids=["plain", "log"])
+def test_one_long_sequence_among_short_ones(
+    shape: tuple[int, ...], log: bool, backend: Backend
+) -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((shape[0] + 9, *shape[1:]), np.float32)
+    lod = LoD.from_lengths([[5, shape[0], 0, 4]])
+    op = sequence_log_softmax if log else sequence_softmax
+    found = op(LoDTensor(rows, lod), backend=backend).data
+    for part in np.split(rows.astype(np.float64), lod.levels[0][1:-1]):
+        powers = np.exp(part - part.max(axis=0, initial=-np.inf))
+        expected = powers / powers.sum(axis=0)
+        mine, found = found[: len(part)], found[len(part) :]
+        np.testing.assert_allclose(mine, np.log(expected) if log else expected, 0, 4e-6)
+
+
+@both
+def test_a_nan_spoils_its_long_sequence_and_no_other(backend: Backend) -> None:
+    rows = np.zeros(300_010)
+    rows[100_000] = np.nan
+    found = sequence_softmax(LoDTensor(rows, [[5, 300_000, 5]]), backend=backend).data
+    assert np.isnan(found[5:-5]).all()
+    assert found[:5].tolist() == found[-5:].tolist() == [0.2] * 5
+
+
+@both
+@pytest.mark.parametrize("log", [False, True], ids=["plain", "log"])
+def test_gradient_of_one_long_sequence(log: bool, backend: Backend) -> None:
+    rng = np.random.default_rng(6)
+    lod = LoD.from_lengths([[3, 140_000]])
+    rows, flow = rng.standard_normal((2, 140_003, 2))
+    op, gradient = (
+        (sequence_log_softmax, sequence_log_softmax_grad)
+        if log
+        else (sequence_softmax, sequence_softmax_grad)
+    )
+    result = op(LoDTensor(rows, lod), backend="numpy").data
+    found = gradient(flow, result, lod, backend=backend)
+    y, dy = result[3:], flow[3:]
+    expected = dy - np.exp(y) * dy.sum(axis=0) if log else y * (dy - (dy * y).sum(axis=0))
+    np.testing.assert_allclose(found[3:], expected, 1e-10, 1e-12)

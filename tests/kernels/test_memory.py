@@ -1,0 +1,78 @@
+"""The memory of large results is used again, and never while somebody can still see it."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+
+import numpy as np
+import pytest
+
+from lodcli.kernels import memory
+from lodcli.kernels.ops.reverse import sequence_reverse
+from lodcli.kernels.tensor import LoDTensor
+from tests.strategies import BFLOAT16
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(mmap, "MADV_FREE"), reason="the system cannot mark memory as free to be taken"
+)
+ROWS = memory.LEAST_BYTES // 8
+
+
+@pytest.fixture(autouse=True)
+def none_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_free", [])
+
+
+def test_the_memory_of_an_array_that_is_gone_is_used_again() -> None:
+    first = memory.empty((ROWS,), np.dtype(np.float64))
+    address = first.ctypes.data
+    del first
+    assert memory.empty((ROWS // 2, 2), np.dtype(np.float64)).ctypes.data == address
+
+
+def test_a_view_keeps_the_memory_of_its_array() -> None:
+    whole = memory.empty((ROWS, 2), np.dtype(np.float32))
+    whole[...] = 7
+    view = whole[5:9, 1]
+    del whole
+    other = memory.empty((ROWS, 2), np.dtype(np.float32))
+    other[...] = 1
+    assert view.tolist() == [7, 7, 7, 7]
+
+
+def test_results_of_ops_use_it() -> None:
+    tensor = LoDTensor(np.arange(float(ROWS)), [[ROWS - 3, 3]])
+    address = sequence_reverse(tensor, backend="numpy").data.ctypes.data
+    gc.collect()
+    again = sequence_reverse(tensor, backend="numpy").data
+    assert again.ctypes.data == address
+    assert again[-3:].tolist() == [ROWS - 1, ROWS - 2, ROWS - 3]
+
+
+def test_an_array_is_not_far_smaller_than_its_memory() -> None:
+    del_me = memory.empty((4 * ROWS,), np.dtype(np.float64))
+    address = del_me.ctypes.data
+    del del_me
+    assert memory.empty((ROWS,), np.dtype(np.float64)).ctypes.data != address
+
+
+def test_no_more_than_a_limit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MOST_BYTES", 3 * memory.LEAST_BYTES)
+    held = [memory.empty((ROWS,), np.dtype(np.float64)) for _ in range(5)]
+    held.clear()
+    assert sum(map(len, memory._free)) == 3 * memory.LEAST_BYTES
+
+
+def test_small_arrays_and_every_dtype() -> None:
+    assert memory.empty((3,), np.dtype(np.float64)).flags.owndata
+    for dtype in (np.dtype(np.bool_), BFLOAT16, np.dtype(np.complex128)):
+        found = memory.empty((memory.LEAST_BYTES, 1), dtype)
+        assert (found.dtype, found.shape) == (dtype, (memory.LEAST_BYTES, 1))
+        assert found.flags.c_contiguous
+        assert found.flags.writeable
+
+
+def test_more_than_there_is_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError):
+        memory.empty((1 << 50,), np.dtype(np.float64))
