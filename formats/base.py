@@ -211,6 +211,7 @@ class Format(ABC):
     many: ClassVar[bool] = False
     arrays: ClassVar[bool] = False
     level_names: ClassVar[bool] = False
+    zero_rows: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = frozenset()
     write_options: ClassVar[frozenset[str]] = frozenset()
     seekable_output: ClassVar[bool] = False

@@ -61,10 +61,15 @@ class Csv(Format):
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)
         keys = {tuple(level.key for level in spec.levels) for spec in schema}
-        if len(keys) > 1:
-            raise ShapeMismatchError(
-                f"{self.name} holds tensors that share all their levels; choose one with FILE::NAME"
-            )
+        rows = {spec.rows for spec in schema if spec.rows is not None}
+        if len(keys) > 1 or len(rows) > 1:
+            raise self._not_shared()
+
+    def _not_shared(self) -> ShapeMismatchError:
+        return ShapeMismatchError(
+            f"{self.name} holds tensors that share all their levels, or have as many rows; choose "
+            "one with FILE::NAME"
+        )
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
@@ -76,16 +81,26 @@ class Csv(Format):
             (self.separator.join(quoted(n, self.separator) for n in names) + "\n").encode()
         )
         done = 0
+        # Tensors without levels may come one after another; those that share levels do not.
+        waiting: list[list[str]] = [[] for _ in names]
         for batch in batches:
-            tensors = [batch[spec.name] for spec in schema]
-            lod = tensors[0].lod if isinstance(tensors[0], LoDTensor) else LoD()
-            columns = _numbers(lod, done, self.name)
-            for tensor in tensors:
-                assert isinstance(tensor, LoDTensor)
-                columns.append(texts(np.ascontiguousarray(tensor.data)))
+            lod = LoD()
+            for column, spec in enumerate(schema, len(levels)):
+                tensor = batch.get(spec.name)
+                if isinstance(tensor, LoDTensor):
+                    lod = tensor.lod
+                    waiting[column] += texts(np.ascontiguousarray(tensor.data))
+            for column, found in enumerate(_numbers(lod, done, self.name)):
+                waiting[column] += found
             done += lod.count(0) if lod.n_levels else 0
-            lines = map(self.separator.join, zip(*columns, strict=True))
+            ready = min(map(len, waiting))
+            whole = (found[:ready] for found in waiting)
+            lines = map(self.separator.join, zip(*whole, strict=True))
             output.write("".join(f"{line}\n" for line in lines).encode())
+            for found in waiting:
+                del found[:ready]
+        if any(waiting):
+            raise self._not_shared()
 
 
 class Tsv(Csv):

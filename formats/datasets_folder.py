@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lodcli.formats.arrow import Columns
 from lodcli.formats.base import WriteOptions
-from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.lines import shown
 from lodcli.formats.outputs import Output
@@ -44,8 +44,9 @@ class Datasets(Columns):
     """A folder of `Dataset.save_to_disk`, or of one split of a DatasetDict. See ArrowFile.
 
     The rows are those of the streams that state.json names, in its order; all of equal
-    columns. What dataset_info.json says of them (class names, images) is not read, nor how
-    they were to be formatted. Written is one stream, which `load_from_disk` maps.
+    columns. What dataset_info.json says of them (class names, images) is read only where there
+    is no stream, of a dataset without rows; how they were to be formatted is not. Written is one
+    stream, which `load_from_disk` maps.
     """
 
     name = "datasets"
@@ -61,9 +62,16 @@ class Datasets(Columns):
             raise UnsupportedError(f"datasets is a folder with a {STATE}; name the folder")
         if not source.has_beside(STATE) and source.has_beside(SPLITS):
             raise _split_wanted(source)
+        names = _data_files(source)
+        if not names:
+            from lodcli.formats.on_pyarrow.features import NoRecords
+
+            features = _json(source, INFO).get("features")
+            with naming(INFO):
+                return NoRecords(features if isinstance(features, dict) else {}), True
         from lodcli.formats.on_pyarrow.shards import Shards
 
-        return Shards(source, _data_files(source)), True
+        return Shards(source, names), True
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
@@ -80,11 +88,11 @@ class Datasets(Columns):
 
 
 def _data_files(folder: Input) -> list[str]:
-    """Return the names of the streams.
+    """Return the names of the streams: none if it was saved without a row.
 
     Raises:
         DamagedFileError: state.json is no such file.
-        UnsupportedError: there are none, or only some of their rows are meant.
+        UnsupportedError: only some of their rows are meant.
     """
     said = _json(folder, STATE)
     if said.get("_indices_data_files"):
@@ -95,8 +103,6 @@ def _data_files(folder: Input) -> list[str]:
     found = said.get("_data_files")
     if not isinstance(found, list):
         raise DamagedFileError(f"{STATE}: has no list of data files")
-    if not found:
-        raise UnsupportedError(f"{STATE}: has no data files, so that nothing tells the columns")
     names = []
     for number, one in enumerate(found):
         name = one.get("filename") if isinstance(one, dict) else None

@@ -43,6 +43,7 @@ class Mds(Format):
     max_levels = 1
     dtypes = DTYPES
     many = True
+    zero_rows = False
     options = frozenset({"field"})
     modules = ("lodcli.formats.on_pyarrow.zstd",)
     layout = "folder"

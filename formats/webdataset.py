@@ -44,6 +44,7 @@ class WebDataset(Format):
     max_levels = 1
     dtypes = NPY_DTYPES
     many = True
+    zero_rows = False
     options = frozenset({"field"})
 
     def sniff(self, head: bytes) -> bool:

@@ -83,6 +83,20 @@ def test_what_datasets_saves_now_is_read(tmp_path: Path) -> None:
     assert nested(found["box"])[0] == [[3, 1], [2, 3]]
 
 
+def test_what_datasets_saves_without_a_row_is_read(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="checks against Hugging Face datasets")
+    theirs = datasets.load_from_disk(str(THEIRS / "train"))
+    theirs.select([]).save_to_disk(tmp_path / "x")  # which `datasets` itself cannot load again
+    assert json.loads((tmp_path / "x" / "state.json").read_text())["_data_files"] == []
+    found, expected = content(tmp_path / "x"), content(THEIRS / "train")
+    assert list(found) == list(expected)
+    for name, tensor in found.items():
+        assert len(tensor) == 0
+        other = expected[name]
+        assert (tensor.dtype, tensor.lod.n_levels) == (other.dtype, other.lod.n_levels)
+        assert tensor.row_shape == other.row_shape
+
+
 def test_datasets_reads_what_we_write(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets", reason="checks against Hugging Face datasets")
     items = content(THEIRS / "train")
@@ -159,6 +173,14 @@ def _state(**changes: Any) -> Callable[[Path], object]:
     return change
 
 
+def _no_rows(features: dict[str, Any]) -> Callable[[Path], object]:
+    def change(path: Path) -> None:
+        _state(_data_files=[])(path)
+        (path / "dataset_info.json").write_text(json.dumps({"features": features}))
+
+    return change
+
+
 def _other_columns(path: Path) -> None:
     table = pa.table({"tokens": [[1]]})
     with pa.ipc.new_stream(str(path / SECOND), table.schema) as writer:
@@ -180,7 +202,8 @@ def _null(path: Path) -> None:
     ("damage", "error", "message"),
     [
         (_state(_data_files=None), DamagedFileError, "state.json: has no list of data files"),
-        (_state(_data_files=[]), UnsupportedError, "state.json: has no data files"),
+        (_no_rows({}), UnsupportedError, "dataset_info.json: describes no columns"),
+        (_no_rows({"x": {"_type": "Image"}}), UnsupportedError, "info.json: column 'x': without"),
         (_state(_data_files=[{}]), DamagedFileError, "state.json: data file 0 has no name"),
         (_state(_data_files=[{"filename": "../x"}]), DamagedFileError, "refers to '../x'"),
         (_state(_indices_data_files=[{}]), UnsupportedError, "save it anew with datasets 2"),
