@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -24,6 +24,7 @@ from numpy.typing import DTypeLike
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.rnn.activations import activation_named
+from lodcli.kernels.tensor import is_on_device
 
 State = tuple[Array, ...]
 
@@ -79,7 +80,11 @@ class CellWeights:
     def arrays(self) -> dict[str, Array]:
         """Return the arrays there are, by field, in the order of the fields."""
         fields = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
-        return {name: value for name, value in fields if isinstance(value, np.ndarray)}
+        return {
+            name: value
+            for name, value in fields
+            if isinstance(value, np.ndarray) or is_on_device(value)
+        }
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape every array must have, given the sizes above."""
@@ -128,10 +133,12 @@ class CellWeights:
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the weights in `dtype`; arrays of that dtype are shared, not copied."""
-        cast: dict[str, Any] = {
-            name: array.astype(dtype, copy=False) for name, array in self.arrays().items()
-        }
-        return dataclasses.replace(self, **cast)
+        return self.moved(lambda array: array.astype(dtype, copy=False))
+
+    def moved(self, move: Callable[[Array], Array]) -> Self:
+        """Return the weights with each array put through `move`: cupy.asarray, for a GPU."""
+        there: dict[str, Any] = {name: move(array) for name, array in self.arrays().items()}
+        return dataclasses.replace(self, **there)
 
     def plus(self, other: Self) -> Self:
         """Return the sums of two weights' arrays, as of gradients of two parts of a batch."""
@@ -147,7 +154,9 @@ class CellWeights:
         """
         copies: dict[str, Any] = {name: array.copy() for name, array in self.arrays().items()}
         for copy in copies.values():
-            copy.flags.writeable = False
+            # Nothing in a GPU's memory can be made read-only.
+            if isinstance(copy, np.ndarray):
+                copy.flags.writeable = False
         return dataclasses.replace(self, **copies)
 
     def zeros_like(self) -> Self:

@@ -112,11 +112,9 @@ def chunked_forward(
     offsets = checked_offsets(offsets, len(data))
     lengths = np.diff(offsets)
     # Over nothing first: it checks all arguments, and its last states are the initial ones.
-    begin = rnn_forward(
-        data[:0], np.zeros_like(offsets), weights, initial=initial, backend="numpy", suffix=suffix
-    )
+    begin = rnn_forward(data[:0], np.zeros_like(offsets), weights, initial=initial, suffix=suffix)
     state = [begin.last_hidden, *([] if begin.last_cell is None else [begin.last_cell])]
-    outputs = np.empty((len(data), begin.outputs.shape[1]), data.dtype)
+    outputs = np.empty_like(data, shape=(len(data), begin.outputs.shape[1]))
     chunks = []
     bounds = chunking.bounds(int(lengths.max(initial=0)))
     for start, stop in itertools.pairwise(bounds):
@@ -173,7 +171,7 @@ def _backward(
 ) -> LayerGradients:
     """Go back chunk by chunk; arguments as of layer_backward."""
     running = [
-        np.zeros((len(plan.order), size), data.dtype) if given is None else given.copy()
+        np.zeros_like(data, shape=(len(plan.order), size)) if given is None else given.copy()
         for given, size in zip(by_sequence, weights.state_sizes, strict=True)
     ]
     total = weights.astype(data.dtype).zeros_like()

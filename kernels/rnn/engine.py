@@ -19,6 +19,7 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, Unsuppor
 from lodcli.kernels.rnn import layer
 from lodcli.kernels.rnn.cell import CellWeights, State, require_real
 from lodcli.kernels.rnn.plan import StepPlan, checked_offsets, plan_steps
+from lodcli.kernels.tensor import is_on_device
 from lodcli.kernels.threads import thread_count
 
 W = TypeVar("W", bound=CellWeights)
@@ -47,7 +48,8 @@ class RNNTape(Generic[W]):
     """What rnn_backward needs of a forward run; `kept` belongs to the backend of that run.
 
     A tape may be used more than once. It holds on to `data` without a copy, and a compiled
-    backend to the outputs, too: those are read-only then.
+    backend to the outputs and cells, too: those are read-only then, but for a GPU's, which
+    nothing can protect.
     """
 
     weights: W
@@ -121,8 +123,9 @@ def rnn_forward(
             its row.
         keep: give a tape, for rnn_backward.
         cells: give the cell state after every row, if there is one.
-        backend: "numpy", the reference; "numba"; "auto": numba where it has the cell and
-            there is enough to do, else numpy.
+        backend: "numpy", the reference; "numba"; "cupy", for data, weights and states on a
+            GPU; "auto": cupy for those, else numba where it has the cell and there is enough
+            to do, else numpy.
         threads: at most so many; None is LOD_THREADS, else all processors. No result
             depends on it. (NumPy's own matrix products do not obey it.)
         suffix: what follows a weight's name in messages: "_l0", "_l1_reverse".
@@ -141,10 +144,11 @@ def rnn_forward(
     """
     weights.check(suffix)
     _check_data(data, weights, suffix)
+    _require_together(data, weights, suffix)
     plan = plan_steps(checked_offsets(offsets, len(data)))
     weights = weights.astype(data.dtype)
-    begin = _initial_states(initial, weights, len(plan.order), data.dtype)
-    run_forward, run_backward = _on(backend, weights, len(data), keep)
+    begin = _initial_states(initial, weights, len(plan.order), data)
+    run_forward, run_backward = _on(backend, weights, data, keep)
     run = run_forward(
         data,
         plan,
@@ -190,15 +194,15 @@ def rnn_backward(
         InvalidDataError: the gradient of a cell state that the cell does not have.
         ShapeMismatchError: a gradient does not have the shape of its result.
     """
-    weights, dtype = tape.weights, tape.data.dtype
-    rows, sequences = len(tape.data), len(tape.plan.order)
+    weights, data = tape.weights, tape.data
+    rows, sequences = len(data), len(tape.plan.order)
     found = tape.backward(
-        tape.data,
+        data,
         tape.plan,
         weights,
         tape.kept,
-        _checked_states("grad", (grad_outputs, grad_cells), weights, rows, dtype),
-        _checked_states("grad_last", (grad_last_hidden, grad_last_cell), weights, sequences, dtype),
+        _checked_states("grad", (grad_outputs, grad_cells), weights, rows, data),
+        _checked_states("grad_last", (grad_last_hidden, grad_last_cell), weights, sequences, data),
         reverse=tape.reverse,
         threads=thread_count(threads),
     )
@@ -206,20 +210,21 @@ def rnn_backward(
     return RNNGradients(found.input, found.weights, first[0], first[1] if len(first) == 2 else None)
 
 
-def _on(backend: Backend, weights: CellWeights, rows: int, keep: bool) -> tuple[Any, Any]:
+def _on(backend: Backend, weights: CellWeights, data: Array, keep: bool) -> tuple[Any, Any]:
     """Return the functions of layer.py on a backend.
 
     Raises:
         UnsupportedError: it does not have this cell.
     """
-    if not weights.is_plain:
+    # On a GPU there are all cells.
+    if not weights.is_plain and backend != "cupy" and not is_on_device(data):
         if backend not in ("auto", "numpy"):
             raise UnsupportedError(
                 f"no {backend} kernel for this {weights.KIND}: it has plain cells only, not "
                 f"peepholes, projections or chosen activations; use --backend numpy"
             )
         backend = "numpy"
-    work = 2.0 * rows * weights.GATES * weights.hidden_size
+    work = 2.0 * len(data) * weights.GATES * weights.hidden_size
     work *= weights.output_size + (0 if weights.weight_ih is None else weights.input_size)
     repays = work >= (COMPILED_TRAINING_WORK if keep else COMPILED_WORK)
     size_bytes = COMPILED_BYTES if repays else 0
@@ -240,14 +245,31 @@ def _check_data(data: Array, weights: CellWeights, suffix: str) -> None:
 
 
 def _initial_states(
-    initial: States | None, weights: CellWeights, sequences: int, dtype: np.dtype[Any]
+    initial: States | None, weights: CellWeights, sequences: int, data: Array
 ) -> State:
     states = States() if initial is None else initial
-    given = _checked_states("initial", (states.hidden, states.cell), weights, sequences, dtype)
+    given = _checked_states("initial", (states.hidden, states.cell), weights, sequences, data)
     return tuple(
-        np.zeros((sequences, size), dtype) if part is None else part
+        np.zeros_like(data, shape=(sequences, size)) if part is None else part
         for part, size in zip(given, weights.state_sizes, strict=True)
     )
+
+
+def _require_together(data: Array, weights: CellWeights, suffix: str) -> None:
+    """Refuse data and weights in different memories: nothing is ever moved unasked.
+
+    Raises:
+        UnsupportedError: names the first weight that lies elsewhere.
+    """
+    there = is_on_device(data)
+    for name, array in weights.arrays().items():
+        if is_on_device(array) != there:
+            places = ("main memory", "a GPU's memory")
+            move = "cupy.asarray" if there else "cupy.asnumpy"
+            raise UnsupportedError(
+                f"{name}{suffix} lies in {places[not there]}, the data in {places[there]}; "
+                f"move all weights with weights.moved({move})"
+            )
 
 
 def _checked_states(
@@ -255,9 +277,9 @@ def _checked_states(
     given: tuple[Array | None, Array | None],
     weights: CellWeights,
     rows: int,
-    dtype: np.dtype[Any],
+    data: Array,
 ) -> tuple[Array | None, ...]:
-    """Return the parts of a state in `dtype`, shapes checked."""
+    """Return the parts of a state in the dtype of the data, shapes and places checked."""
     sizes = weights.state_sizes
     if len(sizes) == 1 and given[1] is not None:
         raise InvalidDataError(f"{what} cell: a cell of kind {weights.KIND} has no cell state")
@@ -269,6 +291,11 @@ def _checked_states(
                 raise ShapeMismatchError(
                     f"{what} {name}: expected shape {(rows, size)}, found {array.shape}"
                 )
-            array = array.astype(dtype, copy=False)
+            if is_on_device(array) != is_on_device(data):
+                raise UnsupportedError(
+                    f"{what} {name}: expected it where the data lie, found it in "
+                    f"{'main memory' if is_on_device(data) else 'the memory of a GPU'}"
+                )
+            array = array.astype(data.dtype, copy=False)
         parts.append(array)
     return tuple(parts)

@@ -126,6 +126,10 @@ class RNNWeights:
             tuple(tuple(function(weights) for weights in layer) for layer in self.layers)
         )
 
+    def moved(self, move: Callable[[Array], Array]) -> RNNWeights:
+        """Return weights with every array put through `move`: cupy.asarray, for a GPU."""
+        return self.map(lambda weights: weights.moved(move))
+
     def frozen(self) -> RNNWeights:
         """Return read-only copies: compiled backends prepare those once, not in every run."""
         return self.map(lambda weights: weights.frozen())
@@ -310,7 +314,7 @@ def _checked_grad_outputs(grad: Array | None, tape: StackTape) -> Array:
     data = tape.tapes[0][0].data
     shape = (len(data), tape.weights.output_size)
     if grad is None:
-        return np.zeros(shape, data.dtype)
+        return np.zeros_like(data, shape=shape)
     if grad.shape != shape:
         raise ShapeMismatchError(f"grad outputs: expected shape {shape}, found {grad.shape}")
     return grad

@@ -23,6 +23,33 @@ HOT: dict[str, tuple[str, ...]] = {
         "pool_spread<float16, float>",
         "pool_scatter<float>",
     ),
+    "rnn_elman": (
+        "elman_step<float, TANH>",
+        "elman_gradient<float, TANH>",
+        "elman_step<double, RELU>",
+    ),
+    "rnn_gru": (
+        *("gru_step<float>", "gru_gradient<float>"),
+        *("gru_step<double>", "gru_gradient<double>"),
+    ),
+    "rnn_gru_paddle": (
+        "paddle_gates<float, SIGMOID>",
+        "paddle_step<float, TANH, false>",
+        "paddle_candidate_gradient<float, SIGMOID, TANH, false>",
+        "paddle_reset_gradient<float, SIGMOID>",
+    ),
+    "rnn_lstm": (
+        "lstm_step<float, SIGMOID, TANH, TANH, false>",
+        "lstm_step<double, SIGMOID, TANH, TANH, false>",
+        "lstm_step<float, SIGMOID, TANH, TANH, true>",
+        "lstm_gradient<float, SIGMOID, TANH, TANH, false>",
+        "lstm_gradient<double, SIGMOID, TANH, TANH, false>",
+        *("lstm_rows<float>", "lstm_arriving<float>"),
+    ),
+    "rnn_product": (
+        *("product_few<float>", "product_tiles<float>"),
+        *("product_few<double>", "product_tiles<double>"),
+    ),
     "softmax": (
         "softmax_tiles<float, float, SOFTMAX>",
         "softmax_tiles<float, float, LOG_SOFTMAX>",

@@ -1,6 +1,8 @@
-"""Runs the tests of the ops on the kernels for GPUs: rows are moved there and back.
+"""Runs the tests of ops and RNNs on the kernels for GPUs: rows are moved there and back.
 
     LOD_TEST_BACKENDS=cupy python -m pytest -p tests.cuda.moving tests/kernels/ops
+
+Of the RNNs, every layer runs there, whatever backend a test asks for.
 
 With tests/cuda/host before all else on PYTHONPATH, cupy is the one that runs on the CPU.
 """
@@ -16,9 +18,12 @@ import numpy as np
 import pytest
 
 from lodcli.kernels import backends
+from lodcli.kernels.rnn import layer
+from lodcli.kernels.rnn.cell import CellWeights
 
 # What describes the segments, and a number to fill with: it lies in main memory.
-STAYING = {"offsets", "starts", "counts", "pad_value"}
+STAYING = {"offsets", "starts", "counts", "pad_value", "plan", "kept"}
+LAYER = {layer.layer_forward, layer.layer_backward}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,6 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     chosen = backends._by_place
 
     def by_place(backend: str, reference: Callable[..., Any], size_bytes: int) -> Any:
+        if reference in LAYER:
+            return moved_unless_there(backends._found("cupy", reference))
         if backend != "cupy":
             return chosen(backend, reference, size_bytes)  # type: ignore[arg-type]
         return moved(backends._found("cupy", reference))
@@ -48,15 +55,33 @@ def moved(twin: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def moved_unless_there(twin: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a twin of a layer's function for arrays here and there."""
+    there = moved(twin)
+
+    def call(data: Any, *args: Any, **more: Any) -> Any:
+        return (twin if isinstance(data, cupy.ndarray) else there)(data, *args, **more)
+
+    return call
+
+
 def _there(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.ndim:
         return cupy.asarray(value)
+    if isinstance(value, CellWeights):
+        return value.moved(cupy.asarray)
     return type(value)(map(_there, value)) if isinstance(value, list | tuple) else value
 
 
 def _back(value: Any, out: Any) -> Any:
     if isinstance(value, list):
         return [_back(part, None) for part in value]
+    if isinstance(value, CellWeights):
+        return value.moved(cupy.asnumpy)
+    if isinstance(value, layer.LayerRun):
+        return value._replace(through=_back(value.through, None), last=_back(value.last, None))
+    if isinstance(value, layer.LayerGradients):
+        return type(value)(*(_back(part, None) for part in value))
     if isinstance(value, tuple):
         outs = out if isinstance(out, tuple) else [None] * len(value)
         return tuple(_back(part, to) for part, to in zip(value, outs, strict=True))

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run the tests of the ops on the kernels for GPUs, compiled for the CPU, under the sanitizers:
+# Run the tests of ops and RNNs on the kernels for GPUs, compiled for the CPU, under the sanitizers:
 # bounds, alignment and undefined behaviour. No GPU is needed, but g++ is.
 #
 #   PYTHON  the interpreter of an environment that holds lod and its tests
@@ -15,9 +15,11 @@ if [ ! -e "$asan" ]; then
 fi
 
 run() {
-    env "$@" PYTHONPATH="$PWD/tests/cuda/host" LOD_TEST_BACKENDS=cupy HOST_CUDA_SANITIZE=1 \
+    order=$1
+    shift
+    env HOST_CUDA_REVERSE="$order" PYTHONPATH="$PWD/tests/cuda/host" LOD_TEST_BACKENDS=cupy HOST_CUDA_SANITIZE=1 \
         ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$asan $stdcxx" \
-        "$python" -m pytest -q -n 2 -p no:cacheprovider -p tests.cuda.moving $files
+        "$python" -m pytest -q -n 2 -p no:cacheprovider "$@"
 }
 
 # As its tests are named; what has no kernel here is refused, and not tested.
@@ -25,11 +27,18 @@ files=""
 for op in $(ls kernels/on_cupy/*.cu | sed 's|.*/||; s|\.cu$||'); do
     case $op in
     moves) names="expand concat reverse pad slice_reshape" ;;
+    rnn_*) names="" ;;
     pool_grad) names="" ;;
     *) names=$op ;;
     esac
     for name in $names; do files="$files tests/kernels/ops/test_$name.py"; done
 done
 
-run HOST_CUDA_REVERSE=0
-run HOST_CUDA_REVERSE=1
+# Golden cases and torch's, moved there; numba's twins of them would be the same again.
+rnns="tests/kernels/rnn/test_golden_rnn.py tests/kernels/rnn/test_torch.py"
+
+for order in 0 1; do
+    run $order -p tests.cuda.moving $files
+    run $order tests/cuda/test_rnn.py
+done
+run 1 -p tests.cuda.moving $rnns -k "not numba and not attention and not wide"

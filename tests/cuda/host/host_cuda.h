@@ -34,6 +34,7 @@
 #define __shared__ static
 #define __launch_bounds__(...)
 #define __restrict__
+#define __align__(bytes) __attribute__((aligned(bytes)))
 
 struct dim3 {
     unsigned x, y, z;

@@ -58,6 +58,7 @@ class ndarray(NDArrayOperatorsMixin):
         return _wrapped(self._host[_plain(key)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        _refuse_while_capturing("setitem")
         if isinstance(value, np.ndarray) and value.ndim:
             raise TypeError("a NumPy array cannot be written into a device array; use asarray")
         self._host[_plain(key)] = _plain(value)
@@ -83,10 +84,12 @@ class ndarray(NDArrayOperatorsMixin):
         )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **more: Any) -> Any:
+        _refuse_while_capturing(ufunc.__name__)
         plain = {name: _plain(value) for name, value in more.items()}
         return _wrapped(getattr(ufunc, method)(*(_device(value) for value in inputs), **plain))
 
     def __array_function__(self, function: Any, types: Any, args: Any, more: Any) -> Any:
+        _refuse_while_capturing(function.__name__)
         return _wrapped(function(*_plain(args), **_plain(more)))
 
 
@@ -122,13 +125,14 @@ def _plain(value: Any) -> Any:
 
 
 def _wrapped(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_wrapped(part) for part in value)
+    if isinstance(value, tuple | list):
+        return type(value)(_wrapped(part) for part in value)
     return ndarray(np.asarray(value)) if isinstance(value, np.ndarray | np.generic) else value
 
 
 def asarray(value: Any, dtype: Any = None, order: Any = None, **more: Any) -> ndarray:
     """Return a device array: the one given, or a copy of what lies in main memory."""
+    _refuse_while_capturing("asarray")
     if isinstance(value, ndarray):
         return ndarray(np.asarray(value._host, dtype=dtype, order=order))
     return ndarray(np.array(value, dtype=dtype, order=order))
@@ -149,6 +153,7 @@ def asnumpy(value: Any, **more: Any) -> Any:
 
 def empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
     """Return an array of garbage, as on a device."""
+    _refuse_while_capturing("empty")
     made = np.empty(shape, dtype)
     made.view(np.uint8).fill(0xA5) if made.ndim and made.size and made.flags.c_contiguous else None
     return ndarray(made)
@@ -158,6 +163,7 @@ def _like(name: str) -> Any:
     function = getattr(np, name)
 
     def call(*args: Any, **more: Any) -> Any:
+        _refuse_while_capturing(name)
         return _wrapped(function(*_plain(args), **_plain(more)))
 
     return call
@@ -166,7 +172,7 @@ def _like(name: str) -> Any:
 for _name in (
     *("zeros", "ones", "full", "arange", "zeros_like", "empty_like", "concatenate", "matmul"),
     *("dot", "where", "repeat", "diff", "searchsorted", "cumsum", "maximum", "minimum"),
-    *("stack", "split", "tanh", "exp", "sqrt", "sum", "max", "may_share_memory"),
+    *("stack", "split", "add", "tanh", "exp", "sqrt", "sum", "max", "may_share_memory"),
 ):
     globals()[_name] = _like(_name)
 
@@ -193,7 +199,11 @@ class _Kernel:
         values = [_value(arg, size, self.name) for arg, size in zip(args, self._sizes, strict=True)]
         places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         shape = (ctypes.c_uint * 6)(*(*grid, 1, 1)[:3], *(*block, 1, 1)[:3])
-        self._call(places, shape)
+        if _streams[-1].capturing is None:
+            self._call(places, shape)
+        else:
+            # The values, too: the places point at them.
+            _streams[-1].capturing.append((self._call, places, shape, values))
 
 
 def _value(arg: Any, size: int, name: str) -> Any:
@@ -288,8 +298,59 @@ def _prepared(flags: Sequence[str], folder: Path) -> Path:
     return prepared
 
 
+class _Stream:
+    """A queue of work; here it is done at once, unless the stream is capturing."""
+
+    def __init__(self, *, non_blocking: bool = False, ptr: int | None = None) -> None:
+        self.capturing: list[Any] | None = None
+        self.ptr = id(self) if ptr is None else ptr
+        self._may_capture = non_blocking
+
+    def __enter__(self) -> Any:
+        _streams.append(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        _streams.pop()
+
+    def synchronize(self) -> None:
+        _refuse_while_capturing("synchronize")
+
+    def begin_capture(self) -> None:
+        if not self._may_capture:
+            raise RuntimeError("cudaErrorStreamCaptureUnsupported")
+        self.capturing = []
+
+    def end_capture(self) -> Any:
+        graph, self.capturing = _Graph(self.capturing or []), None
+        return graph
+
+
+class _Graph:
+    """Launches with the arguments they were captured with."""
+
+    def __init__(self, launches: list[Any]) -> None:
+        self._launches = launches
+
+    def launch(self, stream: Any = None) -> None:
+        for call, places, shape, _ in self._launches:
+            call(places, shape)
+
+
+_streams = [_Stream(ptr=0)]
+
+
+def _refuse_while_capturing(what: str) -> None:
+    # What a capture makes of these is no launch of ours: cupy refuses cuBLAS and copies from
+    # main memory, and an array made meanwhile is gone when the graph runs.
+    if _streams[-1].capturing is not None:
+        raise RuntimeError(f"{what} while a stream is capturing")
+
+
 class cuda:
     """The device, and its stream."""
+
+    Stream = _Stream
 
     class Device:
         def __init__(self, number: int = 0) -> None:
@@ -318,7 +379,7 @@ class cuda:
 
     @staticmethod
     def get_current_stream() -> Any:
-        return None
+        return _streams[-1]
 
 
 def get_array_module(*arrays: Any) -> Any:

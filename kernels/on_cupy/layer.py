@@ -1,0 +1,214 @@
+"""See rnn/layer.py. A product and a launch or two for each step; no row is moved, none padded.
+
+How, and why so: docs/decisions/0021-rnn-on-a-gpu.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import cupy
+
+from lodcli.kernels.checks import Array
+from lodcli.kernels.on_cupy.rnn.elman import ElmanSteps
+from lodcli.kernels.on_cupy.rnn.graphs import play
+from lodcli.kernels.on_cupy.rnn.gru import GRUSteps
+from lodcli.kernels.on_cupy.rnn.gru_paddle import PaddleGRUSteps
+from lodcli.kernels.on_cupy.rnn.lstm import LSTMSteps
+from lodcli.kernels.on_cupy.rnn.product import is_large
+from lodcli.kernels.on_cupy.rnn.spaces import Backward, Forward, Kept, Order, order_of, value_type
+from lodcli.kernels.on_cupy.rnn.steps import Steps, column_sums
+from lodcli.kernels.on_cupy.rnn.table import Launch, Table
+from lodcli.kernels.rnn.cell import CellWeights, State
+from lodcli.kernels.rnn.layer import LayerGradients, LayerRun
+from lodcli.kernels.rnn.plan import StepPlan
+
+_STEPS: dict[str, type[Steps[Any]]] = {
+    "elman": ElmanSteps,
+    "gru": GRUSteps,
+    "gru_paddle": PaddleGRUSteps,
+    "lstm": LSTMSteps,
+}
+
+
+def layer_forward(
+    data: Array,
+    plan: StepPlan,
+    weights: CellWeights,
+    begin: State,
+    *,
+    reverse: bool,
+    keep: bool,
+    cells: bool,
+    threads: int,
+) -> LayerRun:
+    """See rnn/layer.py. What is kept are the outputs and cells themselves, and the gates."""
+    weights = _contiguous(weights)
+    steps = _STEPS[weights.KIND](weights, value_type(data))
+    rows, sequences = len(data), len(plan.order)
+    if not rows:
+        through = tuple(cupy.empty((0, part.shape[1]), data.dtype) for part in begin)
+        kept = Kept(begin, through[0], through[-1], None, None)
+        last = tuple(part.copy() for part in begin)
+        return LayerRun(through if cells else through[:1], last, kept if keep else None)
+    size, width = weights.hidden_size, weights.output_size
+    order = order_of(plan, reverse)
+    first = tuple(part[order.sequences] for part in begin)
+    has_cell = len(begin) == 2
+    # What a sequence starts from is needed on the way back; what it has come to changes here.
+    states = tuple(part.copy() for part in first) if keep else first
+    projected = _projected(data, weights)
+    gates = None
+    if keep and steps.KEPT:
+        # In place of the projected inputs, which nobody needs any more; but not of the caller's.
+        gates = projected if weights.weight_ih is not None else cupy.empty_like(projected)
+
+    def room(count: int, columns: int, wanted: bool = True) -> Array | None:
+        return cupy.empty((count, columns), data.dtype) if wanted else None
+
+    opens = steps.OPENED or steps.projects
+    space = Forward(
+        table=Table(),
+        order=order,
+        weights=weights,
+        projected=projected,
+        recurrent=cupy.empty((sequences, steps.RECURRENT * size), data.dtype),
+        hidden=states[0],
+        cell=states[1] if has_cell else None,
+        opened=room(sequences, size, opens),
+        candidate=room(sequences, size, steps.CANDIDATE),
+        outputs=cupy.empty((rows, width), data.dtype),
+        cells=room(rows, size, has_cell and (cells or keep)),
+        gates=gates,
+        inner=room(rows, size, keep and (steps.INNER or steps.projects)),
+    )
+    step = steps.forward(space)
+    large = is_large(int(plan.step_sizes[0]), weights.weight_hh)
+
+    def launches() -> Iterator[Launch]:
+        for number, alive in enumerate(plan.step_sizes.tolist()):
+            yield from step(number, alive, large)
+
+    play(space.table.words(), launches, key=_key("forward", steps, plan, large))
+    kept = Kept(first, space.outputs, space.cells, gates, space.inner)
+    made = (space.outputs,) if space.cells is None or not cells else (space.outputs, space.cells)
+    last = tuple(order.in_batch_order(part) for part in states)
+    return LayerRun(made, last, kept if keep else None)
+
+
+def layer_backward(
+    data: Array,
+    plan: StepPlan,
+    weights: CellWeights,
+    kept: Kept,
+    by_row: tuple[Array | None, ...],
+    by_sequence: tuple[Array | None, ...],
+    *,
+    reverse: bool,
+    threads: int,
+) -> LayerGradients:
+    """See rnn/layer.py."""
+    if not len(data):
+        nothing = zip(by_sequence, kept.begin, strict=True)
+        ends = tuple(cupy.zeros_like(b) if part is None else part.copy() for part, b in nothing)
+        return LayerGradients(cupy.zeros_like(data), weights.zeros_like(), ends)
+    weights = _contiguous(weights)
+    steps = _STEPS[weights.KIND](weights, value_type(data))
+    order = order_of(plan, reverse)
+    space = _way_back(data, weights, steps, order, kept, by_row, by_sequence)
+    step = steps.backward(space)
+    sizes = [*plan.step_sizes.tolist(), 0]
+    large = is_large(sizes[0], weights.weight_hh)
+
+    def launches() -> Iterator[Launch]:
+        for number in range(len(sizes) - 2, -1, -1):
+            yield from step(number, sizes[number], sizes[number + 1], large)
+
+    play(space.table.words(), launches, key=_key("backward", steps, plan, large))
+    first = space.carried
+    cupy.add(first[: sizes[0]], space.flow[: sizes[0]], out=first[: sizes[0]])
+    ends = (first,) if space.carried_cell is None else (first, space.carried_cell)
+    has_bias = weights.bias_ih is not None or weights.bias_hh is not None
+    sums = column_sums(space.gradients) if has_bias else None
+    gradients = steps.recurrent_gradients(space, sums)
+    grad_input = space.gradients
+    if weights.weight_ih is not None:
+        gradients["weight_ih"] = cupy.dot(space.gradients.T, data)
+        grad_input = cupy.dot(space.gradients, weights.weight_ih)
+    if sums is not None:
+        gradients["bias_ih"] = sums
+    present: dict[str, Any] = {name: gradients[name] for name in weights.arrays()}
+    return LayerGradients(
+        grad_input,
+        dataclasses.replace(weights, **present),
+        tuple(order.in_batch_order(part) for part in ends),
+    )
+
+
+def _way_back(
+    data: Array,
+    weights: CellWeights,
+    steps: Steps[Any],
+    order: Order,
+    kept: Kept,
+    by_row: tuple[Array | None, ...],
+    by_sequence: tuple[Array | None, ...],
+) -> Backward:
+    """Return the arrays to go back in, with the gradients of the last states in them."""
+    rows, sequences = len(data), len(order.plan.order)
+    size, width = weights.hidden_size, weights.output_size
+    given = [None if part is None else cupy.ascontiguousarray(part) for part in by_row]
+    carried = [
+        cupy.zeros_like(begin) if part is None else part[order.sequences]
+        for part, begin in zip(by_sequence, kept.begin, strict=True)
+    ]
+
+    def room(count: int, columns: int, wanted: bool = True) -> Array | None:
+        return cupy.empty((count, columns), data.dtype) if wanted else None
+
+    return Backward(
+        table=Table(),
+        order=order,
+        weights=weights,
+        kept=kept,
+        by_row=given[0],
+        by_row_cell=given[1] if len(given) == 2 else None,
+        flow=cupy.empty((sequences, width), data.dtype),
+        carried=carried[0],
+        carried_cell=carried[1] if len(carried) == 2 else None,
+        opened=room(sequences, size, steps.OPENED or steps.projects),
+        total=room(sequences, width, steps.projects),
+        totals=room(rows, width, steps.projects),
+        gradients=cupy.empty((rows, weights.GATES * size), data.dtype),
+        packed=cupy.empty((sequences, steps.RECURRENT * size), data.dtype),
+        packed_candidate=room(sequences, size, steps.CANDIDATE),
+        reset=room(rows, size, steps.INNER),
+    )
+
+
+def _key(way: str, steps: Steps[Any], plan: StepPlan, large: bool) -> Hashable | None:
+    """Return what tells one sequence of launches from another; None if cuBLAS is among them."""
+    if large:
+        return None
+    weights = steps.weights
+    shape = (weights.hidden_size, weights.output_size, steps.projects, len(plan.order))
+    return (way, steps.FILE, steps.value, steps.options(), shape, plan.step_sizes.tobytes())
+
+
+def _projected(data: Array, weights: CellWeights) -> Array:
+    """Return the inputs of all gates, (N, G*H), without a bias."""
+    if weights.weight_ih is None:
+        whole: Array = cupy.ascontiguousarray(data)
+        return whole
+    made: Array = cupy.dot(data, weights.weight_ih.T)
+    return made
+
+
+def _contiguous(weights: CellWeights) -> CellWeights:
+    """Return the weights as kernels read them."""
+    arrays: dict[str, Any] = {
+        name: cupy.ascontiguousarray(array) for name, array in weights.arrays().items()
+    }
+    return dataclasses.replace(weights, **arrays)

@@ -1,0 +1,112 @@
+// What the cells of an RNN have in common: activations, and where a run finds its arrays.
+//
+// Rows stay where they are. Sequences are sorted, longest first, so that those alive at a step
+// are the first few; what is (S, ..) below is in that order. Every launch does one step, and
+// reads where things lie from a struct on the device: a captured graph of launches then runs
+// for other arrays as well, once the struct is filled anew.
+#pragma once
+#include "types.cuh"
+
+enum Activation { SIGMOID, TANH, RELU, IDENTITY };
+
+__device__ __forceinline__ float exponential(float x) { return expf(x); }
+__device__ __forceinline__ double exponential(double x) { return exp(x); }
+__device__ __forceinline__ float hyperbolic(float x) { return tanhf(x); }
+__device__ __forceinline__ double hyperbolic(double x) { return tanh(x); }
+
+// Far below 0 the exponential is infinite and the result 0, as it should be.
+template <int F, class T> __device__ __forceinline__ T activated(T x) {
+    if (F == SIGMOID) return (T)1 / ((T)1 + exponential(-x));
+    if (F == TANH) return hyperbolic(x);
+    // A NaN stays one: it is not less than 0.
+    if (F == RELU) return x < (T)0 ? (T)0 : x;
+    return x;
+}
+
+// The slope, from the result.
+template <int F, class T> __device__ __forceinline__ T slope(T y) {
+    if (F == SIGMOID) return y * ((T)1 - y);
+    if (F == TANH) return (T)1 - y * y;
+    if (F == RELU) return y > (T)0 ? (T)1 : (T)0;
+    return (T)1;
+}
+
+// Which row a sequence runs at a step.
+struct Order {
+    const int64* starts;   // (S,), the first row of each sequence
+    const int64* lengths;  // (S,)
+    int64 reverse;
+
+    __device__ __forceinline__ int64 row(int64 sequence, int64 step) const {
+        return starts[sequence] + (reverse ? lengths[sequence] - 1 - step : step);
+    }
+    // The row of the step before; there must be one.
+    __device__ __forceinline__ int64 before(int64 row) const { return reverse ? row + 1 : row - 1; }
+};
+
+// A run forward. G is the cell's number of gates; P is H but for an LSTM with a projection.
+template <class T> struct Run {
+    Order order;
+    const T* projected;  // (N, G*H), the projected inputs, without a bias; may be `gates`
+    const T* bias_ih;    // (G*H,), or null
+    const T* bias_hh;    // (G*H,), or null
+    const T* peepholes;  // (3, H), or null
+    T* recurrent;        // (S, G*H), what the hidden state gives each gate
+    T* hidden;           // (S, P), the state
+    T* cell;             // (S, H)
+    T* opened;           // (S, H): a Paddle GRU's reset * hidden; an LSTM's output, unprojected
+    T* candidate;        // (S, H), what `opened` gives a Paddle GRU's candidate
+    T* outputs;          // (N, P)
+    T* cells;            // (N, H), or null
+    T* gates;            // (N, G*H), the activated gates, or null
+    T* inner;            // (N, H): a GRU's recurrent part of n; `opened` of all rows; or null
+    int64 size, width;   // H and P
+
+    __device__ __forceinline__ T bias(int64 place) const {
+        return (bias_ih ? bias_ih[place] : (T)0) + (bias_hh ? bias_hh[place] : (T)0);
+    }
+};
+
+// The way back. Names as above are what the run forward left.
+template <class T> struct Back {
+    Order order;
+    const T* peepholes;
+    const T* outputs;
+    const T* cells;
+    const T* gates;
+    const T* inner;
+    const T* begin_hidden;  // (S, P), before the first step
+    const T* begin_cell;    // (S, H)
+    const T* by_row;        // (N, P), of the outputs, or null
+    const T* by_row_cell;   // (N, H), of the cells, or null
+    const T* flow;          // (S, P), what comes back through weight_hh of the step behind
+    T* carried;             // (S, P), what comes back to the hidden state on other ways
+    T* carried_cell;        // (S, H)
+    T* opened;              // (S, H), of Run's `opened`; null for an LSTM without projection
+    T* total;               // (S, P), of the hidden state, for an LSTM with a projection
+    T* totals;              // (N, P), the same of all rows
+    T* gradients;           // (N, G*H), of the projected inputs
+    T* packed;              // (S, G*H), of `recurrent`
+    T* packed_candidate;    // (S, H), of `candidate`
+    T* reset;               // (N, H), of a GRU's recurrent part of n
+    int64 size, width;
+
+    // The gradient of the hidden state after a step, of which `later` sequences have a next one.
+    __device__ __forceinline__ T arriving(int64 sequence, int64 unit, int64 row, int64 later) const {
+        T sum = carried[sequence * width + unit];
+        if (sequence < later) sum += flow[sequence * width + unit];
+        if (by_row) sum += by_row[row * width + unit];
+        return sum;
+    }
+    __device__ __forceinline__ T cell_before(int64 sequence, int64 unit, int64 row, int64 step) const {
+        return step ? cells[order.before(row) * size + unit] : begin_cell[sequence * size + unit];
+    }
+    __device__ __forceinline__ T hidden_before(int64 sequence, int64 unit, int64 row, int64 step) const {
+        return step ? outputs[order.before(row) * width + unit] : begin_hidden[sequence * width + unit];
+    }
+};
+
+// A block is (units, sequences); the grid need not hold all sequences.
+__device__ __forceinline__ int64 first_unit() { return (int64)blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ __forceinline__ int64 first_sequence() { return (int64)blockIdx.y * blockDim.y + threadIdx.y; }
+__device__ __forceinline__ int64 sequence_stride() { return (int64)gridDim.y * blockDim.y; }
