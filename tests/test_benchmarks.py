@@ -12,9 +12,14 @@ from lodcli.bench.cases import CONVERT_CASES, KERNEL_CASES, RNN_CASES
 from lodcli.bench.convert import CONVERSIONS
 from lodcli.bench.ops import BENCH_OPS
 from lodcli.bench.rnn import CELLS, PASSES
+from lodcli.bench.session import Plan
+from lodcli.commands.bench import command as bench
+from tests.benchmarks.answers import Cell, answers, cells_of, in_words
 from tests.benchmarks.history import Commit, changes
-from tests.benchmarks.page import FOLDER, PAGE, page, read_reports, verdict
+from tests.benchmarks.measure import PARTS, STARTUP, chosen, command_of
+from tests.benchmarks.page import FOLDER, PAGE, WHY, page, read_reports, reason
 from tests.benchmarks.targets import Target, targets
+from tests.benchmarks.verdicts import MISSED, REACHED, UNCLEAR, UNMEASURED, Between, verdict
 
 
 def test_the_page_is_written_from_its_reports() -> None:
@@ -23,58 +28,186 @@ def test_the_page_is_written_from_its_reports() -> None:
     assert PAGE.read_text() == expected, "run python -m tests.benchmarks.page"
 
 
+def test_the_reports_are_those_that_the_script_makes() -> None:
+    assert {path.stem for path in FOLDER.glob("*.json")} <= {*PARTS, WHY}
+
+
 def test_every_target_can_be_measured() -> None:
     known = {("kernels", op, case) for op in BENCH_OPS for case in KERNEL_CASES}
     known |= {("rnn", f"{c} {p}", case) for c in CELLS for p in PASSES for case in RNN_CASES}
     known |= {("convert", op, case) for op in CONVERSIONS for case in CONVERT_CASES}
-    assert {(one.bench, one.op, one.case) for one in targets()} <= known
+    own = [one for one in targets() if one.device == "cpu" and not (one.spread or one.most)]
+    assert {(one.bench, one.op, one.case) for one in own} <= known
+
+
+def test_every_target_is_measured_by_a_part() -> None:
+    lines = [f"{words} " for words in PARTS.values()]
+    for one in targets():
+        if one.device != "cpu" or one.most:
+            continue
+        op = f"--cell {one.op.split()[0]}" if one.bench == "rnn" else one.op
+        found = [
+            line
+            for line in lines
+            if line.startswith(one.bench)
+            and "--threads 2" in line
+            and (one.bench == "convert" or one.case in line)
+            and (one.bench != "kernels" or one.op in line)
+        ]
+        assert found, op
+
+
+def test_each_part_is_a_command_that_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[Plan] = []
+    monkeypatch.setattr("lodcli.bench.machine.usable_cores", lambda: 2)
+    monkeypatch.setattr("lodcli.bench.showing.run_and_show", lambda _, plan, __: plans.append(plan))
+    for name in PARTS:
+        words = command_of(name, FOLDER, quick=False)
+        assert words[-2:] == ["-o", f"docs/benchmarks/{name}.json"]
+        if name != STARTUP:
+            bench.main(words[2:], prog_name="lod bench", standalone_mode=False)
+    assert len(plans) == len(PARTS) - 1
+    assert all(plan.cases for plan in plans)
+
+
+def test_the_quick_form_measures_little() -> None:
+    words = command_of("linear-rows", Path("/elsewhere"), quick=True)
+    assert words[words.index("--sweep") + 1] == "rows=1e4"
+    assert words[-6:] == ["--rounds", "1", "--budget", "0", "--rows", "20000"]
+    assert "/elsewhere/linear-rows.json" in words
+
+
+def test_parts_are_chosen_by_patterns() -> None:
+    assert chosen([]) == list(PARTS)
+    assert chosen(["rnn-b", "linear-*"]) == [
+        "rnn-b",
+        *("linear-rows", "linear-sequences", "linear-skew"),
+    ]
+    with pytest.raises(SystemExit, match="no such part"):
+        chosen(["nonsense"])
 
 
 def row(library: str, median: float, **more: Any) -> dict[str, Any]:
     return {
         "bench": "kernels", "op": "sum", "case": "B1", "threads": 2, "library": library,
         "label": "", "ours": library == "lod", "allocates": True, "median": median,
-        "fraction_of_limit": 0.8, "ratio_to_best_peer": None, "best_peer": None, "limit": "read",
-        "parameters": {}, **more,
+        "min": 0.9 * median, "max": 1.5 * median, "times": [median] * 5, "dropped": 0,
+        "noisy": False, "fraction_of_limit": 0.8, "ratio_to_best_peer": None, "best_peer": None,
+        "limit": "read", "parameters": {}, "useful": 1.0, **more,
     }  # fmt: skip
 
 
-OURS = row("lod", 2.0, ratio_to_best_peer=1.5)
-INTO = row("lod", 1.0, ratio_to_best_peer=3.0, label="out=", allocates=False)
+OURS = row("lod", 2.0, best_peer="torch")
+INTO = row("lod", 1.0, best_peer="torch", label="out=", allocates=False)
 PEERS = [row("torch", 3.0), row("numpy", 6.0)]
 
 
 @pytest.mark.parametrize(
-    ("target", "rows", "expected"),
+    ("target", "rows", "word", "found", "share"),
     [
-        (Target("kernels", "sum", "B1", 2.5), [OURS, INTO, *PEERS], (True, "3.00x", 1.2)),
-        (Target("kernels", "sum", "B1", 2.5), [OURS, *PEERS], (False, "1.50x", 0.6)),
+        (Target("kernels", "sum", "B1", 2.5), [OURS, INTO, *PEERS], REACHED, "3.00x", 1.2),
+        (Target("kernels", "sum", "B1", 2.5), [OURS, *PEERS], MISSED, "1.50x", 0.6),
         (
             Target("kernels", "sum", "B1", 2.5, 0.9),
             [INTO, *PEERS],
-            (False, "3.00x, 80%", 0.8 / 0.9),
+            *(MISSED, "3.00x, 80%", 0.8 / 0.9),
         ),
-        (Target("kernels", "sum", "B1", 5, peer="numpy"), [INTO, *PEERS], (True, "6.00x", 1.2)),
-        (Target("kernels", "sum", "B1", 1, peer="paddle"), [INTO, *PEERS], (None, "", None)),
-        (Target("kernels", "sum", "B2", 2.5), [OURS, *PEERS], (None, "", None)),
-        (Target("kernels", "sum", "B1", 2.5), [{**OURS, "threads": 1}], (None, "", None)),
+        (Target("kernels", "sum", "B1", 5, peer="numpy"), [INTO, *PEERS], REACHED, "6.00x", 1.2),
+        (Target("kernels", "sum", "B1", 1, peer="paddle"), [INTO, *PEERS], UNMEASURED, "", None),
+        (Target("kernels", "sum", "B2", 2.5), [OURS, *PEERS], UNMEASURED, "", None),
+        (Target("kernels", "sum", "B1", 2.5), [{**OURS, "threads": 1}], UNMEASURED, "", None),
+        (
+            Target("kernels", "sum", "B1", 2.5, device="cuda"),
+            [OURS, *PEERS],
+            *(UNMEASURED, "", None),
+        ),
     ],
 )
 def test_a_target_is_reached_only_if_all_it_asks_is(
-    target: Target, rows: list[dict[str, Any]], expected: tuple[bool | None, str, float | None]
+    target: Target, rows: list[dict[str, Any]], word: str, found: str, share: float | None
 ) -> None:
-    ok, found, share = verdict(target, rows)
-    assert (ok, found) == expected[:2]
-    assert share == (expected[2] if expected[2] is None else pytest.approx(expected[2]))
+    got = verdict(target, rows)
+    assert (got.word, got.found) == (word, found)
+    if share is None:
+        assert got.share is None
+    else:
+        assert got.share is not None
+        assert [got.share.low, got.share.high] == pytest.approx([share, share])
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"), [(1.9, REACHED), (2.1, UNCLEAR), (3.2, UNCLEAR), (3.4, MISSED)]
+)
+def test_disturbed_samples_prove_what_all_of_them_say(asked: float, word: str) -> None:
+    # Ours lies between 0.9 and 1.5, the peer is at 3: 2 to 3.33 times as long.
+    for weak in ({"noisy": True}, {"dropped": 6}):
+        got = verdict(Target("kernels", "sum", "B1", asked), [{**INTO, **weak}, *PEERS])
+        assert (got.word, got.found) == (word, "2.00x to 3.33x")
 
 
 def test_padding_is_judged_by_the_engine_on_padded_input() -> None:
     target = Target("kernels", "sum", "B1", padded=0.9)
     plain = {**OURS, "parameters": {"padding_ratio": "4.0"}}
     padded = row("lod", 7.4, label="on padded input")
-    assert verdict(target, [plain, padded])[:2] == (True, "0.93")
-    assert verdict(target, [plain, {**padded, "median": 7.0}])[:2] == (False, "0.88")
-    assert verdict(target, [plain]) == (None, "", None)
+    found = [verdict(target, [plain, each]) for each in (padded, {**padded, "median": 7.0})]
+    assert [(one.word, one.found) for one in found] == [(REACHED, "0.93"), (MISSED, "0.88")]
+    assert verdict(target, [plain]).word == UNMEASURED
+
+
+def test_a_sweep_is_judged_by_its_time_a_byte() -> None:
+    target = Target("kernels", "sum", "rows", spread=1.5)
+    cases = [
+        {**OURS, "case": f"rows={n}", "useful": n, "median": n * cost}
+        for n, cost in ((10, 3.0), (100, 2.5), (1000, 2.2))
+    ]
+    got = verdict(target, cases)
+    assert (got.word, got.found) == (REACHED, "1.36x")
+    assert got.against == "slowest at 10, fastest at 1000"
+    cases[0]["median"] *= 2
+    assert verdict(target, cases).word == MISSED
+    assert verdict(target, cases[:1]).word == UNMEASURED
+
+
+def test_a_command_is_held_against_its_peer() -> None:
+    target = Target("startup", "lod --help / import click", "", most=2.0)
+    startup = [{"name": "lod --help / import click", "ratio": 1.25}]
+    got = verdict(target, [], startup)
+    assert (got.word, got.found, got.against) == (REACHED, "1.25x", "import click")
+    assert verdict(target, [], []).word == UNMEASURED
+
+
+def test_the_first_pattern_that_fits_says_why() -> None:
+    why = {"kernels sum *": "first", "kernels * B1": "second"}
+    assert reason(Target("kernels", "sum", "B1"), why) == "first"
+    assert reason(Target("kernels", "max", "B1"), why) == "second"
+    assert reason(Target("kernels", "max", "B2"), why) == ""
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (Between(0.95, 1.05), "takes as long"),
+        (Between(0.5, 0.5), "takes 0.5 times as long"),
+        (Between(2.0, 3.5), "takes 2.0 to 3.5 times as long"),
+        (Between(40.2, 40.2), "takes 40 times as long"),
+        (None, "was not measured"),
+    ],
+)
+def test_a_ratio_in_words(ratio: Between | None, words: str) -> None:
+    assert in_words(ratio) == words
+
+
+def test_an_answer_follows_the_figures() -> None:
+    rows = [
+        row(who, seconds, bench="levels", op="access", case="skew 0.8")
+        for who, seconds in (("lod", 1.0), ("absolute", 0.7), ("summed", 20.0))
+    ]
+    (cell,) = cells_of("levels", rows)
+    ratios = {"absolute": Between(0.7, 0.7), "summed": Between(20, 20)}
+    assert cell == Cell("access", 0.8, None, ratios)
+    text = " ".join(answers(rows))
+    assert "absolute offsets takes 0.7 times as long as by nested ones" in text
+    assert "by sums of lengths it takes 20 times as long" in text
 
 
 def test_the_history_says_which_commit_changed_what() -> None:

@@ -115,7 +115,7 @@ SLICE_SWEEP = "rows=1e4,1e5,1e6"
 QUESTION_CASES = {
     case.name: case
     for case in (
-        _case(f"skew {sigma}", 200_000, 64, 4_000, f"lognormal:50,{sigma}", 64)
+        _case(f"skew {sigma}", 100_000, 64, 2_000, f"lognormal:50,{sigma}", 64)
         for sigma in ("0", "0.4", "0.8", "1.2")
     )
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lodcli.bench.results import SCHEMA_VERSION
+from lodcli.bench.results import SCHEMA_VERSION, is_disturbed
 from lodcli.bench.samples import quartiles
 from lodcli.kernels.errors import InvalidDataError
 
@@ -96,7 +96,7 @@ def _change(
     slower = _is_slower(before, after, max(1.0, machine), threshold, alpha)
     faster = _is_slower(after, before, max(1.0, 1 / machine), threshold, alpha)
     verdict = "slower" if slower else "faster" if faster else "same"
-    if verdict != "same" and (_disturbed(old) or _disturbed(new)):
+    if verdict != "same" and (is_disturbed(old) or is_disturbed(new)):
         verdict = "unclear"
     medians = statistics.median(before), statistics.median(after)
     chance = chance_of_slower(before, after)
@@ -120,11 +120,6 @@ def _machine_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> float:
     """Return how much longer the machine's own limit took, in the rounds of the two."""
     before, after = old.get("limit_times"), new.get("limit_times")
     return quartiles(after)[0] / quartiles(before)[0] if before and after else 1.0
-
-
-def _disturbed(row: Mapping[str, Any]) -> bool:
-    """Return whether more of its samples were disturbed than not."""
-    return bool(row.get("noisy")) or row.get("dropped", 0) > len(row["times"])
 
 
 def chance_of_slower(old: Sequence[float], new: Sequence[float]) -> float:

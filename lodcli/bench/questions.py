@@ -11,7 +11,7 @@ The way that lod takes is called lod; the others bear their own names and stand 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from lodcli.bench.cases import Case
 from lodcli.bench.machine import require_memory
 from lodcli.bench.ops import load_kernels, make_inputs, sizes_of, tolerance_of, work_of
 from lodcli.bench.peer_set import PeerSet
-from lodcli.bench.tasks import OURS, Candidate, Task, Way, Work, in_this_process
+from lodcli.bench.tasks import Candidate, Task, Way, Work, in_this_process
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.table import OPS
@@ -47,8 +47,8 @@ class QuestionPlan:
             sizes = sizes_of(case, case.draw_lengths())
             longest = int(case.draw_lengths().max(initial=0))
             box = longest * sizes.sequences * sizes.row_bytes
-            width = 1 + 12 * ("lstm" in self.ops)
-            needed = 4 * sizes.data + (box * 3 * width if self.question == "padding" else 0)
+            # The rows, their gradient and the results; which of the rows of the box are there.
+            needed = 4 * sizes.data + (5 * box if self.question == "padding" else 0)
             require_memory(needed, f"{self.question} {case.name}")
 
     def tasks(self, peers: PeerSet) -> Iterator[Task]:
@@ -107,13 +107,12 @@ def _padded_sum(op: str, case: Case) -> Task:
 
 
 def _padded_lstm(op: str, case: Case) -> Task:
-    inputs = rnn.make_inputs(op, "forward", case)
-    ways = rnn.ours("forward", inputs)
     task = rnn.rnn_task(op, "forward", case, PeerSet("rnn", [], 1, {}))
-    candidates = in_this_process(OURS, {"": ways[""]})
-    if rnn.ON_PADDED in ways:
-        candidates += in_this_process("padded", {"": ways[rnn.ON_PADDED]})
-    return Task("padding", op, task.parameters, candidates, task.work, task.tolerance)
+    candidates = [
+        replace(one, library="padded", label="") if one.label == rnn.ON_PADDED else one
+        for one in task.candidates
+    ]
+    return replace(task, bench="padding", op=op, candidates=candidates)
 
 
 # -- offsets or lengths ----------------------------------------------------------------

@@ -101,6 +101,11 @@ def _row(
     }
 
 
+def is_disturbed(row: Mapping[str, Any]) -> bool:
+    """Return whether more samples of a row were disturbed than not: it proves little."""
+    return bool(row.get("noisy")) or row.get("dropped", 0) > len(row["times"])
+
+
 def rounded(figure: float) -> float:
     """Return a figure to the five digits that a clock and a machine can be trusted with."""
     return float(f"{figure:.4e}")

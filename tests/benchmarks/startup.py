@@ -1,6 +1,6 @@
 """Time whole commands against a named peer, interleaved, and print docs/benchmarks.md's table.
 
-    python tests/benchmarks/startup.py [--runs 15] [--large-gb 2]
+    python -m tests.benchmarks.startup [--runs 15] [--large-gb 2] [-o docs/benchmarks/startup.json]
 
 Each row runs its two commands in turn, so that a drifting machine disturbs both alike, and
 gives the median of each and the median of the pairwise ratios. The files are made first, in
@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--large-gb", type=float, default=2.0)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("-o", "--output", type=Path, help="write JSON to this file")
     options = parser.parse_args()
     lod = str(Path(sys.executable).with_name("lod"))
     python = sys.executable
@@ -151,9 +151,9 @@ def main() -> None:
         "hdf5": h5py.version.hdf5_version,
         "runs": options.runs,
     }
-    if options.json:
-        print(json.dumps({"schema_version": 1, **machine, "rows": results, "bytes_read": reads}))
-        return
+    if options.output:
+        report = {"schema_version": 1, **machine, "rows": results, "bytes_read": reads}
+        options.output.write_text(json.dumps(report) + "\n")
     print(" ".join(f"{key} {value}," for key, value in machine.items()).rstrip(","))
     print("\n| command / peer | ours ms | peer ms | ratio (min to max) | at most |")
     print("|---|---|---|---|---|")

@@ -1,4 +1,4 @@
-"""What lod's speed is held to: one line a target, read by page.py.
+"""What lod's speed is held to: one line a target, judged by verdicts.py.
 
 A ratio is the best peer's time over ours, a fraction ours of what the machine could do.
 """
@@ -14,12 +14,15 @@ class Target:
     """The least that one measurement has to reach, with two threads.
 
     Attributes:
-        bench, op, case: which measurement.
+        bench, op, case: which measurement; the case of a sweep is what it varies.
         ratio: the best peer's time over ours; None if that does not matter.
         fraction: of the machine's limit; None if that does not matter.
         peer: the library it is compared with; None: the best of all.
         padded: instead, our own engine on padded input over ours, as a fraction of the
             padding ratio.
+        spread: instead, the slowest over the fastest time a byte of a sweep, at most.
+        most: instead, ours over the peer's time, at most: what startup.py measures.
+        device: "cpu" or "cuda".
     """
 
     bench: str
@@ -29,7 +32,25 @@ class Target:
     fraction: float | None = None
     peer: str | None = None
     padded: float | None = None
+    spread: float | None = None
+    most: float | None = None
+    device: str = "cpu"
 
+    @property
+    def group(self) -> str:
+        """The heading it stands under."""
+        if self.device != "cpu":
+            return "On a GPU"
+        return GROUPS["linear" if self.spread else self.bench]
+
+
+GROUPS = {
+    "kernels": "Sequence ops",
+    "linear": "Cost against size",
+    "rnn": "RNNs",
+    "convert": "Conversions",
+    "startup": "Starting up",
+}
 
 # op: (ratio, fraction) for B1, B2, B3
 _POOL = ((2.5, 0.90), (3.5, None), (1.1, 0.85))
@@ -44,6 +65,8 @@ _KERNELS: dict[str, tuple[tuple[float, float | None], ...]] = {
     "concat": ((8.0, None), (1.2, None), (9.0, None)),
     **dict.fromkeys(("reverse", "last", "slice"), ((1.1, None), (1.1, None), (1.0, None))),
 }
+LINEAR_OPS = ("sum", "softmax", "reverse")
+SWEEPS = ("rows", "sequences", "skew")
 # op: for a, b, c, d
 _RNN: dict[str, tuple[tuple[float, float | None], ...]] = {
     "lstm forward": ((2.5, None), (3.0, 0.70), (3.0, 0.70), (1.5, None)),
@@ -55,6 +78,15 @@ _RNN: dict[str, tuple[tuple[float, float | None], ...]] = {
 }
 # At most 1.3 times what Arrow takes to read or write the bytes, 1.5 times what cp takes.
 _ARROW, _CP = 1 / 1.3, 1 / 1.5
+# command / peer: at most.
+STARTUP = {
+    "lod --help / import click": 2.0,
+    "lod inspect 2 MB / import h5py": 1.5,
+    "lod inspect 2 GB / import h5py": 1.5,
+    "lod slice 2 GB / of 2 MB": 1.3,
+}
+_GPU_OPS = ("sum", "mean", "max", "softmax", "reverse", "expand", "concat", "pad", "unpad")
+_GPU_RNN = ("batch 256, mean 60, 256", "batch 64, mean 200, 512", "batch 1024, mean 100, 1024")
 
 
 def targets() -> Iterator[Target]:
@@ -62,6 +94,9 @@ def targets() -> Iterator[Target]:
     for op, lines in _KERNELS.items():
         for case, (ratio, fraction) in zip(("B1", "B2", "B3"), lines, strict=True):
             yield Target("kernels", op, case, ratio, fraction)
+    for swept in SWEEPS:
+        for op in LINEAR_OPS:
+            yield Target("kernels", op, swept, spread=1.5)
     for op, lines in _RNN.items():
         for case, (ratio, fraction) in zip("abcd", lines, strict=True):
             yield Target("rnn", op, case, ratio, fraction)
@@ -76,3 +111,16 @@ def targets() -> Iterator[Target]:
     for name in ("megatron", "paddle"):
         for op in (f"{name}_to_lod", f"lod_to_{name}"):
             yield Target("convert", op, "lines", fraction=_CP)
+    for name, most in STARTUP.items():
+        yield Target("startup", name, "", most=most)
+    yield from _gpu_targets()
+
+
+def _gpu_targets() -> Iterator[Target]:
+    for op in _GPU_OPS:
+        yield Target("kernels", op, "10,000,000 x 64", 1.5, 0.85, device="cuda")
+    for op in ("lstm forward", "lstm training", "gru forward", "gru training"):
+        for case in _GPU_RNN:
+            yield Target("rnn", op, case, 1.5, device="cuda")
+            yield Target("rnn", op, case, padded=1.0, device="cuda")
+        yield Target("rnn", op, "batch 1, 500 steps", 2.0, device="cuda")

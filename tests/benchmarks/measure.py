@@ -1,0 +1,158 @@
+"""Make every report of docs/benchmarks/, or some: what page.py writes the page from.
+
+    python -m tests.benchmarks.measure                    # all, about 25 minutes on two cores
+    python -m tests.benchmarks.measure rnn-b 'kernels-*'  # these parts only
+    python -m tests.benchmarks.measure --list
+    python -m tests.benchmarks.measure --quick --folder /tmp/reports
+
+A part is one run of `lod bench` and one report. Peers that are missing are named in the report,
+and a part that fails leaves the report that was there. Let the machine do nothing else meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+FOLDER = ROOT / "docs" / "benchmarks"
+# Files are measured where no disk is.
+SHARED_MEMORY = "/dev/shm"
+# So that every part, and every candidate of it, is tried in a few minutes.
+QUICK = "--rounds 1 --budget 0"
+QUICK_ROWS = 20_000
+STARTUP = "startup"
+
+_ONE = "--threads 1"
+_TWO = "--threads 2"
+_POOL = "sum,mean,max,min,max_index"
+_SOFTMAX = "softmax,log_softmax"
+_COPY = "expand,concat,reverse,last,slice"
+_LINEAR = "--op sum,softmax,reverse --against none --rounds 7 --budget 2"
+
+# name of the report: what follows `lod bench`.
+PARTS: dict[str, str] = {
+    "kernels-B1-pool": f"kernels --op {_POOL} --case B1 {_TWO} --rounds 9 --budget 4",
+    "kernels-B1-softmax": f"kernels --op {_SOFTMAX} --case B1 {_TWO} --rounds 7 --budget 5",
+    "kernels-B1-copy": f"kernels --op {_COPY} --case B1 {_TWO} --rounds 9 --budget 4",
+    "kernels-B1-pad": f"kernels --op pad,unpad --case B1 {_TWO} --rounds 5 --budget 8",
+    "kernels-B2-pool": f"kernels --op {_POOL},{_SOFTMAX} --case B2 {_TWO} --rounds 9 --budget 3",
+    "kernels-B2-copy": f"kernels --op {_COPY},pad,unpad --case B2 {_TWO} --rounds 9 --budget 3",
+    "kernels-B3-pool": f"kernels --op {_POOL},{_SOFTMAX} --case B3 {_TWO} --rounds 9 --budget 4",
+    "kernels-B3-copy": f"kernels --op {_COPY} --case B3 {_TWO} --rounds 7 --budget 4",
+    "kernels-B3-pad": f"kernels --op pad,unpad --case B3 {_TWO} --rounds 7 --budget 4",
+    "kernels-1-thread": f"kernels --op sum,max_index,softmax,reverse,concat,last {_ONE} --rounds 7 "
+    "--budget 3",
+    "rnn-ad": f"rnn --case a,d {_TWO} --rounds 11 --budget 4",
+    "rnn-b": f"rnn --case b {_TWO} --rounds 7 --budget 10",
+    "rnn-c": f"rnn --case c {_TWO} --rounds 5 --budget 12",
+    "rnn-1-thread": f"rnn --cell lstm --case a,b,d {_ONE} --rounds 5 --budget 6",
+    "convert": f"convert {_TWO} --rounds 7 --budget 4 --folder {SHARED_MEMORY}",
+    "io": f"io --rows 1e5 {_TWO} --rounds 7 --budget 4 --folder {SHARED_MEMORY}",
+    "slice": f"slice {_TWO} --rounds 7 --budget 3 --folder {SHARED_MEMORY}",
+    "padding": f"padding {_TWO} --rounds 7 --budget 2",
+    "offsets": f"offsets {_TWO} --rounds 7 --budget 1",
+    "sorting": f"sorting {_TWO} --rounds 7 --budget 1",
+    "levels": f"levels {_TWO} --rounds 7 --budget 1",
+    "linear-rows": f"kernels {_LINEAR} --sweep rows=1e4,1e5,1e6,1e7,1e8 --features 4 {_TWO}",
+    "linear-sequences": f"kernels {_LINEAR} --sweep sequences=1,1e2,1e4,1e6 --rows 4e6 "
+    f"--features 16 {_TWO}",
+    "linear-skew": f"kernels {_LINEAR} --sweep skew=0,1,2,3,4 --rows 4e6 --features 16 {_TWO}",
+    STARTUP: "",
+}
+
+
+def command_of(name: str, folder: Path, *, quick: bool) -> list[str]:
+    """Return the words of the command that makes a report."""
+    # Reports hold their command: it is to be repeated elsewhere.
+    inside = folder.is_relative_to(ROOT)
+    target = str((folder.relative_to(ROOT) if inside else folder) / f"{name}.json")
+    if name == STARTUP:
+        size = ["--runs", "2", "--large-gb", "0.1"] if quick else []
+        return ["python", "-m", "tests.benchmarks.startup", *size, "-o", target]
+    words = ["lod", "bench", *shlex.split(PARTS[name]), "-f", "-o", target]
+    return quickened(words) if quick else words
+
+
+def quickened(words: Sequence[str]) -> list[str]:
+    """Return the same command with few rows and one round."""
+    found = [*words, *shlex.split(QUICK)]
+    if "--sweep" in found:
+        place = found.index("--sweep") + 1
+        what, _, values = found[place].partition("=")
+        few = [value for value in values.split(",") if float(value) <= QUICK_ROWS]
+        found[place] = f"{what}={','.join(few)}"
+    if found[2] != "rnn":
+        found += ["--rows", str(QUICK_ROWS)]
+    return found
+
+
+def measure(name: str, folder: Path, *, quick: bool, threads: int) -> str:
+    """Make one report; return what went wrong, or nothing."""
+    words = command_of(name, folder, quick=quick)
+    start = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "lodcli"]
+    if "--threads" in words:
+        place = words.index("--threads") + 1
+        words[place] = str(min(int(words[place]), threads))
+    done = subprocess.run(
+        [*start, *words[1:]],
+        cwd=ROOT,
+        # As installed: with compiled bytecode.
+        env={k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    last = done.stderr.strip().splitlines()[-1:] or [f"code {done.returncode}"]
+    return last[0] if done.returncode else ""
+
+
+def chosen(patterns: Sequence[str]) -> list[str]:
+    """Return the parts that names or patterns mean, in their order; all for none."""
+    for pattern in patterns:
+        if not fnmatch.filter(PARTS, pattern):
+            raise SystemExit(f"{pattern}: no such part; there are: {', '.join(PARTS)}")
+    return [
+        name for name in PARTS if not patterns or any(fnmatch.fnmatch(name, p) for p in patterns)
+    ]
+
+
+def main() -> int:
+    """Make the reports asked for; end with 1 if one failed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", help="names or patterns; all if none")
+    parser.add_argument("--list", action="store_true", help="print the parts and end")
+    parser.add_argument("--quick", action="store_true", help="one round each: proves nothing")
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    options = parser.parse_args()
+    names = chosen(options.parts)
+    if options.list:
+        print("\n".join(shlex.join(command_of(name, FOLDER, quick=False)) for name in names))
+        return 0
+    if options.quick and options.folder == FOLDER:
+        parser.error("--quick proves nothing: name another --folder")
+    options.folder.mkdir(parents=True, exist_ok=True)
+    cores = len(os.sched_getaffinity(0))
+    began, failed = time.monotonic(), []
+    for name in names:
+        start = time.monotonic()
+        wrong = measure(name, options.folder.resolve(), quick=options.quick, threads=cores)
+        failed += [name] if wrong else []
+        seconds = time.monotonic() - start
+        print(f"{seconds:6.0f} s  {name}{': ' if wrong else ''}{wrong}", flush=True)
+    print(f"{time.monotonic() - began:6.0f} s  in all; now: python -m tests.benchmarks.page")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

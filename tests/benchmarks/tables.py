@@ -1,0 +1,131 @@
+"""The tables of the page: all measurements of ours, with the best peer's beside each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lodcli.bench.fit import Curve, is_swept
+from lodcli.bench.report import rate_text, time_text
+from lodcli.bench.results import is_disturbed
+from tests.benchmarks.targets import LINEAR_OPS, SWEEPS
+from tests.benchmarks.verdicts import Row, device_of, sweep_of
+
+TITLES = {
+    "kernels": "Sequence ops",
+    "rnn": "RNNs",
+    "convert": "Conversions",
+    "io": "Files",
+    "slice": "Single sequences out of files",
+}
+
+
+def details(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a table for each benchmark, device and number of threads."""
+    for bench, title in TITLES.items():
+        chosen = [row for row in rows if row["bench"] == bench]
+        if bench == "kernels":
+            chosen = [row for row in chosen if not is_swept(row["case"])]
+        for device, threads in dict.fromkeys((device_of(r), r["threads"]) for r in chosen):
+            where = "on a GPU" if device != "cpu" else f"{threads} thread{'s' * (threads > 1)}"
+            yield f"## {title}, {where}"
+            yield ""
+            yield from _table(
+                [r for r in chosen if (device_of(r), r["threads"]) == (device, threads)]
+            )
+            yield ""
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    columns = ("work", "case", "lod", "min", "median", "iqr", "rate", "of limit")
+    yield f"| {' | '.join((*columns, 'best peer', 'its median', '/ ours'))} |"
+    yield f"|{'---|' * (len(columns) + 3)}"
+    for row in rows:
+        if not row["ours"]:
+            continue
+        peer = peer_of(row, rows)
+        fraction, ratio = row["fraction_of_limit"], row["ratio_to_best_peer"]
+        padding = row["parameters"].get("padding_ratio")
+        case = row["case"] if padding is None else f"{row['case']} (padding {float(padding):.2f})"
+        weak = is_disturbed(row) or (peer is not None and is_disturbed(peer))
+        cells = [
+            *(row["op"], case, row["label"] or "plain"),
+            *(time_text(row["min"]), time_text(row["median"]), time_text(row["iqr"])),
+            rate_text(row["rate"], row["unit"]),
+            "" if fraction is None else f"{fraction:.0%} {row['limit']}",
+            row["best_peer"] or "",
+            "" if peer is None else time_text(peer["median"]),
+            ("" if ratio is None else f"{ratio:.2f}") + " (disturbed)" * weak,
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def peer_of(ours: Row, rows: Sequence[Row]) -> Row | None:
+    """Return the row of the best peer of a row of ours."""
+    same = ("bench", "op", "case", "threads")
+    for row in rows:
+        name = f"{row['library']} {row['label']}".strip()
+        if name == ours["best_peer"] and all(row[key] == ours[key] for key in same):
+            return row
+    return None
+
+
+def costs(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield how the time a byte depends on the number of rows, of sequences, and on the skew."""
+    found = [(op, swept, sweep_of(op, swept, rows)) for swept in SWEEPS for op in LINEAR_OPS]
+    if not any(each for _, _, each in found):
+        return
+    yield "## Cost against size"
+    yield ""
+    yield (
+        "Time a byte that has to be moved, in picoseconds, at each value of what is varied. `1` "
+        "sequence holds all rows; a skew of 0 means equal lengths. The exponent is that of the "
+        "power of the number of rows that fits the times best: 1 is linear."
+    )
+    yield ""
+    yield "| work | varied | time a byte, ps | exponent |"
+    yield "|---|---|---|---|"
+    for op, swept, each in found:
+        if not each:
+            continue
+        values = [float(str(row["case"]).partition("=")[2]) for row in each]
+        cells = [
+            f"{value:g}: {1e12 * row['median'] / row['useful']:.0f}" + "*" * is_disturbed(row)
+            for value, row in zip(values, each, strict=True)
+        ]
+        power = Curve(op, "lod", values, [row["median"] for row in each]).exponent
+        shown = f"{power:.2f}" if swept == "rows" and power is not None else ""
+        yield f"| {op} | {swept} | {', '.join(cells)} | {shown} |"
+    yield ""
+    yield "`*`: most samples were disturbed."
+    yield ""
+
+
+def startup_table(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how long whole commands take, and how much of a file they read."""
+    yield "## Starting up, and reading only what is asked for"
+    yield ""
+    yield (
+        f"Whole commands and named peers in turn, median of {report['runs']} pairs with the range "
+        "of the pairwise ratios. Files: containers of sequences of 80 rows of 128 float32, "
+        f"uncompressed, in the page cache; {report['machine']}, {report['cores']} cores; "
+        f"Python {report['python']}, NumPy {report['numpy']}, h5py {report['h5py']}, "
+        f"HDF5 {report['hdf5']}."
+    )
+    yield ""
+    yield "| command / peer | ours ms | peer ms | ratio (min to max) |"
+    yield "|---|---|---|---|"
+    for row in report["rows"]:
+        yield (
+            f"| {row['name']} | {row['ours_ms']} | {row['peer_ms']} | "
+            f"{row['ratio']} ({row['ratio_min']} to {row['ratio_max']}) |"
+        )
+    reads = report["bytes_read"]
+    yield ""
+    yield (
+        f"Bytes read from the large file: inspect {reads['inspect']:,}, slice {reads['slice']:,}; "
+        f"its index has {reads['index']:,}, the sequence {reads['sequence']:,}. A slice reads the "
+        "header, the index and the one or two blocks of 256 KiB that the sequence lies in, because "
+        "blocks are what checksums cover; the size of the file does not matter."
+    )
+    yield ""
