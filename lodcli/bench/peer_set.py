@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,9 @@ from lodcli.bench.tasks import Candidate, in_this_process
 from lodcli.kernels.errors import SelectionError
 
 FOLDER = Path(__file__).parent / "peers"
+# Benchmarks whose peers have a process each: threads that meet at every step of a sequence
+# cannot share two processors with those of another library that wait by spinning.
+_APART = ("rnn",)
 
 
 class PeerSet:
@@ -41,15 +45,17 @@ class PeerSet:
     def _load(self, suite: str, name: str, threads: int, python: str | None) -> None:
         entry = PEERS[name]
         file = entry.files[suite]
+        if python is None:
+            if importlib.util.find_spec(entry.package) is None:
+                where = f", and --peer-python {name}=PYTHON" if entry.apart else ""
+                apart = " in an environment of its own" * entry.apart
+                raise ImportError(f"not installed; pip install {entry.install}{apart}{where}")
+            python = sys.executable if suite in _APART else None
         if python is not None:
             peer = PairedPeer(name, python, FOLDER / f"{file}.py", threads)
             self._paired[name] = peer
             self.versions[name] = peer.version
             return
-        if importlib.util.find_spec(entry.package) is None:
-            where = f", and --peer-python {name}=PYTHON" if entry.apart else ""
-            apart = " in an environment of its own" * entry.apart
-            raise ImportError(f"not installed; pip install {entry.install}{apart}{where}")
         module = importlib.import_module(f"lodcli.bench.peers.{file}")
         module.threads(threads)
         self._here[name] = module

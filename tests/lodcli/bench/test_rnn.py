@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -49,6 +51,16 @@ def test_every_peer_and_the_padded_run_agree_with_ours(
         "lod",
         *(name for name in peers.versions if which == "forward" or name != "onnxruntime"),
     }
+
+
+def test_peers_are_loaded_by_processes_of_their_own() -> None:
+    told = (
+        "import sys; from lodcli.bench.peer_set import PeerSet\n"
+        "with PeerSet('rnn', ['onnxruntime'], 1, {}) as peers: print(list(peers.versions))\n"
+        "print('onnxruntime' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["['onnxruntime']", "False"]
 
 
 def test_named_cases_have_the_rows_and_the_longest_sequence_they_say() -> None:
