@@ -14,7 +14,7 @@ from numba.extending import overload
 
 from lodcli.kernels.on_numba.rnn.activations import sigmoid, tanh
 from lodcli.kernels.on_numba.rnn.lanes import above, lanes_in, load, positive, store
-from lodcli.kernels.on_numba.rnn.tiles import tile_rows
+from lodcli.kernels.on_numba.rnn.tiles import panels_at_once, tile_rows
 
 
 class Cell(NamedTuple):
@@ -65,6 +65,7 @@ class CellShape(NamedTuple):
         kept: blocks of H that a row keeps for the way back.
         slopes: blocks of H that a row has on the way back.
         tile_rows: rows of a tile.
+        tile_panels: panels of a tile of one row.
     """
 
     vectors: int
@@ -72,12 +73,13 @@ class CellShape(NamedTuple):
     kept: int
     slopes: int
     tile_rows: int
+    tile_panels: int
 
 
-_ELMAN = CellShape(4, 1, 0, 1, tile_rows(4))
+_ELMAN = CellShape(4, 1, 0, 1, tile_rows(4), panels_at_once(4))
 SHAPES: dict[type[Cell], CellShape] = {
-    Lstm: CellShape(4, 4, 4, 4, tile_rows(4)),
-    Gru: CellShape(3, 3, 4, 4, tile_rows(3)),
+    Lstm: CellShape(4, 4, 4, 4, tile_rows(4), panels_at_once(4)),
+    Gru: CellShape(3, 3, 4, 4, tile_rows(3), panels_at_once(3)),
     ElmanTanh: _ELMAN,
     ElmanRelu: _ELMAN,
     ElmanSigmoid: _ELMAN,
@@ -92,8 +94,8 @@ def shape_of(cell: Any) -> CellShape:
 
 @overload(shape_of)
 def _shape_of(cell):  # type: ignore[no-untyped-def]
-    vectors, gates, kept, slopes, rows = SHAPES[cell.instance_class]
-    return lambda cell: CellShape(vectors, gates, kept, slopes, rows)
+    vectors, gates, kept, slopes, rows, panels = SHAPES[cell.instance_class]
+    return lambda cell: CellShape(vectors, gates, kept, slopes, rows, panels)
 
 
 def step_forward(

@@ -15,9 +15,9 @@ from numba import njit
 
 from lodcli.kernels.on_numba.rnn.barrier import meet
 from lodcli.kernels.on_numba.rnn.cells import shape_of, step_forward
-from lodcli.kernels.on_numba.rnn.lanes import bare, lanes_in
+from lodcli.kernels.on_numba.rnn.lanes import bare, fetch, lanes_in
 from lodcli.kernels.on_numba.rnn.products import multiply_rows, panels_of, part_of, share_of
-from lodcli.kernels.on_numba.rnn.tiles import multiply
+from lodcli.kernels.on_numba.rnn.tiles import multiply, multiply_one
 
 
 class Sequences(NamedTuple):
@@ -182,12 +182,11 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
         space.old_c_at[n] = before * size if run.by_row else number * size
         space.c_at[n] = row * size if run.by_row else number * size
         space.kept_at[n] = row * shape.kept * size
-    x = space.inputs if matrix.depth else run.data
-    old_h = run.outputs if step else run.begin_h
-    old_c = run.cells if step and run.by_row else run.state_c
-    c = run.cells if run.by_row else run.state_c
-    width = shape.vectors * lanes
+    if alive == 1:
+        _run_one(cell, matrix, run, space, step, team)
+        return
     depth = 0 if step == 0 and run.no_begin_h else size
+    width = shape.vectors * lanes
     units = width // shape.gates
     panels = (size + units - 1) // units
     panel_from, panel_to = part_of(panels, team.member, team.members)
@@ -196,15 +195,52 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
         while first < alive:
             rows = share_of(alive - first, shape.tile_rows)
             multiply(
-                cell.shape, rows, old_h, space.old_h_at, first, 1, cell.panels,
-                p * size * width, depth, cell.start, p * width,
+                cell.shape, rows, run.outputs if step else run.begin_h, space.old_h_at, first, 1,
+                cell.panels, p * size * width, depth, cell.start, p * width,
                 space.sums, space.sums_at, 0, 0,
             )  # fmt: skip
-            for n in range(first, first + rows):
-                step_forward(
-                    cell, p * units, space.sums, (n - first) * width, x, space.x_at[n],
-                    old_h, space.old_h_at[n], old_c, space.old_c_at[n],
-                    run.keep, run.kept, space.kept_at[n],
-                    run.outputs, space.h_at[n], c, space.c_at[n],
-                )  # fmt: skip
+            for n in range(rows):
+                _run_units(cell, matrix, run, space, step, first + n, p * units, n * width)
             first += rows
+
+
+@njit(nogil=True)
+def _run_one(cell, matrix, run, space, step, team):  # type: ignore[no-untyped-def]
+    """Run one step of the only sequence alive: its row takes several panels at once."""
+    shape = shape_of(cell)
+    size, lanes = cell.hidden, lanes_in(run.data)
+    old_h = run.outputs if step else run.begin_h
+    depth = 0 if step == 0 and run.no_begin_h else size
+    width = shape.vectors * lanes
+    units = width // shape.gates
+    panels = (size + units - 1) // units
+    panel_from, panel_to = part_of(panels, team.member, team.members)
+    # Both come from another processor's cache, a line at a time, unless asked for in advance.
+    for k in range(0, depth, lanes):
+        fetch(old_h, space.old_h_at[0] + k)
+    x = space.inputs if matrix.depth else run.data
+    for gate in range(shape.gates):
+        for unit in range(panel_from * units, min(panel_to * units, size), lanes):
+            fetch(x, space.x_at[0] + gate * size + unit)
+    p = panel_from
+    while p < panel_to:
+        count = share_of(panel_to - p, shape.tile_panels)
+        multiply_one(
+            cell.shape, count, old_h, space.old_h_at, 0, cell.panels, p * size * width,
+            size * width, depth, cell.start, p * width, space.sums, space.sums_at, 0, 0,
+        )  # fmt: skip
+        for n in range(count):
+            _run_units(cell, matrix, run, space, step, 0, (p + n) * units, n * width)
+        p += count
+
+
+@njit(nogil=True)
+def _run_units(cell, matrix, run, space, step, n, unit, at):  # type: ignore[no-untyped-def]
+    """Go from the sums of a panel, at `at`, to the new state of sequence n for its units."""
+    old_c = run.cells if step and run.by_row else run.state_c
+    step_forward(
+        cell, unit, space.sums, at, space.inputs if matrix.depth else run.data, space.x_at[n],
+        run.outputs if step else run.begin_h, space.old_h_at[n], old_c, space.old_c_at[n],
+        run.keep, run.kept, space.kept_at[n],
+        run.outputs, space.h_at[n], run.cells if run.by_row else run.state_c, space.c_at[n],
+    )  # fmt: skip

@@ -235,6 +235,21 @@ def _store(typing_context: Any, value: Any, array: Any, position: Any, count: An
 
 
 @intrinsic
+def _fetch(typing_context: Any, array: Any, position: Any) -> Any:
+    """Have the processor bring array[position] nearer: it is about to be read."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), _I32, _I32, _I32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        place = address(context, builder, sig.args[0], args[0], args[1])
+        place = builder.bitcast(place, ir.IntType(8).as_pointer())
+        builder.call(function, [place, _I32(0), _I32(3), _I32(1)])  # to read, all caches, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+@intrinsic
 def _below(typing_context: Any, value: Any, limit: Any) -> Any:
     """Return the smaller of a vector and a number; a NaN stays one."""
     return value(value, limit), _limited(">")
@@ -286,6 +301,7 @@ bare: Any = _bare
 lanes_in: Any = _lanes_in
 load: Any = _load
 store: Any = _store
+fetch: Any = _fetch
 below: Any = _below
 above: Any = _above
 positive: Any = _positive

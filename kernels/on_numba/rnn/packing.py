@@ -15,7 +15,7 @@ from lodcli.kernels.on_numba.rnn import cells
 from lodcli.kernels.on_numba.rnn.arrays import aligned, flat
 from lodcli.kernels.on_numba.rnn.lanes import lanes_of
 from lodcli.kernels.on_numba.rnn.products import Matrix
-from lodcli.kernels.on_numba.rnn.tiles import VECTORS, Fours, Threes, panel_width
+from lodcli.kernels.on_numba.rnn.tiles import VECTORS, Fours, Threes, panel_width, panels_at_once
 from lodcli.kernels.rnn.cell import CellWeights
 from lodcli.kernels.rnn.elman import ElmanWeights
 
@@ -139,7 +139,7 @@ def matrix(weight: Array) -> Matrix:
 
 
 def _zeros(dtype: np.dtype[Any]) -> Array:
-    return np.zeros(panel_width(dtype), dtype)
+    return np.zeros(panels_at_once(VECTORS) * panel_width(dtype), dtype)
 
 
 def cell_of(weights: CellWeights) -> cells.Cell:

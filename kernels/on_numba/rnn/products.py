@@ -7,12 +7,21 @@ from typing import Any, NamedTuple
 from numba import njit
 
 from lodcli.kernels.on_numba.rnn.lanes import lanes_in
-from lodcli.kernels.on_numba.rnn.tiles import VECTORS, Fours, multiply, multiply_onto, tile_rows
+from lodcli.kernels.on_numba.rnn.tiles import (
+    VECTORS,
+    Fours,
+    multiply,
+    multiply_one,
+    multiply_onto,
+    panels_at_once,
+    tile_rows,
+)
 
 # Elements of the rows that pass all panels before the next ones do: they stay in the cache.
 _BLOCK = 1 << 16
 DEPTH = 128  # rows of a block of columns, when columns are multiplied: a panel of them stays, too
 _TILE_ROWS = tile_rows(VECTORS)
+_TILE_PANELS = panels_at_once(VECTORS)
 
 
 class Matrix(NamedTuple):
@@ -59,6 +68,10 @@ def multiply_rows(  # type: ignore[no-untyped-def]
         spare_at: where each row of the tile begins in it.
     """
     width = VECTORS * lanes_in(a)
+    if row_to - row_from == 1:
+        whole = min(panel_to, room // width)
+        _multiply_row(matrix, a, a_at, row_from, panel_from, whole, out, out_at)
+        panel_from = max(panel_from, whole)
     block = max(2 * _TILE_ROWS, _BLOCK // (matrix.depth + 1))
     for first in range(row_from, row_to, block):
         end = min(first + block, row_to)
@@ -79,6 +92,20 @@ def multiply_rows(  # type: ignore[no-untyped-def]
                         for n in range(left):
                             out[to + n] = spare[spare_at[r] + n]
                 row += rows
+
+
+@njit(nogil=True)
+def _multiply_row(matrix, a, a_at, row, panel_from, panel_to, out, out_at):  # type: ignore[no-untyped-def]
+    """Do the same for one row, and panels for which there is room."""
+    width = VECTORS * lanes_in(a)
+    p = panel_from
+    while p < panel_to:
+        count = share_of(panel_to - p, _TILE_PANELS)
+        multiply_one(
+            matrix.shape, count, a, a_at, row, matrix.panels, p * matrix.depth * width,
+            matrix.depth * width, matrix.depth, matrix.zeros, 0, out, out_at, row, p * width,
+        )  # fmt: skip
+        p += count
 
 
 @njit(nogil=True)

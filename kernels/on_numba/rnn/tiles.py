@@ -30,6 +30,15 @@ _UNROLLED = 32  # products of vectors in one turn of the loop
 _I64 = ir.IntType(64)
 
 
+def panels_at_once(vectors: int) -> int:
+    """Return how many panels a single row is multiplied by at once.
+
+    A panel alone is too few sums: each waits for its own last product. Three or four are
+    enough to take all that the second cache gives.
+    """
+    return min(4, tile_rows(vectors))
+
+
 def tile_rows(vectors: int) -> int:
     """Return how many rows a tile takes: three quarters of all registers hold its sums."""
     return TILE_SUMS // vectors
@@ -56,13 +65,22 @@ _WIDTHS = {Fours: VECTORS, Threes: 3}
 
 
 class _Tile:
-    """Emits the sums of one tile, for the arguments of `multiply`."""
+    """Emits the sums of one tile, for the arguments of `multiply`.
 
-    def __init__(self, context: Any, builder: Any, sig: Any, args: Any, vectors: int) -> None:
+    Args:
+        vectors: how many a panel is wide.
+        panels: how many panels the tile takes, `apart` elements from one to the next.
+    """
+
+    def __init__(
+        self, context: Any, builder: Any, sig: Any, args: Any, vectors: int, panels: int, apart: Any
+    ) -> None:
         self.context, self.builder, self.sig, self.args = context, builder, sig, args
-        self.vectors = vectors
         self.dtype = sig.args[2].dtype
         self.vector = vector_type(self.dtype)
+        self.width = vectors * self.vector.count
+        self.panels, self.apart = panels, apart
+        self.vectors = vectors * panels
 
     def address(self, array: int, position: Any) -> Any:
         kind, value = self.sig.args[array], self.args[array]
@@ -74,12 +92,22 @@ class _Tile:
         return self.builder.load(self.address(array, place))
 
     def columns(self, place: Any) -> list[Any]:
-        """Return where the vectors of a panel's width lie, from `place` on."""
+        """Return where the vectors of the tile's width lie, from `place` on."""
         steps = [_I64(n * self.vector.count) for n in range(self.vectors)]
-        return [
-            self.builder.bitcast(self.builder.gep(place, [step]), self.vector.as_pointer())
-            for step in steps
-        ]
+        return [self.vector_at(place, step) for step in steps]
+
+    def columns_of_panels(self, panel: Any, k: Any) -> list[Any]:
+        """Return where the vectors of row k of all panels lie."""
+        builder, places = self.builder, []
+        row = builder.gep(panel, [builder.mul(k, _I64(self.width))])
+        for number in range(self.panels):
+            first = builder.gep(row, [builder.mul(self.apart, _I64(number))]) if number else row
+            for n in range(0, self.width, self.vector.count):
+                places.append(self.vector_at(first, _I64(n)))
+        return places
+
+    def vector_at(self, place: Any, step: Any) -> Any:
+        return self.builder.bitcast(self.builder.gep(place, [step]), self.vector.as_pointer())
 
     def load(self, place: Any) -> Any:
         value = self.builder.load(place)
@@ -107,8 +135,8 @@ class _Tile:
     def summed(self, sums: Any, a: list[Any], step: Any, panel: Any, depth: Any) -> Any:
         """Emit the loop over k; return the sums after it."""
         builder = self.builder
-        # A tile of few rows waits for the panel: with eight k in one turn it gets twice as many
-        # bytes a second from the second cache (measured). The order of the sums stays the same.
+        # A tile of few rows waits for the panel: with several k in one turn it gets more bytes a
+        # second from the second cache (measured). The order of the sums stays the same.
         turns = 1
         while 2 * turns * len(a) * self.vectors <= _UNROLLED:
             turns *= 2
@@ -146,13 +174,13 @@ class _Tile:
 
     def added(self, sums: Any, a: list[Any], step: Any, panel: Any, k: Any) -> Any:
         """Emit the products of one k; return the sums with them."""
-        builder, width = self.builder, self.vectors * self.vector.count
+        builder = self.builder
         fma = cgutils.get_or_insert_function(
             builder.module,
             ir.FunctionType(self.vector, [self.vector] * 3),
             f"llvm.fmuladd.v{self.vector.count}f{self.dtype.bitwidth}",
         )
-        columns = self.columns(builder.gep(panel, [builder.mul(k, _I64(width))]))
+        columns = self.columns_of_panels(panel, k)
         along = builder.mul(k, step)
 
         def element(row: int) -> Any:
@@ -207,7 +235,7 @@ def _product(*, onto: bool) -> Any:
         )  # fmt: skip
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            tile = _Tile(context, builder, sig, args, vectors)
+            tile = _Tile(context, builder, sig, args, vectors, 1, None)
             done = builder.append_basic_block("tile_done")
             switch = builder.switch(args[1], done)
             for count in range(1, tile_rows(vectors) + 1):
@@ -222,6 +250,50 @@ def _product(*, onto: bool) -> Any:
         return sig, generate
 
     return product
+
+
+@intrinsic
+def _multiply_one(
+    typing_context: Any,
+    shape: Any,
+    count: Any,
+    a: Any,
+    a_at: Any,
+    row: Any,
+    a_step: Any,
+    panels: Any,
+    panel_at: Any,
+    depth: Any,
+    first: Any,
+    first_at: Any,
+    out: Any,
+    out_at: Any,
+    out_row: Any,
+    out_plus: Any,
+    apart: Any,
+) -> Any:
+    """See multiply_one."""
+    whole = types.int64
+    vectors = _WIDTHS[shape.instance_class]
+    sig = types.void(
+        shape, whole, a, a_at, whole, whole, panels, whole, whole, first, whole, out, out_at,
+        whole, whole, whole,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        done = builder.append_basic_block("tile_done")
+        switch = builder.switch(args[1], done)
+        for number in range(1, panels_at_once(vectors) + 1):
+            block = builder.append_basic_block(f"panels_{number}")
+            switch.add_case(_I64(number), block)
+            builder.position_at_end(block)
+            tile = _Tile(context, builder, sig, args[:-1], vectors, number, args[-1])
+            tile.emit(1, onto=False)
+            builder.branch(done)
+        builder.position_at_end(done)
+        return context.get_dummy_value()
+
+    return sig, generate
 
 
 _multiply, _multiply_onto = _product(onto=False), _product(onto=True)
@@ -259,4 +331,19 @@ def multiply_onto(  # type: ignore[no-untyped-def]
     _multiply_onto(
         shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros, 0,
         out, out_at, out_row, out_plus,
+    )  # fmt: skip
+
+
+@njit(nogil=True)
+def multiply_one(  # type: ignore[no-untyped-def]
+    shape, count, a, a_at, row, panels, panel_at, apart, depth, first, first_at,
+    out, out_at, out_row, out_plus,
+):  # fmt: skip
+    """Multiply one row by 1 to `panels_at_once` panels, which begin `apart` from each other.
+
+    Args: as for multiply; the products go side by side, as panels do in `first`.
+    """
+    _multiply_one(
+        shape, count, a, a_at, row, 1, panels, panel_at, depth, first, first_at,
+        out, out_at, out_row, out_plus, apart,
     )  # fmt: skip
