@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lodcli.kernels.checks import Array
-from lodcli.kernels.on_numba.rnn.arrays import aligned, flat
+from lodcli.kernels.on_numba.rnn.arrays import aligned, borrowed, flat, give_back
 from lodcli.kernels.on_numba.rnn.backward import Chunk
 from lodcli.kernels.on_numba.rnn.barrier import new_barrier, stop
 from lodcli.kernels.on_numba.rnn.cells import shape_of
@@ -61,8 +61,8 @@ def layer_forward(
     size, dtype, rows = weights.hidden_size, data.dtype, len(data)
     has_cell = len(begin) == 2
     by_row = has_cell and (cells or keep)
-    outputs = np.empty((rows, size), dtype)
-    by_rows = np.empty((rows if by_row else 0, size), dtype)
+    outputs = aligned(rows * size, dtype).reshape(rows, size)
+    by_rows = aligned(rows * size if by_row else 0, dtype).reshape(-1, size)
     state_c = begin[1].copy() if has_cell else np.empty((0, size), dtype)
     gates = aligned(rows * shape.kept * size if keep else 0, dtype)
     run = ForwardRun(
@@ -131,11 +131,10 @@ def _run(
         plans = schedule(plan, reverse, helpers.size, row_bytes)
         barrier = new_barrier(helpers.size if plans.together else 1)
         # Here and not by each thread for itself: threads wait for each other to run Python.
-        inputs = [_inputs(matrix, run, groups) for groups in plans.groups]
-        spaces = [
-            _space(cell, inputs[member % len(inputs)], plans.groups_of(member), run)
-            for member in range(helpers.size)
-        ]
+        rooms = [_room(cell, matrix, plans.groups_of(n), run) for n in range(helpers.size)]
+        spaces = [space for _, space in rooms]
+        if plans.together:
+            spaces = [space._replace(inputs=spaces[0].inputs) for space in spaces]
 
         def job(member: int) -> None:
             space = spaces[member]
@@ -148,33 +147,30 @@ def _run(
                         return
 
         helpers.run(job, lambda: stop(barrier))
+    for key, space in rooms:
+        give_back(key, space, space.inputs.nbytes)
 
 
-def _inputs(matrix: Any, run: ForwardRun, groups: list[Sequences]) -> tuple[Array, int]:
-    """Return a buffer for the projected inputs of some steps, and how wide it is."""
-    if not matrix.depth or not groups:
-        return aligned(0, run.data.dtype), 1
+def _room(
+    cell: Any, matrix: Any, groups: list[Sequences], run: ForwardRun
+) -> tuple[tuple[Any, ...], ForwardSpace]:
+    """Return room for one thread to work in, and the key to give it back by."""
+    widest = max((group.total for group in groups), default=0)
+    count = 1 << (widest - 1).bit_length() if widest else 0
     panel = panel_width(run.data.dtype)
-    width = -(-matrix.columns // panel) * panel
-    most = max(int(group.lengths.sum()) for group in groups)
-    slots = max(min(_SLOTS, most), max(group.total for group in groups))
-    return aligned(slots * width, run.data.dtype), width
+    width = -(-matrix.columns // panel) * panel if matrix.depth else 1
+    slots = max(_SLOTS, count) if matrix.depth and groups else 0
+    key = ("forward", type(cell), run.data.dtype, count, slots, width)
+    return key, borrowed(key, lambda: _new_space(cell, run.data.dtype, count, slots, width))
 
 
-def _space(
-    cell: Any, inputs: tuple[Array, int], groups: list[Sequences], run: ForwardRun
-) -> ForwardSpace:
-    """Return room for one thread to work in."""
-    buffer, width = inputs
-    slots = len(buffer) // width
-    lanes = lanes_of(run.data.dtype)
-    count = max((group.total for group in groups), default=0)
-    positions = np.empty((6, count), np.int64)
+def _new_space(cell: Any, dtype: np.dtype[Any], count: int, slots: int, width: int) -> ForwardSpace:
+    """Return room for `count` sequences and the projected inputs of `slots` rows."""
+    lanes = lanes_of(dtype)
     return ForwardSpace(
-        buffer, slots, width, np.empty(slots, np.int64), np.empty(slots, np.int64),
-        aligned(TILE_SUMS * lanes, run.data.dtype),
-        np.arange(TILE_SUMS) * shape_of(cell).vectors * lanes,
-        *positions,
+        aligned(slots * width, dtype), slots, width,
+        np.empty(slots, np.int64), np.empty(slots, np.int64), aligned(TILE_SUMS * lanes, dtype),
+        np.arange(TILE_SUMS) * shape_of(cell).vectors * lanes, *np.empty((6, count), np.int64),
     )  # fmt: skip
 
 

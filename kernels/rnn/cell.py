@@ -133,6 +133,8 @@ class CellWeights:
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the weights in `dtype`; arrays of that dtype are shared, not copied."""
+        if all(array.dtype == dtype for array in self.arrays().values()):
+            return self
         return self.moved(lambda array: array.astype(dtype, copy=False))
 
     def moved(self, move: Callable[[Array], Array]) -> Self:

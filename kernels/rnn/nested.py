@@ -15,10 +15,11 @@ Seeds: "Design Doc: LoD Tensor", whose network has an RNN for articles, sentence
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
@@ -99,6 +100,12 @@ class NestedRNN:
     def input_size(self) -> int:
         """D, the width of a row of data."""
         return self.levels[-1].weights.input_size
+
+    def frozen(self, dtype: DTypeLike = None) -> NestedRNN:
+        """See RNNWeights.frozen."""
+        return NestedRNN(
+            tuple(replace(level, weights=level.weights.frozen(dtype)) for level in self.levels)
+        )
 
 
 def boot_shape(outer: RNNWeights, inner: RNNWeights) -> tuple[int, int]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array
@@ -110,9 +112,17 @@ def run_rnn(
 def rows_as_vectors(data: Array) -> Array:
     """Return data as (N, D), float32 or float64."""
     require_real("data", data)
-    # By size, not by dtype: a big-endian float64 is one too.
-    double = data.dtype.kind == "f" and data.dtype.itemsize == 8
-    dtype = np.float64 if double else np.float32
     # The width is worked out here: reshape(-1) cannot, where there are no rows.
     width = math.prod(data.shape[1:])
-    return data.reshape(len(data), width).astype(dtype, copy=False)
+    return data.reshape(len(data), width).astype(arithmetic_dtype(data.dtype), copy=False)
+
+
+def arithmetic_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """Return what data of a dtype are computed in.
+
+    >>> str(arithmetic_dtype(">f8")), str(arithmetic_dtype("int64"))
+    ('float64', 'float32')
+    """
+    given = np.dtype(dtype)
+    # By size, not by dtype: a big-endian float64 is one too.
+    return np.dtype(np.float64 if given.kind == "f" and given.itemsize == 8 else np.float32)

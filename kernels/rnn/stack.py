@@ -130,9 +130,13 @@ class RNNWeights:
         """Return weights with every array put through `move`: cupy.asarray, for a GPU."""
         return self.map(lambda weights: weights.moved(move))
 
-    def frozen(self) -> RNNWeights:
-        """Return read-only copies: compiled backends prepare those once, not in every run."""
-        return self.map(lambda weights: weights.frozen())
+    def frozen(self, dtype: DTypeLike = None) -> RNNWeights:
+        """Return read-only copies: compiled backends prepare those once, not in every run.
+
+        Args:
+            dtype: of the data they will run over; None: they are in it.
+        """
+        return self.map(lambda one: (one if dtype is None else one.astype(dtype)).frozen())
 
     def with_options(self, **options: str | bool) -> RNNWeights:
         """Return the same arrays with other options: activations, origin_mode.

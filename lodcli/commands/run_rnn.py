@@ -15,6 +15,7 @@ from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.rnn.chunked import Chunking
 from lodcli.kernels.rnn.nested_dict import nested_from_state_dict, seeded_nested
+from lodcli.kernels.rnn.run import arithmetic_dtype
 from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.state_dict import weights_from_state_dict
 from lodcli.references import Reference
@@ -176,6 +177,7 @@ def _backend(device: str) -> Backend:
 def _runner(settings: Settings, spec: TensorSpec, given: dict[str, Any]) -> Runner:
     width = int(np.prod(spec.row_shape, dtype=np.int64))
     level = -1 if given["level"] is None else given["level"]
+    dtype = arithmetic_dtype(settings.dtype or spec.dtype)
     if given["step"]:
         step = load_step(given["step"])
         return StepRunner(settings, step, level=level, reverse=given["reverse"])
@@ -186,10 +188,11 @@ def _runner(settings: Settings, spec: TensorSpec, given: dict[str, Any]) -> Runn
             rnn = nested_from_state_dict(read_weights(given["path"]), shapes)
         else:
             rnn = seeded_nested(shapes, width, rng=np.random.default_rng(given["seed"]))
+        rnn = rnn.frozen(dtype)
         if given["grad"]:
             return NestedGradients(settings, rnn, names, upstream={})
         return NestedRunner(settings, rnn, names)
-    weights = _weights(width, given)
+    weights = _weights(width, given).frozen(dtype)
     where = {"level": level, "reverse": given["reverse"]}
     if given["grad"]:
         chunking = Chunking(given["checkpoint"], given["truncate"])

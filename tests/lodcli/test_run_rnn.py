@@ -87,19 +87,7 @@ def test_results_do_not_depend_on_the_batches(
     io.write("c0.npz", LoDTensor(states[::-1] * 2))
     args = ["--cell", "lstm", "--hidden", "3", "--seed", "7", "--h0", "h0.npz", "--c0", "c0.npz"]
     assert lod("run-rnn", "words.lod.h5", "-o", "whole.npz", *args).code == 0
-    # One article a batch: the least there can be.
-    source = type(_open_kind())
-    whole = source.batches_of
-    seen = []
-
-    def small(self: base.Source, names: Iterable[str], limit_bytes: int = 1) -> Any:
-        for batch in whole(self, names, 1):
-            item = batch["data"]
-            if isinstance(item, LoDTensor) and item.lod.n_levels:  # not h0.npz and c0.npz
-                seen.append(batch)
-            yield batch
-
-    monkeypatch.setattr(source, "batches_of", small)
+    seen = _one_article_a_batch(monkeypatch)
     assert lod("run-rnn", "words.lod.h5", "-o", "parts.npz", *args).code == 0
     assert len(seen) == 3
     np.testing.assert_allclose(
@@ -109,6 +97,23 @@ def test_results_do_not_depend_on_the_batches(
         articles(), weights(), initial_hidden=states, initial_cell=states[::-1] * 2
     ).all
     np.testing.assert_allclose(tensor("whole.npz").data, expected.data, rtol=0, atol=TOLERANCE)
+
+
+def _one_article_a_batch(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Have words.lod.h5 read in the smallest batches there can be; return a list that they join."""
+    source = type(_open_kind())
+    whole = source.batches_of
+    seen: list[Any] = []
+
+    def small(self: base.Source, names: Iterable[str], limit_bytes: int = 1) -> Any:
+        for batch in whole(self, names, 1):
+            item = batch["data"]
+            if isinstance(item, LoDTensor) and item.lod.n_levels:  # not h0.npz and c0.npz
+                seen.append(batch)
+            yield batch
+
+    monkeypatch.setattr(source, "batches_of", small)
+    return seen
 
 
 def _open_kind() -> base.Source:
@@ -210,3 +215,31 @@ def test_a_tensor_without_levels_is_refused(lod: Lod, folder: Path) -> None:
     done = lod("run-rnn", "plain.npz", *args)
     assert done.code == 1
     assert "at least one level" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "count"),
+    [
+        (["--cell", "gru", "--hidden", "3"], 2),
+        (["--nested", "article:gru:3/sentence:gru:3"], 4),
+    ],
+)
+def test_weights_are_put_in_order_once_for_all_batches(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, how: list[str], count: int
+) -> None:
+    pytest.importorskip("numba", reason="the numba package is not installed")
+    from lodcli.kernels.on_numba.rnn import packing
+
+    monkeypatch.setattr("lodcli.kernels.rnn.engine.COMPILED_WORK", 0)
+    seen, widths, pack = _one_article_a_batch(monkeypatch), [], packing._pack_transposed
+
+    def counted(weight: Any, *rest: Any) -> None:
+        widths.append(weight.shape[2])
+        pack(weight, *rest)
+
+    monkeypatch.setattr(packing, "_pack_transposed", counted)
+    # The weights are made in float32, the arithmetic is in float64.
+    args = [*how, "--seed", "7", "--dtype", "float64", "-o", "out.lod.h5"]
+    assert lod("run-rnn", "words.lod.h5", *args).code == 0
+    assert len(seen) == 3
+    assert len([width for width in widths if width > 1]) == count  # biases are one wide

@@ -6,12 +6,14 @@ import ctypes
 import threading
 import weakref
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from lodcli.kernels.checks import Array
 
+_Room = TypeVar("_Room")
 _LINE_BYTES = 64
 _KEPT_BYTES = 64 << 20  # of memory that waits to be used again
 
@@ -53,9 +55,42 @@ def _taken(size_bytes: int) -> Array:
     return np.empty(size_bytes, np.uint8)
 
 
+def zeros(count: int, dtype: np.dtype[Any]) -> Array:
+    """Return so many zeros, from the start of a cache line on."""
+    room = aligned(count, dtype)
+    room[:] = 0
+    return room
+
+
+_spare: dict[Any, list[Any]] = {}
+_MOST_SPARE = 8  # kinds of rooms, as many of each
+_MOST_SPARE_BYTES = 1 << 22
+
+
+def borrowed(key: Any, make: Callable[[], _Room]) -> _Room:
+    """Return a room that was given back under this key, or a new one."""
+    try:
+        room: _Room = _spare[key].pop()
+    except (KeyError, IndexError):
+        room = make()
+    return room
+
+
+def give_back(key: Any, room: Any, size_bytes: int) -> None:
+    """Let a room be used again by whoever borrows one of the same key."""
+    if size_bytes > _MOST_SPARE_BYTES:
+        return
+    if key not in _spare and len(_spare) >= _MOST_SPARE:
+        _spare.clear()
+    rooms = _spare.setdefault(key, [])
+    if len(rooms) < _MOST_SPARE:
+        rooms.append(room)
+
+
 def forget_used() -> None:
     """Give all memory back that waits to be used again."""
     with _lock:
+        _spare.clear()
         _returned.clear()
         _free.clear()
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.checks import Array
-from lodcli.kernels.on_numba.rnn.arrays import aligned, flat
+from lodcli.kernels.on_numba.rnn.arrays import aligned, flat, zeros
 from lodcli.kernels.on_numba.rnn.backward import (
     BackwardRun,
     BackwardSpace,
@@ -103,10 +103,10 @@ class Collector:
         hidden_room = -(-size // panel) * panel
         return Gradients(
             flat(data),
-            np.empty(data.size, self.dtype),
-            np.zeros(rows * input_room, self.dtype),
+            aligned(data.size, self.dtype),
+            zeros(rows * input_room, self.dtype),
             input_room,
-            np.zeros(rows * hidden_room, self.dtype),
+            zeros(rows * hidden_room, self.dtype),
             hidden_room,
             np.zeros(self.blocks.slopes * size, self.dtype),
         )
