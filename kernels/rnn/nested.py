@@ -101,7 +101,7 @@ class NestedRNN:
         """D, the width of a row of data."""
         return self.levels[-1].weights.input_size
 
-    def frozen(self, dtype: DTypeLike = None) -> NestedRNN:
+    def frozen(self, dtype: DTypeLike | None = None) -> NestedRNN:
         """See RNNWeights.frozen."""
         return NestedRNN(
             tuple(replace(level, weights=level.weights.frozen(dtype)) for level in self.levels)

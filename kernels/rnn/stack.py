@@ -130,12 +130,8 @@ class RNNWeights:
         """Return weights with every array put through `move`: cupy.asarray, for a GPU."""
         return self.map(lambda weights: weights.moved(move))
 
-    def frozen(self, dtype: DTypeLike = None) -> RNNWeights:
-        """Return read-only copies: compiled backends prepare those once, not in every run.
-
-        Args:
-            dtype: of the data they will run over; None: they are in it.
-        """
+    def frozen(self, dtype: DTypeLike | None = None) -> RNNWeights:
+        """Return read-only copies, in the dtype of the data: compiled backends prepare them once."""
         return self.map(lambda one: (one if dtype is None else one.astype(dtype)).frozen())
 
     def with_options(self, **options: str | bool) -> RNNWeights:

@@ -253,7 +253,7 @@ def _product(*, onto: bool) -> Any:
 
 
 @intrinsic
-def _multiply_one(
+def _emit_one(
     typing_context: Any,
     shape: Any,
     count: Any,
@@ -297,6 +297,7 @@ def _multiply_one(
 
 
 _multiply, _multiply_onto = _product(onto=False), _product(onto=True)
+_multiply_one: Any = _emit_one
 
 
 @njit(nogil=True)
