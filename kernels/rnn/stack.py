@@ -131,7 +131,7 @@ class RNNWeights:
         return self.map(lambda weights: weights.moved(move))
 
     def frozen(self, dtype: DTypeLike | None = None) -> RNNWeights:
-        """Return read-only copies, in the dtype of the data: compiled backends prepare them once."""
+        """Return read-only copies, in `dtype`: compiled backends prepare those once."""
         return self.map(lambda one: (one if dtype is None else one.astype(dtype)).frozen())
 
     def with_options(self, **options: str | bool) -> RNNWeights:
