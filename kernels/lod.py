@@ -115,6 +115,8 @@ class LoD:
         Raises:
             SelectionError: no such level; lists those there are.
         """
+        if type(level) is int and -len(self.levels) <= level < len(self.levels):
+            return level % len(self.levels)
         if isinstance(level, str):
             if self.names.count(level) == 1:
                 return self.names.index(level)

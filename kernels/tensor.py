@@ -60,7 +60,7 @@ class LoDTensor(NDArrayOperatorsMixin):
         array = data if is_on_device(data) else np.asarray(data)
         if array.ndim == 0:
             raise InvalidDataError("data needs a row axis; found a single value (reshape to (1,))")
-        if array.dtype.name not in DTYPE_NAMES:
+        if array.dtype not in _known and not _is_known(array.dtype):
             raise InvalidDataError(
                 f"data must be numbers or booleans of at most 64 bits, found {array.dtype}; "
                 "text is stored as its bytes, uint8"
@@ -240,6 +240,17 @@ class LoDTensor(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         shape = " x ".join(str(n) for n in self._data.shape)
         return f"LoDTensor({shape} {self.dtype}, {self._lod!r})"
+
+
+# Those met so far that are held: their names take NumPy longer than all the rest.
+_known: set[np.dtype[Any]] = set()
+
+
+def _is_known(dtype: np.dtype[Any]) -> bool:
+    if dtype.name in DTYPE_NAMES:
+        _known.add(dtype)
+        return True
+    return False
 
 
 def is_on_device(data: object) -> TypeGuard[Array]:

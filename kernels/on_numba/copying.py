@@ -19,6 +19,11 @@ _AHEAD, _fetch = moves.AHEAD, moves.fetch
 _number_at = moves.number_at
 
 
+def address(array: Array) -> int:
+    """Return where an array lies: as `ctypes.data` does, in half the time."""
+    return int(array.__array_interface__["data"][0])
+
+
 def row_bytes(rows: Array) -> int:
     """Return the bytes of one row of an array."""
     return int(rows.nbytes // max(1, rows.shape[0]))
@@ -59,8 +64,8 @@ def gather_ranges(
         move = _reverse if backwards else _gather
         run(
             *(move, 2 * result.nbytes),
-            *(rows.ctypes.data, rows.nbytes, frozen(starts), frozen(offsets)),
-            *(result.ctypes.data, width, rows_a_piece(width)),
+            *(address(rows), rows.nbytes, frozen(starts), frozen(offsets)),
+            *(address(result), width, rows_a_piece(width)),
         )
     return result
 
@@ -72,8 +77,8 @@ def gather_first(data: Array, stride: int, offsets: Offsets, out: Array | None) 
         rows, width = flat_rows(data), row_bytes(result)
         run(
             *(_gather_first, 2 * result.nbytes),
-            *(rows.ctypes.data, rows.nbytes, stride, frozen(offsets)),
-            *(result.ctypes.data, width, rows_a_piece(width)),
+            *(address(rows), rows.nbytes, stride, frozen(offsets)),
+            *(address(result), width, rows_a_piece(width)),
         )
     return result
 
@@ -94,10 +99,10 @@ def interleave_ranges(
         bounds = [frozen(each) for each in offsets]
         run(
             *(_interleave, 2 * result.nbytes),
-            frozen(np.array([part.ctypes.data for part in rows])),
+            frozen(np.array([address(part) for part in rows])),
             frozen(np.array([part.nbytes for part in rows])),
-            frozen(np.array([each.ctypes.data for each in bounds])),
-            *(bounds[0].size - 1, result.ctypes.data, width, rows_a_piece(width)),
+            frozen(np.array([address(each) for each in bounds])),
+            *(bounds[0].size - 1, address(result), width, rows_a_piece(width)),
         )
     return result
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba import moves
-from lodcli.kernels.on_numba.copying import frozen, gather_first, row_bytes, rows_a_piece
+from lodcli.kernels.on_numba.copying import address, frozen, gather_first, row_bytes, rows_a_piece
 from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.ops.common import flat_rows, result_array
 
@@ -36,8 +36,8 @@ def segment_pad(
         fill[...] = pad_value
         run(
             *(_pad, result.nbytes),
-            *(rows.ctypes.data, rows.nbytes, frozen(offsets), maxlen),
-            *(fill.ctypes.data, fill.nbytes, result.ctypes.data, width, rows_a_piece(width)),
+            *(address(rows), rows.nbytes, frozen(offsets), maxlen),
+            *(address(fill), fill.nbytes, address(result), width, rows_a_piece(width)),
         )
     return result
 

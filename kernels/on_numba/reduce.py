@@ -16,7 +16,7 @@ from numba.extending import overload
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba import reductions, scalars
-from lodcli.kernels.on_numba.copying import frozen
+from lodcli.kernels.on_numba.copying import address, frozen
 from lodcli.kernels.on_numba.moves import segment_at as _at
 from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.on_numba.vectors import BLOCK, FIRST, MORE, NEXT, VECTOR_BYTES, divide, lanes_of
@@ -27,7 +27,7 @@ PLAIN, MEAN, ROOT = 0, 1, 2
 PIECE = 1 << 17  # values in a piece
 RUN = 256  # rows or vectors summed before joining the total: rounding grows with this
 CACHED_BYTES = 1 << 14  # rows read again for other columns while they are in the nearest cache
-LEAST_ROWS = 8
+LEAST_ROWS = 16
 _put, _value_at, _divide_row = scalars.put, scalars.value_at, divide
 _kernels = {
     nb.int8: reductions.SUMS,
@@ -69,9 +69,9 @@ def reduce_rows(
     run(
         *(_reduce, rows.nbytes + offsets.nbytes, kind, zero, total, pad_value),
         (rows.itemsize, out.itemsize),
-        *(rows.ctypes.data, count, width, frozen(offsets)),
-        *(out.ctypes.data, index.ctypes.data if index is not None else 0),
-        *(parts.ctypes.data, places.ctypes.data, pieces, piece_rows),
+        *(address(rows), count, width, frozen(offsets)),
+        *(address(out), address(index) if index is not None else 0),
+        *(address(parts), address(places), pieces, piece_rows),
         *(min(pieces, 4 * nb.get_num_threads()), _flip(rows.dtype) if least else 0, divided),
     )
 

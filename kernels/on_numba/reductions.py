@@ -195,6 +195,9 @@ def _columns(reduction: Any, blocks: int) -> Any:
             mask = None if blocks > 1 else v.below(count)
             streams = STREAMS if blocks == 1 else 1
             size = len(reduction.start(v))
+            # Where a row has more columns, the same ones of the rows that are taken next.
+            wide = builder.icmp_signed(">", row_bytes, _I64(blocks * v.lanes * v.bytes))
+            ahead = builder.select(wide, builder.mul(rows, row_bytes), _I64(0))
 
             def body(at: Any, base: Any) -> Any:
                 def step(k: Any, values: Values) -> Values:
@@ -204,6 +207,8 @@ def _columns(reduction: Any, blocks: int) -> Any:
                         here = builder.add(k, _I64(stream))
                         place = builder.add(at, builder.mul(here, row_bytes))
                         place = builder.add(place, _I64(block * v.lanes * v.bytes))
+                        if blocks > 1:
+                            v.fetch(builder.add(place, ahead))
                         new = v.load(place, v.kind, mask, v.zero())
                         number = _numbered(v, builder.add(base, here))
                         state = values[n * size : (n + 1) * size]

@@ -8,6 +8,7 @@ import numba as nb
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.on_numba.copying import frozen
 from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
 
 
@@ -19,6 +20,17 @@ def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: b
 def segment_cumprod(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
     """See ops/scan.py."""
     return _applied(data, offsets, True, exclusive, reverse)
+
+
+def segment_cumprod_grad(
+    upstream: Array, data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool
+) -> Array:
+    """See ops/scan.py."""
+    flow, x = flat_rows(upstream.astype(np.float64)), flat_rows(data.astype(np.float64))
+    whole, without, out = np.empty_like(x), np.empty_like(x), np.empty_like(x)
+    _product_grad(flow, x, frozen(offsets), whole, without, out, exclusive, reverse)
+    with np.errstate(over="ignore"):
+        return out.reshape(data.shape).astype(data.dtype)
 
 
 @np.errstate(over="ignore")
@@ -50,3 +62,44 @@ def _running(x: Any, offsets: Any, out: Any, product: bool, exclusive: bool, rev
                     out[row, k] = out[row - step, k] * x[taken, k]
                 else:
                     out[row, k] = out[row - step, k] + x[taken, k]
+
+
+@nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _product_grad(
+    flow: Any,
+    x: Any,
+    offsets: Any,
+    whole: Any,
+    without: Any,
+    out: Any,
+    exclusive: bool,
+    reverse: bool,
+) -> None:
+    step = -1 if reverse else 1
+    for s in nb.prange(offsets.size - 1):
+        lo, hi = offsets[s], offsets[s + 1]
+        count, first = hi - lo, (hi - 1 if reverse else lo)
+        for k in range(x.shape[1]):
+            # The running product, and the one with the first zero taken as 1.
+            product, others, zero = 1.0, 1.0, count
+            for i in range(count):
+                row = first + step * i
+                value = x[row, k]
+                if value == 0 and zero == count:
+                    zero = i
+                else:
+                    others *= value
+                product *= value
+                upstream = flow[row, k]
+                if exclusive:
+                    upstream = flow[row + step, k] if i + 1 < count else 0.0
+                whole[row, k], without[row, k] = upstream * product, upstream * others
+            of_whole, of_others = 0.0, 0.0
+            for i in range(count - 1, -1, -1):
+                row = first + step * i
+                of_whole += whole[row, k]
+                of_others += without[row, k]
+                if x[row, k] != 0:
+                    out[row, k] = of_whole / x[row, k]
+                else:
+                    out[row, k] = of_others if i == zero else 0.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba import powers
-from lodcli.kernels.on_numba.copying import frozen
+from lodcli.kernels.on_numba.copying import address, frozen
 from lodcli.kernels.on_numba.exponential import FAST as _FAST
 from lodcli.kernels.on_numba.exponential import exp
 from lodcli.kernels.on_numba.softmax_long import (
@@ -57,7 +57,7 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
     to = np.empty_like(rows) if is_half(data.dtype) else flat_rows(result)
     most, skipped = longest(rows), np.zeros(_PIECES, np.bool_)
     if rows.shape[1] == 1 and rows.dtype == np.float32:
-        at, out_at = rows.ctypes.data, to.ctypes.data
+        at, out_at = address(rows), address(to)
         run(_softmax_singles, 2 * rows.nbytes, at, frozen(offsets), out_at, log, most, skipped)
     else:
         run(_softmax, 2 * rows.nbytes, rows, offsets, to, log, most, skipped)

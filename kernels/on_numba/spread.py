@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba import moves
-from lodcli.kernels.on_numba.copying import frozen, row_bytes, rows_a_piece
+from lodcli.kernels.on_numba.copying import address, frozen, row_bytes, rows_a_piece
 from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.ops.common import flat_rows, result_array
 
@@ -37,8 +37,8 @@ def spread_rows(
         source, width = flat_rows(rows), row_bytes(result)
         run(
             *(_spread, result.nbytes),
-            *(source.ctypes.data, source.nbytes, frozen(offsets), _KINDS[only]),
-            *(result.ctypes.data, width, rows_a_piece(width)),
+            *(address(source), source.nbytes, frozen(offsets), _KINDS[only]),
+            *(address(result), width, rows_a_piece(width)),
         )
     return result
 
@@ -53,8 +53,8 @@ def pick_rows(
         fill[...] = pad_value
         run(
             *(_pick, 2 * result.nbytes + offsets.nbytes),
-            *(source.ctypes.data, source.nbytes, frozen(offsets), fill.ctypes.data),
-            *(_KINDS[only] == _LAST, result.ctypes.data, row_bytes(result), _ahead(source, result)),
+            *(address(source), source.nbytes, frozen(offsets), address(fill)),
+            *(_KINDS[only] == _LAST, address(result), row_bytes(result), _ahead(source, result)),
         )
     return result
 

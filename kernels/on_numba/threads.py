@@ -6,19 +6,29 @@ from collections.abc import Callable
 from typing import Any
 
 import numba as nb
+from numba.np.ufunc import parallel
 
 # Waking a sleeping thread takes some 60 microseconds, in which one thread moves 2 MB.
 SHARED_BYTES = 1 << 22
 
+nb.get_num_threads()  # starts them, and loads what is used here:
+# what numba.set_num_threads ends in, after 7 microseconds of checks.
+_parallel: Any = parallel
+_set: Callable[[int], None] = getattr(_parallel, "_set_num_threads", nb.set_num_threads)
+_get: Callable[[], int] = getattr(_parallel, "_get_num_threads", nb.get_num_threads)
+
 
 def run(kernel: Callable[..., None], size_bytes: int, *arguments: Any) -> None:
     """Call a parallel kernel that reads and writes so many bytes; its result is the same."""
-    threads = nb.get_num_threads()
-    if size_bytes >= SHARED_BYTES or threads == 1:
+    if size_bytes >= SHARED_BYTES:
         kernel(*arguments)
         return
-    nb.set_num_threads(1)
+    threads = _get()
+    if threads == 1:
+        kernel(*arguments)
+        return
+    _set(1)
     try:
         kernel(*arguments)
     finally:
-        nb.set_num_threads(threads)
+        _set(threads)

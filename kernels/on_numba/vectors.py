@@ -105,6 +105,15 @@ class Vectors:
             f"llvm.masked.{deed}.v{self.lanes}{element}.p0",
         )
 
+    def fetch(self, at: Any) -> None:
+        """Ask for what is at an address, which may lie anywhere, to be brought nearer."""
+        number, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
+        # To read; not into the nearest cache, which holds what is worked on; data.
+        where = self.builder.inttoptr(at, byte)
+        self.builder.call(function, [where, *map(number, (0, 2, 1))])
+
     def widened(self, vector: Any) -> Any:
         """Return values as totals."""
         if self.bytes == self.total_bytes:

@@ -151,6 +151,7 @@ def _smooth(rows: LoDTensor, column: LoDTensor) -> dict[str, tuple[Callable[...,
             for name in of_two
         },
         "dot": partial(elementwise_grad.sequence_dot_grad, data[:2, 0], rows, rows),
+        "cumprod": partial(scan.sequence_cumprod_grad, data, data, lod),
         "cumsum": partial(scan.sequence_cumsum_grad, data, lod),
     }
     return {
@@ -175,7 +176,10 @@ def _smooth(rows: LoDTensor, column: LoDTensor) -> dict[str, tuple[Callable[...,
             partial(conv.row_conv, rows, weight[:2]),
             partial(conv_grad.row_conv_grad, data, rows, weight[:2]),
         ),
-        "scatter": (partial(scatter.sequence_scatter, targets, places, column),),
+        "scatter": (
+            partial(scatter.sequence_scatter, targets, places, column),
+            partial(scatter.sequence_scatter_grad, targets.data, places),
+        ),
         "topk_avg_pooling": (
             partial(topk.sequence_topk_avg_pooling, column, *matrices, **only),
             partial(topk.sequence_topk_avg_pooling_grad, data[:, :1], column, *matrices, **only),

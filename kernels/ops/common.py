@@ -102,6 +102,8 @@ def fill_value(
         InvalidDataError: integers cannot hold it.
         ShapeMismatchError: neither one value nor a row.
     """
+    if type(value) is int and value == 0:
+        return np.zeros((), dtype)
     array = np.asarray(value)
     if array.size == 1 and array.shape != shape:
         array = array.reshape(())

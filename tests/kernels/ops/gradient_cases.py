@@ -57,7 +57,6 @@ CASES: dict[str, Case] = {
         forward=lambda s, x: scan.sequence_cumprod(s.tensor(x[0]), **s.how).data,
         backward=lambda s, dy, x, y: [scan.sequence_cumprod_grad(dy, x[0], s.lod, **s.how)],
         torch=per_sequence(lambda torch, rows: rows.cumprod(0)),
-        backends=("numpy",),
     ),
     "layer_norm": of.normed("layer_norm"),
     "rms_norm": of.normed("rms_norm"),
@@ -155,9 +154,7 @@ CASES: dict[str, Case] = {
                 LoDTensor(x[0]), of.scatter_ids(s), s.tensor(x[1]), **s.how
             ).data
         ),
-        backward=lambda s, dy, x, y: scatter.sequence_scatter_grad(
-            dy, of.scatter_ids(s), level=s.level
-        ),
+        backward=lambda s, dy, x, y: scatter.sequence_scatter_grad(dy, of.scatter_ids(s), **s.how),
         torch=of.by_scatter,
     ),
     "sort": Case(

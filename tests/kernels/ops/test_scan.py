@@ -145,9 +145,11 @@ def test_gradients_are_those_of_finite_differences(exclusive: bool, reverse: boo
         ]
         wanted = differences(sums, x, upstream)
         np.testing.assert_allclose(twice, [wanted, wanted], atol=1e-8)
-        found = sequence_cumprod_grad(upstream, x, lod, level=level, **ways)
-        np.testing.assert_allclose(found, differences(products, x, upstream), atol=1e-8)
-        assert np.isfinite(found).all()
+        expected = differences(products, x, upstream)
+        for backend in BACKENDS:
+            found = sequence_cumprod_grad(upstream, x, lod, level=level, backend=backend, **ways)
+            np.testing.assert_allclose(found, expected, atol=1e-8)
+            assert np.isfinite(found).all()
 
 
 def test_a_gradient_keeps_the_dtype_of_the_rows() -> None:

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.scatter import segment_scatter, segment_scatter_grad, sequence_scatter
+from lodcli.kernels.ops.scatter import (
+    segment_scatter,
+    segment_scatter_grad,
+    sequence_scatter,
+    sequence_scatter_grad,
+)
 from lodcli.kernels.tensor import LoDTensor
 from tests.cases_ops import (
     GRADIENT_TOLERANCE,
@@ -26,7 +31,7 @@ from tests.cases_ops import (
     same,
     tensor_of,
 )
-from tests.strategies import LAYOUTS, laid_out, lods
+from tests.strategies import BFLOAT16, LAYOUTS, laid_out, lods
 
 
 @on_every_backend
@@ -35,11 +40,20 @@ def test_golden_scatter(case: GoldenCase, backend: Backend) -> None:
     x, ids, updates = (tensor_of(case.inputs[slot]) for slot in ("X", "Ids", "Updates"))
     same(sequence_scatter(x, ids, updates, backend=backend), case.outputs["Out"])
     if case.grads:
-        grad_x, grad_updates = segment_scatter_grad(
-            case.upstream["Out"].data, ids.data.ravel(), ids.lod.levels[-1]
-        )
+        upstream = case.upstream["Out"].data
+        grad_x, grad_updates = sequence_scatter_grad(upstream, ids, backend=backend)
         near(grad_x, case.grads["X"].data, GRADIENT_TOLERANCE)
-        near(grad_updates, case.grads["Updates"].data.ravel(), GRADIENT_TOLERANCE)
+        near(grad_updates.ravel(), case.grads["Updates"].data.ravel(), GRADIENT_TOLERANCE)
+
+
+@on_every_backend
+def test_gradients_of_short_floating_numbers_are_moved_as_they_are(backend: Backend) -> None:
+    ids = LoDTensor(np.array([2, 0, 2]), [[1, 2]])
+    for dtype in (np.dtype(np.float16), BFLOAT16, np.dtype(np.complex128)):
+        upstream = np.arange(6).reshape(2, 3).astype(dtype)
+        rows, updates = sequence_scatter_grad(upstream, ids, backend=backend)
+        assert rows.dtype == updates.dtype == dtype
+        assert updates.astype(complex).tolist() == [2, 3, 5]
 
 
 @on_every_backend
