@@ -24,7 +24,7 @@ _exp = exp
 
 def longest(rows: Array) -> int:
     """Return how many rows a segment may have that is not long."""
-    return max(LEAST_VALUES // max(1, rows.shape[1]), rows.shape[0] // SHARE)
+    return max(LEAST_VALUES // max(1, rows.shape[1]), int(rows.shape[0]) // SHARE)
 
 
 def long_segments(offsets: Offsets, most: int) -> Iterator[slice]:
@@ -71,7 +71,7 @@ def _wide(row: Array, part: Array) -> Array:
 
 
 def _rows(part: Array) -> int:
-    return max(1, PIECE_VALUES // part.shape[1])
+    return max(1, PIECE_VALUES // int(part.shape[1]))
 
 
 def _by_pieces(kernel: Any, width: int, arguments: Any, dtype: np.dtype[Any]) -> Array:
