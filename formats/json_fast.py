@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 Block = tuple[bytes, int]
 Tensors = dict[str, LoDTensor]
 
-# Loading the compiled scanner takes half a second; in that time the exact parser reads this.
-REPAID_BYTES = 24 << 20
+# Loading the compiled scanner takes more than half a second; in that time the exact parser reads
+# this.
+REPAID_BYTES = 16 << 20
 BLOCK_BYTES = 4 << 20
 # What the scanner may reserve (not touch) for a block.
 MOST_RESERVED_BYTES = 4 << 30

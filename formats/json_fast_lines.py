@@ -44,6 +44,8 @@ class FastLines:
     def pieces(self, tensor: LoDTensor) -> Iterator[memoryview]:
         """Yield the outermost items of a tensor, each a line, many in one piece.
 
+        A piece lasts until the next one is asked for.
+
         Args:
             tensor: its numbers are finite.
         """
@@ -61,7 +63,8 @@ class FastLines:
                 for first, last in _cuts(levels, len(tensor)):
                     waiting.append(pool.submit(writer.lines, first, last))
                     if len(waiting) > threads:
-                        yield waiting.popleft().result()
+                        yield (piece := waiting.popleft().result())
+                        writer.take_back(piece)
                 while waiting:
                     yield waiting.popleft().result()
             finally:

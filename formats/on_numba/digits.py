@@ -13,13 +13,13 @@ import numba as nb
 import numpy as np
 from numba.extending import overload
 
+from lodcli.formats.on_numba.words import byte_at, put_byte, put_four, times
+
 LEAST_POWER, MOST_POWER = -292, 324
 # What a number may take: "-2.2250738585072014e-308", or "-9223372036854775808".
 MOST_TEXT_BYTES = 24
 
 _U = np.uint64
-_LOW = _U(0xFFFFFFFF)
-_ZERO = _U(48)
 
 
 def _powers_of_ten() -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -37,32 +37,22 @@ def _powers_of_ten() -> np.ndarray[Any, np.dtype[np.uint64]]:
     return table
 
 
-def _pairs() -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return np.frombuffer("".join(f"{n:02}" for n in range(100)).encode(), np.uint8).copy()
+def _fours(text: str) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """Return each number below 10,000 as four bytes of text, which is this template."""
+    return np.frombuffer("".join(text.format(n) for n in range(10_000)).encode(), np.uint32).copy()
 
 
 # Part of the compiled code.
 _TENS = _powers_of_ten()
-_PAIRS = _pairs()
-_LIMITS = np.array([10**n for n in range(20)], np.uint64)
-
-
-@nb.njit(cache=True)
-def _times(a: Any, b: Any) -> Any:
-    """Return the high and the low half of a product."""
-    a0, a1 = a & _LOW, a >> _U(32)
-    b0, b1 = b & _LOW, b >> _U(32)
-    low, middle, other = a0 * b0, a1 * b0, a0 * b1
-    carry = (low >> _U(32)) + (middle & _LOW) + (other & _LOW)
-    high = a1 * b1 + (middle >> _U(32)) + (other >> _U(32)) + (carry >> _U(32))
-    return high, (carry << _U(32)) | (low & _LOW)
+_TRUE, _FALS = np.frombuffer(b"truefals", np.uint32)
+_PADDED, _PLAIN = _fours("{:04}"), _fours("{:<4}")
 
 
 @nb.njit(cache=True)
 def _scaled(place: int, c: Any) -> Any:
     """Return c times a power of ten, its lowest bit set if more bits follow."""
-    carry, _ = _times(_TENS[place, 1], c)
-    high, low = _times(_TENS[place, 0], c)
+    carry, _ = times(_TENS[place, 1], c)
+    high, low = times(_TENS[place, 0], c)
     low += carry
     if low < carry:
         high += _U(1)
@@ -107,6 +97,9 @@ def _without_zeros(w: Any, k: int) -> Any:
     if w % _U(10_000) == _U(0):
         w //= _U(10_000)
         k += 4
+    if w % _U(100) == _U(0):
+        w //= _U(100)
+        k += 2
     while w % _U(10) == _U(0):
         w //= _U(10)
         k += 1
@@ -114,90 +107,102 @@ def _without_zeros(w: Any, k: int) -> Any:
 
 
 @nb.njit(cache=True)
-def _size(w: Any) -> int:
-    """Return the number of digits."""
-    size = 1
-    while size < 20 and w >= _LIMITS[size]:
-        size += 1
-    return size
+def _put_digits(w: Any, at: int) -> int:
+    """Write a whole number, and up to three bytes behind it."""
+    if w >= _U(100_000_000):
+        above = w // _U(100_000_000)
+        rest = w - above * _U(100_000_000)
+        if above >= _U(100_000_000):
+            most = above // _U(100_000_000)
+            at = _put_few(most, at)
+            at = _put_eight(above - most * _U(100_000_000), at)
+        elif above >= _U(10_000):
+            most = above // _U(10_000)
+            at = _put_few(most, at)
+            put_four(at, _PADDED[above - most * _U(10_000)])
+            at += 4
+        else:
+            at = _put_few(above, at)
+        return _put_eight(rest, at)
+    if w >= _U(10_000):
+        above = w // _U(10_000)
+        at = _put_few(above, at)
+        put_four(at, _PADDED[w - above * _U(10_000)])
+        return at + 4
+    return _put_few(w, at)
 
 
 @nb.njit(cache=True)
-def _put_digits(w: Any, size: int, out: Any, at: int) -> int:
-    """Write `size` digits, which are all there are."""
-    end = at + size
-    place = end
-    while w >= _U(100):
-        rest = w // _U(100)
-        pair = np.int64(w - rest * _U(100)) * 2
-        place -= 2
-        out[place] = _PAIRS[pair]
-        out[place + 1] = _PAIRS[pair + 1]
-        w = rest
-    if w >= _U(10):
-        pair = np.int64(w) * 2
-        out[at] = _PAIRS[pair]
-        out[at + 1] = _PAIRS[pair + 1]
-    else:
-        out[at] = np.uint8(w + _ZERO)
-    return end
+def _put_few(w: Any, at: int) -> int:
+    """Write a number of up to four digits."""
+    put_four(at, _PLAIN[w])
+    return at + 1 + (w >= _U(10)) + (w >= _U(100)) + (w >= _U(1000))
 
 
 @nb.njit(cache=True)
-def _put_exponent(exponent: int, out: Any, at: int) -> int:
-    out[at] = 101  # e
-    out[at + 1] = 45 if exponent < 0 else 43
+def _put_eight(w: Any, at: int) -> int:
+    """Write a number of up to eight digits as eight."""
+    above = w // _U(10_000)
+    put_four(at, _PADDED[above])
+    put_four(at + 4, _PADDED[w - above * _U(10_000)])
+    return at + 8
+
+
+@nb.njit(cache=True)
+def _put_exponent(exponent: int, at: int) -> int:
+    put_byte(at, 101)  # e
+    put_byte(at + 1, 45 if exponent < 0 else 43)
     w = _U(abs(exponent))
     if w < _U(10):
-        out[at + 2] = 48
-        return _put_digits(w, 1, out, at + 3)
-    return _put_digits(w, _size(w), out, at + 2)
+        put_byte(at + 2, 48)
+        at += 1
+    return _put_digits(w, at + 2)
 
 
 @nb.njit(cache=True)
-def _put_decimal(w: Any, k: int, scientific: bool, out: Any, at: int) -> int:
+def _put_decimal(w: Any, k: int, scientific: bool, at: int) -> int:
     """Write w * 10**k, w without zeros at its end."""
-    size = _size(w)
+    # Behind where the point will be, for most have one.
+    end = _put_digits(w, at + 1)
+    size = end - at - 1
     point = size + k
     if scientific:
-        _put_digits(w, size, out, at + 1)
-        out[at] = out[at + 1]
-        out[at + 1] = 46
-        return _put_exponent(point - 1, out, at + (1 if size == 1 else size + 1))
+        put_byte(at, byte_at(at + 1))
+        put_byte(at + 1, 46)
+        return _put_exponent(point - 1, at + (1 if size == 1 else size + 1))
     if k >= 0:
-        at = _put_digits(w, size, out, at)
+        at = _put_digits(w, at)
         for _ in range(k):
-            out[at] = 48
+            put_byte(at, 48)
             at += 1
-        out[at] = 46
-        out[at + 1] = 48
+        put_byte(at, 46)
+        put_byte(at + 1, 48)
         return at + 2
     if point > 0:
-        end = _put_digits(w, size, out, at + 1)
         for place in range(at, at + point):
-            out[place] = out[place + 1]
-        out[at + point] = 46
+            put_byte(place, byte_at(place + 1))
+        put_byte(at + point, 46)
         return end
-    out[at] = 48
-    out[at + 1] = 46
+    put_byte(at, 48)
+    put_byte(at + 1, 46)
     at += 2
     for _ in range(-point):
-        out[at] = 48
+        put_byte(at, 48)
         at += 1
-    return _put_digits(w, size, out, at)
+    return _put_digits(w, at)
 
 
 @nb.njit(cache=True)
-def _put_real(value: Any, c: Any, q: Any, closer: Any, large: float, out: Any, at: int) -> int:
+def _put_real(value: Any, c: Any, q: Any, closer: Any, large: float, at: int) -> int:
     """Write a finite value, whose size is c * 2**q."""
     if np.signbit(value):
-        out[at] = 45
+        put_byte(at, 45)
         at += 1
         value = -value
     if c == _U(0):
-        out[at] = 48
-        out[at + 1] = 46
-        out[at + 2] = 48
+        put_byte(at, 48)
+        put_byte(at + 1, 46)
+        put_byte(at + 2, 48)
         return at + 3
     if -53 < q <= 0 and c & ((_U(1) << _U(-q)) - _U(1)) == _U(0):
         # A whole number, as many are; its zeros are in their place, or to be counted.
@@ -207,95 +212,85 @@ def _put_real(value: Any, c: Any, q: Any, closer: Any, large: float, out: Any, a
     else:
         w, k = shortest(c, q, closer)
     # By the value, not by its digits: 1e-04 is the float32 that is a little less.
-    return _put_decimal(w, k, not 1e-4 <= value < large, out, at)
+    return _put_decimal(w, k, not 1e-4 <= value < large, at)
 
 
 @nb.njit(cache=True)
-def _put_float64(bits: Any, value: Any, large: float, out: Any, at: int) -> int:
+def _put_float64(bits: Any, value: Any, large: float, at: int) -> int:
     exponent: Any = np.int64((bits >> _U(52)) & _U(0x7FF))
     c = bits & _U((1 << 52) - 1)
     closer = c == _U(0) and exponent > 1
     if exponent:
         c |= _U(1 << 52)
-    return _put_real(value, c, (exponent if exponent else 1) - 1075, closer, large, out, at)
+    return _put_real(value, c, (exponent if exponent else 1) - 1075, closer, large, at)
 
 
 @nb.njit(cache=True)
-def _put_float32(bits: Any, value: Any, large: float, out: Any, at: int) -> int:
+def _put_float32(bits: Any, value: Any, large: float, at: int) -> int:
     exponent: Any = np.int64((bits >> _U(23)) & _U(0xFF))
     c = bits & _U((1 << 23) - 1)
     closer = c == _U(0) and exponent > 1
     if exponent:
         c |= _U(1 << 23)
-    return _put_real(
-        np.float64(value), c, (exponent if exponent else 1) - 150, closer, large, out, at
-    )
+    return _put_real(np.float64(value), c, (exponent if exponent else 1) - 150, closer, large, at)
 
 
 @nb.njit(cache=True)
-def _put_unsigned(w: Any, out: Any, at: int) -> int:
-    return _put_digits(w, _size(w), out, at)
-
-
-@nb.njit(cache=True)
-def _put_signed(value: Any, out: Any, at: int) -> int:
+def _put_signed(value: Any, at: int) -> int:
     if value < 0:
-        out[at] = 45
-        w = _U(0) - _U(value)
-        return _put_digits(w, _size(w), out, at + 1)
-    return _put_unsigned(_U(value), out, at)
+        put_byte(at, 45)
+        return _put_digits(_U(0) - _U(value), at + 1)
+    return _put_digits(_U(value), at)
 
 
 @nb.njit(cache=True)
-def _put_truth(value: Any, out: Any, at: int) -> int:
+def _put_truth(value: Any, at: int) -> int:
     if value:
-        out[at], out[at + 1], out[at + 2], out[at + 3] = 116, 114, 117, 101
+        put_four(at, _TRUE)
         return at + 4
-    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = 102, 97, 108, 115, 101
+    put_four(at, _FALS)
+    put_byte(at + 4, 101)
     return at + 5
 
 
-def _float64(values: Any, bits: Any, row: Any, large: Any, out: Any, at: Any) -> Any:
-    return _put_float64(np.uint64(bits[row]), values[row], large, out, at)
+def _float64(value: Any, bits: Any, large: Any, at: Any) -> Any:
+    return _put_float64(np.uint64(bits), value, large, at)
 
 
-def _float32(values: Any, bits: Any, row: Any, large: Any, out: Any, at: Any) -> Any:
-    return _put_float32(np.uint64(bits[row]), values[row], large, out, at)
+def _float32(value: Any, bits: Any, large: Any, at: Any) -> Any:
+    return _put_float32(np.uint64(bits), value, large, at)
 
 
-def _truth(values: Any, bits: Any, row: Any, large: Any, out: Any, at: Any) -> Any:
-    return _put_truth(values[row], out, at)
+def _truth(value: Any, bits: Any, large: Any, at: Any) -> Any:
+    return _put_truth(value, at)
 
 
-def _signed(values: Any, bits: Any, row: Any, large: Any, out: Any, at: Any) -> Any:
-    return _put_signed(np.int64(values[row]), out, at)
+def _signed(value: Any, bits: Any, large: Any, at: Any) -> Any:
+    return _put_signed(np.int64(value), at)
 
 
-def _unsigned(values: Any, bits: Any, row: Any, large: Any, out: Any, at: Any) -> Any:
-    return _put_unsigned(np.uint64(values[row]), out, at)
+def _unsigned(value: Any, bits: Any, large: Any, at: Any) -> Any:
+    return _put_digits(np.uint64(value), at)
 
 
-def put(values: Any, bits: Any, row: Any, large: Any, out: Any, at: Any) -> Any:
-    """Write one of `values` into `out`; return where it ends. For compiled code only.
+def put(value: Any, bits: Any, large: Any, at: Any) -> Any:
+    """Write a number; return where it ends. For compiled code only.
 
     Args:
-        values: (N,) bool, integers, finite float32 or float64.
-        bits: the same bytes as unsigned integers.
-        row: which.
+        value: bool, integer, finite float32 or float64.
+        bits: the same bytes as an unsigned integer.
         large: floats from this on are written with an exponent.
-        out: uint8, with room for MOST_TEXT_BYTES from `at` on.
-        at: where to begin.
+        at: an address with room for MOST_TEXT_BYTES.
     """
     raise NotImplementedError
 
 
 @overload(put)
-def _put(values: Any, bits: Any, row: Any, large: Any, out: Any, at: Any) -> Any:
-    kind = values.dtype
-    if kind == nb.float64:
+def _put(value: Any, bits: Any, large: Any, at: Any) -> Any:
+    if value == nb.float64:
         return _float64
-    if kind == nb.float32:
+    if value == nb.float32:
         return _float32
-    if kind == nb.boolean:
+    if value == nb.boolean:
         return _truth
-    return _signed if kind.signed else _unsigned
+    return _signed if value.signed else _unsigned

@@ -8,6 +8,7 @@ import numba as nb
 import numpy as np
 
 from lodcli.formats.on_numba.digits import MOST_TEXT_BYTES, put
+from lodcli.formats.on_numba.words import byte_at, put_byte
 from lodcli.kernels.checks import Array, Offsets
 
 _COMMA, _OPEN, _CLOSE, _END = 44, 91, 93, 10
@@ -15,31 +16,31 @@ _COMMA, _OPEN, _CLOSE, _END = 44, 91, 93, 10
 
 @nb.njit(cache=True, nogil=True)
 def _put_lines(
-    values: Any, bits: Any, large: float, offsets: Any, begins: Any, first: int, last: int, out: Any
+    values: Any, bits: Any, large: float, offsets: Any, begins: Any, first: int, last: int, out: int
 ) -> int:  # fmt: skip
-    """Write the items from `first` to `last`; return how many bytes they take."""
+    """Write the items from `first` to `last` to an address; return how many bytes they take."""
     depth = begins.size
     place, end = np.empty(depth, np.int64), np.empty(depth, np.int64)
-    at = 0
+    at = out
     for item in range(first, last):
         level = 0
         child = item
         while depth > 0:
-            out[at] = _OPEN
+            put_byte(at, _OPEN)
             at += 1
             place[level] = offsets[begins[level] + child]
             end[level] = offsets[begins[level] + child + 1]
             if level == depth - 1:
                 for row in range(place[level], end[level]):
-                    at = put(values, bits, row, large, out, at)
-                    out[at] = _COMMA
+                    at = put(values[row], bits[row], large, at)
+                    put_byte(at, _COMMA)
                     at += 1
                 place[level] = end[level]
             while level >= 0 and place[level] == end[level]:
-                if out[at - 1] == _COMMA:
+                if byte_at(at - 1) == _COMMA:
                     at -= 1
-                out[at] = _CLOSE
-                out[at + 1] = _COMMA
+                put_byte(at, _CLOSE)
+                put_byte(at + 1, _COMMA)
                 at += 2
                 level -= 1
             if level < 0:
@@ -49,10 +50,10 @@ def _put_lines(
             place[level] += 1
             level += 1
         if depth == 0:
-            at = put(values, bits, item, large, out, at)
-        out[at] = _END
+            at = put(values[item], bits[item], large, at)
+        put_byte(at, _END)
         at += 1
-    return at
+    return at - out
 
 
 def _large(dtype: np.dtype[Any]) -> float:
@@ -77,6 +78,7 @@ class LineWriter:
         self._large = _large(values.dtype)
         sizes = [level.size for level in levels]
         self._begins = np.cumsum([0, *sizes])[: len(sizes)].astype(np.int64)
+        self._spare: list[Array] = []
         self._offsets = np.concatenate([*levels, np.zeros(1, np.int64)])
 
     def lines(self, first: int, last: int) -> memoryview:
@@ -86,8 +88,12 @@ class LineWriter:
         for level in self._levels:
             size += 3 * (stop - start)
             start, stop = int(level[start]), int(level[stop])
-        # Not touched before it is written, so what is not needed costs nothing.
-        out = np.empty(size + (stop - start + 1) * (MOST_TEXT_BYTES + 1), np.uint8)
+        size += (stop - start + 1) * (MOST_TEXT_BYTES + 1)
+        # Not touched before it is written, so what is not needed costs nothing; what was touched
+        # before costs less.
+        out = self._spare.pop() if self._spare else np.empty(size, np.uint8)
+        if out.size < size:
+            out = np.empty(size, np.uint8)
         done = _put_lines(
             self._values,
             self._bits,
@@ -96,6 +102,11 @@ class LineWriter:
             self._begins,
             first,
             last,
-            out,
+            out.ctypes.data,
         )
         return out.data[:done]
+
+    def take_back(self, lines: memoryview) -> None:
+        """Use the memory of lines again that were handed out."""
+        assert isinstance(lines.obj, np.ndarray)
+        self._spare.append(lines.obj)

@@ -12,12 +12,13 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from lodcli.formats.on_numba.words import leading_zeros, times
+
 LEAST_POWER, MOST_POWER = -342, 308
 HARD = np.uint64(0xFFFFFFFFFFFFFFFF)  # the bits of a NaN, which no decimal text has
 
 _U = np.uint64
 _ALL = _U(0xFFFFFFFFFFFFFFFF)
-_LOW = _U(0xFFFFFFFF)
 _SIGN = _U(1 << 63)
 _EXACT = _U(1 << 53)
 
@@ -44,27 +45,6 @@ TENS = 10.0 ** np.arange(23)
 
 
 @nb.njit(cache=True)
-def _times(a: Any, b: Any) -> Any:
-    """Return the high and the low half of a product."""
-    a0, a1 = a & _LOW, a >> _U(32)
-    b0, b1 = b & _LOW, b >> _U(32)
-    low, middle, other = a0 * b0, a1 * b0, a0 * b1
-    carry = (low >> _U(32)) + (middle & _LOW) + (other & _LOW)
-    high = a1 * b1 + (middle >> _U(32)) + (other >> _U(32)) + (carry >> _U(32))
-    return high, (carry << _U(32)) | (low & _LOW)
-
-
-@nb.njit(cache=True)
-def _leading_zeros(w: Any) -> Any:
-    count = 0
-    for step in (32, 16, 8, 4, 2, 1):
-        if not w >> _U(64 - step):
-            w <<= _U(step)
-            count += step
-    return count
-
-
-@nb.njit(cache=True)
 def rounded(w: Any, power: int) -> Any:
     """Return the bits of the float64 nearest to w * 10**power, or HARD.
 
@@ -74,12 +54,12 @@ def rounded(w: Any, power: int) -> Any:
     """
     if power < LEAST_POWER or power > MOST_POWER:
         return HARD
-    zeros = _leading_zeros(w)
+    zeros = leading_zeros(w)
     w <<= _U(zeros)
     place = power - LEAST_POWER
-    high, low = _times(w, FIVES[place, 0])
+    high, low = times(w, FIVES[place, 0])
     if high & _U(0x1FF) == _U(0x1FF):
-        more, _ = _times(w, FIVES[place, 1])
+        more, _ = times(w, FIVES[place, 1])
         low += more
         if low < more:
             high += _U(1)
