@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, TypeVar
+
+import numpy as np
 
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor import is_on_device
@@ -15,6 +18,15 @@ from lodcli.kernels.tensor import is_on_device
 Backend = Literal["auto", "numpy", "numba", "cupy"]
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Parameters of kernels that describe segments, or are a few numbers to compute with: they lie
+# in main memory wherever the rows are.
+INDEX = frozenset(
+    (
+        *("offsets", "q_offsets", "k_offsets", "hyp_offsets", "ref_offsets", "row_offsets"),
+        *("column_offsets", "starts", "counts", "bounds", "pad_value", "tokens", "blanks"),
+        *("topks", "edges", "plan", "kept"),
+    )
+)
 # Below this many bytes of rows NumPy is done before a compiled kernel has been loaded.
 COMPILED_BYTES = 1 << 20
 
@@ -51,21 +63,45 @@ def _by_place(backend: Backend, reference: F, size_bytes: int) -> F:
     """Return what decides when it is called: nothing is ever moved between devices."""
 
     def call(*args: Any, **more: Any) -> Any:
-        there = any(map(is_on_device, (*args, *more.values())))
+        given = dict(zip(_parameters(reference), args, strict=False)) | more
+        rows = {name: value for name, value in given.items() if name not in INDEX}
+        there = any(map(_on_device, rows.values()))
         if not there and backend == "cupy":
             raise UnsupportedError(
                 "backend cupy computes on arrays that lie on a GPU, these lie in main memory; "
-                "move them with cupy.asarray"
+                "move them with LoDTensor.to_device or cupy.asarray"
             )
         if there and backend not in ("auto", "cupy"):
             raise UnsupportedError(
                 f"backend {backend} computes in main memory, the array lies on a GPU; "
                 "move it with cupy.asnumpy"
             )
-        kernel = _found("cupy", reference) if there else _on_host(backend, reference, size_bytes)
-        return kernel(*args, **more)
+        if not there:
+            return _on_host(backend, reference, size_bytes)(*args, **more)
+        for name, value in rows.items():
+            if _in_main_memory(value):
+                raise UnsupportedError(
+                    f"{'.'.join(_named(reference))}: {name} lies in main memory, other arrays on "
+                    "a GPU; move it with cupy.asarray"
+                )
+        return _found("cupy", reference)(*args, **more)
 
     return call  # type: ignore[return-value]
+
+
+@cache
+def _parameters(reference: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(reference).parameters)
+
+
+def _on_device(value: Any) -> bool:
+    return any(map(is_on_device, value)) if isinstance(value, list | tuple) else is_on_device(value)
+
+
+def _in_main_memory(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_in_main_memory, value))
+    return isinstance(value, np.ndarray)
 
 
 def _found(backend: Backend, reference: F) -> F:
@@ -73,7 +109,7 @@ def _found(backend: Backend, reference: F) -> F:
     twin = _twin(backend, *_named(reference))
     if twin is None:
         remedy = (
-            "move the rows to main memory with cupy.asnumpy"
+            "move the rows to main memory (LoDTensor.to_device, --device cpu)"
             if backend == "cupy"
             else "use --backend numpy"
         )

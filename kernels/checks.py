@@ -27,6 +27,11 @@ def as_int64(values: object, *, level: int, what: str) -> Offsets:
     Raises:
         InvalidLoDError: not a flat list of integers.
     """
+    if hasattr(values, "__cuda_array_interface__"):
+        raise InvalidLoDError(
+            f"{what} lie on a GPU, but an index lives in main memory; move them with cupy.asnumpy",
+            level=level,
+        )
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -13,7 +13,7 @@ from lodcli.kernels.checks import Offsets
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.take import take_items
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, on_host
 from lodcli.kernels.tensor_array import TensorArray
 from lodcli.kernels.unpacking import IndexMap, from_steps, longest_first, to_steps
 
@@ -119,7 +119,7 @@ def shrink_memory_gradient(gradient: LoDTensor, x: LoDTensor) -> LoDTensor:
             f"gradient: expected at most {x.rows} rows of shape {x.row_shape}, "
             f"found {gradient.rows} of {gradient.row_shape}"
         )
-    rows = np.zeros(x.data.shape, gradient.dtype)
+    rows = np.zeros_like(gradient.data, shape=x.data.shape)
     rows[: gradient.rows] = gradient.data
     return x.with_data(rows)
 
@@ -184,7 +184,7 @@ def _index_map(table: npt.ArrayLike, outer: LoD | None) -> IndexMap:
 
 
 def _checked(table: npt.ArrayLike) -> Offsets:
-    array = np.asarray(table)
+    array = on_host(table, "rank table")
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise InvalidDataError(
             f"a rank table is (S, 2) whole numbers, found {array.dtype} of shape {array.shape}"

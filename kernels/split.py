@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.take import take_items
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, on_host
 
 Mask = npt.NDArray[np.bool_]
 
@@ -122,7 +122,7 @@ def merge_by_mask_gradient(
 
 
 def _checked_mask(mask: npt.ArrayLike, count: int) -> Mask:
-    array = np.asarray(mask)
+    array = on_host(mask, "mask")
     if array.dtype != np.bool_ and array.size:
         raise InvalidDataError(f"a mask holds booleans, found {array.dtype}")
     if array.ndim not in (1, 2) or array.shape[1:] not in ((), (1,)):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.backends import on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, is_on_device, on_host
 
 
 def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) -> LoDTensor:
@@ -37,13 +38,21 @@ def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) ->
     lod = tensor.lod
     number = lod.level(level) if lod.n_levels or level != 0 else 0
     rows = _checked_items(items, lod.count(number) if lod.n_levels else tensor.rows)
-    levels = []
+    levels, starts, bounds = [], rows, np.arange(rows.size + 1)
     for depth, offsets in enumerate(lod.levels[number:]):
         starts = offsets[rows]
         lengths = offsets[rows + 1] - starts
-        levels.append(lengths_to_offsets(lengths, level=depth))
-        rows = ranges(starts, levels[-1])
-    return LoDTensor(_gathered(tensor.data, rows), LoD(levels, lod.names[number:]))
+        bounds = lengths_to_offsets(lengths, level=depth)
+        levels.append(bounds)
+        rows = ranges(starts, bounds)
+    if is_on_device(tensor.data):
+        # Not row by row: the copy of an index to a GPU costs as much as that of rows.
+        from lodcli.kernels.ops.slice import segment_slice
+
+        data = on("auto", segment_slice)(tensor.data, starts, bounds)
+    else:
+        data = _gathered(tensor.data, rows)
+    return LoDTensor(data, LoD(levels, lod.names[number:]))
 
 
 def _gathered(data: Array, rows: Offsets) -> Array:
@@ -67,7 +76,7 @@ def ranges(starts: Offsets, offsets: Offsets) -> Offsets:
 
 
 def _checked_items(items: npt.ArrayLike, count: int) -> Offsets:
-    array = np.asarray(items)
+    array = on_host(items, "items")
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InvalidDataError(
             f"items must be a flat list of whole numbers, found {array.ndim} dimensions "

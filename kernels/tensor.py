@@ -10,7 +10,12 @@ import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lodcli.kernels.checks import Array, check_rows
-from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.selection import Key, Selection, select
 
@@ -57,7 +62,7 @@ class LoDTensor(NDArrayOperatorsMixin):
     def __init__(
         self, data: npt.ArrayLike, lod: LoD | Sequence[Sequence[int]] | None = None
     ) -> None:
-        array = data if is_on_device(data) else np.asarray(data)
+        array = as_array(data)
         if array.ndim == 0:
             raise InvalidDataError("data needs a row axis; found a single value (reshape to (1,))")
         if array.dtype not in _known and not _is_known(array.dtype):
@@ -210,6 +215,55 @@ class LoDTensor(NDArrayOperatorsMixin):
         lod = LoD.concatenate([part.lod for part in parts])
         return LoDTensor(np.concatenate([part.data for part in parts]), lod)
 
+    # -- devices -------------------------------------------------------------------
+
+    @property
+    def device(self) -> str:
+        """Where the rows lie: "cpu", or "cuda:N". The index lives in main memory always."""
+        return f"cuda:{self._data.device.id}" if is_on_device(self._data) else "cpu"
+
+    def to_device(self, device: str) -> LoDTensor:
+        """Return this tensor with its rows on a device, under the same index object.
+
+        Args:
+            device: "cpu", "cuda" (the current GPU) or "cuda:N".
+
+        Returns:
+            This tensor, if they lie there already; else a copy. A copy to a GPU is queued on
+            the current stream; one to main memory is there when this returns.
+
+        Raises:
+            OptionError: no such name.
+            UnsupportedError: cupy is not installed, or there is no such GPU.
+        """
+        from lodcli.kernels.devices import moved
+
+        data = moved(self._data, device)
+        return self if data is self._data else LoDTensor(data, self._lod)
+
+    @staticmethod
+    def from_dlpack(data: Any, lod: LoD | Sequence[Sequence[int]] | None = None) -> LoDTensor:
+        """Return a tensor over the rows of another library's array, where they lie; no copy.
+
+        Args:
+            data: anything with `__dlpack__`, such as a torch tensor, in main memory or on a GPU.
+            lod: as for LoDTensor.
+
+        Raises:
+            UnsupportedError: the rows lie on a device that is neither.
+        """
+        from lodcli.kernels.devices import from_dlpack
+
+        return LoDTensor(from_dlpack(data), lod)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Hand the rows to another library, where they lie; see the array API standard."""
+        return self._data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        """Return the kind and number of the device that the rows lie on."""
+        return self._data.__dlpack_device__()
+
     # -- NumPy ---------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -256,6 +310,29 @@ def _is_known(dtype: np.dtype[Any]) -> bool:
 def is_on_device(data: object) -> TypeGuard[Array]:
     """Return whether `data` is an array that acts like NumPy's but lies on a GPU, as cupy's."""
     return hasattr(data, "__cuda_array_interface__") and hasattr(data, "__array_ufunc__")
+
+
+def as_array(values: npt.ArrayLike) -> Array:
+    """Return values as an array where they are: on a GPU they stay there."""
+    return values if is_on_device(values) else np.asarray(values)
+
+
+def on_host(values: npt.ArrayLike, what: str) -> Array:
+    """Return what describes an index, which lives in main memory wherever the rows are.
+
+    Raises:
+        UnsupportedError: it lies on a GPU.
+    """
+    if is_on_device(values):
+        raise UnsupportedError(
+            f"{what}: an index lives in main memory, this lies on a GPU; move it with cupy.asnumpy"
+        )
+    return np.asarray(values)
+
+
+def beside(values: Array, rows: Array) -> Array:
+    """Return an array that was worked out of an index, copied to where `rows` lie."""
+    return np.asarray(values, like=rows) if is_on_device(rows) else values
 
 
 def _data_of(value: Any) -> Any:

@@ -35,22 +35,12 @@ def segment_repeat(
 
 
 def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
-    """See ops/expand.py: each row's copies are put side by side, then added up."""
+    """See ops/expand.py."""
+    # Not at the top: windows.py needs this file.
+    from lodcli.kernels.on_cupy.windows import segment_add
+
     starts, ends = _copies(offsets, counts)
-    lengths = np.diff(offsets)
-    # Row t of segment s has counts[s] copies; of all rows, in order, these are the offsets.
-    copies = np.repeat(counts, lengths)
-    offsets_of_rows = lengths_to_offsets(copies, level=0)
-    # Copy c of a row stands behind those of the rows before it: run after run is scattered.
-    within = np.arange(starts.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    rows = np.repeat(starts, np.diff(ends)) + (
-        np.arange(int(ends[-1])) - np.repeat(ends[:-1], np.diff(ends))
-    )
-    places = offsets_of_rows[rows] + np.repeat(within, np.diff(ends))
-    sorted_rows = cupy.empty_like(upstream)
-    singles = np.arange(int(ends[-1]) + 1)
-    move_runs(cupy.ascontiguousarray(upstream), singles[:-1], singles, sorted_rows, places=places)
-    return segment_sum(sorted_rows, offsets_of_rows).astype(upstream.dtype, copy=False)
+    return segment_add(upstream, starts, ends, int(offsets[-1]))
 
 
 def _copies(offsets: Offsets, counts: Offsets) -> tuple[Offsets, Offsets]:

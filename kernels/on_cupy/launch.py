@@ -11,7 +11,7 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 
 FOLDER = Path(__file__).parent
 # Line numbers in profiles cost nothing. C++17 is what every supported NVRTC takes.
@@ -32,10 +32,13 @@ C_TYPES = {
     "float32": "float",
     "float64": "double",
 }
+# Of what values are reduced in.
+C_WIDE = {"float32": "float", "float64": "double", "int64": "int64", "uint64": "uint64"}
 # Values of these many bytes, for kernels that only move them.
 WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint64", 16: "uint4"}
 
 Grid = tuple[int, ...]
+THREADS = 256
 
 
 def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any) -> None:
@@ -64,10 +67,13 @@ def c_type(dtype: np.dtype[Any], what: str) -> str:
     """Return the C++ type of a dtype's values.
 
     Raises:
-        InvalidDataError: there is none; `what` needs it.
+        UnsupportedError: there is none; `what` needs it.
     """
     if dtype.name not in C_TYPES:
-        raise InvalidDataError(f"{what} takes no {dtype} on a GPU; compute it on the CPU")
+        raise UnsupportedError(
+            f"no cupy kernel for {what} of {dtype}; move the rows to main memory "
+            "(LoDTensor.to_device, --device cpu)"
+        )
     return C_TYPES[dtype.name]
 
 
@@ -121,6 +127,13 @@ def flat_rows(data: Array) -> Array:
 def address(array: Any) -> int:
     """Return where on the device the values of an array begin."""
     return int(array.data.ptr)
+
+
+def tiles(rows: int, width: int, height: int) -> tuple[Grid, Grid]:
+    """Return grid and block of units that each walk down `height` rows: (columns, units)."""
+    columns = min(THREADS, 1 << max(0, width - 1).bit_length())
+    units = THREADS // columns
+    return (blocks(blocks(rows, height), units), blocks(width, columns)), (columns, units)
 
 
 def blocks(count: int, each: int) -> int:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_cupy.launch import (
+    C_WIDE,
     WORDS,
     blocks,
     c_type,
@@ -176,7 +177,9 @@ def _reduce(
         parts, keys, count, depth = carry, carry_keys, 2 * units, depth + 1
 
 
-C_WIDE = {"float32": "float", "float64": "double", "int64": "int64", "uint64": "uint64"}
+def wide_type(dtype: np.dtype[Any]) -> str:
+    """Return the C++ type that values are computed in: float of half precision."""
+    return C_WIDE[_wide(dtype, AS_IT_IS).name]
 
 
 def _wide(dtype: np.dtype[Any], scale: int) -> np.dtype[Any]:

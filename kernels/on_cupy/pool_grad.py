@@ -6,7 +6,7 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_cupy.launch import blocks, c_type, flat_rows, on_device, run
+from lodcli.kernels.on_cupy.launch import WORDS, blocks, c_type, flat_rows, on_device, run
 from lodcli.kernels.ops.common import is_float
 
 EVERY, MEAN, ROOT, FIRST, LAST = range(5)
@@ -43,7 +43,7 @@ def segment_max_grad(upstream: Array, index: Array, rows: int) -> Array:
     flow, taken = flat_rows(upstream), cupy.ascontiguousarray(index)
     width = flow.shape[1]
     result: Array = cupy.zeros((rows, *upstream.shape[1:]), upstream.dtype)
-    kernel = f"pool_scatter<{c_type(flow.dtype, 'pooling')}>"
+    kernel = f"pool_scatter<{WORDS[flow.itemsize]}>"
     grid = (blocks(flow.size, THREADS),)
     run("pool_grad", kernel, grid, (THREADS,), flow, taken, flow.size, width, result)
     return result

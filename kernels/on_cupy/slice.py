@@ -16,3 +16,10 @@ def segment_slice(
     result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
     move_runs(cupy.ascontiguousarray(data), starts, offsets, result)
     return result
+
+
+def segment_place(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
+    """See ops/slice.py."""
+    result: Array = cupy.zeros((count, *rows.shape[1:]), rows.dtype)
+    move_runs(cupy.ascontiguousarray(rows), offsets[:-1], offsets, result, places=starts)
+    return result

@@ -98,6 +98,20 @@ template <> __device__ __forceinline__ bfloat16 as<bfloat16, int64>(int64 value)
     return bfloat16::from((float)value);
 }
 
+// Sums, differences and products; whole numbers wrap around where they overflow.
+template <class A> __device__ __forceinline__ A plus(A a, A b) { return a + b; }
+template <class A> __device__ __forceinline__ A minus(A a, A b) { return a - b; }
+template <class A> __device__ __forceinline__ A times(A a, A b) { return a * b; }
+template <> __device__ __forceinline__ int64 plus<int64>(int64 a, int64 b) {
+    return (int64)((uint64)a + (uint64)b);
+}
+template <> __device__ __forceinline__ int64 minus<int64>(int64 a, int64 b) {
+    return (int64)((uint64)a - (uint64)b);
+}
+template <> __device__ __forceinline__ int64 times<int64>(int64 a, int64 b) {
+    return (int64)((uint64)a * (uint64)b);
+}
+
 // The segment of S that holds a row: the last one that starts at or before it.
 __device__ __forceinline__ int64 segment_of(const int64* offsets, int64 segments, int64 row) {
     int64 low = 0, high = segments;

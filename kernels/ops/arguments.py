@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.backends import on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.tensor import LoDTensor, as_array, on_host
 
 _HALVES = ("float16", "bfloat16")
 
@@ -22,7 +24,7 @@ def working(data: npt.ArrayLike, op: str) -> Array:
     Raises:
         InvalidDataError: no floating-point numbers.
     """
-    array = np.asarray(data)
+    array = as_array(data)
     if array.dtype.name in _HALVES:
         return array.astype(np.float32)
     if array.dtype.kind != "f":
@@ -100,7 +102,7 @@ def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTe
     >>> from_padded([[1, 2, 0], [3, 0, 0]], [2, 1], "ids")
     LoDTensor(3 int64, LoD.from_lengths([[2, 1]]))
     """
-    array, counts = np.asarray(data), np.asarray(lengths)
+    array, counts = as_array(data), on_host(lengths, f"{what}: lengths")
     if array.ndim < 2:
         raise InvalidDataError(f"{what}: a padded batch is (B, T, ...), found {array.shape}")
     if counts.shape not in ((len(array),), (len(array), 1)):
@@ -117,8 +119,10 @@ def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTe
             f"0 to {array.shape[1]}"
         )
     offsets = lengths_to_offsets(counts.astype(np.int64), level=0)
-    inside = np.arange(array.shape[1]) < counts[:, None]
-    return LoDTensor(array[inside], LoD([offsets]))
+    # Not at the top: pad.py needs this file.
+    from lodcli.kernels.ops.pad import segment_unpad
+
+    return LoDTensor(on("auto", segment_unpad)(array, offsets), LoD([offsets]))
 
 
 def exact_ids(values: Iterable[int], dtype: np.dtype[Any], op: str) -> Array:
@@ -135,3 +139,18 @@ def exact_ids(values: Iterable[int], dtype: np.dtype[Any], op: str) -> Array:
         if limits.min <= int(value) <= limits.max:
             kept.add(int(value))
     return np.array(sorted(kept), dtype)
+
+
+def comparable(data: Array) -> Array:
+    """Return data as it can be sorted, in the same order."""
+    # NumPy sorts no bfloat16 and orders its NaN anywhere; float32 holds it exactly.
+    return data.astype(np.float32) if is_half(data.dtype) else data
+
+
+def differs(rows: Array, of: Offsets) -> npt.NDArray[np.bool_]:
+    """Return where a row (N, D), or its segment, is not that of the row before."""
+    result = np.ones(len(rows), np.bool_)
+    here, last = rows[1:], rows[:-1]
+    equal = (here == last) | (np.isnan(here) & np.isnan(last))
+    result[1:] = ~equal.all(axis=1) | (of[1:] != of[:-1])
+    return result

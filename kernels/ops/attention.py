@@ -137,7 +137,7 @@ def _checked(
         raise ShapeMismatchError(
             f"{op}: rows of q {q.row_shape}, k {k.row_shape} and v {v.row_shape} do not fit"
         )
-    dtype = np.result_type(*rows)
+    dtype = np.result_type(*(one.dtype for one in rows))
     queries, keys, values = (_with_heads(one.astype(dtype, copy=False)) for one in rows)
     return queries, keys, values, q_offsets, k_offsets
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.memory import empty
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array, on_host
 
 
 def segments(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
@@ -81,7 +81,7 @@ def per_segment(values: npt.ArrayLike, count: int, what: str, op: str) -> Offset
         InvalidDataError: not integers.
         ShapeMismatchError: not one for each of `count` sequences.
     """
-    array = np.asarray(values)
+    array = on_host(values, f"{op}: {what}")
     if array.size and array.dtype.kind not in "iu":
         raise InvalidDataError(f"{op}: {what} must be whole numbers, found {array.dtype}")
     if array.shape not in ((count,), (count, 1)):
@@ -154,7 +154,7 @@ def upstream_of(upstream: npt.ArrayLike, shape: tuple[int, ...], op: str) -> Arr
     Raises:
         ShapeMismatchError: it has not.
     """
-    array = np.asarray(upstream)
+    array = as_array(upstream)
     if array.shape != shape:
         raise ShapeMismatchError(
             f"{op}: the upstream gradient must have the result's shape {shape}, found {array.shape}"

@@ -13,7 +13,7 @@ from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.common import result_array, segments, upstream_of
 from lodcli.kernels.take import ranges
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 
 def sequence_concat(
@@ -54,7 +54,7 @@ def sequence_concat_grad(
 ) -> list[Array]:
     """Return the gradient of `sequence_concat` for the rows of each tensor, by their indexes."""
     offsets = [lod.levels[-1] for lod in lods]
-    flow = np.asarray(upstream)
+    flow = as_array(upstream)
     rows = sum(int(each[-1]) for each in offsets)
     flow = upstream_of(flow, (rows, *flow.shape[1:]), "sequence_concat_grad")
     return on(backend, segment_concat_grad, size_bytes=flow.nbytes)(flow, offsets)

@@ -20,7 +20,7 @@ from lodcli.kernels.ops.arguments import (
 )
 from lodcli.kernels.ops.common import segments
 from lodcli.kernels.take import ranges
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 
 def sequence_conv(
@@ -76,7 +76,7 @@ def sequence_conv(
         context_start=context_start,
         stride=stride,
         padding=given.padding,
-    ).astype(np.result_type(tensor.dtype, np.asarray(weight).dtype), copy=False)
+    ).astype(np.result_type(tensor.dtype, as_array(weight).dtype), copy=False)
     if stride == 1:
         return tensor.with_data(out)
     return LoDTensor(out, recut(tensor.lod, given.level, strided_offsets(given.offsets, stride)))
@@ -153,7 +153,7 @@ def row_conv(
     """
     data, offsets, matrix = row_conv_arguments(tensor, weight, level, "row_conv")
     out = on(backend, segment_row_conv, size_bytes=tensor.nbytes)(data, offsets, matrix)
-    out = out.astype(np.result_type(tensor.dtype, np.asarray(weight).dtype), copy=False)
+    out = out.astype(np.result_type(tensor.dtype, as_array(weight).dtype), copy=False)
     return tensor.with_data(out.reshape(tensor.data.shape))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
@@ -16,7 +15,7 @@ from lodcli.kernels.ops.conv import (
     segment_row_conv_grad,
     strided_offsets,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 
 def sequence_conv_grad(
@@ -67,10 +66,10 @@ def sequence_conv_grad(
         padding=given.padding,
     )
     if extra is not None:
-        extra = extra.astype(np.asarray(padding).dtype, copy=False)
+        extra = extra.astype(as_array(padding).dtype, copy=False)
     return (
         rows.astype(tensor.dtype, copy=False),
-        matrix.astype(np.asarray(weight).dtype, copy=False),
+        matrix.astype(as_array(weight).dtype, copy=False),
         extra,
     )
 
@@ -106,5 +105,5 @@ def row_conv_grad(
     rows, grad = run(data, offsets, matrix, flow)
     return (
         rows.reshape(tensor.data.shape).astype(tensor.dtype, copy=False),
-        grad.astype(np.asarray(weight).dtype, copy=False),
+        grad.astype(as_array(weight).dtype, copy=False),
     )

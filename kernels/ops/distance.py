@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.backends import Backend, on
-from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
 from lodcli.kernels.ops.arguments import exact_ids, from_padded, id_column, recut, segment_numbers
 from lodcli.kernels.ops.common import segments
-from lodcli.kernels.ops.ids import sequence_erase
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.ops.ids import segment_compress, sequence_erase
+from lodcli.kernels.ops.pad import segment_pad
+from lodcli.kernels.tensor import LoDTensor, as_array, beside
 
 
 def edit_distance(
@@ -80,7 +81,7 @@ def edit_distance(
     run = on(backend, segment_edit_distance, size_bytes=size_bytes)
     distances = run(ours, hyp_offsets, theirs, ref_offsets).astype(np.float64)
     if normalized:
-        distances /= lengths
+        distances /= beside(lengths, distances)
     return LoDTensor(distances.astype(np.float32)[:, None], above)
 
 
@@ -174,16 +175,16 @@ def ctc_align_padded(
     >>> labels.tolist(), counts.tolist()
     ([[1, 2, -1, -1]], [[2]])
     """
-    array = np.asarray(paths)
+    array = as_array(paths)
     batch = from_padded(array, lengths, "ctc_align")
     if array.ndim != 2:
         raise InvalidDataError(f"ctc_align: padded paths are (B, T), found {array.shape}")
     aligned = ctc_align(batch, blank=blank, merge_repeated=merge_repeated, backend=backend)
     if not exact_ids([padding_value], array.dtype, "ctc_align").size:
         raise InvalidDataError(f"padding_value {padding_value} does not fit {array.dtype}")
-    counts = aligned.lod.lengths(0)
-    out = np.full(array.shape, padding_value, array.dtype)
-    out[np.arange(array.shape[1]) < counts[:, None]] = aligned.data
+    counts, filler = aligned.lod.lengths(0), np.asarray(padding_value, array.dtype)
+    pad = on(backend, segment_pad, size_bytes=array.nbytes)
+    out = pad(aligned.data, aligned.lod.levels[0], array.shape[1], pad_value=filler)
     return out, counts.astype(np.asarray(lengths).dtype)[:, None]
 
 
@@ -222,5 +223,4 @@ def segment_ctc_align(
     if merge_repeated:
         of = segment_numbers(offsets)
         kept[1:] &= (ids[1:] != ids[:-1]) | (of[1:] != of[:-1])
-    before = lengths_to_offsets(kept.astype(np.int64), level=0)
-    return ids[kept], before[offsets]
+    return segment_compress(ids, offsets, kept)

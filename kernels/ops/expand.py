@@ -12,7 +12,7 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import result_array, segments, upstream_of
 from lodcli.kernels.take import ranges
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 
 def sequence_expand(
@@ -131,7 +131,7 @@ def sequence_expand_as_grad(
     upstream: npt.ArrayLike, lod: LoD, *, level: int | str | None = None, backend: Backend = "auto"
 ) -> Array:
     """Return the gradient of `sequence_expand_as` for `x`: sums over the rows of `lod`."""
-    flow = np.asarray(upstream)
+    flow = as_array(upstream)
     flow = upstream_of(flow, (lod.rows or 0, *flow.shape[1:]), "sequence_expand_as_grad")
     offsets = lod.absolute(chosen_level(lod, level, "sequence_expand_as_grad"))
     return on(backend, segment_broadcast_grad, size_bytes=flow.nbytes)(flow, offsets)

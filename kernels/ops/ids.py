@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from lodcli.kernels.backends import Backend, on
-from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.ops.arguments import (
     exact_ids,
@@ -97,10 +97,17 @@ def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, O
         ids: (N,) integers.
         tokens: (K,) of the same dtype, sorted, each once.
     """
-    kept = np.isin(ids, tokens, invert=True)
-    before = np.zeros(ids.size + 1, np.int64)
-    np.cumsum(kept, out=before[1:])
-    return ids[kept], before[offsets]
+    return segment_compress(ids, offsets, np.isin(ids, tokens, invert=True))
+
+
+def segment_compress(data: Array, offsets: Offsets, kept: Array) -> tuple[Array, Offsets]:
+    """Return the rows that are kept, and where each segment lies then.
+
+    Args:
+        data: (N, ...).
+        kept: (N,) booleans.
+    """
+    return data[kept], lengths_to_offsets(kept.astype(np.int64), level=0)[offsets]
 
 
 def segment_enumerate(ids: Array, offsets: Offsets, win_size: int, pad_value: int) -> Array:

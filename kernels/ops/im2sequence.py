@@ -12,7 +12,7 @@ from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, require_shape
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 Pair = Sequence[int]
 Quad = Sequence[int]
@@ -112,12 +112,12 @@ def im2sequence_grad(
     Args:
         grad: of the windows, (windows, c * kh * kw).
     """
-    rows = np.asarray(grad)
+    rows = as_array(grad)
     below, beside = window_counts(shape, kernels, strides, paddings)
     n, c, h, w = shape
     require_shape(rows.shape, (n * below * beside, c * kernels[0] * kernels[1]), "grad")
     up, left, down, right = paddings
-    padded = np.zeros((n, c, h + up + down, w + left + right), rows.dtype)
+    padded = np.zeros_like(rows, shape=(n, c, h + up + down, w + left + right))
     windows = rows.reshape(n, below, beside, c, *kernels).transpose(0, 3, 1, 2, 4, 5)
     # One place in the window at a time: windows never overlap in the same place.
     for i in range(kernels[0]):

@@ -18,8 +18,8 @@ from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.ops.arguments import require_shape
-from lodcli.kernels.ops.common import flat_rows, is_float, is_half, require_float, upstream_of
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.ops.common import is_float, is_half, require_float, row_width, upstream_of
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 
 def sequence_layer_norm(
@@ -150,8 +150,8 @@ def _feature(
     """Return a weight or bias as (D,) in the dtype of the work."""
     work = np.dtype(np.float32) if is_half(tensor.dtype) else tensor.dtype
     if given is None:
-        return np.full(int(np.prod(tensor.row_shape)), default, work)
-    array = np.asarray(given)
+        return np.full_like(tensor.data, default, work, shape=int(np.prod(tensor.row_shape)))
+    array = as_array(given)
     if not is_float(array.dtype) and array.dtype.kind not in "iu":
         raise InvalidDataError(f"{op}: {what} must be real numbers, found {array.dtype}")
     require_shape(array.shape, tensor.row_shape, f"{op}: {what}")
@@ -159,7 +159,8 @@ def _feature(
 
 
 def _wide(data: Array) -> Array:
-    return flat_rows(data.astype(np.float32) if is_half(data.dtype) else data)
+    rows = data.astype(np.float32) if is_half(data.dtype) else data
+    return rows.reshape(data.shape[0], row_width(data.shape))
 
 
 @np.errstate(over="ignore")

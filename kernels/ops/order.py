@@ -14,16 +14,18 @@ import numpy.typing as npt
 from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
-from lodcli.kernels.ops.arguments import recut, segment_numbers
+from lodcli.kernels.ops.arguments import comparable, differs, recut, segment_numbers
 from lodcli.kernels.ops.common import (
     flat_rows,
     is_float,
-    is_half,
     per_segment,
     require_order,
     segments,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.ops.expand import segment_broadcast
+from lodcli.kernels.ops.ids import segment_compress
+from lodcli.kernels.ops.slice import segment_slice
+from lodcli.kernels.tensor import LoDTensor, beside, on_host
 
 
 def sequence_sort(
@@ -65,7 +67,7 @@ def sequence_argsort(
     """
     offsets = _ordered(tensor, level, "sequence_argsort")
     rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, descending)
-    return tensor.with_data(rows - _by_row(_starts(offsets), tensor.data.ndim))
+    return tensor.with_data(_places(rows, offsets))
 
 
 def sequence_topk(
@@ -100,18 +102,18 @@ def sequence_topk(
     """
     op = "sequence_topk"
     offsets = _ordered(tensor, level, op)
-    one = np.ndim(k) == 0
-    counts = per_segment(np.repeat(k, offsets.size - 1) if one else k, offsets.size - 1, "k", op)
+    wanted = on_host(k, f"{op}: k")
+    if not wanted.ndim:
+        wanted = np.repeat(wanted, offsets.size - 1)
+    counts = per_segment(wanted, offsets.size - 1, "k", op)
     if counts.size and counts.min() < 0:
         raise OptionError(f"{op}: k must be at least 0, found {counts.min()}")
     rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, largest)
-    starts = _starts(offsets)
-    taken = np.arange(tensor.rows) - starts < counts[segment_numbers(offsets)]
     bounds = lengths_to_offsets(np.minimum(counts, np.diff(offsets)), level=0)
     lod = recut(tensor.lod, level, bounds)
-    best = rows[taken]
-    places = best - _by_row(starts[taken], tensor.data.ndim)
-    return LoDTensor(np.take_along_axis(tensor.data, best, axis=0), lod), LoDTensor(places, lod)
+    best = on(backend, segment_slice, size_bytes=rows.nbytes)(rows, offsets[:-1], bounds)
+    values = np.take_along_axis(tensor.data, best, axis=0)
+    return LoDTensor(values, lod), LoDTensor(_places(best, offsets, bounds), lod)
 
 
 def sequence_unique(
@@ -179,9 +181,9 @@ def sequence_deduplicate(
     offsets = segments(tensor, level, "sequence_deduplicate")
     run = on(backend, segment_first_of_equal, size_bytes=tensor.nbytes)
     kept = run(tensor.data, offsets, adjacent)
-    before = lengths_to_offsets(kept.astype(np.int64), level=0)
-    lod = recut(tensor.lod, -1, before[tensor.lod.levels[-1]])
-    return LoDTensor(tensor.data[kept], lod)
+    take = on(backend, segment_compress, size_bytes=tensor.nbytes)
+    rows, bounds = take(tensor.data, tensor.lod.levels[-1], kept)
+    return LoDTensor(rows, recut(tensor.lod, -1, bounds))
 
 
 def sequence_searchsorted(
@@ -255,7 +257,7 @@ def sequence_histogram(
     """
     op = "sequence_histogram"
     offsets, data = _ordered(tensor, level, op), _column(tensor, op)
-    cuts = np.asarray(edges)
+    cuts = on_host(edges, f"{op}: edges")
     if cuts.ndim != 1 or cuts.size < 2:
         raise OptionError(f"{op}: expected 2 or more edges in a row, found {cuts.shape}")
     if cuts.dtype.kind not in "iu" and not is_float(cuts.dtype):
@@ -282,14 +284,15 @@ def _column(tensor: LoDTensor, op: str) -> Array:
 
 
 def _require_sorted(data: Array, offsets: Offsets, op: str) -> None:
-    values, of = _comparable(data), segment_numbers(offsets)
+    values, of = comparable(data), beside(segment_numbers(offsets), data)
     falls = (values[1:] < values[:-1]) | (np.isnan(values[:-1]) & ~np.isnan(values[1:]))
     wrong = np.flatnonzero(falls & (of[1:] == of[:-1]))
     if wrong.size:
         row = int(wrong[0])
+        s = int(of[row])
         raise InvalidDataError(
-            f"{op}: sequence {of[row]} is not sorted: {data[row]} and then {data[row + 1]} at "
-            f"its row {row + 1 - offsets[of[row]]}; use sequence_sort"
+            f"{op}: sequence {s} is not sorted: {data[row]} and then {data[row + 1]} at "
+            f"its row {row + 1 - offsets[s]}; use sequence_sort"
         )
 
 
@@ -303,18 +306,21 @@ def _unique(
     return LoDTensor(values.reshape(shape), lod), LoDTensor(counts.reshape(shape), lod)
 
 
-def _starts(offsets: Offsets) -> Offsets:
-    """Return where the segment of every row starts, (N,)."""
-    return np.repeat(offsets[:-1], np.diff(offsets))
+def _places(rows: Offsets, offsets: Offsets, bounds: Offsets | None = None) -> Offsets:
+    """Return rows counted from the start of their segment.
+
+    Args:
+        rows: (M, ...), in the segments of `bounds`.
+        offsets: (S+1,), where the segments start that the rows are of.
+        bounds: (S+1,); None: the same.
+    """
+    spread = on("auto", segment_broadcast, size_bytes=rows.nbytes)
+    starts = spread(beside(offsets[:-1], rows), offsets if bounds is None else bounds)
+    return rows - _by_row(starts, rows.ndim)
 
 
 def _by_row(numbers: Offsets, ndim: int) -> Offsets:
     return numbers.reshape(-1, *[1] * (ndim - 1))
-
-
-def _comparable(data: Array) -> Array:
-    # NumPy sorts no bfloat16 and orders its NaN anywhere; float32 holds it exactly.
-    return data.astype(np.float32) if is_half(data.dtype) else data
 
 
 # -- NumPy -----------------------------------------------------------------------------
@@ -327,7 +333,7 @@ def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
         turned = segment_order(data[::-1], offsets[-1] - offsets[::-1], False)
         return len(data) - 1 - turned[::-1]
     of = np.broadcast_to(_by_row(segment_numbers(offsets), data.ndim), data.shape)
-    result: Offsets = np.lexsort((_comparable(data), of), axis=0)
+    result: Offsets = np.lexsort((comparable(data), of), axis=0)
     return result
 
 
@@ -338,14 +344,14 @@ def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offse
         data: (N,).
     """
     values = data[segment_order(data, offsets, False)]
-    new = differs(_comparable(values)[:, None], segment_numbers(offsets))
+    new = differs(comparable(values)[:, None], segment_numbers(offsets))
     counts = np.diff(np.flatnonzero(new), append=len(data))
     return values[new], counts, lengths_to_offsets(new.astype(np.int64), level=0)[offsets]
 
 
 def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt.NDArray[np.bool_]:
     """Return which rows equal none before them in their segment (`adjacent`: not the last)."""
-    rows, of = _comparable(flat_rows(data)), segment_numbers(offsets)
+    rows, of = comparable(flat_rows(data)), segment_numbers(offsets)
     if rows.dtype.kind == "c":
         rows = rows.view(rows.real.dtype)
     if adjacent:
@@ -354,15 +360,6 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt
     kept = np.empty(len(rows), np.bool_)
     kept[order] = differs(rows[order], of[order])
     return kept
-
-
-def differs(rows: Array, of: Offsets) -> npt.NDArray[np.bool_]:
-    """Return where a row (N, D), or its segment, is not that of the row before."""
-    result = np.ones(len(rows), np.bool_)
-    here, last = rows[1:], rows[:-1]
-    equal = (here == last) | (np.isnan(here) & np.isnan(last))
-    result[1:] = ~equal.all(axis=1) | (of[1:] != of[:-1])
-    return result
 
 
 def segment_searchsorted(
@@ -375,7 +372,7 @@ def segment_searchsorted(
         values: (M,), in the segments of `bounds`.
         side: "left" or "right".
     """
-    both = np.concatenate((_comparable(data), _comparable(values)))
+    both = np.concatenate((comparable(data), comparable(values)))
     of = np.concatenate((segment_numbers(offsets), segment_numbers(bounds)))
     ours = np.zeros(both.size, np.bool_)
     ours[: len(data)] = True
@@ -388,7 +385,7 @@ def segment_searchsorted(
 
 def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Offsets:
     """Return the counts of each segment, (S, B), from (N,) values and (B+1,) edges."""
-    values, cuts = _comparable(data), _comparable(edges)
+    values, cuts = comparable(data), comparable(edges)
     bins, count = edges.size - 1, offsets.size - 1
     place = np.searchsorted(cuts, values, side="right") - 1
     place[values == cuts[-1]] = bins - 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.backends import Backend
+from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array
-from lodcli.kernels.ops.arguments import segment_numbers
 from lodcli.kernels.ops.common import segments, upstream_of
+from lodcli.kernels.ops.expand import segment_broadcast
 from lodcli.kernels.ops.order import sequence_argsort, sequence_topk
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, beside
 
 
 def sequence_sort_grad(
@@ -80,10 +80,10 @@ def sequence_topk_grad(
 
 def _back(flow: Array, places: LoDTensor, tensor: LoDTensor, level: int | str, op: str) -> Array:
     """Return every value of `flow` in its column, at its place in its sequence."""
-    starts = segments(tensor, level, op)[:-1]
-    of = segment_numbers(places.lod.absolute(level))
-    rows = places.data + starts[of].reshape(-1, *[1] * (flow.ndim - 1))
-    result = np.zeros(tensor.data.shape, flow.dtype)
+    starts, bounds = segments(tensor, level, op)[:-1], places.lod.absolute(level)
+    first = on("auto", segment_broadcast)(beside(starts, places.data), bounds)
+    rows = places.data + first.reshape(-1, *[1] * (flow.ndim - 1))
+    result = np.zeros_like(flow, shape=tensor.data.shape)
     # No value is taken twice, so nothing is written twice.
     np.put_along_axis(result, rows, flow, axis=0)
     return result

@@ -17,8 +17,9 @@ from lodcli.kernels.ops.common import (
     result_array,
     upstream_of,
 )
+from lodcli.kernels.ops.slice import segment_place
 from lodcli.kernels.take import ranges
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array, beside
 
 
 def sequence_pad(
@@ -82,20 +83,24 @@ def sequence_pad(
 
 
 def sequence_pad_grad(
-    upstream: npt.ArrayLike, lod: LoD, *, level: int | str | None = None
+    upstream: npt.ArrayLike,
+    lod: LoD,
+    *,
+    level: int | str | None = None,
+    backend: Backend = "auto",
 ) -> Array:
     """Return the gradient of `sequence_pad` for its rows; those cut off get zeros."""
-    flow = np.asarray(upstream)
+    flow = as_array(upstream)
     offsets = lod.absolute(chosen_level(lod, level, "sequence_pad_grad"))
     if flow.ndim < 2 or flow.shape[0] != offsets.size - 1:
         raise ShapeMismatchError(
             f"sequence_pad_grad: upstream needs {offsets.size - 1} sequences, "
             f"found shape {flow.shape}"
         )
-    result = np.zeros((int(offsets[-1]), *flow.shape[2:]), flow.dtype)
-    rows, steps = _places(offsets, flow.shape[1])
-    result[rows] = flow[steps]
-    return result
+    bounds = lengths_to_offsets(np.minimum(np.diff(offsets), flow.shape[1]), level=0)
+    rows = on(backend, segment_unpad, size_bytes=flow.nbytes)(flow, bounds)
+    kernel = on(backend, segment_place, size_bytes=rows.nbytes)
+    return kernel(rows, offsets[:-1], bounds, int(offsets[-1]))
 
 
 def sequence_unpad(
@@ -124,7 +129,7 @@ def sequence_unpad(
     >>> sequence_unpad([[1, 2], [3, 0]], [2, 1]).data.tolist()
     [1, 2, 3]
     """
-    box, op = np.asarray(padded), "sequence_unpad"
+    box, op = as_array(padded), "sequence_unpad"
     if box.ndim < 2:
         raise ShapeMismatchError(f"{op}: expected (S, T, ...), found shape {box.shape}")
     counts = per_segment(lengths, box.shape[0], "lengths", op)
@@ -138,11 +143,13 @@ def sequence_unpad(
     return LoDTensor(rows, LoD._trusted([offsets]))
 
 
-def sequence_unpad_grad(upstream: npt.ArrayLike, lod: LoD, maxlen: int) -> Array:
+def sequence_unpad_grad(
+    upstream: npt.ArrayLike, lod: LoD, maxlen: int, *, backend: Backend = "auto"
+) -> Array:
     """Return the gradient of `sequence_unpad` for the box: zeros where padding was."""
-    flow = np.asarray(upstream)
+    flow = as_array(upstream)
     flow = upstream_of(flow, (lod.rows or 0, *flow.shape[1:]), "sequence_unpad_grad")
-    return segment_pad(flow, lod.levels[-1], maxlen)
+    return on(backend, segment_pad, size_bytes=flow.nbytes)(flow, lod.levels[-1], maxlen)
 
 
 def sequence_mask(
@@ -164,9 +171,9 @@ def sequence_mask(
     >>> sequence_mask([2, 0, 1]).astype(int).tolist()
     [[1, 1], [0, 0], [1, 0]]
     """
-    counts = np.asarray(lengths)
+    counts = as_array(lengths)
     if not counts.size:
-        counts = np.zeros(counts.shape, np.int64)
+        counts = np.zeros_like(counts, np.int64)
     if is_float(counts.dtype):
         # Whole numbers that came as floats, as PaddlePaddle takes them.
         fractions = counts != np.floor(counts)
@@ -181,7 +188,7 @@ def sequence_mask(
     if maxlen == 0 or maxlen < -1:
         raise OptionError(f"sequence_mask: maxlen must be -1 or at least 1, found {maxlen}")
     steps = max(0, int(counts.max(initial=0))) if maxlen == -1 else maxlen
-    result: Array = (np.arange(steps) < counts[..., None]).astype(dtype)
+    result: Array = (beside(np.arange(steps), counts) < counts[..., None]).astype(dtype)
     return result
 
 

@@ -16,6 +16,7 @@ from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.tensor import as_array
 
 
 def sequence_sum_grad(
@@ -70,7 +71,7 @@ def sequence_last_grad(
     return _spread(segment_last_grad, upstream, lod, level, backend)
 
 
-def sequence_max_grad(upstream: npt.ArrayLike, index: Offsets, rows: int) -> Array:
+def sequence_max_grad(upstream: npt.ArrayLike, index: Array, rows: int) -> Array:
     """Return the gradient of `sequence_max` or `sequence_min`: to the rows they took.
 
     Args:
@@ -81,14 +82,14 @@ def sequence_max_grad(upstream: npt.ArrayLike, index: Offsets, rows: int) -> Arr
     Raises:
         ShapeMismatchError: the shapes differ, or a row is not there.
     """
-    flow = np.asarray(upstream)
+    flow = as_array(upstream)
     if flow.shape != index.shape:
         raise ShapeMismatchError(
             f"sequence_max_grad: upstream has shape {flow.shape}, index {index.shape}"
         )
-    if index.size and not -1 <= index.min() <= index.max() < rows:
+    if index.size and bool(((index < -1) | (index >= rows)).any()):
         raise ShapeMismatchError(f"sequence_max_grad: index names a row outside 0 to {rows - 1}")
-    return segment_max_grad(flow, index, rows)
+    return on("auto", segment_max_grad)(flow, index, rows)
 
 
 def _spread(
@@ -98,7 +99,7 @@ def _spread(
     level: int | str,
     backend: Backend,
 ) -> Array:
-    flow = np.asarray(upstream)
+    flow = as_array(upstream)
     name = reference.__name__.replace("segment", "sequence")
     if flow.ndim == 0 or flow.shape[0] != lod.count(level):
         raise ShapeMismatchError(
@@ -142,7 +143,7 @@ def segment_last_grad(upstream: Array, offsets: Offsets) -> Array:
     return result
 
 
-def segment_max_grad(upstream: Array, index: Offsets, rows: int) -> Array:
+def segment_max_grad(upstream: Array, index: Array, rows: int) -> Array:
     """Return zeros but upstream[s, d] in row index[s, d] of column d; -1 is no row."""
     width = int(np.prod(upstream.shape[1:]))
     result = np.zeros((rows, width), upstream.dtype)

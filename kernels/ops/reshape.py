@@ -9,7 +9,7 @@ from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.ops.arguments import chosen_level, recut
 from lodcli.kernels.ops.common import segments
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 
 def sequence_reshape(
@@ -68,10 +68,10 @@ def sequence_reshape_grad(upstream: npt.ArrayLike, width: int) -> Array:
     >>> sequence_reshape_grad([[1.0, 2.0], [3.0, 4.0]], 1).tolist()
     [[1.0], [2.0], [3.0], [4.0]]
     """
-    flow = np.asarray(upstream)
+    flow = as_array(upstream)
     if flow.size % width if width else flow.size:
         raise ShapeMismatchError(
             f"sequence_reshape_grad: {flow.size} values, no whole number of rows of {width}"
         )
     # A copy: it may be changed, and the upstream gradient may be read again.
-    return np.array(flow.reshape(flow.size // max(1, width), width))
+    return flow.reshape(flow.size // max(1, width), width).copy()

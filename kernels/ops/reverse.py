@@ -11,7 +11,7 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.common import result_array, segments, upstream_of
 from lodcli.kernels.ops.slice import segment_slice
 from lodcli.kernels.take import ranges, take_items
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 
 def sequence_reverse(
@@ -78,7 +78,7 @@ def sequence_reverse_grad(
     >>> sequence_reverse_grad([1.0, 2.0, 3.0], LoD.from_lengths([[2, 1]])).tolist()
     [2.0, 1.0, 3.0]
     """
-    flow = np.asarray(upstream)
+    flow = as_array(upstream)
     flow = upstream_of(flow, (lod.rows or 0, *flow.shape[1:]), "sequence_reverse_grad")
     # The rows of the result are segmented as those of anything that was turned round.
     turned = sequence_reverse(LoDTensor(np.empty((len(flow), 0)), lod), level=level, items=items)

@@ -20,7 +20,7 @@ from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import segment_numbers
 from lodcli.kernels.ops.common import is_half, require_float, segments, summed_dtype, upstream_of
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 
 def sequence_cumsum(
@@ -100,7 +100,7 @@ def sequence_cumsum_grad(
     >>> sequence_cumsum_grad([1.0, 2.0, 4.0], LoD.from_lengths([[2, 1]])).tolist()
     [3.0, 2.0, 4.0]
     """
-    flow, offsets = np.asarray(upstream), lod.absolute(level)
+    flow, offsets = as_array(upstream), lod.absolute(level)
     _require_rows(flow, lod, "sequence_cumsum_grad")
     run = on(backend, segment_cumsum, size_bytes=flow.nbytes)
     return run(flow, offsets, exclusive=exclusive, reverse=not reverse)
@@ -136,7 +136,7 @@ def sequence_cumprod_grad(
     >>> sequence_cumprod_grad([1.0, 1.0], [3.0, 0.0], LoD.from_lengths([[2]])).tolist()
     [1.0, 3.0]
     """
-    op, rows, offsets = "sequence_cumprod_grad", np.asarray(data), lod.absolute(level)
+    op, rows, offsets = "sequence_cumprod_grad", as_array(data), lod.absolute(level)
     require_float(rows, op)
     _require_rows(rows, lod, op)
     flow = upstream_of(upstream, rows.shape, op)

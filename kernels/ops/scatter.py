@@ -10,7 +10,7 @@ from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.ops.arguments import id_column, segment_numbers
 from lodcli.kernels.ops.common import is_half, segments
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 
 def sequence_scatter(
@@ -92,7 +92,7 @@ def sequence_scatter_grad(
     >>> sequence_scatter_grad([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], ids)[1].tolist()
     [3.0, 4.0, 6.0]
     """
-    op, flow = "sequence_scatter_grad", np.asarray(upstream)
+    op, flow = "sequence_scatter_grad", as_array(upstream)
     offsets, columns = segments(ids, level, op), id_column(ids, op)
     if flow.ndim != 2 or len(flow) != offsets.size - 1:
         raise ShapeMismatchError(

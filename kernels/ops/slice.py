@@ -14,7 +14,7 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import per_segment, result_array, upstream_of
 from lodcli.kernels.take import ranges
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 
 def sequence_slice(
@@ -63,15 +63,15 @@ def sequence_slice_grad(
     lod: LoD,
     *,
     level: int | str | None = None,
+    backend: Backend = "auto",
 ) -> Array:
     """Return the gradient of `sequence_slice` for its rows: zeros for those left out."""
     op = "sequence_slice_grad"
     part = _part(lod, offset, length, level, op, "auto")
-    flow = np.asarray(upstream)
+    flow = as_array(upstream)
     flow = upstream_of(flow, (int(part.bounds[-1]), *flow.shape[1:]), op)
-    result = np.zeros((lod.rows or 0, *flow.shape[1:]), flow.dtype)
-    result[ranges(part.starts, part.bounds)] = flow
-    return result
+    kernel = on(backend, segment_place, size_bytes=flow.nbytes)
+    return kernel(flow, part.starts, part.bounds, lod.rows or 0)
 
 
 class _Part(NamedTuple):
@@ -134,4 +134,14 @@ def segment_slice(
     """Return rows starts[s] and on as segment s: offsets (S+1,) say how many."""
     result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
     result[...] = data[ranges(starts, offsets)]
+    return result
+
+
+def segment_place(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
+    """Return `count` rows, segment s at starts[s] and on, zeros elsewhere.
+
+    The inverse of `segment_slice`; no two segments may be put in the same place.
+    """
+    result = np.zeros((count, *rows.shape[1:]), rows.dtype)
+    result[ranges(starts, offsets)] = rows
     return result

@@ -16,7 +16,7 @@ from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.common import is_half, require_float, result_array, segments
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 
 def sequence_softmax(
@@ -106,7 +106,7 @@ def _gradient(
     level: int | str,
     backend: Backend,
 ) -> Array:
-    name, flow = reference.__name__.replace("segment", "sequence"), np.asarray(upstream)
+    name, flow = reference.__name__.replace("segment", "sequence"), as_array(upstream)
     if flow.shape != result.shape or result.shape[0] != lod.rows:
         raise ShapeMismatchError(
             f"{name}: upstream of shape {flow.shape}, result of shape {result.shape} and an "

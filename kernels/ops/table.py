@@ -41,6 +41,12 @@ class OpEntry:
         return getattr(module, self.function)  # type: ignore[no-any-return]
 
 
+# Parameters of ops that describe an index, or choose: they lie in main memory wherever the rows
+# are.
+IN_MAIN_MEMORY = frozenset(
+    ("edges", "k", "length", "lengths", "mask", "offset", "offsets", "table", "tokens", "topks")
+)
+
 # ruff: noqa: E501
 # fmt: off
 OPS: dict[str, OpEntry] = {

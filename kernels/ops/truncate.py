@@ -57,6 +57,7 @@ def sequence_truncate_grad(
     *,
     keep: Side = "first",
     level: int | str = -1,
+    backend: Backend = "auto",
 ) -> Array:
     """Return the gradient of `sequence_truncate` for its rows: zeros for those cut off.
 
@@ -64,9 +65,10 @@ def sequence_truncate_grad(
         upstream: (rows left, ...), the gradient of the result.
         lod: the index of the tensor that was cut.
         length, keep, level: as they were.
+        backend: "numpy", "numba", "cupy" or "auto".
     """
     offset, count = _cut(lod, length, keep, level)
-    return sequence_slice_grad(upstream, offset, count, lod, level=level)
+    return sequence_slice_grad(upstream, offset, count, lod, level=level, backend=backend)
 
 
 def _cut(lod: LoD, length: int, keep: Side, level: int | str) -> tuple[Offsets, Offsets]:

@@ -15,7 +15,7 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, segment_numbers
 from lodcli.kernels.ops.common import is_half, upstream_of
 from lodcli.kernels.take import ranges, take_items
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor import LoDTensor, as_array
 
 Tail = Literal["drop", "keep"]
 
@@ -78,6 +78,7 @@ def sequence_windows_grad(
     stride: int = 1,
     tail: Tail = "drop",
     level: int | str = -1,
+    backend: Backend = "auto",
 ) -> Array:
     """Return the gradient of `sequence_windows` for its rows: their sums over the windows.
 
@@ -85,6 +86,7 @@ def sequence_windows_grad(
         upstream: the rows of all windows, the gradient of the result.
         lod: the index of the tensor that was cut into windows.
         length, stride, tail, level: as they were.
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (N, ...), the dtype of `upstream`; float16 and bfloat16 are summed in float32.
@@ -96,22 +98,17 @@ def sequence_windows_grad(
     >>> sequence_windows_grad([1.0, 2.0, 4.0, 8.0], LoD.from_lengths([[3]]), 2).tolist()
     [1.0, 6.0, 8.0]
     """
-    op, flow, number = "sequence_windows_grad", np.asarray(upstream), lod.level(level)
+    op, flow, number = "sequence_windows_grad", as_array(upstream), lod.level(level)
     _require_window(length, stride, tail)
     _, starts, bounds = window_bounds(lod.levels[number], length=length, stride=stride, tail=tail)
     # An upper level's windows are of whole sequences, each a range of rows.
     if number < lod.n_levels - 1:
         below = lod.absolute(number + 1)
         items = ranges(starts, bounds)
-        rows = ranges(below[items], lengths_to_offsets(np.diff(below)[items], level=0))
-    else:
-        rows = ranges(starts, bounds)
-    flow = upstream_of(flow, (rows.size, *flow.shape[1:]), op)
-    wide = np.float32 if is_half(flow.dtype) else flow.dtype
-    out = np.zeros((lod.rows or 0, *flow.shape[1:]), wide)
-    # In their order: the same sums every time.
-    np.add.at(out, rows, flow.astype(wide, copy=False))
-    return out.astype(flow.dtype, copy=False)
+        starts, bounds = below[items], lengths_to_offsets(np.diff(below)[items], level=0)
+    flow = upstream_of(flow, (int(bounds[-1]), *flow.shape[1:]), op)
+    run = on(backend, segment_add, size_bytes=flow.nbytes)
+    return run(flow, starts, bounds, lod.rows or 0)
 
 
 def _require_window(length: int, stride: int, tail: Tail) -> None:
@@ -243,3 +240,18 @@ def segment_windows(
     """Return the rows of all windows of all segments: (N, ...) to (rows, ...)."""
     _, starts, bounds = window_bounds(offsets, length=length, stride=stride, tail=tail)
     return data[ranges(starts, bounds)]
+
+
+def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
+    """Return `count` rows, each the sum of those that are put there; float16 in float32.
+
+    Args:
+        rows: (M, ...) in the segments of `offsets`.
+        starts: (S,), where the rows of each segment go, from the first to the last.
+        offsets: (S+1,).
+    """
+    wide = np.float32 if is_half(rows.dtype) else rows.dtype
+    out = np.zeros((count, *rows.shape[1:]), wide)
+    # In their order: the same sums every time.
+    np.add.at(out, ranges(starts, offsets), rows.astype(wide, copy=False))
+    return out.astype(rows.dtype, copy=False)

@@ -7,7 +7,37 @@ from pathlib import Path
 KERNELS = Path(__file__).parents[2] / "kernels" / "on_cupy"
 
 HOT: dict[str, tuple[str, ...]] = {
+    "attention": (
+        "attention<float, 1>",
+        "attention<float, 2>",
+        "attention<float, 4>",
+        "attention_grad<float, 2, QUERY>",
+        "attention_grad<float, 2, KEY>",
+        "attention_grad<float, 4, VALUE>",
+    ),
+    "conv": (
+        "conv_context<float>",
+        "conv_grad_rows<float>",
+        "conv_grad_padding<float>",
+        "row_conv<float>",
+        "row_conv_grad_weight<float>",
+    ),
+    "distance": ("edit_distance<uint64>",),
+    "elementwise": (
+        "binary<float, float, float, float, ADD>",
+        "binary<bfloat16, bfloat16, float, bfloat16, MUL>",
+        "binary<int64, int64, double, double, DIV>",
+        "binary_grad<float, MUL>",
+        "binary_grad<float, DIV>",
+    ),
+    "ids": ("enumerate<uint64>",),
     "moves": ("move_runs<uint4>", "move_runs<unsigned int>", "move_pad<uint4>"),
+    "norms": (
+        "norm_rows<float, LAYER>",
+        "norm_rows<float, RMS>",
+        "norm_grad_rows<float, LAYER>",
+        "norm_grad_columns<float>",
+    ),
     "pool": (
         "pool_tiles<float, float, float, SUM, false>",
         "pool_tiles<float, float, float, SUM, true>",
@@ -21,7 +51,7 @@ HOT: dict[str, tuple[str, ...]] = {
     "pool_grad": (
         "pool_spread<float, float>",
         "pool_spread<float16, float>",
-        "pool_scatter<float>",
+        "pool_scatter<unsigned int>",
     ),
     "rnn_elman": (
         "elman_step<float, TANH>",
@@ -50,6 +80,15 @@ HOT: dict[str, tuple[str, ...]] = {
         *("product_few<float>", "product_tiles<float>"),
         *("product_few<double>", "product_tiles<double>"),
     ),
+    "scan": (
+        "scan_totals<float, float, SUM>",
+        "scan_above<float, SUM>",
+        "scan_through<float, SUM>",
+        "scan_rows<float, float, float, SUM>",
+        "scan_rows<bfloat16, float, bfloat16, SUM>",
+        "scan_rows<Complex<float>, Complex<float>, Complex<float>, PRODUCT>",
+    ),
+    "scatter": ("scatter_add<float>", "scatter_add<uint64>", "scatter_take<unsigned int>"),
     "softmax": (
         "softmax_tiles<float, float, SOFTMAX>",
         "softmax_tiles<float, float, LOG_SOFTMAX>",

@@ -21,8 +21,6 @@ from lodcli.kernels import backends
 from lodcli.kernels.rnn import layer
 from lodcli.kernels.rnn.cell import CellWeights
 
-# What describes the segments, and a number to fill with: it lies in main memory.
-STAYING = {"offsets", "starts", "counts", "pad_value", "plan", "kept"}
 LAYER = {layer.layer_forward, layer.layer_backward}
 
 
@@ -48,7 +46,7 @@ def moved(twin: Callable[..., Any]) -> Callable[..., Any]:
         bound = signature.bind(*args, **more)
         out = bound.arguments.get("out")
         for name, value in bound.arguments.items():
-            if name not in STAYING:
+            if name not in backends.INDEX:
                 bound.arguments[name] = _there(value)
         return _back(twin(*bound.args, **bound.kwargs), out)
 

@@ -17,28 +17,22 @@ fi
 run() {
     order=$1
     shift
-    env HOST_CUDA_REVERSE="$order" PYTHONPATH="$PWD/tests/cuda/host" LOD_TEST_BACKENDS=cupy HOST_CUDA_SANITIZE=1 \
+    env HOST_CUDA_REVERSE="$order" PYTHONPATH="$PWD/tests/cuda/host" HOST_CUDA_SANITIZE=1 \
         ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$asan $stdcxx" \
         "$python" -m pytest -q -n 2 -p no:cacheprovider "$@"
 }
 
-# As its tests are named; what has no kernel here is refused, and not tested.
-files=""
-for op in $(ls kernels/on_cupy/*.cu | sed 's|.*/||; s|\.cu$||'); do
-    case $op in
-    moves) names="expand concat reverse pad slice_reshape" ;;
-    rnn_*) names="" ;;
-    pool_grad) names="" ;;
-    *) names=$op ;;
-    esac
-    for name in $names; do files="$files tests/kernels/ops/test_$name.py"; done
-done
+export LOD_TEST_BACKENDS=cupy
+files=$("$python" -c 'from tests.cuda.hot import TESTED; print(*TESTED)')
 
 # Golden cases and torch's, moved there; numba's twins of them would be the same again.
 rnns="tests/kernels/rnn/test_golden_rnn.py tests/kernels/rnn/test_torch.py"
 
+# The tests of the ops, whose rows are moved there and back; then what is public, on rows that
+# lie there. Threads and blocks run from the last to the first as well: nothing may depend on an
+# order that no GPU promises.
 for order in 0 1; do
     run $order -p tests.cuda.moving $files
-    run $order tests/cuda/test_rnn.py
+    run $order tests/cuda/test_rnn.py tests/cuda/test_public.py
 done
 run 1 -p tests.cuda.moving $rnns -k "not numba and not attention and not wide"

@@ -39,7 +39,7 @@ class ndarray(NDArrayOperatorsMixin):
         self._host = host
 
     def __getattr__(self, name: str) -> Any:
-        if name in {"shape", "dtype", "ndim", "size", "nbytes", "strides", "itemsize", "flags"}:
+        if name in {*("shape", "dtype", "ndim", "size", "nbytes", "strides", "itemsize", "flags")}:
             return getattr(self._host, name)
         raise AttributeError(name)
 
@@ -62,6 +62,17 @@ class ndarray(NDArrayOperatorsMixin):
         if isinstance(value, np.ndarray) and value.ndim:
             raise TypeError("a NumPy array cannot be written into a device array; use asarray")
         self._host[_plain(key)] = _plain(value)
+
+    @property
+    def real(self) -> Any:
+        return ndarray(self._host.real)
+
+    @property
+    def imag(self) -> Any:
+        return ndarray(self._host.imag)
+
+    def tobytes(self) -> bytes:
+        return self._host.tobytes()
 
     def get(self, *args: Any, **more: Any) -> Any:
         return self._host.copy()
@@ -90,7 +101,9 @@ class ndarray(NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, args: Any, more: Any) -> Any:
         _refuse_while_capturing(function.__name__)
-        return _wrapped(function(*_plain(args), **_plain(more)))
+        if function is np.asarray:  # np.asarray(.., like=..)
+            return asarray(*args, **more)
+        return _like(function)(*args, **more)
 
 
 def _method(name: str) -> Any:
@@ -159,22 +172,40 @@ def empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
     return ndarray(made)
 
 
-def _like(name: str) -> Any:
-    function = getattr(np, name)
+def _refuse(value: Any) -> None:
+    """Raise as the real one does when NumPy's arrays are mixed with those on the device."""
+    if isinstance(value, np.ndarray):
+        raise TypeError(f"Unsupported type {type(value)}")
+    for part in value if isinstance(value, list | tuple) else ():
+        _refuse(part)
 
+
+def _like(function: Any) -> Any:
     def call(*args: Any, **more: Any) -> Any:
-        _refuse_while_capturing(name)
+        _refuse_while_capturing(function.__name__)
+        _refuse((*args, *more.values()))
         return _wrapped(function(*_plain(args), **_plain(more)))
 
     return call
 
 
 for _name in (
+    *("isin", "argsort", "take_along_axis", "append", "flatnonzero", "pad"),
     *("zeros", "ones", "full", "arange", "zeros_like", "empty_like", "concatenate", "matmul"),
     *("dot", "where", "repeat", "diff", "searchsorted", "cumsum", "maximum", "minimum"),
     *("stack", "split", "add", "tanh", "exp", "sqrt", "sum", "max", "may_share_memory"),
 ):
-    globals()[_name] = _like(_name)
+    globals()[_name] = _like(getattr(np, _name))
+
+
+def argsort(a: Any, axis: int = -1, kind: Any = None) -> Any:
+    """Return the stable order, as the real one does."""
+    return _wrapped(np.argsort(_plain(a), axis=axis, kind="stable"))
+
+
+class lib:
+    class stride_tricks:
+        sliding_window_view = staticmethod(_like(np.lib.stride_tricks.sliding_window_view))
 
 
 class _Kernel:

@@ -1,0 +1,68 @@
+"""See ops/elementwise.py. One pass: a value is brought to its rows while they are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.on_cupy.expand import segment_broadcast
+from lodcli.kernels.on_cupy.launch import C_TYPES, flat_rows, on_device, run, tiles
+from lodcli.kernels.on_cupy.pool import segment_sum, wide_type
+from lodcli.kernels.ops.common import is_half, summed_dtype
+from lodcli.kernels.ops.elementwise import UFUNCS, Arithmetic
+
+HEIGHT = 16
+
+
+def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
+    """See ops/elementwise.py."""
+    dtype = np.result_type(data.dtype, values.dtype)
+    if op == "div" and dtype.kind in "iu":
+        dtype = np.dtype(np.float64)
+    if not {data.dtype.name, values.dtype.name} <= C_TYPES.keys():
+        return _composed(op, data, values, offsets)
+    rows, other = flat_rows(data), flat_rows(values)
+    out: Array = cupy.empty(data.shape, dtype)
+    if rows.size:
+        types = (C_TYPES[one.name] for one in (data.dtype, values.dtype))
+        kernel = f"binary<{', '.join(types)}, {wide_type(dtype)}, {C_TYPES[dtype.name]}"
+        args = (rows, other, *kernel_index(offsets, rows, other), out)
+        run("elementwise", f"{kernel}, {op.upper()}>", *tiles(*rows.shape, HEIGHT), *args)
+    return out
+
+
+def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
+    """See ops/elementwise.py."""
+    dtype = summed_dtype(np.result_type(a.dtype, b.dtype))
+    wide = np.dtype(np.float32) if is_half(dtype) else dtype
+    products = a.astype(wide, copy=False) * b.astype(wide, copy=False)
+    sums = flat_rows(products).sum(axis=1, dtype=wide)
+    return segment_sum(sums, offsets).astype(dtype, copy=False)
+
+
+def one_by_one(rows: Array, values: Array, offsets: Offsets) -> bool:
+    """Return whether row r of the values goes with row r."""
+    return (
+        values.shape[0] == rows.shape[0] == offsets.size - 1
+        and bool((offsets[1:] - offsets[:-1] == 1).all())
+    )  # fmt: skip
+
+
+def kernel_index(offsets: Offsets, rows: Array, values: Array) -> tuple[Any, ...]:
+    """Return the arguments of a kernel that say where rows and values lie."""
+    together = one_by_one(rows, values, offsets)
+    where = cupy.empty(0, np.int64) if together else on_device(offsets)
+    count = 0 if together else offsets.size - 1
+    return where, count, *rows.shape, values.shape[1], HEIGHT
+
+
+def _composed(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
+    """Return the same in two passes: of complex numbers, which no kernel is made for."""
+    if values.ndim != data.ndim:
+        values = values.reshape(values.shape[0], *(1 for _ in data.shape[1:]))
+    if not one_by_one(data, values, offsets):
+        values = segment_broadcast(values, offsets)
+    return UFUNCS[op](data, values)  # type: ignore[no-any-return]

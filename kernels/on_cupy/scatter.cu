@@ -1,0 +1,25 @@
+// Updates added to chosen columns of each segment's row. See ops/scatter.py.
+#include "types.cuh"
+
+// One thread an update. Where several go to one place, the order of floating sums is open.
+template <class T>
+__global__ void __launch_bounds__(256)
+scatter_add(const int64* __restrict__ ids, const T* __restrict__ updates,
+            const int64* __restrict__ offsets, int64 segments, int64 count, int64 columns,
+            T* __restrict__ out) {
+    const int64 place = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (place >= count) return;
+    const int64 segment = segment_of(offsets, segments, place);
+    atomicAdd(out + segment * columns + ids[place], updates[place]);
+}
+
+// The values that updates went to, moved as words of W.
+template <class W>
+__global__ void __launch_bounds__(256)
+scatter_take(const W* __restrict__ rows, const int64* __restrict__ ids,
+             const int64* __restrict__ offsets, int64 segments, int64 count, int64 columns,
+             W* __restrict__ out) {
+    const int64 place = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (place >= count) return;
+    out[place] = rows[segment_of(offsets, segments, place) * columns + ids[place]];
+}

@@ -1,0 +1,201 @@
+"""Every public op and gradient on rows that lie on a GPU: nothing leaves it unasked.
+
+Runs where cupy and a GPU are, or with the stand-in that tests/cuda/run.sh puts in its place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.apply_arguments import described
+from lodcli.kernels.backends import on
+from lodcli.kernels.errors import InvalidLoDError, UnsupportedError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.expand import sequence_expand_as
+from lodcli.kernels.ops.norms import sequence_layer_norm
+from lodcli.kernels.ops.order import sequence_topk
+from lodcli.kernels.ops.pad import sequence_mask
+from lodcli.kernels.ops.pool import sequence_sum
+from lodcli.kernels.ops.table import IN_MAIN_MEMORY, OPS
+from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor_array import TensorArray
+from tests.kernels.ops import gradient_families
+from tests.kernels.ops.gradient_cases import CASES
+from tests.kernels.ops.gradient_parts import Setting
+from tests.kernels.ops.op_arguments import arguments
+from tests.kernels.ops.test_gradients import LODS, arrays_of
+
+cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+pytestmark = pytest.mark.gpu
+
+LOD = LoD.from_lengths([[2, 0, 3], [3, 0, 1, 4, 2]])
+# What these give describes an index, or is one.
+INDEX_OPS = {"rank_table", "max_sequence_len", "mask"}
+WHOLE = {"erase", "enumerate", "edit_distance", "ctc_align"}
+# A device adds in another order.
+TOLERANCE = 1e-12
+
+
+def rows_for(name: str) -> LoDTensor:
+    """Return a tensor that an op of the table takes."""
+    generator = np.random.default_rng(3)
+    if name in WHOLE:
+        return LoDTensor(generator.integers(0, 3, 10), LOD)
+    width = () if name in {"unique", "unique_counts", "searchsorted", "histogram"} else (2,)
+    if name in {"scatter", "topk_avg_pooling"}:
+        width = ()
+    if name == "unpad":
+        width = (3, 2)
+    return LoDTensor(generator.normal(size=(10, *width)).round(1), LOD)
+
+
+def there(value: Any) -> Any:
+    """Return what holds rows with these on the device."""
+    if isinstance(value, LoDTensor):
+        return value.to_device("cuda")
+    if isinstance(value, TensorArray):
+        return TensorArray.from_steps(there(value.steps))
+    if isinstance(value, np.ndarray) and value.ndim:
+        return cupy.asarray(value)
+    return [there(part) for part in value] if _holds_rows(value) else value
+
+
+def _holds_rows(value: Any) -> bool:
+    kinds = (LoDTensor, np.ndarray)
+    return isinstance(value, list | tuple) and any(isinstance(one, kinds) for one in value)
+
+
+def back(value: Any) -> Any:
+    """Return results in main memory. Fails for rows that have left the device."""
+    if isinstance(value, list | tuple):
+        return [back(part) for part in value]
+    if isinstance(value, TensorArray):
+        return back(value.steps)
+    if isinstance(value, LoDTensor):
+        assert isinstance(value.data, cupy.ndarray), "the rows have left the device"
+        return value.to_device("cpu")
+    if value is None:
+        return None
+    assert isinstance(value, cupy.ndarray), "an array has left the device"
+    return cupy.asnumpy(value)
+
+
+def same(found: Any, wanted: Any) -> None:
+    if isinstance(wanted, list | tuple):
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            same(one, other)
+        return
+    if isinstance(wanted, TensorArray):
+        wanted = wanted.steps
+    if isinstance(wanted, LoDTensor):
+        assert found.lod == wanted.lod
+        found, wanted = found.data, wanted.data
+    if wanted is None:
+        assert found is None
+        return
+    assert found.dtype == wanted.dtype
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", sorted(OPS.keys() - INDEX_OPS))
+def test_an_op_stays_on_the_device_and_agrees_with_numpy(name: str) -> None:
+    own = described(OPS[name])
+    given = arguments(name, rows_for(name), "numpy" if own.has_backend else None)
+    wanted = own.function(**given)
+    moved = {
+        key: value if key in IN_MAIN_MEMORY and not isinstance(value, LoDTensor) else there(value)
+        for key, value in given.items()
+    }
+    if own.has_backend:
+        del moved["backend"]
+    found = own.function(**moved)
+    if name == "pad":  # the lengths are an index
+        assert isinstance(found[1], np.ndarray)
+        found = (found[0], cupy.asarray(found[1]))
+    same(back(found), wanted)
+
+
+@pytest.mark.parametrize("key", LODS)
+@pytest.mark.parametrize("name", CASES)
+def test_a_gradient_stays_on_the_device_and_agrees_with_numpy(
+    name: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, ids = CASES[name], gradient_families.scatter_ids
+    for level in case.levels:
+        here = Setting(LODS[key], level, "numpy")
+        arrays = arrays_of(name, here)
+        monkeypatch.setattr(gradient_families, "scatter_ids", ids)
+        result = case.forward(here, arrays)
+        upstream = np.random.default_rng(6).normal(size=result.shape)
+        wanted = case.backward(here, upstream, arrays, result)
+        monkeypatch.setattr(gradient_families, "scatter_ids", lambda setting: there(ids(setting)))
+        on_gpu = Setting(LODS[key], level, "auto")
+        moved = [cupy.asarray(one) for one in arrays]
+        found = case.forward(on_gpu, moved)
+        same(back(found), result)
+        gradients = case.backward(on_gpu, cupy.asarray(upstream), moved, found)
+        same(back(list(gradients)), list(wanted))
+
+
+def test_rows_move_when_asked_and_the_index_object_stays() -> None:
+    tensor = LoDTensor(np.arange(10.0), LOD)
+    assert tensor.device == "cpu"
+    assert tensor.to_device("cpu") is tensor
+    moved = tensor.to_device("cuda")
+    assert moved.device == moved.to_device("cuda:0").device == "cuda:0"
+    assert moved.to_device("cuda") is moved
+    assert moved.lod is tensor.lod
+    home = moved.to_device("cpu")
+    assert isinstance(home.data, np.ndarray)
+    assert home.identical(tensor)
+
+
+def test_a_gpu_that_is_not_there_is_told() -> None:
+    with pytest.raises(UnsupportedError, match="no GPU cuda:999; there is cuda:0"):
+        LoDTensor(np.zeros(1)).to_device("cuda:999")
+
+
+def test_arrays_in_two_places_are_refused_with_what_to_do() -> None:
+    tensor = LoDTensor(np.ones((10, 2)), LOD).to_device("cuda")
+    with pytest.raises(UnsupportedError, match=r"weight lies in main memory.*cupy\.asarray"):
+        sequence_layer_norm(tensor, weight=np.ones(2))
+    with pytest.raises(UnsupportedError, match="backend numba computes in main memory"):
+        sequence_sum(tensor, backend="numba")
+    with pytest.raises(UnsupportedError, match="backend cupy computes on arrays that lie on a GPU"):
+        sequence_sum(LoDTensor(np.ones(2), [[2]]), backend="cupy")
+
+
+def test_an_index_on_the_device_is_refused_with_what_to_do() -> None:
+    numbers = cupy.asarray(np.array([2, 1, 1, 1, 1]))
+    with pytest.raises(InvalidLoDError, match=r"index lives in main memory.*cupy\.asnumpy"):
+        LoD.from_lengths([numbers])
+    tensor = LoDTensor(np.ones((10, 2)), LOD).to_device("cuda")
+    with pytest.raises(UnsupportedError, match=r"k: an index lives in main memory"):
+        sequence_topk(tensor, numbers)
+
+
+def test_a_missing_kernel_is_an_error_with_what_to_do() -> None:
+    def segment_none(data: Any) -> Any:
+        raise AssertionError("computed in main memory")
+
+    segment_none.__module__ = "lodcli.kernels.ops.pool"
+    with pytest.raises(UnsupportedError, match=r"no cupy kernel for pool.segment_none; move the"):
+        on("auto", segment_none)(cupy.zeros(3))
+
+
+def test_a_mask_is_made_where_the_lengths_lie() -> None:
+    found = sequence_mask(cupy.asarray(np.array([2, 0, 1])))
+    np.testing.assert_array_equal(cupy.asnumpy(found), [[1, 1], [0, 0], [1, 0]])
+
+
+def test_results_are_written_to_out_on_the_device() -> None:
+    tensor = LoDTensor(np.arange(5.0)).to_device("cuda")
+    out = cupy.empty(10, np.float64)
+    found = sequence_expand_as(tensor, LoDTensor(np.zeros(10), LOD), level=-1, out=out)
+    np.testing.assert_array_equal(cupy.asnumpy(out), [0, 0, 0, 2, 3, 3, 3, 3, 4, 4])
+    assert found.device == "cuda:0"
