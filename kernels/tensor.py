@@ -220,7 +220,9 @@ class LoDTensor(NDArrayOperatorsMixin):
     @property
     def device(self) -> str:
         """Where the rows lie: "cpu", or "cuda:N". The index lives in main memory always."""
-        return f"cuda:{self._data.device.id}" if is_on_device(self._data) else "cpu"
+        if not is_on_device(self._data):
+            return "cpu"
+        return f"cuda:{self._data.device.id}"  # type: ignore[attr-defined]
 
     def to_device(self, device: str) -> LoDTensor:
         """Return this tensor with its rows on a device, under the same index object.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A shell has the jobs it starts in the background ignore interrupts, and all that they start.
@@ -13,3 +14,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # of the code.
 settings.register_profile("lod", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("lod")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where there is none, saying why."""
+    wanting = [item for item in items if item.get_closest_marker("gpu")]
+    if not wanting:
+        return
+    # Only then, so that no other test finds cupy loaded.
+    from lodcli.kernels.devices import require_gpu
+    from lodcli.kernels.errors import UnsupportedError
+
+    try:
+        require_gpu("cuda")
+    except UnsupportedError as error:
+        for item in wanting:
+            item.add_marker(pytest.mark.skip(reason=str(error)))

@@ -73,9 +73,10 @@ def _forward(
     q, k, v = (cupy.ascontiguousarray(one) for one in (q, k, v))
     out = cupy.empty((*q.shape[:2], v.shape[2]), q.dtype)
     logs, tiles, parts = cupy.zeros(q.shape[:2], q.dtype), _tiles(q_offsets), _parts(v.shape[2])
+    kernel = f"attention<{c_type(q.dtype, 'attention')}, {parts}>"
     run(
-        *("attention", f"attention<{c_type(q.dtype, 'attention')}, {parts}>"),
-        *(_grid(tiles, out, parts), (LANES, OWN), q, k, v, on_device(q_offsets)),
+        *("attention", kernel, _grid(tiles, out, parts), (LANES, OWN)),
+        *(q, k, v, on_device(q_offsets)),
         *(on_device(k_offsets), on_device(tiles), q_offsets.size - 1, q.shape[1], q.shape[2]),
         *(v.shape[2], float(scale), way, out, logs),
     )

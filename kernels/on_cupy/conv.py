@@ -102,11 +102,12 @@ def segment_row_conv_grad(
 def _row_conv(data: Array, offsets: Offsets, weight: Array, step: int) -> Array:
     dtype = np.result_type(data.dtype, weight.dtype)
     rows, scales = (flat_rows(one.astype(dtype, copy=False)) for one in (data, weight))
+    count, width = rows.shape
     out: Array = cupy.empty(rows.shape, dtype)
     if rows.size:
         kernel = f"row_conv<{c_type(dtype, 'row_conv')}>"
         args = (rows, on_device(offsets), offsets.size - 1, *rows.shape, scales, len(weight), step)
-        run("conv", kernel, *tiles(*rows.shape, HEIGHT), *args, HEIGHT, out)
+        run("conv", kernel, *tiles(count, width, HEIGHT), *args, HEIGHT, out)
     return out
 
 

@@ -17,7 +17,7 @@ def segment_edit_distance(
 ) -> Array:
     """See ops/distance.py."""
     pairs = hyp_offsets.size - 1
-    out = cupy.empty(pairs, np.int64)
+    out: Array = cupy.empty(pairs, np.int64)
     scratch = cupy.empty(3 * (int(ref_offsets[-1]) + pairs), np.int32)
     # Ids are compared, never added: words of their size do.
     run(

@@ -25,12 +25,13 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets)
     if not {data.dtype.name, values.dtype.name} <= C_TYPES.keys():
         return _composed(op, data, values, offsets)
     rows, other = flat_rows(data), flat_rows(values)
+    count, width = rows.shape
     out: Array = cupy.empty(data.shape, dtype)
     if rows.size:
         types = (C_TYPES[one.name] for one in (data.dtype, values.dtype))
         kernel = f"binary<{', '.join(types)}, {wide_type(dtype)}, {C_TYPES[dtype.name]}"
         args = (rows, other, *kernel_index(offsets, rows, other), out)
-        run("elementwise", f"{kernel}, {op.upper()}>", *tiles(*rows.shape, HEIGHT), *args)
+        run("elementwise", f"{kernel}, {op.upper()}>", *tiles(count, width, HEIGHT), *args)
     return out
 
 

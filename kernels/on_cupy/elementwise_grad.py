@@ -23,11 +23,12 @@ def segment_binary_grad(
     else:
         rows, other = (flat_rows(one.astype(dtype, copy=False)) for one in (data, values))
         for_data, each = cupy.empty(data.shape, dtype), cupy.empty(rows.shape, dtype)
+        count, width = rows.shape
         if rows.size:
             kernel = f"binary_grad<{c_type(dtype, 'arithmetic')}, {op.upper()}>"
             index = kernel_index(offsets, rows, other)
             args = (rows, other, *index, flow, for_data, each)
-            run("elementwise", kernel, *tiles(*rows.shape, HEIGHT), *args)
+            run("elementwise", kernel, *tiles(count, width, HEIGHT), *args)
     if flat_rows(values).shape[1] != each.shape[1]:
         # One value went to a whole row.
         each = each.sum(axis=1, keepdims=True)

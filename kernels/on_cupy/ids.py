@@ -17,12 +17,12 @@ def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, O
     return segment_compress(ids, offsets, kept)
 
 
-def segment_compress(data: Array, offsets: Offsets, kept: Array) -> tuple[Array, Offsets]:
+def segment_compress(data: Array, offsets: Offsets, mask: Array) -> tuple[Array, Offsets]:
     """See ops/ids.py. The new index goes to main memory: this waits for the device."""
-    before = cupy.zeros(kept.size + 1, np.int64)
-    before[1:] = cupy.cumsum(kept, dtype=np.int64)
+    before = cupy.zeros(mask.size + 1, np.int64)
+    before[1:] = cupy.cumsum(mask, dtype=np.int64)
     bounds: Offsets = cupy.asnumpy(before[on_device(offsets)])
-    return data[kept], bounds
+    return data[mask], bounds
 
 
 def segment_enumerate(ids: Array, offsets: Offsets, win_size: int, pad_value: int) -> Array:

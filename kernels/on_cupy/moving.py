@@ -8,6 +8,7 @@ import cupy
 
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.tensor import is_on_device
 
 
 def gpu_count() -> int:
@@ -30,7 +31,7 @@ def to_gpu(data: Array, number: int) -> Array:
     """Return data on a GPU, -1 for the current one; the copy is queued on its stream."""
     if number < 0:
         number = cupy.cuda.runtime.getDevice()
-    if isinstance(data, cupy.ndarray) and data.device.id == number:
+    if is_on_device(data) and int(data.device.id) == number:  # type: ignore[attr-defined]
         return data
     with cupy.cuda.Device(number):
         there: Array = cupy.asarray(data)

@@ -53,7 +53,7 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> Arr
     order = cupy.arange(len(rows))
     for key in (*rows.T[::-1], numbers):
         order = order[_argsort(key[order])]
-    kept = cupy.empty(len(rows), np.bool_)
+    kept: Array = cupy.empty(len(rows), np.bool_)
     kept[order] = _differs(rows[order], numbers[order])
     return kept
 
@@ -72,7 +72,8 @@ def segment_searchsorted(
     before = cupy.empty(order.size, np.int64)
     before[order] = cupy.cumsum(ours, dtype=np.int64)
     mine = before[: len(values)] if side == "left" else before[len(data) :]
-    return mine - segment_broadcast(on_device(offsets[:-1]), bounds)
+    result: Array = mine - segment_broadcast(on_device(offsets[:-1]), bounds)
+    return result
 
 
 def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Array:
@@ -85,18 +86,22 @@ def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Array:
     place = cupy.where((place < 0) | (place >= bins), bins, place).astype(np.int64)
     boxes = cupy.zeros((count, bins + 1), np.int64)
     counts = segment_scatter(boxes, place, cupy.ones(len(values), np.int64), offsets)
-    return cupy.ascontiguousarray(counts[:, :bins])
+    result: Array = cupy.ascontiguousarray(counts[:, :bins])
+    return result
 
 
 def _argsort(data: Array) -> Array:
     """Return the stable order of every column; NaN is greater than every number."""
     values = comparable(data)
-    return cupy.argsort(values.view(np.uint8) if values.dtype == np.bool_ else values, axis=0)
+    if values.dtype == np.bool_:
+        values = values.view(np.uint8)
+    result: Array = cupy.argsort(values, axis=0)
+    return result
 
 
 def _differs(rows: Array, numbers: Array) -> Array:
     """Return where a row (N, D), or its segment, is not that of the row before."""
-    result = cupy.ones(len(rows), np.bool_)
+    result: Array = cupy.ones(len(rows), np.bool_)
     here, last = rows[1:], rows[:-1]
     equal = (here == last) | ((here != here) & (last != last))
     result[1:] = ~equal.all(axis=1) | (numbers[1:] != numbers[:-1])

@@ -18,10 +18,10 @@ def segment_scatter(data: Array, ids: Array, updates: Array, offsets: Offsets) -
             segment_scatter(data.real, ids, updates.real, offsets),
             segment_scatter(data.imag, ids, updates.imag, offsets),
         ]
-        return (parts[0] + 1j * parts[1]).astype(data.dtype)  # type: ignore[no-any-return]
+        return (parts[0] + 1j * parts[1]).astype(data.dtype)
     if data.dtype.kind in "iub":
         # A GPU adds 64 bits at once, whatever their sign; narrower numbers wrap around alike.
-        out = data.astype(np.int64).view(np.uint64)
+        out = data.astype(np.int64, order="C").view(np.uint64)
         added = updates.astype(np.int64).view(np.uint64)
     else:
         out, added = cupy.array(data, order="C"), cupy.ascontiguousarray(updates)

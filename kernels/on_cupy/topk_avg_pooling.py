@@ -24,7 +24,7 @@ def segment_topk_avg_pooling(
     """See ops/topk_avg_pooling.py."""
     cells, places = _cells(row_offsets, column_offsets, channel_num)
     count = int(row_offsets[-1]) * channel_num
-    out = cupy.zeros((count, topks.size), data.dtype)
+    out: Array = cupy.zeros((count, topks.size), data.dtype)
     lengths = np.diff(cells)
     full = np.flatnonzero(lengths)
     if full.size:
@@ -58,7 +58,7 @@ def segment_topk_avg_pooling_grad(
     # The m-th largest value is in every sum of more than m.
     for j, k in enumerate(topks.tolist()):
         ranked += cupy.where(ranks < k, shares[:, j][numbers], 0)
-    out = cupy.empty(len(data), grad.dtype)
+    out: Array = cupy.empty(len(data), grad.dtype)
     out[order] = ranked
     return out
 

@@ -45,6 +45,7 @@ def sequence_conv_grad(
         SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_conv`; or `upstream`
             has another shape than the result.
 
+    >>> import numpy as np
     >>> words = LoDTensor(np.array([[1.0], [2.0], [3.0]]), [[2, 1]])
     >>> rows, weight, _ = sequence_conv_grad(
     ...     np.ones((3, 1)), words, [[1.0], [10.0]], context_length=2, context_start=0
@@ -65,7 +66,7 @@ def sequence_conv_grad(
         stride=stride,
         padding=given.padding,
     )
-    if extra is not None:
+    if extra is not None and padding is not None:
         extra = extra.astype(as_array(padding).dtype, copy=False)
     return (
         rows.astype(tensor.dtype, copy=False),
@@ -93,6 +94,7 @@ def row_conv_grad(
         SelectionError, InvalidDataError, ShapeMismatchError: as `row_conv`; or `upstream` has
             another shape than the result.
 
+    >>> import numpy as np
     >>> words = LoDTensor(np.array([[1.0], [2.0], [3.0]]), [[2, 1]])
     >>> rows, weight = row_conv_grad(np.ones((3, 1)), words, [[1.0], [10.0]])
     >>> rows.ravel().tolist(), weight.ravel().tolist()

@@ -100,14 +100,14 @@ def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, O
     return segment_compress(ids, offsets, np.isin(ids, tokens, invert=True))
 
 
-def segment_compress(data: Array, offsets: Offsets, kept: Array) -> tuple[Array, Offsets]:
-    """Return the rows that are kept, and where each segment lies then.
+def segment_compress(data: Array, offsets: Offsets, mask: Array) -> tuple[Array, Offsets]:
+    """Return the rows where a mask is true, and where each segment lies then.
 
     Args:
         data: (N, ...).
-        kept: (N,) booleans.
+        mask: (N,) booleans.
     """
-    return data[kept], lengths_to_offsets(kept.astype(np.int64), level=0)[offsets]
+    return data[mask], lengths_to_offsets(mask.astype(np.int64), level=0)[offsets]
 
 
 def segment_enumerate(ids: Array, offsets: Offsets, win_size: int, pad_value: int) -> Array:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-KERNELS = Path(__file__).parents[2] / "kernels" / "on_cupy"
+ROOT = Path(__file__).parents[2]
+KERNELS = ROOT / "kernels" / "on_cupy"
+# The tests of the ops that tests/cuda/moving.py can run on a GPU's kernels; the others are of
+# what lies in main memory.
+TESTED = [
+    str(path.relative_to(ROOT))
+    for path in sorted((ROOT / "tests" / "kernels" / "ops").glob("test_*.py"))
+    if path.stem not in {"test_awkward", "test_doors", "test_matrix", "test_out"}
+]
 
 HOT: dict[str, tuple[str, ...]] = {
     "attention": (

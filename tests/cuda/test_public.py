@@ -35,6 +35,9 @@ LOD = LoD.from_lengths([[2, 0, 3], [3, 0, 1, 4, 2]])
 # What these give describes an index, or is one.
 INDEX_OPS = {"rank_table", "max_sequence_len", "mask"}
 WHOLE = {"erase", "enumerate", "edit_distance", "ctc_align"}
+ONE_VALUE = {
+    *("unique", "unique_counts", "searchsorted", "histogram", "scatter", "topk_avg_pooling"),
+}
 # A device adds in another order.
 TOLERANCE = 1e-12
 
@@ -44,7 +47,9 @@ def rows_for(name: str) -> LoDTensor:
     generator = np.random.default_rng(3)
     if name in WHOLE:
         return LoDTensor(generator.integers(0, 3, 10), LOD)
-    width = () if name in {"unique", "unique_counts", "searchsorted", "histogram"} else (2,)
+    width: tuple[int, ...] = (
+        () if name in {"unique", "unique_counts", "searchsorted", "histogram"} else (2,)
+    )
     if name in {"scatter", "topk_avg_pooling"}:
         width = ()
     if name == "unpad":
