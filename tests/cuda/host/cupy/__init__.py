@@ -8,21 +8,15 @@ the folder that holds this package before all others on the path to use it.
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import subprocess
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from cupy.compiling import compiled
+
 __version__ = "0.host"
-HOST = Path(__file__).parents[1]
-FLAGS = ["-std=c++17", "-O1", "-g1", "-fPIC", "-shared", "-fno-strict-aliasing", "-w"]
-SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 class _Memory:
@@ -183,7 +177,8 @@ def _refuse(value: Any) -> None:
 def _like(function: Any) -> Any:
     def call(*args: Any, **more: Any) -> Any:
         _refuse_while_capturing(function.__name__)
-        _refuse((*args, *more.values()))
+        if function is not np.take:  # which takes an index from main memory
+            _refuse((*args, *more.values()))
         return _wrapped(function(*_plain(args), **_plain(more)))
 
     return call
@@ -280,53 +275,10 @@ class RawModule:
                 f"return host_cuda::parameters(&{name}, sizes); }}"
             )
         self._names = {name: number for number, name in enumerate(name_expressions)}
-        self._library = ctypes.CDLL(str(_compiled("\n".join(parts), options)))
+        self._library = ctypes.CDLL(str(compiled("\n".join(parts), options)))
 
     def get_function(self, name: str) -> _Kernel:
         return _Kernel(self._library, self._names[name], name)
-
-
-def _compiled(source: str, options: Sequence[str]) -> Path:
-    """Return the shared library of a source, made when it is not there yet."""
-    flags = [*FLAGS, *(SANITIZE if os.environ.get("HOST_CUDA_SANITIZE") == "1" else [])]
-    includes = [f"-I{HOST}", *(option for option in options if option.startswith("-I"))]
-    headers = "".join(
-        path.read_text() for folder in includes for path in sorted(Path(folder[2:]).glob("*.*h"))
-    )
-    key = hashlib.sha256("\0".join([source, headers, *flags]).encode()).hexdigest()[:24]
-    folder = Path(os.environ.get("HOST_CUDA_CACHE", Path(tempfile.gettempdir()) / "host-cuda"))
-    folder.mkdir(parents=True, exist_ok=True)
-    library = folder / f"{key}.so"
-    if not library.exists():
-        prepared = _prepared(flags, folder)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            file, made = Path(scratch, "kernel.cpp"), Path(scratch, "kernel.so")
-            file.write_text(source)
-            done = subprocess.run(
-                ["g++", *flags, f"-I{prepared}", *includes, str(file), "-o", str(made)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                raise RuntimeError(f"g++ failed:\n{done.stderr[:8000]}")
-            made.rename(library)
-    return library
-
-
-def _prepared(flags: Sequence[str], folder: Path) -> Path:
-    """Return a folder with host_cuda.h precompiled, which halves the time of every kernel."""
-    header = HOST / "host_cuda.h"
-    key = hashlib.sha256("\0".join([header.read_text(), str(header), *flags]).encode())
-    prepared = folder / f"header-{key.hexdigest()[:24]}"
-    made = prepared / "host_cuda.h.gch"
-    if not made.exists():
-        prepared.mkdir(exist_ok=True)
-        scratch = prepared / f"{os.getpid()}.tmp"
-        command = ["g++", *flags, "-x", "c++-header", str(header), "-o", str(scratch)]
-        subprocess.run(command, check=True)
-        scratch.rename(made)
-    return prepared
 
 
 class _Stream:
