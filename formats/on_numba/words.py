@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
 _BYTE, _WORD, _WIDE = ir.IntType(8), ir.IntType(64), ir.IntType(128)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def times(typingctx: Any, a: Any, b: Any) -> Any:
     """Return the high and the low half of a product of two uint64."""
 
@@ -24,7 +24,7 @@ def times(typingctx: Any, a: Any, b: Any) -> Any:
     return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def leading_zeros(typingctx: Any, word: Any) -> Any:
     """Return how many of the highest bits of a uint64, not 0, are 0."""
 
@@ -38,7 +38,7 @@ def leading_zeros(typingctx: Any, word: Any) -> Any:
 # costs more than the call does.
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def put_byte(typingctx: Any, at: Any, byte: Any) -> Any:
     """Put a byte at an address."""
 
@@ -49,7 +49,7 @@ def put_byte(typingctx: Any, at: Any, byte: Any) -> Any:
     return types.void(types.int64, types.uint8), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def put_four(typingctx: Any, at: Any, word: Any) -> Any:
     """Put the four bytes of a uint32 at any address."""
 
@@ -61,7 +61,7 @@ def put_four(typingctx: Any, at: Any, word: Any) -> Any:
     return types.void(types.int64, types.uint32), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def byte_at(typingctx: Any, at: Any) -> Any:
     """Return the byte at an address."""
 

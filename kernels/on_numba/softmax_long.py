@@ -24,7 +24,7 @@ _exp = exp
 
 def longest(rows: Array) -> int:
     """Return how many rows a segment may have that is not long."""
-    return max(LEAST_VALUES // max(1, rows.shape[1]), int(rows.shape[0]) // SHARE)
+    return max(LEAST_VALUES // max(1, rows.shape[1]), int(rows.shape[0]) // SHARE)  # type: ignore[no-any-return]
 
 
 def long_segments(offsets: Offsets, most: int) -> Iterator[slice]:
