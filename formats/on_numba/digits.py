@@ -150,7 +150,7 @@ def _put_eight(w: Any, at: int) -> int:
 
 @nb.njit(cache=True)
 def _put_exponent(exponent: int, at: int) -> int:
-    put_byte(at, 101)  # e  # type: ignore[call-arg]  # type: ignore[call-arg]
+    put_byte(at, 101)  # type: ignore[call-arg]  # e
     put_byte(at + 1, 45 if exponent < 0 else 43)
     w = _U(abs(exponent))
     if w < _U(10):
