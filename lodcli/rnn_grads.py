@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.checks import Array
+from lodcli.kernels.devices import moved
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.rnn.chunked import Chunking
@@ -26,10 +27,12 @@ class _Gradients:
 
     Args:
         upstream: the gradient by each result, by its name; ones where there is none.
+        device: where the results lie.
     """
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, device: str) -> None:
         self.upstream = upstream
+        self._device = device
         self.sums: dict[str, Array] = {}
 
     def of(self, name: str, result: LoDTensor) -> Array:
@@ -43,11 +46,12 @@ class _Gradients:
                 f"--upstream: expected rows of shape {result.row_shape} for {name}, "
                 f"found {found.shape[1:]}"
             )
-        return found.astype(result.dtype, copy=False)
+        return moved(found.astype(result.dtype, copy=False), self._device)
 
     def add(self, found: dict[str, Array]) -> None:
         """Add the gradients of one batch."""
-        for name, array in found.items():
+        for name, there in found.items():
+            array = moved(there, "cpu")
             self.sums[name] = self.sums[name] + array if name in self.sums else array
 
 
@@ -66,7 +70,7 @@ class PlainGradients(PlainRunner):
 
     def __init__(self, *args: Any, upstream: Upstream, chunking: Chunking, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.gradients = _Gradients(upstream)
+        self.gradients = _Gradients(upstream, self.settings.device)
         self.chunking = chunking if chunking != Chunking() else None
         self.work.passes = 3
 
@@ -96,7 +100,7 @@ class NestedGradients(NestedRunner):
 
     def __init__(self, *args: Any, upstream: Upstream, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.gradients = _Gradients(upstream)
+        self.gradients = _Gradients(upstream, self.settings.device)
         self.work.passes = 3
 
     def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:

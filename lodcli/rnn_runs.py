@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array
+from lodcli.kernels.devices import moved
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.rnn.chunked import Chunking
@@ -91,13 +91,14 @@ class Settings:
     Attributes:
         kinds: "all", "last", or both: what to give.
         dtype: to compute in; None: as the data.
-        backend, threads: see rnn_forward.
+        device: where to compute; everything comes from main memory and goes back there.
+        threads: see rnn_forward.
         hidden, cell: the initial states.
     """
 
     kinds: tuple[str, ...]
     dtype: str | None
-    backend: Backend
+    device: str
     threads: int | None
     hidden: Feed | None
     cell: Feed | None
@@ -128,7 +129,8 @@ class Runner(ABC):
         if self.settings.dtype is not None:
             tensor = tensor.with_data(tensor.data.astype(self.settings.dtype, copy=False))
         begun = time.perf_counter()
-        found = self.one(tensor)
+        found = self.one(tensor.with_data(self.there(tensor.data)))
+        found = {name: one.with_data(moved(one.data, "cpu")) for name, one in found.items()}
         self.work.seconds += time.perf_counter() - begun
         return tensor, found
 
@@ -148,6 +150,10 @@ class Runner(ABC):
         """Return what comes out of all batches so far together, by name."""
         return {}
 
+    def there(self, array: Array) -> Array:
+        """Return an array where it is computed with."""
+        return moved(array, self.settings.device)
+
     def feeds(self) -> list[Feed]:
         """Return what must be used up at the end."""
         given = (self.settings.hidden, self.settings.cell)
@@ -157,12 +163,12 @@ class Runner(ABC):
         """Return how many levels results may have in common with the input."""
         return lod.n_levels
 
-    def initial(self, count: int) -> dict[str, Array]:
+    def initial(self, count: int) -> dict[str, Any]:
         """Return the initial states of so many sequences, as run_rnn takes them."""
         found = {}
         for name, feed in (("hidden", self.settings.hidden), ("cell", self.settings.cell)):
             if feed is not None:
-                part = feed.take(count)
+                part = self.there(feed.take(count))
                 found[f"initial_{name}"] = part.swapaxes(0, 1) if part.ndim == 3 else part
         return found
 
@@ -189,7 +195,7 @@ class PlainRunner(Runner):
         self, settings: Settings, weights: RNNWeights, *, level: int | str, reverse: bool
     ) -> None:
         super().__init__(settings)
-        self.weights = weights
+        self.weights = weights.moved(self.there)
         self.level = level
         self.reverse = reverse
 
@@ -207,7 +213,6 @@ class PlainRunner(Runner):
             **self.initial(count),
             keep=keep,
             chunking=chunking,
-            backend=self.settings.backend,
             threads=self.settings.threads,
         )
         assert number is not None
@@ -224,7 +229,7 @@ class NestedRunner(Runner):
 
     def __init__(self, settings: Settings, rnn: NestedRNN, names: tuple[str, ...]) -> None:
         super().__init__(settings)
-        self.rnn = rnn
+        self.rnn = rnn.moved(self.there)
         self.names = names
 
     def forward(self, tensor: LoDTensor, *, keep: bool = False) -> Any:
@@ -235,7 +240,6 @@ class NestedRunner(Runner):
             self.rnn,
             **self.initial(tensor.lod.count(numbers[0])),
             keep=keep,
-            backend=self.settings.backend,
             threads=self.settings.threads,
         )
         for place, (number, level) in enumerate(zip(numbers, self.rnn.levels, strict=True)):
@@ -272,7 +276,8 @@ class StepRunner(Runner):
             raise InvalidDataError("expected a tensor of at least one level, found none")
         number = tensor.lod.level(self.level)
         given = (self.settings.hidden, self.settings.cell)
-        parts = [feed.take(tensor.lod.count(number)) for feed in given if feed is not None]
+        count = tensor.lod.count(number)
+        parts = [self.there(feed.take(count)) for feed in given if feed is not None]
         memory = None if not parts else parts[0] if len(parts) == 1 else tuple(parts)
         result = self.rnn(tensor, memory)
         self.work.add(0, None, tensor.lod.lengths(number))

@@ -15,6 +15,7 @@ Seeds: "Design Doc: LoD Tensor", whose network has an RNN for articles, sentence
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -24,31 +25,13 @@ from numpy.typing import DTypeLike
 from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.rnn.boot import Boot, boot_shape, booted
 from lodcli.kernels.rnn.cell import require_real
 from lodcli.kernels.rnn.plan import checked_offsets, plan_steps
 from lodcli.kernels.rnn.stack import RNNWeights, StackTape, stack_forward
 from lodcli.kernels.rnn.states import last_of, state_count
 from lodcli.kernels.take import ranges
-
-
-@dataclass(frozen=True, eq=False)
-class Boot:
-    """How a state of the RNN above becomes the initial hidden state of the one below.
-
-    Attributes:
-        weight: (layers*directions*H, O), O the width of the state above: torch's Linear,
-            whose result is cut into the layers and directions, in torch's order. None:
-            every layer and direction starts from the state itself, O = H.
-        bias: (layers*directions*H,), or None for none.
-    """
-
-    weight: Array | None = None
-    bias: Array | None = None
-
-    def arrays(self) -> dict[str, Array]:
-        """Return the arrays there are, by field."""
-        fields = {"weight": self.weight, "bias": self.bias}
-        return {name: array for name, array in fields.items() if array is not None}
+from lodcli.kernels.tensor import is_on_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +90,18 @@ class NestedRNN:
             tuple(replace(level, weights=level.weights.frozen(dtype)) for level in self.levels)
         )
 
-
-def boot_shape(outer: RNNWeights, inner: RNNWeights) -> tuple[int, int]:
-    """Return the shape of the boot weight between two RNNs."""
-    return state_count(inner) * inner.layers[0][0].output_size, outer.output_size
+    def moved(self, move: Callable[[Array], Array]) -> NestedRNN:
+        """Return a chain with every array put through `move`: cupy.asarray, for a GPU."""
+        return NestedRNN(
+            tuple(
+                replace(
+                    level,
+                    weights=level.weights.moved(move),
+                    boot=None if level.boot is None else level.boot.moved(move),
+                )
+                for level in self.levels
+            )
+        )
 
 
 def _check_boot(outer: NestedLevel, inner: NestedLevel, boot: Boot) -> None:
@@ -154,7 +145,7 @@ class NestedTape:
         steps: where the RNN below boots, one entry a step.
         rows: N.
         sequences: S, of this RNN.
-        dtype: of all arithmetic.
+        like: (0,), of the dtype of all arithmetic, where the data lie.
     """
 
     levels: tuple[NestedLevel, ...]
@@ -163,7 +154,7 @@ class NestedTape:
     steps: tuple[NestedStep, ...]
     rows: int
     sequences: int
-    dtype: np.dtype[Any]
+    like: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,11 +287,11 @@ class _Run(NamedTuple):
         own, inner = levels[0], levels[1]
         assert inner.boot is not None
         plan = plan_steps(offsets[0])
-        hidden, cell = whole_states(own.weights, initial, len(plan.order), data.dtype)
+        hidden, cell = whole_states(own.weights, initial, len(plan.order), data)
         # What each RNN steps over: the items of the next level, in the end the rows.
         sizes = (*(len(part) - 1 for part in offsets[1:]), len(data))
         states = tuple(
-            np.empty((size, level.weights.output_size), data.dtype)
+            np.empty_like(data, shape=(size, level.weights.output_size))
             for size, level in zip(sizes, levels, strict=True)
         )
         steps = []
@@ -339,23 +330,27 @@ def _tape(
     below: NestedTape | None = None,
     steps: tuple[NestedStep, ...] = (),
 ) -> NestedTape:
-    return NestedTape(levels, run, below, steps, len(data), len(offsets[0]) - 1, data.dtype)
+    like = np.empty_like(data, shape=0)
+    return NestedTape(levels, run, below, steps, len(data), len(offsets[0]) - 1, like)
 
 
 def whole_states(
-    weights: RNNWeights, initial: Initial, sequences: int, dtype: np.dtype[Any]
+    weights: RNNWeights, initial: Initial, sequences: int, like: Array
 ) -> tuple[Array, Array | None]:
-    """Return the states (or their gradients) of all layers as new arrays, zeros for None."""
+    """Return the states (or their gradients) of all layers as new arrays, zeros for None.
+
+    They are of the dtype of `like`, and lie where it does.
+    """
     sizes = weights.layers[0][0].state_sizes
     parts = []
     for name, given, size in zip(("hidden", "cell"), initial, sizes, strict=False):
         shape = (state_count(weights), sequences, size)
         if given is None:
-            given = np.zeros(shape, dtype)
+            given = np.zeros_like(like, shape=shape)
         if given.shape != shape and given.shape != shape[1:]:
             raise ShapeMismatchError(f"{name} states: expected {shape}, found {given.shape}")
         require_real(f"{name} states", given)
-        parts.append(np.array(given, dtype).reshape(shape))
+        parts.append(given.astype(like.dtype).reshape(shape))
     if len(sizes) == 1 and initial.cell is not None:
         raise InvalidDataError(f"cell states: a cell of kind {weights.cell} has none")
     return parts[0], parts[1] if len(parts) == 2 else None
@@ -370,16 +365,6 @@ def _picked(
         starts = part[places[-1]]
         inside.append(lengths_to_offsets(part[places[-1] + 1] - starts, level=level))
         places.append(ranges(starts, inside[-1]))
-    return np.take(data, places[-1], axis=0), tuple(inside), tuple(places)
-
-
-def booted(boot: Boot, state: Array, weights: RNNWeights) -> Array:
-    """Return the initial hidden states of an inner RNN: (layers*directions, n, H)."""
-    count, size = state_count(weights), weights.layers[0][0].output_size
-    if boot.weight is None:
-        start = np.broadcast_to(state[:, np.newaxis], (len(state), count, size))
-    else:
-        start = (state @ boot.weight.T.astype(state.dtype, copy=False)).reshape(-1, count, size)
-    if boot.bias is not None:
-        start = start + boot.bias.astype(state.dtype, copy=False).reshape(count, size)
-    return np.ascontiguousarray(start.swapaxes(0, 1))
+    # take is several times faster, but takes no index in main memory to a GPU.
+    rows = data[places[-1]] if is_on_device(data) else np.take(data, places[-1], axis=0)
+    return rows, tuple(inside), tuple(places)

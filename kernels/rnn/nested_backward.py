@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.rnn.boot import Boot
 from lodcli.kernels.rnn.nested import (
-    Boot,
     Initial,
     NestedLevel,
     NestedTape,
@@ -90,7 +89,7 @@ def _backward(
         grad_last_cell=last.cell,
         threads=threads,
     )
-    zeros = _zeros(tape.levels[0].boot, tape.dtype)
+    zeros = _zeros(tape.levels[0].boot, tape.like)
     levels: tuple[LevelGradients, ...] = (LevelGradients(own.weights, zeros),)
     into = own.input
     if tape.below is not None:
@@ -105,9 +104,10 @@ def _backward_booted(
 ) -> NestedGradients:
     """Go back step by step, as the forward run went forth."""
     rnn = tape.levels[0]
-    hidden, cell = whole_states(rnn.weights, last, tape.sequences, tape.dtype)
-    levels = tuple(_no_gradients(level, tape.dtype) for level in tape.levels)
-    into = np.zeros((tape.rows, tape.levels[-1].weights.input_size), tape.dtype)
+    hidden, cell = whole_states(rnn.weights, last, tape.sequences, tape.like)
+    levels = tuple(_no_gradients(level, tape.like) for level in tape.levels)
+    width = tape.levels[-1].weights.input_size
+    into = np.zeros_like(tape.like, shape=(tape.rows, width))
     for step in reversed(tape.steps):
         here = [
             None if grad is None else grad[at] for grad, at in zip(grads, step.places, strict=True)
@@ -128,7 +128,7 @@ def _backward_booted(
             cell[:, step.sequences] = own.initial_cell
         into[step.places[-1]] = below.input
         found = (
-            LevelGradients(own.weights, _zeros(rnn.boot, tape.dtype)),
+            LevelGradients(own.weights, _zeros(rnn.boot, tape.like)),
             LevelGradients(below.levels[0].weights, boot),
             *below.levels[1:],
         )
@@ -152,15 +152,15 @@ def _boot_gradients(rnn: NestedLevel, start: Array, state: Array) -> tuple[Boot,
     return Boot(flat.T @ state, bias), flat @ weight
 
 
-def _zeros(boot: Boot | None, dtype: np.dtype[Any]) -> Boot | None:
+def _zeros(boot: Boot | None, like: Array) -> Boot | None:
     if boot is None:
         return None
-    return Boot(**{name: np.zeros(array.shape, dtype) for name, array in boot.arrays().items()})
+    return boot.moved(lambda array: np.zeros_like(like, shape=array.shape))
 
 
-def _no_gradients(level: NestedLevel, dtype: np.dtype[Any]) -> LevelGradients:
-    weights = level.weights.map(lambda one: one.astype(dtype).zeros_like())
-    return LevelGradients(weights, _zeros(level.boot, dtype))
+def _no_gradients(level: NestedLevel, like: Array) -> LevelGradients:
+    weights = level.weights.map(lambda one: one.astype(like.dtype).zeros_like())
+    return LevelGradients(weights, _zeros(level.boot, like))
 
 
 def _sum(a: LevelGradients, b: LevelGradients) -> LevelGradients:

@@ -19,7 +19,8 @@ import numpy as np
 
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.rnn.nested import Boot, NestedLevel, NestedRNN, boot_shape
+from lodcli.kernels.rnn.boot import Boot, boot_shape
+from lodcli.kernels.rnn.nested import NestedLevel, NestedRNN
 from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.state_dict import state_dict, weights_from_state_dict
 

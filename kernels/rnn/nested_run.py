@@ -67,7 +67,8 @@ def run_nested(
 
     >>> import numpy as np
     >>> from lodcli.kernels.rnn.elman import ElmanWeights
-    >>> from lodcli.kernels.rnn.nested import Boot, NestedLevel
+    >>> from lodcli.kernels.rnn.boot import Boot
+    >>> from lodcli.kernels.rnn.nested import NestedLevel
     >>> from lodcli.kernels.rnn.stack import RNNWeights
     >>> one = np.ones((1, 1))
     >>> adds = RNNWeights(((ElmanWeights(weight_ih=one, weight_hh=one, nonlinearity="identity"),),))

@@ -26,6 +26,8 @@ def last_of(weights: RNNWeights, last_hidden: Array) -> Array:
 def last_of_gradient(weights: RNNWeights, grad: Array) -> Array:
     """Return the gradient of `last_of` by all last states: (layers*directions, S, H)."""
     size = weights.layers[0][0].output_size
-    whole = np.zeros((state_count(weights), len(grad), size), grad.dtype)
-    whole[-weights.directions :] = np.split(grad, weights.directions, axis=1)
+    whole = np.zeros_like(grad, shape=(state_count(weights), len(grad), size))
+    # One by one: a list of arrays on a GPU cannot be assigned.
+    for direction, part in enumerate(np.split(grad, weights.directions, axis=1)):
+        whole[direction - weights.directions] = part
     return whole

@@ -9,10 +9,9 @@ import click
 import numpy as np
 
 from lodcli import options, output
+from lodcli.computing import computing_on
 from lodcli.formats.schema import TensorSpec
 from lodcli.formats.weights import read_weights
-from lodcli.kernels.backends import Backend
-from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.rnn.chunked import Chunking
 from lodcli.kernels.rnn.nested_dict import nested_from_state_dict, seeded_nested
 from lodcli.kernels.rnn.run import arithmetic_dtype
@@ -87,7 +86,9 @@ COUNT = click.IntRange(min=1)
     "--dtype", type=click.Choice(("float32", "float64")), help="Compute in this; else as SOURCE."
 )
 @click.option("--threads", type=COUNT, metavar="N", help="At most so many; else all processors.")
-@click.option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N.")
+@click.option(
+    "--device", default="auto", metavar="NAME", help="auto (the CPU), cpu, cuda or cuda:N."
+)
 @click.option("--stats", is_flag=True, help="Tell the work done, and what padding would add.")
 def command(source: Reference, target: Target, **given: Any) -> None:
     """Run an RNN over the sequences of a level (the finest if none is given).
@@ -102,6 +103,9 @@ def command(source: Reference, target: Target, **given: Any) -> None:
     --step calls FUNCTION(inputs, memory), which returns (outputs, memory), at every time
     step, with a row for each sequence still alive; memory is None at first, or --h0.
 
+    --device cuda computes on an NVIDIA GPU (pip install 'lodcli[cuda12]'); files are read and
+    written as ever. A step function then gets cupy arrays.
+
     --grad gives the gradients of the sum of what --emit says times --upstream: "input",
     "h0", "c0" and one tensor for each weight.
 
@@ -115,11 +119,12 @@ def command(source: Reference, target: Target, **given: Any) -> None:
       lod run-rnn vowels.lod.h5 --cell gru --hidden 4 --seed 1 --grad -o gradients.npz
     """
     _check(given)
-    with ExitStack() as stack, source.open() as opened:
+    with ExitStack() as stack:
+        device = stack.enter_context(computing_on(given["device"]))
+        opened = stack.enter_context(source.open())
         feeds = [stack.enter_context(fed(given[n], f"--{n}")) for n in ("h0", "c0")]
         kinds = ("all", "last") if given["emit"] == "both" else (given["emit"],)
-        backend = _backend(given["device"])
-        settings = Settings(kinds, given["dtype"], backend, given["threads"], *feeds)
+        settings = Settings(kinds, given["dtype"], device, given["threads"], *feeds)
         runner = _runner(settings, opened.tensor(), given)
         if given["upstream"] is not None:
             assert isinstance(runner, PlainGradients | NestedGradients)
@@ -158,20 +163,6 @@ def _check(given: dict[str, Any]) -> None:
             raise click.UsageError(f"--{name} is for --grad")
     if given["nested"] and (given["checkpoint"] or given["truncate"]):
         raise click.UsageError("--checkpoint and --truncate are for one RNN, not for --nested")
-
-
-def _backend(device: str) -> Backend:
-    """Return the backend of a device.
-
-    Raises:
-        UnsupportedError: a GPU, which no RNN kernel is for.
-    """
-    name, _, number = device.partition(":")
-    if device in ("auto", "cpu"):
-        return "auto"
-    if name != "cuda" or (number and not number.isdecimal()):
-        raise click.UsageError(f"--device: expected auto, cpu, cuda or cuda:N, found {device!r}")
-    raise UnsupportedError("run-rnn has no kernel for cuda; use --device cpu")
 
 
 def _runner(settings: Settings, spec: TensorSpec, given: dict[str, Any]) -> Runner:

@@ -33,6 +33,7 @@ rnns="tests/kernels/rnn/test_golden_rnn.py tests/kernels/rnn/test_torch.py"
 # order that no GPU promises.
 for order in 0 1; do
     run $order -p tests.cuda.moving $files
-    run $order tests/cuda/test_rnn.py tests/cuda/test_public.py
+    run $order tests/cuda/test_rnn.py tests/cuda/test_public.py \
+        tests/lodcli/test_run_rnn_device.py
 done
 run 1 -p tests.cuda.moving $rnns -k "not numba and not attention and not wide"

@@ -9,7 +9,8 @@ import pytest
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.rnn.nested import Boot, NestedLevel, NestedRNN, boot_shape
+from lodcli.kernels.rnn.boot import Boot, boot_shape
+from lodcli.kernels.rnn.nested import NestedLevel, NestedRNN
 from lodcli.kernels.rnn.nested_backward import nested_backward
 from lodcli.kernels.rnn.nested_run import run_nested
 from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights

@@ -109,7 +109,7 @@ def _method(name: str) -> Any:
 
 for _name in (
     *("view", "copy", "reshape", "astype", "sum", "max", "min", "any", "all", "ravel", "cumsum"),
-    *("transpose", "fill", "mean", "argsort", "nonzero", "take", "squeeze"),
+    *("transpose", "fill", "mean", "argsort", "nonzero", "take", "squeeze", "swapaxes"),
 ):
     setattr(ndarray, _name, _method(_name))
 ndarray.T = property(lambda self: ndarray(self._host.T))
