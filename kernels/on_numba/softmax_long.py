@@ -24,7 +24,8 @@ _exp = exp
 
 def longest(rows: Array) -> int:
     """Return how many rows a segment may have that is not long."""
-    return max(LEAST_VALUES // max(1, rows.shape[1]), int(rows.shape[0]) // SHARE)  # type: ignore[no-any-return]
+    width = max(1, int(rows.shape[1]))
+    return max(LEAST_VALUES // width, int(rows.shape[0]) // SHARE)
 
 
 def long_segments(offsets: Offsets, most: int) -> Iterator[slice]:
