@@ -9,6 +9,8 @@ import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba.copying import frozen
+from lodcli.kernels.on_numba.softmax import PIECES, pieces
+from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
 
 
@@ -39,29 +41,62 @@ def _applied(data: Array, offsets: Offsets, product: bool, exclusive: bool, reve
     # Always a copy: one compiled version serves read-only rows too.
     rows = flat_rows(data.astype(np.float32 if is_half(dtype) else dtype))
     out = np.empty_like(rows)
-    _running(rows, offsets, out, product, exclusive, reverse)
+    start = rows.dtype.type(1 if product else 0)
+    run(_running, 2 * rows.nbytes, rows, frozen(offsets), out, start, product, exclusive, reverse)
     return out.reshape(data.shape).astype(dtype, copy=False)
 
 
 @nb.njit(parallel=True, cache=True, nogil=True)
-def _running(x: Any, offsets: Any, out: Any, product: bool, exclusive: bool, reverse: bool) -> None:
-    step = -1 if reverse else 1
-    for s in nb.prange(offsets.size - 1):
-        lo, hi = offsets[s], offsets[s + 1]
-        first = hi - 1 if reverse else lo
-        for i in range(hi - lo):
-            row = first + step * i
-            taken = row - step if exclusive else row
-            for k in range(x.shape[1]):
-                # Two branches: of uint64 and a literal numba would make float64.
-                if i == 0 and exclusive:
-                    out[row, k] = 1 if product else 0
-                elif i == 0:
-                    out[row, k] = x[row, k]
-                elif product:
-                    out[row, k] = out[row - step, k] * x[taken, k]
-                else:
-                    out[row, k] = out[row - step, k] + x[taken, k]
+def _running(
+    x: Any, offsets: Any, out: Any, start: Any, product: bool, exclusive: bool, reverse: bool
+) -> None:
+    for piece in nb.prange(PIECES):
+        first, last = pieces(offsets, piece, PIECES)
+        for s in range(first, last):
+            lo, hi = offsets[s], offsets[s + 1]
+            if lo == hi:
+                continue
+            if x.shape[1] == 1:
+                _line(x[lo:hi, 0], out[lo:hi, 0], start, product, exclusive, reverse)
+            else:
+                _rows(x[lo:hi], out[lo:hi], start, product, exclusive, reverse)
+
+
+@nb.njit(nogil=True)
+def _line(x: Any, out: Any, start: Any, product: bool, exclusive: bool, reverse: bool) -> None:
+    """Write the running result of one column, which stays in a register."""
+    step, row = (-1, x.size - 1) if reverse else (1, 0)
+    total = start if exclusive else x[row]
+    behind = step if exclusive else 0
+    out[row] = total
+    if product:
+        for _ in range(1, x.size):
+            row += step
+            total = total * x[row - behind]
+            out[row] = total
+    else:
+        for _ in range(1, x.size):
+            row += step
+            total = total + x[row - behind]
+            out[row] = total
+
+
+@nb.njit(nogil=True)
+def _rows(x: Any, out: Any, start: Any, product: bool, exclusive: bool, reverse: bool) -> None:
+    """Write the running result of several columns: each row is made of the one before it."""
+    step, row = (-1, x.shape[0] - 1) if reverse else (1, 0)
+    behind = step if exclusive else 0
+    for k in range(x.shape[1]):
+        out[row, k] = start if exclusive else x[row, k]
+    for _ in range(1, x.shape[0]):
+        row += step
+        before, new, to = out[row - step], x[row - behind], out[row]
+        if product:
+            for k in range(to.size):
+                to[k] = before[k] * new[k]
+        else:
+            for k in range(to.size):
+                to[k] = before[k] + new[k]
 
 
 @nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")

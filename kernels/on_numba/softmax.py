@@ -22,7 +22,7 @@ from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.on_numba.vectors import VECTOR_BYTES
 from lodcli.kernels.ops.common import flat_rows, is_half, result_array
 
-_PIECES = 64
+PIECES = 64
 _exp = exp
 _loose, _exact = powers.softmax_loose, powers.softmax_exact
 
@@ -55,7 +55,7 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
     result = result_array(out, data.shape, data.dtype, data)
     rows = _plain(data)
     to = np.empty_like(rows) if is_half(data.dtype) else flat_rows(result)
-    most, skipped = longest(rows), np.zeros(_PIECES, np.bool_)
+    most, skipped = longest(rows), np.zeros(PIECES, np.bool_)
     if rows.shape[1] == 1 and rows.dtype == np.float32:
         at, out_at = address(rows), address(to)
         run(_softmax_singles, 2 * rows.nbytes, at, frozen(offsets), out_at, log, most, skipped)
@@ -72,7 +72,7 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
 def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) -> Array:
     y, flow = _plain(result), _plain(upstream)
     out, flow = np.empty_like(y), flow.astype(y.dtype, copy=False)
-    most, skipped = longest(y), np.zeros(_PIECES, np.bool_)
+    most, skipped = longest(y), np.zeros(PIECES, np.bool_)
     run(_softmax_grad, 3 * y.nbytes, flow, y, offsets, out, log, most, skipped)
     if skipped.any():
         for part in long_segments(offsets, most):
@@ -81,7 +81,7 @@ def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) ->
 
 
 @nb.njit(cache=True, nogil=True)
-def _pieces(offsets: Any, piece: int, pieces: int) -> Any:
+def pieces(offsets: Any, piece: int, pieces: int) -> Any:
     """Return the segments of one of `pieces` with about equally many rows."""
     total, starts = offsets[-1], offsets[:-1]
     first = np.searchsorted(starts, total * piece // pieces) if piece else 0
@@ -94,8 +94,8 @@ def _pieces(offsets: Any, piece: int, pieces: int) -> Any:
 @nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _softmax_singles(at: int, offsets: Any, to: int, log: bool, most: int, skipped: Any) -> None:
     end = at + 4 * offsets[-1]
-    for piece in nb.prange(_PIECES):
-        first, last = _pieces(offsets, piece, _PIECES)
+    for piece in nb.prange(PIECES):
+        first, last = pieces(offsets, piece, PIECES)
         stop = to + 4 * offsets[last]
         bounds = offsets[first : last + 1]
         for s in range(bounds.size - 1):
@@ -115,8 +115,8 @@ def _softmax_singles(at: int, offsets: Any, to: int, log: bool, most: int, skipp
 
 @nb.njit(parallel=True, cache=True, nogil=True, fastmath=_FAST)
 def _softmax(x: Any, offsets: Any, out: Any, log: bool, most: int, skipped: Any) -> None:
-    for piece in nb.prange(_PIECES):
-        first, last = _pieces(offsets, piece, _PIECES)
+    for piece in nb.prange(PIECES):
+        first, last = pieces(offsets, piece, PIECES)
         greatest, total = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
         for s in range(first, last):
             lo, hi = offsets[s], offsets[s + 1]
@@ -160,8 +160,8 @@ def _softmax_grad(
     flow: Any, y: Any, offsets: Any, out: Any, log: bool, most: int, skipped: Any
 ) -> None:
     width = y.shape[1]
-    for piece in nb.prange(_PIECES):
-        first, last = _pieces(offsets, piece, _PIECES)
+    for piece in nb.prange(PIECES):
+        first, last = pieces(offsets, piece, PIECES)
         total = np.empty(width, y.dtype)
         for s in range(first, last):
             if offsets[s + 1] - offsets[s] > most:
