@@ -8,6 +8,7 @@ import numba as nb
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.memory import empty
 from lodcli.kernels.on_numba.copying import frozen
 from lodcli.kernels.on_numba.softmax import PIECES, pieces
 from lodcli.kernels.on_numba.threads import run
@@ -38,9 +39,9 @@ def segment_cumprod_grad(
 @np.errstate(over="ignore")
 def _applied(data: Array, offsets: Offsets, product: bool, exclusive: bool, reverse: bool) -> Array:
     dtype = summed_dtype(data.dtype)
-    # Always a copy: one compiled version serves read-only rows too.
-    rows = flat_rows(data.astype(np.float32 if is_half(dtype) else dtype))
-    out = np.empty_like(rows)
+    rows = flat_rows(data.astype(np.float32 if is_half(dtype) else dtype, copy=False)).view()
+    rows.flags.writeable = False  # one compiled version serves read-only rows too
+    out = empty(rows.shape, rows.dtype)
     start = rows.dtype.type(1 if product else 0)
     run(_running, 2 * rows.nbytes, rows, frozen(offsets), out, start, product, exclusive, reverse)
     return out.reshape(data.shape).astype(dtype, copy=False)
@@ -57,28 +58,25 @@ def _running(
             if lo == hi:
                 continue
             if x.shape[1] == 1:
-                _line(x[lo:hi, 0], out[lo:hi, 0], start, product, exclusive, reverse)
+                _line(x, out, lo, hi, start, product, exclusive, reverse)
             else:
                 _rows(x[lo:hi], out[lo:hi], start, product, exclusive, reverse)
 
 
 @nb.njit(nogil=True)
-def _line(x: Any, out: Any, start: Any, product: bool, exclusive: bool, reverse: bool) -> None:
+def _line(
+    x: Any, out: Any, lo: int, hi: int, start: Any, product: bool, exclusive: bool, reverse: bool
+) -> None:
     """Write the running result of one column, which stays in a register."""
-    step, row = (-1, x.size - 1) if reverse else (1, 0)
-    total = start if exclusive else x[row]
+    step, row = (-1, hi - 1) if reverse else (1, lo)
+    total = start if exclusive else x[row, 0]
     behind = step if exclusive else 0
-    out[row] = total
-    if product:
-        for _ in range(1, x.size):
-            row += step
-            total = total * x[row - behind]
-            out[row] = total
-    else:
-        for _ in range(1, x.size):
-            row += step
-            total = total + x[row - behind]
-            out[row] = total
+    out[row, 0] = total
+    for _ in range(lo + 1, hi):
+        row += step
+        new = x[row - behind, 0]
+        total = total * new if product else total + new
+        out[row, 0] = total
 
 
 @nb.njit(nogil=True)
