@@ -64,6 +64,15 @@ def _lines(name: str, tensor: LoDTensor) -> dict[str, Any]:
     return {"levels": tuple(f"l{n}" for n in range(tensor.lod.n_levels)), "dtype": tensor.dtype}
 
 
+def _series(name: str, tensor: LoDTensor) -> dict[str, Any]:
+    return {**_lines(name, tensor), "dtype": _real(name, tensor).dtype}
+
+
+def _real(name: str, tensor: LoDTensor) -> LoDTensor:
+    """Return what a format of real numbers makes of whole ones."""
+    return tensor if tensor.dtype.kind in "fV" else LoDTensor(tensor.data.astype(float), tensor.lod)
+
+
 def _fields(name: str, tensor: LoDTensor) -> dict[str, Any]:
     return {**_lines(name, tensor), "field": (name,)}
 
@@ -147,7 +156,9 @@ KINDS = {
     "tokens": Kind("t.bin", options=_tokens, write=_end, made=_ended, refused=("empty",)),
     "mds": Kind("t", refused=(*APART, *EMPTY, "no rows of shape")),
     "webdataset": Kind("t.tar", refused=(*APART, *EMPTY, "as single numbers", "no rows of shape")),
-    "ts": Kind("t.ts", options=_lines, nans=True, refused=("ts holds", *EMPTY)),
+    "ts": Kind(
+        "t.ts", options=_series, shape=_real, nans=True, refused=("ts holds", "ts: ", *EMPTY)
+    ),
     "jsonl": Kind(
         "t.jsonl", options=_fields, apart=True, nans=True, refused=(*APART, "JSON has none")
     ),
