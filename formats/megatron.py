@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
-from lodcli.formats.batching import cuts
+from lodcli.formats.ahead import ahead
+from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.batching import PART_BYTES, cuts
 from lodcli.formats.errors import naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.megatron_index import DTYPES, MAGIC, PORTION, Index, portions
@@ -101,7 +102,10 @@ class _MegatronSource(Source):
             )
         return tuple(specs)
 
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+    def batches(self, limit_bytes: int = PART_BYTES) -> Iterator[Batch]:
+        return ahead(self._batches(limit_bytes))
+
+    def _batches(self, limit_bytes: int) -> Iterator[Batch]:
         for start, lod in self._portions():
             for first, last in cuts([lod.absolute(0)], [self._index.dtype.itemsize], limit_bytes):
                 part, rows = lod.items(0, first, last)

@@ -12,8 +12,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from lodcli.formats.ahead import ahead
 from lodcli.formats.base import Source
-from lodcli.formats.batching import cuts, groups
+from lodcli.formats.batching import PART_BYTES, cuts, groups
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.flat import require_index_fits
 from lodcli.formats.outputs import COPY_BYTES, Output
@@ -26,9 +27,6 @@ from lodcli.kernels.selection import Key, select
 from lodcli.kernels.tensor import LoDTensor
 
 MOST_ARRAY_BYTES = 2**63 - 1
-# Of a batch. Allocations of 32 MB and more are mapped anew each time, page by page; these are
-# not, and reading takes half the time.
-PART_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -108,6 +106,9 @@ class PlacedSource(Source):
         return LoDTensor(rows, selection.lod)
 
     def batches(self, limit_bytes: int = PART_BYTES) -> Iterator[Batch]:
+        return ahead(self._batches(limit_bytes))
+
+    def _batches(self, limit_bytes: int) -> Iterator[Batch]:
         for group in groups(self.schema):
             if group[0].levels:
                 yield from self._items(group, limit_bytes)

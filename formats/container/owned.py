@@ -8,16 +8,20 @@ never sees an error, the first one is kept, and raised by whoever called HDF5.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import struct
 from typing import Any
 
 from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.outputs import COPY_BYTES
 
 # In the list of free places of a local heap.
 LIST_END = 1
 LONGEST_LIST = 10_000
+# What a system answers that does not copy from file to file.
+_NOT_COPIED = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 
 
 class ReadFile(io.RawIOBase):
@@ -153,6 +157,26 @@ class OwnedFile(ReadFile):
         except OSError as error:
             self.error = error
         self._size = max(self._size, end)
+
+    def copy_from(self, fd: int, size: int, offset: int) -> None:
+        """Write the first bytes of another file at `offset`, as `pwrite` does.
+
+        Where it can, the file system copies, or lets both files have the same blocks.
+        """
+        done = 0
+        try:
+            while self.error is None and done < size:
+                sent = os.copy_file_range(fd, self._fd, size - done, done, offset + done)
+                if not sent:
+                    break
+                done += sent
+        except OSError as error:
+            if error.errno not in _NOT_COPIED:
+                self.error = error
+        self._size = max(self._size, offset + done)
+        while self.error is None and done < size and (part := os.pread(fd, COPY_BYTES, done)):
+            self.pwrite(memoryview(part), offset + done)
+            done += len(part)
 
     def truncate(self, size: int | None = None) -> int:
         self._size = self._position if size is None else size

@@ -220,6 +220,11 @@ class ContainerWriter:
         self._owned.pwrite(view, offset)
         self._owned.raise_error()
 
+    def copy_from(self, fd: int, size: int, offset: int) -> None:
+        """Write the first bytes of another file; raises at once what goes wrong."""
+        self._owned.copy_from(fd, size, offset)
+        self._owned.raise_error()
+
     def spool(self) -> Any:
         """Return a nameless file where there is room for what will be the target."""
         return tempfile.TemporaryFile(dir=self._folder, buffering=0)
@@ -309,11 +314,8 @@ class _ContiguousSink(_Sink):
         if self._spool is None:
             return
         self._create(self.rows)
-        position = 0
-        while part := os.pread(self._spool.fileno(), COPY_BYTES, position):
-            assert self._offset is not None
-            self.writer.pwrite(memoryview(part), self._offset + position)
-            position += len(part)
+        if self._offset is not None:  # there are bytes
+            self.writer.copy_from(self._spool.fileno(), self.rows * self.row_bytes, self._offset)
         self.close()
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lodcli.formats.ahead import ahead
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.inputs import Input
 from lodcli.kernels.errors import LodError, UnsupportedError
@@ -18,8 +19,8 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 # A stream ends with a mark of its own; pyarrow takes one without it for whole.
 NO_END = "the stream is truncated: it ends without its end mark"
 
-# pyarrow takes several times as much to decode them.
-MOST_DECODED_BYTES = 8 << 20
+# pyarrow takes several times as much to decode them, and one more such piece is read ahead.
+MOST_DECODED_BYTES = 4 << 20
 
 Found = tuple[int, pa.RecordBatch]
 
@@ -238,7 +239,7 @@ class ParquetRecords(Records):
         limit_bytes = min(limit_bytes, MOST_DECODED_BYTES)
         step = max(1, min(held.num_rows, held.num_rows * limit_bytes // size))
         first = 0
-        for batch in self._file.iter_batches(step, [group], columns):
+        for batch in ahead(self._file.iter_batches(step, [group], columns)):
             batch.validate(full=True)
             for place, part in pieces(batch, 2 * limit_bytes):
                 yield first + place, part

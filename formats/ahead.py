@@ -1,0 +1,26 @@
+"""Reading one step ahead of whoever writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Yield the items; the next is made in a thread while the last one is used.
+
+    For what spends its time in the system or in compiled code, where Python lets go of its
+    lock. What it raises is raised here, in its place.
+    """
+    done = object()
+    item = next(items, done)  # one alone needs no thread
+    if item is done:
+        return
+    with ThreadPoolExecutor(1, "lod-ahead") as pool:
+        while item is not done:
+            coming = pool.submit(next, items, done)
+            yield item  # type: ignore[misc]
+            item = coming.result()
