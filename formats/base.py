@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from lodcli.formats.errors import naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Item, Schema, TensorSpec, find
+from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.selection import Key
@@ -82,6 +83,20 @@ class WriteOptions:
     start_token: int | None = None
 
 
+class RowBlocks(NamedTuple):
+    """A tensor on its way: its index, and its rows block by block, checked.
+
+    Attributes:
+        lod: the index.
+        rows: how many rows there are.
+        blocks: the number of each block's first row, and its rows: a view of the caller's memory.
+    """
+
+    lod: LoD
+    rows: int
+    blocks: Iterator[tuple[int, Array]]
+
+
 class Source(ABC):
     """An open file of some format. `schema` is known at once, rows are read on demand.
 
@@ -114,6 +129,19 @@ class Source(ABC):
             find(self.schema, name)
         return joined(self.schema, self.batches_of(wanted), wanted)
 
+    def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:
+        """Return a tensor's index, and its rows in order in memory of the caller's.
+
+        Args:
+            name: which tensor; none that holds a TensorArray.
+            buffer: gives, for a number of bytes, the (at least as many,) uint8 array that the
+                next block is written to.
+            block_bytes: about how many bytes of rows a block has.
+        """
+        item = self.read([name])[name]
+        assert isinstance(item, LoDTensor)
+        return RowBlocks(item.lod, item.rows, _copied(item.data, buffer, block_bytes))
+
     def read_index(self, name: str) -> LoD:
         """Return the index of one tensor; no more of the file is read than needed."""
         item = self.read([name])[name]
@@ -137,6 +165,19 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027 - most sources hold nothing but their Input
         """Release what the source holds."""
+
+
+def _copied(
+    data: Array, buffer: Callable[[int], Array], block_bytes: int
+) -> Iterator[tuple[int, Array]]:
+    if not data.nbytes:
+        return
+    step = max(1, block_bytes // data[:1].nbytes)
+    for first in range(0, len(data), step):
+        part = data[first : first + step]
+        rows = buffer(part.nbytes)[: part.nbytes].view(part.dtype).reshape(part.shape)
+        np.copyto(rows, part)
+        yield first, rows
 
 
 def joined(

@@ -21,6 +21,7 @@ from lodcli.formats.inputs import Input
 from lodcli.formats.limits import Limits, open_within
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import DEFAULT_NAME, Batch, Item, Schema, find, schema_of
+from lodcli.kernels.devices import gpu_number, require_gpu
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.tensor import LoDTensor
 
@@ -63,20 +64,40 @@ def format_of(source: Input, format_name: str | None, options: ReadOptions) -> F
     return table.get(format_name or table.of_input(source, options))
 
 
-def read(path: PathLike, name: str | None = None, *, format_name: str | None = None) -> Item:
+def read(
+    path: PathLike,
+    name: str | None = None,
+    *,
+    format_name: str | None = None,
+    device: str = "cpu",
+) -> Item:
     """Return one tensor of a file, in memory and checked.
 
     Args:
         path: the file, or "-".
         name: which tensor; may be left out if there is only one.
         format_name: see open_source.
+        device: where its rows shall lie: "cpu", "cuda" (the current GPU) or "cuda:N". The rows
+            of a container go there block by block, the next read while one is on its way.
 
     Returns:
         A LoDTensor; a StoredArray where the file holds a TensorArray.
+
+    Raises:
+        OptionError: no such name of a device.
+        UnsupportedError: cupy is not installed, there is no such GPU, or it is a TensorArray
+            for a GPU.
     """
+    number = gpu_number(device)
+    if number is not None:
+        require_gpu(device)
     with open_source(path, format_name=format_name) as source:
         wanted = find(source.schema, name).name
-        return source.read([wanted])[wanted]
+        if number is None:
+            return source.read([wanted])[wanted]
+        from lodcli.formats.on_cupy.staging import read_to_gpu
+
+        return read_to_gpu(source, wanted, number)
 
 
 def read_all(path: PathLike, *, format_name: str | None = None) -> dict[str, Item]:

@@ -8,13 +8,14 @@ only at its end is counted as it comes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source
+from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, RowBlocks, Source
 from lodcli.formats.errors import TooLargeError
 from lodcli.formats.inputs import Input
 from lodcli.formats.schema import Batch, Item, StoredArray, TensorSpec, find
+from lodcli.kernels.checks import Array
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.selection import Key, select
 from lodcli.kernels.tensor import LoDTensor
@@ -112,6 +113,14 @@ class Limited(Source):
         if any(spec.rows is None for spec in specs):
             return super().read(wanted)  # counts as it goes
         return self._inner.read(wanted)
+
+    def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:
+        """See Source."""
+        spec = find(self.schema, name)
+        self._refuse_declared([spec])
+        if spec.rows is None:
+            return super().row_blocks(name, buffer, block_bytes)  # counts as it goes
+        return self._inner.row_blocks(name, buffer, block_bytes)
 
     def read_index(self, name: str) -> LoD:
         """See Source."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 import numpy as np
 
-from lodcli.formats.base import BATCH_BYTES, Source
+from lodcli.formats.base import BATCH_BYTES, RowBlocks, Source
 from lodcli.formats.batching import cuts, groups
 from lodcli.formats.container import header
 from lodcli.formats.container.checksums import first_bad_block
@@ -144,6 +144,30 @@ class ContainerSource(Source):
                 self._check_blocks(path, mapped, 0)
             result[name] = LoDTensor(mapped, self._index(spec.levels))
         return result
+
+    def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:
+        spec = find(self.schema, name)
+        assert spec.rows is not None
+        blocks = self._row_blocks(spec, buffer, block_bytes)
+        return RowBlocks(self._index(spec.levels), spec.rows, blocks)
+
+    def _row_blocks(
+        self, spec: TensorSpec, buffer: Callable[[int], Array], block_bytes: int
+    ) -> Iterator[tuple[int, Array]]:
+        """Yield whole blocks of those that have a checksum, read into the caller's memory."""
+        path = header.data_path(spec.name)
+        entry, stored = self._entries[path], self._stored[path]
+        if not spec.row_bytes or not spec.rows:
+            return
+        step = max(1, block_bytes // (spec.row_bytes * entry.block_rows)) * entry.block_rows
+        for start in range(0, spec.rows, step):
+            count = min(step, spec.rows - start)
+            size_bytes = count * spec.row_bytes
+            block = buffer(size_bytes)[:size_bytes].view(spec.dtype)
+            block = block.reshape(count, *spec.row_shape)
+            self._fill(path, stored, start, block)
+            self._check_blocks(path, block, start // entry.block_rows)
+            yield start, block
 
     # -- parts ---------------------------------------------------------------------
 

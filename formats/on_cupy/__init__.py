@@ -1,0 +1,1 @@
+"""Files of ours to the memory of a GPU."""
