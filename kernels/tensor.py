@@ -320,14 +320,14 @@ def as_array(values: npt.ArrayLike) -> Array:
 
 
 def on_host(values: npt.ArrayLike, what: str) -> Array:
-    """Return what describes an index, which lives in main memory wherever the rows are.
+    """Return what describes an index, or is a number, in main memory wherever the rows are.
 
     Raises:
         UnsupportedError: it lies on a GPU.
     """
     if is_on_device(values):
         raise UnsupportedError(
-            f"{what}: an index lives in main memory, this lies on a GPU; move it with cupy.asnumpy"
+            f"{what} is read in main memory and lies on a GPU; move it with cupy.asnumpy"
         )
     return np.asarray(values)
 

@@ -10,11 +10,11 @@ from typing import Any
 import click
 import numpy as np
 
-from lodcli.apply_arguments import Described, as_kind, described
+from lodcli.apply_arguments import Described, Parameter, as_kind, described
 from lodcli.formats.schema import Batch, Schema, schema_of
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
-from lodcli.kernels.ops.table import OPS, OpEntry
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.ops.table import IN_MAIN_MEMORY, OPS, OpEntry
+from lodcli.kernels.tensor import LoDTensor, as_array
 from lodcli.kernels.tensor_array import TensorArray
 from lodcli.references import Reference, parse_reference
 from lodcli.targets import Target
@@ -87,13 +87,19 @@ def _check_count(
         ctx.fail(f"{ctx.info_name} takes {len(wanted)} ({names}){before}; found {found}")
 
 
-def apply(steps: Sequence[Step], target: Target) -> None:
-    """Run the steps and write what the last one gives."""
+def apply(steps: Sequence[Step], target: Target, device: str = "cpu") -> None:
+    """Run the steps on a device, and write what the last one gives."""
+    for step in steps if device != "cpu" else ():
+        if step.values.get("backend", "auto") != "auto":
+            raise click.UsageError(
+                f"--backend {step.values['backend']} computes in main memory; it goes with "
+                "--device cpu"
+            )
     references = [one for step in steps for one in step.references()]
     if sum(one.path == "-" for one in references) > 1:
         raise click.UsageError("- is given twice, but there is one standard input")
     if all(step.entry.itemwise for step in steps) and len(steps[0].inputs) == 1:
-        _in_batches(steps, target)
+        _in_batches(steps, target, device)
         return
     name = ""
     values: list[LoDTensor] = []
@@ -101,13 +107,13 @@ def apply(steps: Sequence[Step], target: Target) -> None:
         found, tensor = _read(reference, _input_kind(steps[0], len(values)))
         name = name or found
         values.append(tensor)
-    items = _run([_with_files(step) for step in steps], values, name)
+    items = _run([_with_files(step, device) for step in steps], values, name, device)
     target.write(schema_of(items), [items])
 
 
-def _in_batches(steps: Sequence[Step], target: Target) -> None:
+def _in_batches(steps: Sequence[Step], target: Target, device: str) -> None:
     """Run the steps over batches of whole outermost items."""
-    ready = [_with_files(step) for step in steps]
+    ready = [_with_files(step, device) for step in steps]
     with steps[0].inputs[0].open() as opened:
         spec = opened.tensor()
         tensors = opened.tensors()
@@ -115,12 +121,12 @@ def _in_batches(steps: Sequence[Step], target: Target) -> None:
         first = next(tensors, None)
         if first is None:
             first = spec.empty()
-        result = _run(ready, [first], spec.name)
+        result = _run(ready, [first], spec.name, device)
 
         def batches() -> Iterator[Batch]:
             yield result
             for tensor in tensors:
-                yield _run(ready, [tensor], spec.name)
+                yield _run(ready, [tensor], spec.name, device)
 
         target.write(_uncounted(schema_of(result)), batches())
 
@@ -137,13 +143,16 @@ def _uncounted(schema: Schema) -> Schema:
     )
 
 
-def _run(steps: Sequence[Step], values: Sequence[LoDTensor], name: str) -> dict[str, LoDTensor]:
-    """Return what the last step gives, by name.
+def _run(
+    steps: Sequence[Step], values: Sequence[LoDTensor], name: str, device: str
+) -> dict[str, LoDTensor]:
+    """Return what the last step gives, by name, in main memory.
 
     Args:
         steps: their files are read: see _with_files.
         values: the inputs of the first step.
         name: of a result that has no name of its own.
+        device: where the ops compute; their results stay there until the last.
     """
     items = {name: values[0]}
     for step in steps:
@@ -151,12 +160,14 @@ def _run(steps: Sequence[Step], values: Sequence[LoDTensor], name: str) -> dict[
         if step.chained:
             (before,) = items.values()
             given = [before, *(_read(one, "tensor")[1] for one in step.inputs)]
-        items = _named(_call(step, given), step, name)
-    return items
+        items = _named(_call(step, given, device), step, name)
+    return {key: tensor.to_device("cpu") for key, tensor in items.items()}
 
 
-def _call(step: Step, given: Sequence[LoDTensor]) -> Any:
+def _call(step: Step, tensors: Sequence[LoDTensor], device: str) -> Any:
     wanted = step.described.inputs
+    kinds = [wanted[min(place, len(wanted) - 1)] for place in range(len(tensors))]
+    given = [_placed(*pair, device) for pair in zip(kinds, tensors, strict=True)]
     if wanted[0].kind == "tensors":
         keywords: dict[str, Any] = {wanted[0].name: list(given)}
     else:
@@ -169,6 +180,12 @@ def _call(step: Step, given: Sequence[LoDTensor]) -> Any:
     except (ValueError, OverflowError) as error:
         # NumPy's own, such as for an array larger than can be.
         raise InvalidDataError(f"{step.name}: {error}") from error
+
+
+def _placed(own: Parameter, tensor: LoDTensor, device: str) -> LoDTensor:
+    """Return a tensor on the device, unless it is an array that describes an index."""
+    stays = own.kind == "array" and own.name in IN_MAIN_MEMORY
+    return tensor if stays else tensor.to_device(device)
 
 
 def _named(result: Any, step: Step, name: str) -> dict[str, LoDTensor]:
@@ -184,18 +201,21 @@ def _tensor(result: Any) -> LoDTensor:
         return result
     if isinstance(result, TensorArray):
         return result.steps
-    return LoDTensor(np.atleast_1d(np.asarray(result)))
+    return LoDTensor(np.atleast_1d(as_array(result)))
 
 
-def _with_files(step: Step) -> Step:
-    """Return a step whose options hold what their files hold."""
+def _with_files(step: Step, device: str) -> Step:
+    """Return a step whose options hold what their files hold, arrays on the device."""
     kinds = {one.name: one.kind for one in step.described.options}
-    values = {
-        key: as_kind(kinds[key], _read(value, kinds[key])[1])
-        if isinstance(value, Reference)
-        else value
-        for key, value in step.values.items()
-    }
+    values = dict(step.values)
+    for key, value in values.items():
+        if isinstance(value, Reference):
+            value = as_kind(kinds[key], _read(value, kinds[key])[1])
+        if kinds.get(key) == "array" and key not in IN_MAIN_MEMORY:
+            value = LoDTensor(value).to_device(device).data
+        elif isinstance(value, LoDTensor):
+            value = value.to_device(device)
+        values[key] = value
     return dataclasses.replace(step, values=values)
 
 

@@ -175,6 +175,16 @@ def limits() -> Limits:
     return Limits(meta.get(f"{LIMITS}.max_bytes"), bool(meta.get(f"{LIMITS}.isolate")))
 
 
+def device(function: F) -> F:
+    """--device; see computing.py."""
+    return click.option(
+        "--device",
+        default="auto",
+        metavar="NAME",
+        help="Where to compute: auto (the CPU), cpu, cuda or cuda:N.",
+    )(function)
+
+
 def source(function: F) -> F:
     """The argument SOURCE, --from and what `guarded` gives; one Reference called `source`."""
 

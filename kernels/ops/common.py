@@ -104,7 +104,7 @@ def fill_value(
     """
     if type(value) is int and value == 0:
         return np.zeros((), dtype)
-    array = np.asarray(value)
+    array = on_host(value, f"{op}: pad_value")
     if array.size == 1 and array.shape != shape:
         array = array.reshape(())
     if array.shape not in ((), shape):

@@ -44,7 +44,10 @@ class OpEntry:
 # Parameters of ops that describe an index, or choose: they lie in main memory wherever the rows
 # are.
 IN_MAIN_MEMORY = frozenset(
-    ("edges", "k", "length", "lengths", "mask", "offset", "offsets", "table", "tokens", "topks")
+    (
+        *("edges", "k", "length", "lengths", "mask", "offset", "offsets", "pad_value", "table"),
+        *("tokens", "topks"),
+    )
 )
 
 # ruff: noqa: E501

@@ -138,13 +138,16 @@ def op_command(name: str, *, chained: bool = False) -> click.Command:
         default="auto",
         help="What computes this op; auto (default): numba where it repays loading it.",
     )
+    @options.device
     @options.from_format
     @options.guarded
     @options.target
-    def command(steps: list[Step], target: Target) -> None:
+    def command(steps: list[Step], target: Target, device: str) -> None:
         from lodcli.applying import apply
+        from lodcli.computing import computing_on
 
-        apply(steps, target)
+        with computing_on(device) as place:
+            apply(steps, target, place)
 
     assert isinstance(command, OpCommand)
     command.chained = chained
@@ -160,6 +163,9 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
 
     An op takes as many files as it has tensors, a chained one the first from the op before
     it. Arrays, such as filters, are given as --weight FILE::NAME, or as numbers: 1,2,3.
+
+    With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows go
+    there when they are read, and back when they are written.
 
     \b
     Examples:

@@ -86,9 +86,7 @@ COUNT = click.IntRange(min=1)
     "--dtype", type=click.Choice(("float32", "float64")), help="Compute in this; else as SOURCE."
 )
 @click.option("--threads", type=COUNT, metavar="N", help="At most so many; else all processors.")
-@click.option(
-    "--device", default="auto", metavar="NAME", help="auto (the CPU), cpu, cuda or cuda:N."
-)
+@options.device
 @click.option("--stats", is_flag=True, help="Tell the work done, and what padding would add.")
 def command(source: Reference, target: Target, **given: Any) -> None:
     """Run an RNN over the sequences of a level (the finest if none is given).

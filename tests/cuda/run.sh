@@ -34,6 +34,6 @@ rnns="tests/kernels/rnn/test_golden_rnn.py tests/kernels/rnn/test_torch.py"
 for order in 0 1; do
     run $order -p tests.cuda.moving $files
     run $order tests/cuda/test_rnn.py tests/cuda/test_public.py \
-        tests/lodcli/test_run_rnn_device.py
+        tests/lodcli/test_run_rnn_device.py tests/lodcli/test_apply_device.py
 done
 run 1 -p tests.cuda.moving $rnns -k "not numba and not attention and not wide"

@@ -355,3 +355,11 @@ def test_the_list_holds_every_op(lod: Lod) -> None:
     for one in told["ops"]:
         assert one["summary"] == OPS[one["name"]].summary
         assert one["equation"] == OPS[one["name"]].equation
+
+
+def test_a_gpu_that_cannot_be_used_is_unsupported(lod: Lod, folder: Path) -> None:
+    done = lod("apply", "sum", folder / "articles.lod.h5", "--device", "cuda:7", "-o", "-")
+    assert done.code == 4
+    assert "--device " in done.stderr
+    assert "use --device cpu" in done.stderr
+    assert lod("apply", "sum", folder / "articles.lod.h5", "--device", "tpu").code == 2

@@ -1,0 +1,83 @@
+"""lod apply --device cuda: the same files as on the CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats import io
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+from tests.lodcli.conftest import Lod
+
+cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+pytestmark = pytest.mark.gpu
+
+# A device adds in another order.
+TOLERANCE = 1e-12
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rng, index = np.random.default_rng(0), LoD.from_lengths([[2, 1], [3, 0, 2]])
+    io.write(tmp_path / "x.lod.h5", LoDTensor(rng.normal(size=(5, 2)), index))
+    io.write(tmp_path / "ids.lod.h5", LoDTensor(np.array([3, 1, 3, 2, 1]), index))
+    io.write(tmp_path / "weight.lod.h5", LoDTensor(rng.normal(size=(4, 3))))
+    io.write(tmp_path / "lengths.lod.h5", LoDTensor(np.array([1, 0, 2])))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sum x.lod.h5",
+        "softmax x.lod.h5 --then reverse --then last",
+        "conv x.lod.h5 --weight weight.lod.h5 --context-length 2 --context-start 0 --level -1",
+        "layer_norm x.lod.h5 --weight 2,3 --then pad --level -1 --pad-value 7",
+        "concat x.lod.h5 x.lod.h5 --then cumsum --then mean --level 0",
+        "topk x.lod.h5 --k 1,0,2",
+        "slice x.lod.h5 --offset lengths.lod.h5 --length 0,0,0 --level -1",
+        "erase ids.lod.h5 --tokens 3 --then unique",
+        "attention x.lod.h5 x.lod.h5 x.lod.h5 --causal",
+        "rank_table x.lod.h5",
+        "max_sequence_len table.lod.h5",
+        "interleave x.lod.h5 x.lod.h5",
+        "to_steps x.lod.h5 --table table.lod.h5",
+        "unpad boxes.lod.h5 --lengths 2,1",
+        "mask lengths.lod.h5",
+    ],
+)
+def test_a_gpu_gives_the_same_files(lod: Lod, folder: Path, words: str) -> None:
+    io.write(folder / "table.lod.h5", LoDTensor(np.array([[0, 2], [1, 1]])))
+    io.write(folder / "boxes.lod.h5", LoDTensor(np.arange(12.0).reshape(2, 3, 2)))
+    found = []
+    for device in ("cpu", "cuda"):
+        done = lod("apply", *words.split(), "--device", device, "-o", f"{device}.npz")
+        assert (done.code, done.stderr) == (0, "")
+        found.append(io.read_all(folder / f"{device}.npz"))
+    wanted, found_there = found
+    assert wanted.keys() == found_there.keys()
+    for name, tensor in wanted.items():
+        there = found_there[name]
+        assert isinstance(tensor, LoDTensor)
+        assert isinstance(there, LoDTensor)
+        assert there.lod == tensor.lod
+        np.testing.assert_allclose(there.data, tensor.data, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_a_backend_of_main_memory_is_refused(lod: Lod, folder: Path) -> None:
+    line = "apply sum x.lod.h5 --then reverse --backend numba --device cuda -o y.npz"
+    done = lod(*line.split())
+    assert done.code == 2
+    assert "--backend numba computes in main memory; it goes with --device cpu" in done.stderr
+
+
+def test_a_gpu_that_is_not_there_is_unsupported(lod: Lod, folder: Path) -> None:
+    done = lod("apply", "sum", "x.lod.h5", "--device", "cuda:99", "-o", "y.npz")
+    assert done.code == 4
+    assert "--device no GPU cuda:99; there is cuda:0; or use --device cpu" in done.stderr
+    assert not (folder / "y.npz").exists()
