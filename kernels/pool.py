@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 Job = Callable[[int], None]
@@ -103,14 +103,17 @@ class Team:
     ) -> KeyboardInterrupt | None:
         """Return when all outcomes are there; an interrupt that came meanwhile."""
         interrupt = None
-        # Not counted by what comes out of the queue: an interrupt may swallow that.
-        while len(outcomes) < self.size:
+        while True:
             try:
-                wake.get()
+                # Not counted by what comes out of the queue: an interrupt may swallow that.
+                while len(outcomes) < self.size:
+                    # Not for ever: a signal that came just before is seen only when this returns.
+                    with suppress(Empty):
+                        wake.get(timeout=0.1)
+                return interrupt
             except KeyboardInterrupt as raised:
                 stop()
                 interrupt = raised
-        return interrupt
 
 
 @contextmanager
