@@ -113,7 +113,9 @@ def killed(count: int) -> Outcome:
                 outcome.expect(target.read_bytes() == OLD, f"{what}: the old file is gone")
             else:
                 shown = run_lod(["inspect", "--json", target.name], folder).stdout
-                outcome.expect("[900000]" in shown and is_whole(target), f"{what}: rows are lost")
+                outcome.expect(
+                    '"rows": 900000' in shown and is_whole(target), f"{what}: rows are lost"
+                )
             outcome.expect(not partials(folder), f"{what}: leaves {partials(folder)}")
     return outcome
 
