@@ -50,7 +50,8 @@ class Mark:
 class MarkChecker:
     """Checks that documents would be parted in the same way when read again."""
 
-    def __init__(self, mark: Mark) -> None:
+    def __init__(self, name: str, mark: Mark) -> None:
+        self._name = name
         self._mark = mark
         self._item = 0
         self._unfinished: int | None = None
@@ -85,6 +86,6 @@ class MarkChecker:
 
     def _refuse(self, item: int, what: str) -> None:
         raise UnsupportedError(
-            f"item {item} {what}: --{self._mark.option} {self._mark.token} would not split it off "
-            "as it is"
+            f"{self._name}: item {item} {what}: --{self._mark.option} {self._mark.token} would not "
+            "split it off as it is"
         )

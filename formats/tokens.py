@@ -124,7 +124,7 @@ def _write(output: Output, schema: Schema, batches: Iterable[Batch], options: Wr
         )
     if mark is not None and not spec.levels:
         raise SelectionError(f"--{mark.option}: {spec.name} has no level that it could split")
-    checker = MarkChecker(mark) if mark else None
+    checker = MarkChecker(spec.name, mark) if mark else None
     count = 0
     for batch in batches:
         tensor = batch[spec.name]
