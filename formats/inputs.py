@@ -13,6 +13,7 @@ import errno
 import io
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -167,6 +168,18 @@ class Input:
     def size_bytes(self) -> int | None:
         """Size of the file; None for a pipe."""
         return os.fstat(self.file.fileno()).st_size if self.seekable else None
+
+    def read_share(self) -> float | None:
+        """Return how much of the file, from 0 to 1, was read in its order; None of a pipe.
+
+        Of a packed file, how much of what is packed.
+        """
+        if self.is_folder:
+            return None
+        found = os.fstat(self._file.fileno())
+        if not stat.S_ISREG(found.st_mode) or not found.st_size:
+            return None
+        return os.lseek(self._file.fileno(), 0, os.SEEK_CUR) / found.st_size
 
     def make_seekable(self) -> BinaryIO:
         """Return the whole input as a seekable file, copying a pipe to a nameless one first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,8 @@ from lodcli.kernels.tensor import LoDTensor
 from lodcli.options import limits
 from lodcli.references import Reference, naming_os
 
+ReadShare = Callable[[], float | None]
+
 
 @dataclass(frozen=True)
 class Opened:
@@ -28,12 +30,15 @@ class Opened:
         reference: what was typed.
         format_name: the format it has.
         source: for everything that is not here.
+        read_share: tells how much of the file, from 0 to 1, was read in its order; None where
+            nobody can tell.
         level_names: names to give the levels of every tensor, or None to leave them.
     """
 
     reference: Reference
     format_name: str
     source: Source
+    read_share: ReadShare
     level_names: tuple[str, ...] | None = None
 
     @property
@@ -134,7 +139,7 @@ def opened(
         refuse_unknown_options(kind.options, options, kind.name)
         inner = open_within(limits(), kind, source, options)
         try:
-            yield Opened(reference, kind.name, inner, level_names)
+            yield Opened(reference, kind.name, inner, source.read_share, level_names)
         finally:
             inner.close()
 
@@ -145,3 +150,35 @@ def size_of(batch: Batch) -> tuple[int, int]:
         item.array.steps if isinstance(item, StoredArray) else item for item in batch.values()
     ]
     return sum(tensor.rows for tensor in tensors), sum(tensor.nbytes for tensor in tensors)
+
+
+def share_of(
+    schema: Schema, read_share: ReadShare | None = None
+) -> Callable[[Batch], float | None]:
+    """Return a function of one batch after another that gives the share that went by.
+
+    Args:
+        schema: what the batches hold together: their rows count, else their outermost items.
+        read_share: is asked where the schema knows neither.
+    """
+    rows = _total([spec.rows for spec in schema])
+    items = _total([spec.levels[0].items if spec.levels else spec.rows for spec in schema])
+    done = 0
+
+    def share(batch: Batch) -> float | None:
+        nonlocal done
+        if rows is None and items is None:
+            return None if read_share is None else read_share()
+        done += size_of(batch)[0] if rows is not None else sum(map(_items, batch.values()))
+        return done / max(1, items if rows is None else rows)
+
+    return share
+
+
+def _total(counts: list[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _items(item: Item) -> int:
+    return len(item.array.steps if isinstance(item, StoredArray) else item)

@@ -123,19 +123,21 @@ def is_terminal_output(path: str) -> bool:
     return path == "-" and sys.stdout.isatty()
 
 
-def progressing(values: Iterable[T], sizes: Callable[[T], tuple[int, int]]) -> Iterator[T]:
+def progressing(
+    values: Iterable[T],
+    sizes: Callable[[T], tuple[int, int]],
+    share: Callable[[T], float | None],
+) -> Iterator[T]:
     """Yield `values`, open to interrupts in between, and show progress on a terminal.
 
-    Args:
-        values: batches, for instance.
-        sizes: a function of a value that gives its rows and bytes.
+    Args: see `progress.shown`.
     """
     if is_quiet() or not _is_terminal(sys.stderr):
         yield from checked(values)
         return
     from lodcli.progress import shown
 
-    yield from shown(checked(values), sizes)
+    yield from shown(checked(values), sizes, share)
 
 
 @contextmanager

@@ -12,8 +12,19 @@ T = TypeVar("T")
 PATIENCE_SECONDS = 0.5
 
 
-def shown(values: Iterable[T], sizes: Callable[[T], tuple[int, int]]) -> Iterator[T]:
-    """Yield `values` and draw on standard error how many rows and bytes went by, how fast."""
+def shown(
+    values: Iterable[T],
+    sizes: Callable[[T], tuple[int, int]],
+    share: Callable[[T], float | None],
+) -> Iterator[T]:
+    """Yield `values` and draw on standard error how much went by, how fast, and what is left.
+
+    Args:
+        values: batches, for instance.
+        sizes: a function of a value that gives its rows and bytes.
+        share: a function of each value in turn that gives the share of all, from 0 to 1, that
+            went by with it; None where that is not known.
+    """
     started = time.monotonic()
     rows = size_bytes = 0
     line = None
@@ -22,20 +33,36 @@ def shown(values: Iterable[T], sizes: Callable[[T], tuple[int, int]]) -> Iterato
             yield value
             more_rows, more_bytes = sizes(value)
             rows, size_bytes = rows + more_rows, size_bytes + more_bytes
+            done = share(value)
             seconds = time.monotonic() - started
             if seconds > PATIENCE_SECONDS:
                 line = line or Line()
-                line.show(_described(rows, size_bytes, seconds))
+                line.show(_described(rows, size_bytes, seconds, done))
     finally:
         if line is not None:
             line.remove()
 
 
-def _described(rows: int, size_bytes: int, seconds: float) -> str:
-    return (
+def _described(rows: int, size_bytes: int, seconds: float, share: float | None) -> str:
+    text = (
         f"{rows:,} rows, {size_bytes / 1e6:,.1f} MB, {rows / seconds:,.0f} rows/s, "
         f"{size_bytes / seconds / 1e6:,.1f} MB/s"
     )
+    if not share:
+        return text
+    share = min(share, 1.0)
+    return f"{text}, {share:.0%}, {_duration(seconds * (1 - share) / share)} left"
+
+
+def _duration(seconds: float) -> str:
+    """Return a time as people read it, such as "9 s", "2:05 min" or "1:00 h"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02} min"
+    return f"{minutes // 60}:{minutes % 60:02} h"
 
 
 class Line:

@@ -15,7 +15,7 @@ from lodcli.formats.base import Source
 from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, StoredArray, TensorSpec
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
-from lodcli.opened import Opened, size_of
+from lodcli.opened import Opened, share_of, size_of
 from lodcli.printable import printable
 from lodcli.statistics import Statistics, bars, statistics
 
@@ -82,7 +82,9 @@ def _from_batches(opened: Opened) -> Iterator[TensorSummary]:
     lods: dict[str, list[LoD]] = {spec.name: [] for spec in opened.schema}
     rows = dict.fromkeys(lods, 0)
     texts: dict[str, str | None] = {}
-    for batch in output.progressing(opened.batches(), size_of):
+    for batch in output.progressing(
+        opened.batches(), size_of, share_of(opened.schema, opened.read_share)
+    ):
         for name, item in batch.items():
             tensor = item.array.steps if isinstance(item, StoredArray) else item
             lods[name].append(tensor.lod)

@@ -13,7 +13,7 @@ from lodcli.formats import io, table
 from lodcli.formats.base import Format, WriteOptions
 from lodcli.formats.outputs import TargetExistsError
 from lodcli.formats.schema import Batch, Item, Schema, schema_of
-from lodcli.opened import size_of
+from lodcli.opened import ReadShare, share_of, size_of
 from lodcli.output import is_terminal_output, progressing
 from lodcli.references import naming_os
 
@@ -56,13 +56,21 @@ class Target:
         if self.path != "-" and not self.overwrite and os.path.exists(self.path):
             raise TargetExistsError(f"{self.path}: exists already; use --force to replace it")
 
-    def write(self, schema: Schema, batches: Iterable[Batch]) -> None:
-        """Write batches as they come, with progress on a terminal."""
+    def write(
+        self, schema: Schema, batches: Iterable[Batch], read_share: ReadShare | None = None
+    ) -> None:
+        """Write batches as they come, with progress on a terminal.
+
+        Args:
+            schema: what they hold together.
+            batches: what to write.
+            read_share: tells how much of the input was read; see `share_of`.
+        """
         with naming_os("standard output" if self.path == "-" else self.path):
             io.write_batches(
                 self.path,
                 schema,
-                progressing(batches, size_of),
+                progressing(batches, size_of, share_of(schema, read_share)),
                 format_name=self.format_name,
                 overwrite=self.overwrite,
                 options=self.options,

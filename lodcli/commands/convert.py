@@ -123,7 +123,7 @@ def command(
         schema, batches = opened.schema, opened.batches()
         if name is not None:
             schema, batches = _renamed(schema, batches, name)
-        target.write(schema, batches)
+        target.write(schema, batches, opened.read_share)
 
 
 def _renamed(schema: Schema, batches: Iterator[Batch], name: str) -> tuple[Schema, Iterator[Batch]]:

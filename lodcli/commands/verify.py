@@ -8,7 +8,7 @@ import click
 
 from lodcli import failures, options, output
 from lodcli.formats.schema import Schema
-from lodcli.opened import size_of
+from lodcli.opened import share_of, size_of
 from lodcli.printable import printable
 from lodcli.references import Reference
 
@@ -53,7 +53,9 @@ def _verified(source: Reference) -> dict[str, Any]:
     rows = size_bytes = 0
     with source.open() as opened:
         schema = opened.schema
-        for batch in output.progressing(opened.batches(), size_of):
+        for batch in output.progressing(
+            opened.batches(), size_of, share_of(schema, opened.read_share)
+        ):
             more_rows, more_bytes = size_of(batch)
             rows, size_bytes = rows + more_rows, size_bytes + more_bytes
         return {
