@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lodcli.formats.json_columns import Column
+from lodcli.formats.lines import LineReader
 from lodcli.formats.numerals import narrowed
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
@@ -22,11 +23,15 @@ if TYPE_CHECKING:
 # Whole lines, and the number of the first.
 Block = tuple[bytes, int]
 Tensors = dict[str, LoDTensor]
+# Of some lines, None where the exact parser is needed, and how many lines.
+_Found = tuple[Tensors | None, int]
 
 # Loading the compiled scanner takes more than half a second; in that time the exact parser reads
 # this.
 REPAID_BYTES = 16 << 20
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 1 << 20
+# Zeros behind a block, which end whatever does not end before.
+PADDING_BYTES = 8
 # What the scanner may reserve (not touch) for a block.
 MOST_RESERVED_BYTES = 4 << 30
 
@@ -57,33 +62,50 @@ class FastColumns:
         """Whether there are not too many columns."""
         return self._threads > 0
 
-    def tensors(self, blocks: Iterator[Block]) -> Iterator[tuple[Block, Tensors | None]]:
-        """Yield blocks of whole lines with their tensors; None if the exact parser must read it."""
+    def fit(self, lines: bytes) -> bool:
+        """Return whether whole lines are surely what the columns say."""
+        room = Blocks.room(len(lines))
+        room[: len(lines)] = lines
+        return self._scanned(room, len(lines))[0] is not None
+
+    def tensors(self, reader: LineReader, block_bytes: int) -> Iterator[Tensors | Block]:
+        """Yield the tensors of one block of lines after another.
+
+        Or else the block, if the exact parser must read it. The reader's `line` is then the
+        one before.
+        """
+        blocks = Blocks(reader, block_bytes)
         with ThreadPoolExecutor(self._threads, "lod-json") as pool:
-            waiting: deque[tuple[Block, Future[Tensors | None]]] = deque()
+            waiting: deque[tuple[bytearray, int, Future[_Found]]] = deque()
             try:
-                for block in blocks:
-                    waiting.append((block, pool.submit(self._scanned, block[0])))
-                    if len(waiting) > self._threads:
-                        yield _first(waiting)
-                while waiting:
-                    yield _first(waiting)
+                while (block := blocks.next()) or waiting:
+                    if block:
+                        waiting.append((*block, pool.submit(self._scanned, *block)))
+                        if len(waiting) <= self._threads:
+                            continue
+                    room, size, future = waiting.popleft()
+                    found, lines = future.result()
+                    yield found if found is not None else (bytes(room[:size]), reader.line + 1)
+                    reader.line += room.count(b"\n", 0, size) if found is None else lines
+                    blocks.give_back(room)
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _scanned(self, block: bytes) -> Tensors | None:
+    def _scanned(self, room: bytearray, size: int) -> _Found:
+        """Return the tensors of lines, None if the exact parser must read them, and how many."""
         if not hasattr(self._scanners, "own"):
             self._scanners.own = self._made()
-        scanned = self._scanners.own.scan(block)
+        scanner = self._scanners.own
+        scanned = scanner.scan_padded(np.frombuffer(room, np.uint8), size)
         if scanned is None:
-            return None
+            return None, 0
         result = {}
         for column, found in zip(self._columns, scanned, strict=True):
             tensor = _tensor(column, found)
             if tensor is None:
-                return None
+                return None, 0
             result[column.name] = tensor
-        return result
+        return result, scanner.lines
 
     def _made(self) -> JsonScanner:
         from lodcli.formats.on_numba.json_scan import REAL, TEXT, TRUTH, WHOLE, JsonScanner, Plan
@@ -104,11 +126,50 @@ def _threads(reserved_bytes: int) -> int:
     return min(thread_count(), MOST_THREADS, MOST_RESERVED_BYTES // reserved_bytes)
 
 
-def _first(
-    waiting: deque[tuple[Block, Future[Tensors | None]]],
-) -> tuple[Block, Tensors | None]:
-    block, future = waiting.popleft()
-    return block, future.result()
+class Blocks:
+    """Whole lines, block by block, in memory that is used again.
+
+    Args:
+        reader: of the lines.
+        size: of a block, about.
+    """
+
+    def __init__(self, reader: LineReader, size: int) -> None:
+        self._reader = reader
+        self._size = size
+        self._spare: list[bytearray] = []
+        self._begun = b""
+
+    @staticmethod
+    def room(size: int) -> bytearray:
+        """Return room for a block of this size, as the scanner wants it."""
+        return bytearray(size + PADDING_BYTES)
+
+    def next(self) -> tuple[bytearray, int] | None:
+        """Return memory, and how much of it is lines, zeros behind them; None at the end."""
+        room = self._spare.pop() if self._spare else self.room(self._size)
+        held = len(self._begun)
+        if held + PADDING_BYTES >= len(room):
+            room = self.room(2 * held)
+        room[:held] = self._begun
+        end = 0
+        while not end:
+            most = len(room) - PADDING_BYTES
+            with memoryview(room) as view:
+                held += self._reader.fill(view[held:most])
+            # A line that the input ends with may lack its own end.
+            end = held if held < most else room.rfind(b"\n", 0, held) + 1
+            if not held:
+                return None
+            if not end:
+                room += bytes(len(room))
+        self._begun = bytes(room[end:held])
+        room[end : end + PADDING_BYTES] = bytes(PADDING_BYTES)
+        return room, end
+
+    def give_back(self, room: bytearray) -> None:
+        """Use the memory of a block again."""
+        self._spare.append(room)
 
 
 def _tensor(column: Column, found: Scanned) -> LoDTensor | None:

@@ -103,6 +103,21 @@ class LineReader:
             found += self._file.readline()
         return found
 
+    def fill(self, room: memoryview) -> int:
+        """Put the next bytes into `room`, all of it unless the input ends; return how many.
+
+        `line` stays, and `lines` must not be asked for more.
+        """
+        done = 0
+        if self._kept:
+            kept = b"".join(self._kept)
+            done = min(len(kept), len(room))
+            room[:done] = kept[:done]
+            self._kept = [kept[done:]] if done < len(kept) else []
+        while done < len(room) and (got := self._file.readinto(room[done:])):  # type: ignore[attr-defined]
+            done += got
+        return done
+
 
 def shown(text: bytes | str) -> str:
     """Return a piece of a file as a message may show it: short, quoted, in one line."""

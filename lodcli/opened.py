@@ -167,10 +167,13 @@ def share_of(
 
     def share(batch: Batch) -> float | None:
         nonlocal done
-        if rows is None and items is None:
-            return None if read_share is None else read_share()
-        done += size_of(batch)[0] if rows is not None else sum(map(_items, batch.values()))
-        return done / max(1, items if rows is None else rows)
+        if rows is not None:
+            done += size_of(batch)[0]
+            return done / max(1, rows)
+        if items is not None:
+            done += sum(map(_items, batch.values()))
+            return done / max(1, items)
+        return None if read_share is None else read_share()
 
     return share
 

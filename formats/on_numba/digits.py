@@ -51,7 +51,7 @@ _PADDED, _PLAIN = _fours("{:04}"), _fours("{:<4}")
 @nb.njit(cache=True)
 def _scaled(place: int, c: Any) -> Any:
     """Return c times a power of ten, its lowest bit set if more bits follow."""
-    carry, _ = times(_TENS[place, 1], c)  # type: ignore[call-arg, var-annotated]
+    carry, _ = times(_TENS[place, 1], c)
     high, low = times(_TENS[place, 0], c)
     low += carry
     if low < carry:
@@ -119,7 +119,7 @@ def _put_digits(w: Any, at: int) -> int:
         elif above >= _U(10_000):
             most = above // _U(10_000)
             at = _put_few(most, at)
-            put_four(at, _PADDED[above - most * _U(10_000)])  # type: ignore[call-arg]
+            put_four(at, _PADDED[above - most * _U(10_000)])
             at += 4
         else:
             at = _put_few(above, at)
@@ -127,15 +127,15 @@ def _put_digits(w: Any, at: int) -> int:
     if w >= _U(10_000):
         above = w // _U(10_000)
         at = _put_few(above, at)
-        put_four(at, _PADDED[w - above * _U(10_000)])  # type: ignore[call-arg]
+        put_four(at, _PADDED[w - above * _U(10_000)])
         return at + 4
     return _put_few(w, at)
 
 
 @nb.njit(cache=True)
-def _put_few(w: Any, at: int) -> int:
+def _put_few(w: Any, at: int) -> Any:
     """Write a number of up to four digits."""
-    put_four(at, _PLAIN[w])  # type: ignore[call-arg]
+    put_four(at, _PLAIN[w])
     return at + 1 + (w >= _U(10)) + (w >= _U(100)) + (w >= _U(1000))
 
 
@@ -143,14 +143,14 @@ def _put_few(w: Any, at: int) -> int:
 def _put_eight(w: Any, at: int) -> int:
     """Write a number of up to eight digits as eight."""
     above = w // _U(10_000)
-    put_four(at, _PADDED[above])  # type: ignore[call-arg]
+    put_four(at, _PADDED[above])
     put_four(at + 4, _PADDED[w - above * _U(10_000)])
     return at + 8
 
 
 @nb.njit(cache=True)
 def _put_exponent(exponent: int, at: int) -> int:
-    put_byte(at, 101)  # type: ignore[call-arg]  # e
+    put_byte(at, 101)  # e
     put_byte(at + 1, 45 if exponent < 0 else 43)
     w = _U(abs(exponent))
     if w < _U(10):
@@ -167,23 +167,23 @@ def _put_decimal(w: Any, k: int, scientific: bool, at: int) -> int:
     size = end - at - 1
     point = size + k
     if scientific:
-        put_byte(at, byte_at(at + 1))  # type: ignore[call-arg]
+        put_byte(at, byte_at(at + 1))
         put_byte(at + 1, 46)
         return _put_exponent(point - 1, at + (1 if size == 1 else size + 1))
     if k >= 0:
         at = _put_digits(w, at)
         for _ in range(k):
-            put_byte(at, 48)  # type: ignore[call-arg]
+            put_byte(at, 48)
             at += 1
-        put_byte(at, 46)  # type: ignore[call-arg]
+        put_byte(at, 46)
         put_byte(at + 1, 48)
         return at + 2
     if point > 0:
         for place in range(at, at + point):
-            put_byte(place, byte_at(place + 1))  # type: ignore[call-arg]
-        put_byte(at + point, 46)  # type: ignore[call-arg]
+            put_byte(place, byte_at(place + 1))
+        put_byte(at + point, 46)
         return end
-    put_byte(at, 48)  # type: ignore[call-arg]
+    put_byte(at, 48)
     put_byte(at + 1, 46)
     at += 2
     for _ in range(-point):
@@ -196,11 +196,11 @@ def _put_decimal(w: Any, k: int, scientific: bool, at: int) -> int:
 def _put_real(value: Any, c: Any, q: Any, closer: Any, large: float, at: int) -> int:
     """Write a finite value, whose size is c * 2**q."""
     if np.signbit(value):
-        put_byte(at, 45)  # type: ignore[call-arg]
+        put_byte(at, 45)
         at += 1
         value = -value
     if c == _U(0):
-        put_byte(at, 48)  # type: ignore[call-arg]
+        put_byte(at, 48)
         put_byte(at + 1, 46)
         put_byte(at + 2, 48)
         return at + 3
@@ -238,7 +238,7 @@ def _put_float32(bits: Any, value: Any, large: float, at: int) -> int:
 @nb.njit(cache=True)
 def _put_signed(value: Any, at: int) -> int:
     if value < 0:
-        put_byte(at, 45)  # type: ignore[call-arg]
+        put_byte(at, 45)
         return _put_digits(_U(0) - _U(value), at + 1)
     return _put_digits(_U(value), at)
 
@@ -246,9 +246,9 @@ def _put_signed(value: Any, at: int) -> int:
 @nb.njit(cache=True)
 def _put_truth(value: Any, at: int) -> int:
     if value:
-        put_four(at, _TRUE)  # type: ignore[call-arg]
+        put_four(at, _TRUE)
         return at + 4
-    put_four(at, _FALS)  # type: ignore[call-arg]
+    put_four(at, _FALS)
     put_byte(at + 4, 101)
     return at + 5
 

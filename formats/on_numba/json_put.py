@@ -26,7 +26,7 @@ def _put_lines(
         level = 0
         child = item
         while depth > 0:
-            put_byte(at, _OPEN)  # type: ignore[call-arg]
+            put_byte(at, _OPEN)
             at += 1
             place[level] = offsets[begins[level] + child]
             end[level] = offsets[begins[level] + child + 1]
@@ -51,7 +51,7 @@ def _put_lines(
             level += 1
         if depth == 0:
             at = put(values[item], bits[item], large, at)
-        put_byte(at, _END)  # type: ignore[call-arg]
+        put_byte(at, _END)
         at += 1
     return at - out
 

@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.on_numba.json_walk import REAL, TEXT, TRUTH, WHOLE, scan_lines
+from lodcli.formats.json_fast import PADDING_BYTES
+from lodcli.formats.on_numba.json_walk import (
+    HARD_INTS,
+    MOST_UNKNOWN,
+    REAL,
+    TEXT,
+    TRUTH,
+    WHOLE,
+    is_ascii,
+    scan_lines,
+)
 from lodcli.kernels.checks import Array, Offsets
 
 __all__ = ["REAL", "TEXT", "TRUTH", "WHOLE", "JsonScanner", "Plan", "Scanned"]
@@ -57,6 +67,9 @@ class JsonScanner:
 
     Args:
         plan: what the lines hold.
+
+    Attributes:
+        lines: how many the last block had, of which the scan did not stop.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -67,7 +80,9 @@ class JsonScanner:
         keys = plan.keys or ()
         self._keys = np.frombuffer(b"".join(keys) + b"\0", np.uint8)
         self._key_ends = np.cumsum([0, *map(len, keys)]).astype(np.int64)
+        self._unknown = np.empty((MOST_UNKNOWN, 2), np.int64)
         self._held = 0
+        self.lines = 0
 
     def _reserve(self, size: int) -> None:
         """Make room for all that a block of this size may hold."""
@@ -79,46 +94,62 @@ class JsonScanner:
         # Not touched before it is written, so what is not needed costs nothing.
         self._values = np.empty((self._columns, most), np.int64)
         self._offsets = np.empty((self._columns, levels, most), np.int64)
-        self._hard = np.empty((MOST_HARD, 4), np.int64)
+        self._hard = np.empty((MOST_HARD, HARD_INTS), np.int64)
 
     def scan(self, block: bytes) -> list[Scanned] | None:
         """Return the columns of whole lines, or None if something is unusual."""
-        self._reserve(len(block))
-        if not block.isascii():
+        return self.scan_padded(np.frombuffer(block + bytes(PADDING_BYTES), np.uint8), len(block))
+
+    def scan_padded(self, data: Array, size: int) -> list[Scanned] | None:
+        """Return the columns of the first bytes of `data`, whole lines; see `scan`.
+
+        Args:
+            data: uint8, contiguous, with PADDING_BYTES zeros behind `size` bytes.
+            size: of the lines.
+        """
+        self._reserve(size)
+        begin = data.ctypes.data
+        if not is_ascii(begin, size):
             try:
-                block.decode()
+                bytes(data[:size]).decode()
             except UnicodeDecodeError:
                 return None
-        counts = np.zeros((self._columns, self._offsets.shape[1]), np.int64)
-        largest = np.zeros(self._columns, np.uint64)
-        hard = scan_lines(
-            np.frombuffer(block + bytes(8), np.uint8),
-            len(block),
-            self._kinds,
-            self._depths,
-            self._keys,
-            self._key_ends,
+        _, levels, room = self._offsets.shape
+        counts = np.zeros((self._columns, levels), np.int64)
+        largest = np.zeros(self._columns, np.int64)
+        seen = np.full(self._columns, -1, np.int64)
+        hard, self.lines = scan_lines(
+            begin,
+            size,
+            self._columns,
+            self._kinds.ctypes.data,
+            self._depths.ctypes.data,
+            self._keys.ctypes.data,
+            self._key_ends.ctypes.data,
             self._plan.keys is not None,
             self._plan.others,
-            self._values,
-            self._values.view(np.float64),
-            self._values.view(np.uint8),
-            self._offsets,
-            counts,
-            largest,
-            self._hard,
+            self._values.ctypes.data,
+            self._offsets.ctypes.data,
+            levels,
+            room,
+            counts.ctypes.data,
+            largest.ctypes.data,
+            self._hard.ctypes.data,
+            MOST_HARD,
+            seen.ctypes.data,
+            self._unknown.ctypes.data,
         )
-        if hard < 0 or not self._settle(block, hard):
+        if hard < 0 or not self._settle(data, begin, hard):
             return None
         return [
             self._column(number, counts[number], largest[number]) for number in range(self._columns)
         ]
 
-    def _settle(self, block: bytes, count: int) -> bool:
+    def _settle(self, data: Array, begin: int, count: int) -> bool:
         """Put in the numbers that were too hard; False if one is beyond float64."""
         rows = self._values.view(np.float64)
         for column, row, start, stop in self._hard[:count].tolist():
-            value = rows[column, row] = float(block[start:stop])
+            value = rows[column, row] = float(bytes(data[start - begin : stop - begin]))
             if value in (np.inf, -np.inf):
                 return False
         return True

@@ -1,4 +1,9 @@
-"""Whole lines of JSON, compiled: values into their columns, lists into offsets."""
+"""Whole lines of JSON, compiled: values into their columns, lists into offsets.
+
+All memory is named by its address: numba counts who holds an array at every call, which costs
+more than a number does. A column has `room` places of eight bytes for its rows, and for the
+offsets of each level; the offsets of its levels lie one behind another, and so do its counts.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +20,17 @@ from lodcli.formats.on_numba.json_tokens import (
     same_bytes,
     skipped_text,
     text_at,
+    whole_at,
     word_at,
 )
 from lodcli.formats.on_numba.numbers import HARD, TENS, rounded
+from lodcli.formats.on_numba.words import byte_at, int_at, put_byte, put_int, put_real
 
 WHOLE, REAL, TRUTH, TEXT = range(4)
 # Fields of a line that nobody wants.
-_MOST_UNKNOWN = 64
+MOST_UNKNOWN = 64
+# What a hard number is known by: its column, its row, where it begins and where it ends.
+HARD_INTS = 4
 _U = np.uint64
 _SIGN = _U(1 << 63)
 _EXACT = _U(1 << 53)
@@ -38,173 +47,247 @@ def _real(w: Any, power: int) -> Any:
 
 
 @nb.njit(cache=True)
+def _wholes(at: int, rows: int, row: int, many: bool) -> Any:
+    """Scan whole numbers, with commas between them if there may be many."""
+    while True:
+        at, value = whole_at(at)
+        if at < 0:
+            return STOP, row
+        put_int(rows + 8 * row, value)
+        row += 1
+        if not many:
+            return at, row
+        at = past_blanks(at)
+        if byte_at(at) != 44:
+            return at, row
+        at = past_blanks(at + 1)
+
+
+@nb.njit(cache=True)
+def _reals(
+    at: int, rows: int, row: int, many: bool, column: int, largest: int, hard: int, room: int,
+    hards: int,
+) -> Any:  # fmt: skip
+    """Scan real numbers, with commas between them if there may be many."""
+    most = _U(int_at(largest + 8 * column))
+    while True:
+        first = at
+        at, w, power, negative, whole, long = number_at(at)
+        if at < 0:
+            return STOP, row, hards
+        if whole:
+            if long or w > _EXACT:
+                return STOP, row, hards
+            most = max(most, w)
+            # -0 is a whole number, which has no sign.
+            put_real(rows + 8 * row, -float(w) if negative and w != _U(0) else float(w))
+        else:
+            real, bits = _real(w, power)
+            if long or bits == HARD:
+                if hards == room:
+                    return STOP, row, hards
+                place = hard + 8 * HARD_INTS * hards
+                put_int(place, column)
+                put_int(place + 8, row)
+                put_int(place + 16, first)
+                put_int(place + 24, at)
+                hards += 1
+            elif bits:
+                put_int(rows + 8 * row, np.int64(bits | _SIGN if negative else bits))
+            else:
+                put_real(rows + 8 * row, -real if negative else real)
+        row += 1
+        at = past_blanks(at) if many else at
+        if not many or byte_at(at) != 44:
+            put_int(largest + 8 * column, np.int64(most))
+            return at, row, hards
+        at = past_blanks(at + 1)
+
+
+@nb.njit(cache=True)
 def _value(
-    data: Any, at: int, column: int, kind: int, depth: int, values: Any, floats: Any, letters: Any,
-    offsets: Any, counts: Any, largest: Any, hard: Any, hards: int,
+    at: int, column: int, kind: int, depth: int, rows: int, offsets: int, room: int, counts: int,
+    largest: int, hard: int, hard_room: int, hards: int,
 ) -> Any:  # fmt: skip
     """Scan one value into its column; return where it ends, or STOP, and the hard numbers."""
     lists = depth - 1 if kind == TEXT else depth
     level = 0
-    row = counts[depth]
+    row = int_at(counts + 8 * depth)
     while True:
-        at = past_blanks(data, at)
+        at = past_blanks(at)
         if level < lists:
-            if data[at] != 91:
+            if byte_at(at) != 91:
                 return STOP, hards
             level += 1
-            at = past_blanks(data, at + 1)
-            if data[at] != 93:
+            at = past_blanks(at + 1)
+            if byte_at(at) != 93:
                 continue
         elif kind == WHOLE:
-            at, w, _, negative, whole, long = number_at(data, at)
-            if at < 0 or not whole or long or w > _SIGN or (w == _SIGN and not negative):
-                return STOP, hards
-            values[row] = -np.int64(w) if negative else np.int64(w)
-            row += 1
+            at, row = _wholes(at, rows, row, level > 0)
         elif kind == REAL:
-            first = at
-            at, w, power, negative, whole, long = number_at(data, at)
-            if at < 0:
-                return STOP, hards
-            if whole:
-                if long or w > _EXACT:
-                    return STOP, hards
-                largest[column] = max(largest[column], w)
-                # -0 is a whole number, which has no sign.
-                floats[row] = -float(w) if negative and w != _U(0) else float(w)
-            else:
-                real, bits = _real(w, power)
-                if long or bits == HARD:
-                    if hards == hard.shape[0]:
-                        return STOP, hards
-                    hard[hards] = column, row, first, at
-                    hards += 1
-                elif bits:
-                    values[row] = np.int64(bits | _SIGN if negative else bits)
-                else:
-                    floats[row] = -real if negative else real
-            row += 1
+            at, row, hards = _reals(
+                at, rows, row, level > 0, column, largest, hard, hard_room, hards
+            )
         elif kind == TRUTH:
-            at, letter = word_at(data, at)
-            if at < 0 or letter == 110:
+            at, letter = word_at(at)
+            if letter == 110:
                 return STOP, hards
-            letters[row] = letter == 116
+            put_byte(rows + row, letter == 116)
             row += 1
         else:
-            if data[at] != 34:
+            if byte_at(at) != 34:
                 return STOP, hards
-            at, row = text_at(data, at + 1, letters, row)
-            if at < 0:
-                return STOP, hards
-            counts[level] += 1
-            offsets[level, counts[level]] = row
-        counts[depth] = row
+            at, row = text_at(at + 1, rows, row)
+            _close(counts, offsets, room, level, row)
+        if at < 0:
+            return STOP, hards
+        put_int(counts + 8 * depth, row)
         while level:
-            at = past_blanks(data, at)
-            if data[at] != 93:
+            at = past_blanks(at)
+            if byte_at(at) != 93:
                 break
             level -= 1
             at += 1
-            counts[level] += 1
-            offsets[level, counts[level]] = counts[level + 1]
+            _close(counts, offsets, room, level, int_at(counts + 8 * (level + 1)))
         if not level:
             return at, hards
-        if data[at] != 44:
+        if byte_at(at) != 44:
             return STOP, hards
         at += 1
 
 
 @nb.njit(cache=True)
+def _close(counts: int, offsets: int, room: int, level: int, end: int) -> None:
+    """End an item of a level, which holds all below it up to `end`."""
+    count = int_at(counts + 8 * level) + 1
+    put_int(counts + 8 * level, count)
+    put_int(offsets + 8 * (level * room + count), end)
+
+
+@nb.njit(cache=True)
 def _object(
-    data: Any, at: int, line: int, seen: Any, unknown: Any, kinds: Any, depths: Any, keys: Any,
-    key_ends: Any, others: bool, values: Any, floats: Any, letters: Any, offsets: Any, counts: Any,
-    largest: Any, hard: Any, hards: int,
+    at: int, line: int, seen: int, unknown: int, columns: int, kinds: int, depths: int, keys: int,
+    key_ends: int, others: bool, values: int, offsets: int, levels: int, room: int, counts: int,
+    largest: int, hard: int, hard_room: int, hards: int,
 ) -> Any:  # fmt: skip
     """Scan an object, each field into its column; return where it ends, or STOP."""
-    columns = kinds.size
-    if data[at] != 123:
+    if byte_at(at) != 123:
         return STOP, hards
     found = strangers = 0
     column = -1
     while True:
-        start = past_blanks(data, at + 1) + 1
-        if data[start - 1] != 34:
+        start = past_blanks(at + 1) + 1
+        if byte_at(start - 1) != 34:
             return STOP, hards
-        at, plain = skipped_text(data, start)
+        at, plain = skipped_text(start)
         if at < 0 or not plain:
             return STOP, hards
         stop = at - 1
-        at = past_blanks(data, at)
-        if data[at] != 58:
+        at = past_blanks(at)
+        if byte_at(at) != 58:
             return STOP, hards
         at += 1
         known = -1
-        for step in range(columns):  # most lines have their fields in the same order
-            tried = (column + 1 + step) % columns
-            if same_bytes(data, start, stop, keys, key_ends[tried], key_ends[tried + 1]):
+        tried = column
+        for _ in range(columns):  # most lines have their fields in the same order
+            tried = tried + 1 if tried + 1 < columns else 0
+            ends = key_ends + 8 * tried
+            if same_bytes(start, stop, keys + int_at(ends), keys + int_at(ends + 8)):
                 known = tried
                 break
         if known >= 0:
             column = known
-            if seen[column] == line:
+            if int_at(seen + 8 * column) == line:
                 return STOP, hards
-            seen[column] = line
+            put_int(seen + 8 * column, line)
             found += 1
             at, hards = _value(
-                data, at, column, kinds[column], depths[column], values[column], floats[column],
-                letters[column], offsets[column], counts[column], largest, hard, hards,
+                at, column, int_at(kinds + 8 * column), int_at(depths + 8 * column),
+                values + 8 * column * room, offsets + 8 * column * levels * room, room,
+                counts + 8 * column * levels, largest, hard, hard_room, hards,
             )  # fmt: skip
         else:
-            if not others or strangers == _MOST_UNKNOWN:
+            if not others or strangers == MOST_UNKNOWN:
                 return STOP, hards
             for k in range(strangers):
-                if same_bytes(data, start, stop, data, unknown[k, 0], unknown[k, 1]):
+                place = unknown + 16 * k
+                if same_bytes(start, stop, int_at(place), int_at(place + 8)):
                     return STOP, hards
-            unknown[strangers] = start, stop
+            put_int(unknown + 16 * strangers, start)
+            put_int(unknown + 16 * strangers + 8, stop)
             strangers += 1
-            at = left_out(data, at)
+            at = left_out(at)
         if at < 0:
             return STOP, hards
-        at = past_blanks(data, at)
-        if data[at] == 44:
+        at = past_blanks(at)
+        if byte_at(at) == 44:
             continue
-        if data[at] != 125 or found != columns:
+        if byte_at(at) != 125 or found != columns:
             return STOP, hards
         return at + 1, hards
 
 
 @nb.njit(cache=True, nogil=True)
 def scan_lines(
-    data: Any, size: int, kinds: Any, depths: Any, keys: Any, key_ends: Any, objects: bool,
-    others: bool, values: Any, floats: Any, letters: Any, offsets: Any, counts: Any, largest: Any,
-    hard: Any,
-) -> int:  # fmt: skip
-    """Scan all lines; return how many hard numbers they have, or STOP."""
-    columns = kinds.size
+    data: int, size: int, columns: int, kinds: int, depths: int, keys: int, key_ends: int,
+    objects: bool, others: bool, values: int, offsets: int, levels: int, room: int, counts: int,
+    largest: int, hard: int, hard_room: int, seen: int, unknown: int,
+) -> Any:  # fmt: skip
+    """Scan all lines; return how many hard numbers they have, or STOP, and how many lines.
+
+    Args:
+        data: (size,) bytes, zeros behind them.
+        size: of the data.
+        columns: how many.
+        kinds, depths: (columns,) int64.
+        keys: the names of the fields one behind another; key_ends: (columns + 1,) int64.
+        objects: whether lines are objects; others: whether these may have other fields.
+        values: (columns, room) of eight bytes.
+        offsets: (columns, levels, room) int64.
+        counts: (columns, levels) int64, zeros.
+        largest: (columns,) int64, zeros.
+        hard: (hard_room, HARD_INTS) int64.
+        seen: (columns,) int64, the last line that had each; -1 for none.
+        unknown: (MOST_UNKNOWN, 2) int64, for the unknown fields of a line.
+    """
     for column in range(columns):
-        for level in range(depths[column]):
-            offsets[column, level, 0] = 0
-    seen = np.full(columns, -1, np.int64)
-    unknown = np.empty((_MOST_UNKNOWN, 2), np.int64)
-    at = hards = 0
+        for level in range(int_at(depths + 8 * column)):
+            put_int(offsets + 8 * (column * levels + level) * room, 0)
+    at = data
+    end = data + size
+    hards = 0
     line = 0
-    while at < size:
+    while at < end:
         if not objects:
             at, hards = _value(
-                data, at, 0, kinds[0], depths[0], values[0], floats[0], letters[0], offsets[0],
-                counts[0], largest, hard, hards,
+                at, 0, int_at(kinds), int_at(depths), values, offsets, room, counts, largest, hard,
+                hard_room, hards,
             )  # fmt: skip
         else:
             at, hards = _object(
-                data, past_blanks(data, at), line, seen, unknown, kinds, depths, keys, key_ends,
-                others, values, floats, letters, offsets, counts, largest, hard, hards,
+                past_blanks(at), line, seen, unknown, columns, kinds, depths, keys, key_ends,
+                others, values, offsets, levels, room, counts, largest, hard, hard_room, hards,
             )  # fmt: skip
         if at < 0:
-            return STOP
-        at = past_blanks(data, at)
-        if at < size:
-            if data[at] != 10:
-                return STOP
+            return STOP, line
+        at = past_blanks(at)
+        if at < end:
+            if byte_at(at) != 10:
+                return STOP, line
             at += 1
         line += 1
-    return hards
+    return hards, line
+
+
+@nb.njit(cache=True, nogil=True)
+def is_ascii(data: int, size: int) -> bool:
+    """Return whether no byte has its highest bit set; reads up to the next multiple of eight.
+
+    Args:
+        data: (size,) bytes, zeros behind them.
+        size: of the data.
+    """
+    found = 0
+    for place in range(data, data + size, 8):
+        found |= int_at(place)
+    return bool(found & np.int64(-0x7F7F7F7F7F7F7F80) == 0)

@@ -54,7 +54,7 @@ def rounded(w: Any, power: int) -> Any:
     """
     if power < LEAST_POWER or power > MOST_POWER:
         return HARD
-    zeros = leading_zeros(w)  # type: ignore[call-arg, var-annotated]
+    zeros = leading_zeros(w)
     w <<= _U(zeros)
     place = power - LEAST_POWER
     high, low = times(w, FIVES[place, 0])

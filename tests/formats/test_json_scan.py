@@ -320,13 +320,13 @@ def test_a_pipe_is_scanned_once_enough_came(
     repaid(2 << 20)
     assert len(data) > 10 << 20
     blocks: list[int] = []
-    scan = JsonScanner.scan
+    scan = JsonScanner.scan_padded
 
-    def counted(self: JsonScanner, block: bytes) -> Any:
-        blocks.append(len(block))
-        return scan(self, block)
+    def counted(self: JsonScanner, data: Any, size: int) -> Any:
+        blocks.append(size)
+        return scan(self, data, size)
 
-    monkeypatch.setattr(JsonScanner, "scan", counted)
+    monkeypatch.setattr(JsonScanner, "scan_padded", counted)
     with pipe(tmp_path, ".jsonl", data) as path:
         found = content(path)["data"]
     assert nested(found) == lines
@@ -348,7 +348,7 @@ def test_too_many_columns_are_left_to_the_exact_parser(
 ) -> None:
     repaid(0)
     monkeypatch.setattr(json_fast, "MOST_RESERVED_BYTES", 1)
-    monkeypatch.setattr(JsonScanner, "scan", lambda *_: pytest.fail("was scanned"))
+    monkeypatch.setattr(JsonScanner, "scan_padded", lambda *_: pytest.fail("was scanned"))
     (tmp_path / "t.jsonl").write_bytes(b"[1]\n")
     assert content(tmp_path / "t.jsonl")["data"].data.tolist() == [1]
 
