@@ -9,10 +9,6 @@ import numpy as np
 from lodcli.formats.schema import Schema, TensorSpec
 from lodcli.kernels.checks import Offsets
 
-# Of a batch. Allocations of 32 MB and more are mapped anew each time, page by page; these are
-# not, and reading takes half the time.
-PART_BYTES = 8 << 20
-
 
 def groups(schema: Schema) -> list[list[TensorSpec]]:
     """Return the tensors that share their outermost level together, the others alone."""

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from lodcli.formats.ahead import ahead
-from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
-from lodcli.formats.batching import PART_BYTES, cuts
+from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.batching import cuts
 from lodcli.formats.errors import naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.megatron_index import DTYPES, MAGIC, PORTION, Index, portions
@@ -102,7 +102,7 @@ class _MegatronSource(Source):
             )
         return tuple(specs)
 
-    def batches(self, limit_bytes: int = PART_BYTES) -> Iterator[Batch]:
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         return ahead(self._batches(limit_bytes))
 
     def _batches(self, limit_bytes: int) -> Iterator[Batch]:

@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 
 from lodcli.formats.ahead import ahead
-from lodcli.formats.base import Source
-from lodcli.formats.batching import PART_BYTES, cuts, groups
+from lodcli.formats.base import BATCH_BYTES, Source
+from lodcli.formats.batching import cuts, groups
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.flat import require_index_fits
 from lodcli.formats.outputs import COPY_BYTES, Output
@@ -105,7 +105,7 @@ class PlacedSource(Source):
             return LoDTensor(rows, LoD()).select(0)
         return LoDTensor(rows, selection.lod)
 
-    def batches(self, limit_bytes: int = PART_BYTES) -> Iterator[Batch]:
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         return ahead(self._batches(limit_bytes))
 
     def _batches(self, limit_bytes: int) -> Iterator[Batch]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from lodcli.formats.base import ReadOptions, Source, refuse_unknown_options
+from lodcli.formats.base import BATCH_BYTES, ReadOptions, Source, refuse_unknown_options
 from lodcli.formats.errors import naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.io import format_of, one_tensor
@@ -18,6 +18,9 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.options import limits
 from lodcli.references import Reference, naming_os
+
+# Of a batch to compute with: enough sequences that they fill each step of an RNN.
+COMPUTED_BYTES = 32 << 20
 
 ReadShare = Callable[[], float | None]
 
@@ -73,7 +76,7 @@ class Opened:
         name = self.tensor().name
         return name, one_tensor(self.source.read([name])[name], "this command")
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """Yield the batches of what was asked for; what goes wrong names this file.
 
         An OSError of reading would else be taken for one of the file being written.
@@ -81,15 +84,15 @@ class Opened:
         wanted = self.reference.name
         with naming_os(self.reference.label), naming(self.reference.label):
             names = [spec.name for spec in self.schema]
-            for batch in self.source.batches_of(names):
+            for batch in self.source.batches_of(names, limit_bytes):
                 kept = batch if wanted is None else {k: batch[k] for k in batch if k == wanted}
                 if kept:
                     yield {name: self._renamed(item) for name, item in kept.items()}
 
     def tensors(self) -> Iterator[LoDTensor]:
-        """Yield the batches of `tensor()`."""
+        """Yield the batches of `tensor()`, as large as it takes to compute with them fast."""
         name = self.tensor().name
-        for batch in self.batches():
+        for batch in self.batches(COMPUTED_BYTES):
             item = batch.get(name)
             if isinstance(item, LoDTensor):
                 yield item

@@ -136,7 +136,14 @@ class GuardedFile(ReadFile):
 
 
 class OwnedFile(ReadFile):
-    """A ReadFile that can be written to; after an error, nothing is written."""
+    """A ReadFile that can be written to; after an error, nothing is written.
+
+    Attributes:
+        kept_bytes: if not 0, the file is never made shorter: something lies from there on that
+            HDF5 does not know of yet.
+    """
+
+    kept_bytes = 0
 
     def writable(self) -> bool:
         return True
@@ -179,6 +186,8 @@ class OwnedFile(ReadFile):
             done += len(part)
 
     def truncate(self, size: int | None = None) -> int:
+        if self.kept_bytes:
+            return self._size
         self._size = self._position if size is None else size
         try:
             os.ftruncate(self._fd, self._size)

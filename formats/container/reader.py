@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from lodcli.formats.ahead import ahead
 from lodcli.formats.base import BATCH_BYTES, RowBlocks, Source
 from lodcli.formats.batching import cuts, groups
 from lodcli.formats.container import header
@@ -91,6 +92,9 @@ class ContainerSource(Source):
         return LoDTensor(rows, selection.lod)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        return ahead(self._batches(limit_bytes))
+
+    def _batches(self, limit_bytes: int) -> Iterator[Batch]:
         for group in groups(self.schema):
             if group[0].array:
                 yield {spec.name: self._array(spec) for spec in group}

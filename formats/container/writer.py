@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterable
 from typing import Any
@@ -12,32 +11,34 @@ import numpy as np
 from h5py import h5d, h5p, h5s, h5t, h5z
 
 from lodcli.formats.container import header
-from lodcli.formats.container.checksums import BlockChecksums, block_rows, flat_bytes
 from lodcli.formats.container.chunks import CODECS
-from lodcli.formats.container.header import DatasetEntry, Header
+from lodcli.formats.container.header import Header
 from lodcli.formats.container.owned import OwnedFile
+from lodcli.formats.container.sinks import ChunkedSink, ContiguousSink, Sink
 from lodcli.formats.container.strict import load_codec
-from lodcli.formats.container.types import hdf5_type, numpy_type
 from lodcli.formats.errors import naming
 from lodcli.formats.interrupts import shielded
-from lodcli.formats.outputs import COPY_BYTES, Output
+from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Item, LevelSpec, Schema, StoredArray, TensorSpec
-from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.checks import Offsets
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 
 # Of everything in the file, so that a map of it gives arrays aligned for any dtype.
 ALIGNMENT = 64
-# HDF5's own.
-CHUNK_LIMIT_BYTES = 1 << 32
+# From here on HDF5 may align a dataset otherwise, when it is to be at a certain place.
+PLACED_BYTES = 1 << 20
+# For what HDF5 keeps of its own before the first such dataset.
+GAP_BYTES = 64 << 10
 
 
 class ContainerWriter:
     """A container being written.
 
     Datasets of known size get their place at once and are written in place. Others wait in
-    nameless files beside the target until their size is known.
+    nameless files beside the target until their size is known; one that is large is written
+    where it is going to be.
 
     Args:
         output: where to; must be seekable.
@@ -54,7 +55,7 @@ class ContainerWriter:
         self._paths: dict[str, str] = {}
         self._schema = tuple(self._placed(spec) for spec in schema)
         self._file: Any = None
-        self._sinks: dict[str, _Sink] = {}
+        self._sinks: dict[str, Sink] = {}
         try:
             with output.naming():
                 self._open()
@@ -62,15 +63,18 @@ class ContainerWriter:
             self.close()
             raise
 
-    def _open(self) -> None:
+    def _open_file(self, mode: str, threshold: int, interval: int) -> None:
         with shielded():
             self._file = h5py.File(
                 self._owned,
-                "w",
-                alignment_threshold=1,
-                alignment_interval=ALIGNMENT,
+                mode,
+                alignment_threshold=threshold,
+                alignment_interval=interval,
                 rdcc_nbytes=0,
             )
+
+    def _open(self) -> None:
+        self._open_file("w", 1, ALIGNMENT)
         for spec in self._schema:
             self._sink(header.data_path(spec.name), spec.dtype, spec.row_shape, spec.rows)
             for level in (*spec.levels, *spec.outer):
@@ -105,7 +109,7 @@ class ContainerWriter:
         self, path: str, dtype: np.dtype[Any], row_shape: tuple[int, ...], rows: int | None
     ) -> None:
         if path not in self._sinks:
-            kind: type[_Sink] = _ChunkedSink if self._compression else _ContiguousSink
+            kind: type[Sink] = ChunkedSink if self._compression else ContiguousSink
             self._sinks[path] = kind(self, path, dtype, row_shape, rows)
             if path not in self._totals and dtype == np.int64 and _is_offsets(path):
                 self._totals[path] = 0
@@ -157,7 +161,9 @@ class ContainerWriter:
             self._finish()
 
     def _finish(self) -> None:
-        entries = {path: sink.finish() for path, sink in self._sinks.items()}
+        for sink in sorted(self._sinks.values(), key=lambda sink: not sink.placed):
+            sink.complete()
+        entries = {path: sink.entry() for path, sink in self._sinks.items()}
         schema = tuple(
             TensorSpec(
                 name=spec.name,
@@ -195,9 +201,31 @@ class ContainerWriter:
     # -- what the sinks use --------------------------------------------------------
 
     def create(
-        self, path: str, kind: h5t.TypeID, shape: tuple[int, ...], chunk: int = 0
+        self,
+        path: str,
+        kind: h5t.TypeID,
+        shape: tuple[int, ...],
+        chunk: int = 0,
+        *,
+        at: int | None = None,
     ) -> h5d.DatasetID:
-        """Return a new dataset; contiguous, or in chunks of so many rows."""
+        """Return a new dataset; contiguous, or in chunks of so many rows.
+
+        Args:
+            path, kind, shape: of the dataset.
+            chunk: how many rows; 0 for contiguous.
+            at: where to put it: what `reserve` gave.
+        """
+        if at is not None:
+            # HDF5 takes the first multiple of an alignment that is free.
+            self._reopen(PLACED_BYTES, at)
+            dataset = self.create(path, kind, shape)
+            offset = dataset.get_offset()
+            del dataset
+            self._reopen(1, ALIGNMENT)
+            self._owned.kept_bytes = 0
+            assert offset == at
+            return h5d.open(self._file.id, path.encode())
         plist = h5p.create(h5p.DATASET_CREATE)
         plist.set_obj_track_times(False)
         if chunk:
@@ -215,6 +243,24 @@ class ContainerWriter:
         links.set_create_intermediate_group(True)
         return h5d.create(self._file.id, path.encode(), kind, space, plist, lcpl=links)
 
+    def reserve(self) -> int | None:
+        """Return where a dataset of unknown size can be written; None the second time.
+
+        It must be the next one that is created, with at least PLACED_BYTES, and goes first.
+        """
+        if self._owned.kept_bytes:
+            return None
+        end = int(self._file.id.get_filesize())
+        place = -(-(end + GAP_BYTES) // GAP_BYTES) * GAP_BYTES
+        self._owned.kept_bytes = place
+        return place
+
+    def _reopen(self, threshold: int, interval: int) -> None:
+        with shielded():
+            self._file.close()
+        self._owned.raise_error()
+        self._open_file("r+", threshold, interval)
+
     def pwrite(self, view: memoryview, offset: int) -> None:
         """Write bytes to the file; raises at once what goes wrong."""
         self._owned.pwrite(view, offset)
@@ -228,138 +274,6 @@ class ContainerWriter:
     def spool(self) -> Any:
         """Return a nameless file where there is room for what will be the target."""
         return tempfile.TemporaryFile(dir=self._folder, buffering=0)
-
-
-class _Sink:
-    """One dataset being written."""
-
-    def __init__(
-        self,
-        writer: ContainerWriter,
-        path: str,
-        dtype: np.dtype[Any],
-        row_shape: tuple[int, ...],
-        rows: int | None,
-    ) -> None:
-        self.writer = writer
-        self.path = path
-        self.dtype = numpy_type(dtype.name)
-        self.row_shape = row_shape
-        self.known = rows
-        self.rows = 0
-        self.row_bytes = int(np.prod(row_shape, dtype=np.int64)) * dtype.itemsize
-        self.block_rows = block_rows(self.row_bytes)
-        self.checksums = BlockChecksums(self.block_rows * self.row_bytes)
-
-    def append(self, data: Array) -> None:
-        """Write rows (n, D1, ..) after the others, a few MB at a time."""
-        if self.known is not None and self.rows + data.shape[0] > self.known:
-            raise ShapeMismatchError(f"{self.path}: more than the {self.known} rows announced")
-        step = max(1, COPY_BYTES // self.row_bytes if self.row_bytes else data.shape[0])
-        for start in range(0, data.shape[0], step):
-            part = np.ascontiguousarray(data[start : start + step], self.dtype)
-            self.checksums.update(flat_bytes(part))
-            self._put(part)
-            self.rows += part.shape[0]
-
-    def finish(self) -> DatasetEntry:
-        """Complete the dataset and return its line in the header."""
-        if self.known is not None and self.rows != self.known:
-            raise ShapeMismatchError(f"{self.path}: expected {self.known} rows, got {self.rows}")
-        self._complete()
-        return DatasetEntry(
-            self.dtype.name,
-            (self.rows, *self.row_shape),
-            self.block_rows,
-            self.checksums.finish(),
-        )
-
-    def _put(self, part: Array) -> None:
-        raise NotImplementedError
-
-    def _complete(self) -> None:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Release what the sink holds."""
-
-
-class _ContiguousSink(_Sink):
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._spool: Any = None
-        self._offset: int | None = None
-        if self.known is not None:
-            self._create(self.known)
-        else:
-            self._spool = self.writer.spool()
-
-    def _create(self, rows: int) -> None:
-        with shielded():
-            kind = hdf5_type(self.dtype.name)
-            dataset = self.writer.create(self.path, kind, (rows, *self.row_shape))
-            self._offset = dataset.get_offset()
-
-    def _put(self, part: Array) -> None:
-        view = flat_bytes(part).data
-        if self.known is None:
-            while len(view):
-                view = view[os.write(self._spool.fileno(), view) :]
-            return
-        if len(view):
-            assert self._offset is not None
-            self.writer.pwrite(view, self._offset + self.rows * self.row_bytes)
-
-    def _complete(self) -> None:
-        if self._spool is None:
-            return
-        self._create(self.rows)
-        if self._offset is not None:  # there are bytes
-            self.writer.copy_from(self._spool.fileno(), self.rows * self.row_bytes, self._offset)
-        self.close()
-
-    def close(self) -> None:
-        if self._spool is not None:
-            self._spool.close()
-
-
-class _ChunkedSink(_Sink):
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._waiting: list[Array] = []
-        self._waiting_rows = 0
-        self._written = 0
-        if self.row_bytes >= CHUNK_LIMIT_BYTES:
-            raise UnsupportedError(f"{self.path}: rows of {self.row_bytes} bytes: no compression")
-        with shielded():
-            kind = hdf5_type(self.dtype.name)
-            shape = (self.known or 0, *self.row_shape)
-            self._dataset = self.writer.create(self.path, kind, shape, self.block_rows)
-
-    def _put(self, part: Array) -> None:
-        self._waiting.append(part)
-        self._waiting_rows += part.shape[0]
-        if self._waiting_rows >= self.block_rows:
-            self._flush(self._waiting_rows - self._waiting_rows % self.block_rows)
-
-    def _flush(self, rows: int) -> None:
-        data = np.concatenate(self._waiting)
-        ready, rest = data[:rows], data[rows:]
-        with shielded():
-            if self.known is None:
-                self._dataset.set_extent((self._written + rows, *self.row_shape))
-            if ready.size:
-                space = self._dataset.get_space()
-                space.select_hyperslab((self._written, *(0,) * len(self.row_shape)), ready.shape)
-                memory = h5s.create_simple(ready.shape)
-                self._dataset.write(memory, space, ready, self._dataset.get_type())
-        self._written += rows
-        # A copy: the rest must not keep the whole part alive.
-        self._waiting, self._waiting_rows = [rest.copy()], rest.shape[0]
-
-    def _complete(self) -> None:
-        if self._waiting_rows:
-            self._flush(self._waiting_rows)
 
 
 def write_container(

@@ -133,10 +133,11 @@ def _put_digits(w: Any, at: int) -> int:
 
 
 @nb.njit(cache=True)
-def _put_few(w: Any, at: int) -> Any:
+def _put_few(w: Any, at: int) -> int:
     """Write a number of up to four digits."""
     put_four(at, _PLAIN[w])
-    return at + 1 + (w >= _U(10)) + (w >= _U(100)) + (w >= _U(1000))
+    more: int = (w >= _U(10)) + (w >= _U(100)) + (w >= _U(1000))
+    return at + 1 + more
 
 
 @nb.njit(cache=True)

@@ -11,12 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lodcli.formats.base import BATCH_BYTES
 from lodcli.formats.on_pyarrow.layout import NAMES_KEY
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema, TensorSpec
 from lodcli.kernels.checks import Offsets
 from lodcli.kernels.tensor import LoDTensor
+
+# Readers read one at a time, and few read parts of one.
+ROW_GROUP_BYTES = 32 << 20
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
@@ -102,7 +104,7 @@ def write_ipc(
 def write_parquet(
     output: Output, columns: pa.Schema, records: Iterable[pa.RecordBatch], codec: str | None
 ) -> None:
-    """Write record batches as Parquet, in row groups of about BATCH_BYTES.
+    """Write record batches as Parquet, in row groups of about ROW_GROUP_BYTES.
 
     Args:
         output: where to.
@@ -119,7 +121,7 @@ def write_parquet(
         for batch in records:
             gathered.append(batch)
             size += batch.nbytes
-            if size >= BATCH_BYTES:
+            if size >= ROW_GROUP_BYTES:
                 writer.write_table(pa.Table.from_batches(gathered))
                 gathered, size = [], 0
         if gathered:

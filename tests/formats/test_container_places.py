@@ -1,0 +1,111 @@
+"""lod.h5: datasets whose size is known only at the end are written where they are going to be."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from lodcli.formats import io
+from lodcli.formats.container import sinks
+from lodcli.formats.container.owned import OwnedFile
+from lodcli.formats.schema import Batch, LevelSpec, Schema, schema_of
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+SPOOLED = 2 << 20
+
+
+def batch(number: int) -> dict[str, LoDTensor]:
+    rng = np.random.default_rng(number)
+    lod = LoD.from_lengths([rng.integers(0, 9, 5_000).tolist()])
+    rows = lod.rows or 0
+    return {
+        "small": LoDTensor(rng.random(10)),
+        "first": LoDTensor(rng.integers(0, 99, (rows, 3)), lod),
+        "second": LoDTensor(rng.random(rows), lod),
+        "third": LoDTensor(rng.random((40_000, 2)).astype(np.float32)),
+    }
+
+
+def uncounted(batch: Batch) -> Schema:
+    return tuple(
+        dataclasses.replace(
+            spec, rows=None, levels=tuple(LevelSpec(level.key) for level in spec.levels)
+        )
+        for spec in schema_of(batch)
+    )
+
+
+def batches(count: int) -> Iterator[Batch]:
+    return (batch(number) for number in range(count))
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_what_comes_without_its_size_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(sinks, "SPOOLED_BYTES", SPOOLED)
+    path = tmp_path / "x.lod.h5"
+    io.write_batches(path, uncounted(batch(0)), batches(count))
+    found = io.read_all(path)
+    for name in batch(0):
+        expected = LoDTensor.concatenate([batch(number)[name] for number in range(count)])
+        tensor = found[name]
+        assert isinstance(tensor, LoDTensor)
+        assert tensor.lod == expected.lod
+        np.testing.assert_array_equal(tensor.data, expected.data)
+    with h5py.File(path) as file:  # HDF5 itself finds no fault with it
+        offsets = {
+            name: file[f"{name}/data"].id.get_offset() if f"{name}/data" in file else None
+            for name in found
+        }
+        names: list[str] = []
+        file.visit(names.append)
+    assert len(names) > 4
+    assert len(set(offsets.values())) in (1, 4)
+    stored = sum(t.nbytes for t in found.values() if isinstance(t, LoDTensor))
+    assert path.stat().st_size < 1.2 * stored + (128 << 10)
+
+
+def test_large_rows_are_not_written_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sinks, "SPOOLED_BYTES", SPOOLED)
+    copied: list[int] = []
+    copy = OwnedFile.copy_from
+
+    def counted(self: OwnedFile, fd: int, size: int, offset: int) -> None:
+        copied.append(size)
+        copy(self, fd, size, offset)
+
+    monkeypatch.setattr(OwnedFile, "copy_from", counted)
+    data = np.arange(4_000_000)
+    tensor = LoDTensor(data, LoD([np.array([0, 9, 4_000_000])]))
+    parts: list[Batch] = [{"data": tensor[n : n + 1]} for n in range(2)]
+    parts += [{"data": tensor[1:2]}] * 2
+    io.write_batches(tmp_path / "x.lod.h5", uncounted({"data": tensor}), parts)
+    assert sum(copied) < 12 << 20  # of 96 MB
+    found = io.read(tmp_path / "x.lod.h5")
+    assert isinstance(found, LoDTensor)
+    assert found.rows == 4_000_000 + 2 * 3_999_991
+    np.testing.assert_array_equal(found.data[-3_999_991:], data[9:])
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sinks, "SPOOLED_BYTES", SPOOLED)
+    write = os.pwrite
+
+    def full(fd: int, data: bytes, offset: int) -> int:
+        if offset > 4 << 20:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(fd, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match="No space left"):
+        io.write_batches(tmp_path / "x.lod.h5", uncounted(batch(0)), batches(8))
+    assert list(tmp_path.iterdir()) == []
