@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -17,7 +18,8 @@ from lodcli.commands.bench import command as bench
 from tests.benchmarks.answers import Cell, answers, cells_of, in_words
 from tests.benchmarks.history import Commit, changes
 from tests.benchmarks.measure import PARTS, STARTUP, chosen, command_of
-from tests.benchmarks.page import FOLDER, PAGE, WHY, page, read_reports, reason
+from tests.benchmarks.page import FOLDER, PAGE, WHY, page, read_reports, reason, rows_of
+from tests.benchmarks.pictures import PICTURES, described
 from tests.benchmarks.targets import Target, targets
 from tests.benchmarks.verdicts import MISSED, REACHED, UNCLEAR, UNMEASURED, Between, verdict
 
@@ -26,6 +28,17 @@ def test_the_page_is_written_from_its_reports() -> None:
     why = json.loads((FOLDER / "why.json").read_bytes())
     expected = page(read_reports(FOLDER), why)
     assert PAGE.read_text() == expected, "run python -m tests.benchmarks.page"
+
+
+def test_the_pictures_show_the_reports() -> None:
+    reports = read_reports(FOLDER)
+    found = described(reports, rows_of(reports))
+    assert set(found) == set(PICTURES)
+    for name, figures in found.items():
+        picture = ElementTree.parse(FOLDER / f"{name}.svg")
+        said = picture.find(".//{http://purl.org/dc/elements/1.1/}description")
+        assert said is not None
+        assert said.text == figures, "run python -m tests.benchmarks.page"
 
 
 def test_the_reports_are_those_that_the_script_makes() -> None:
@@ -91,7 +104,8 @@ def row(library: str, median: float, **more: Any) -> dict[str, Any]:
     return {
         "bench": "kernels", "op": "sum", "case": "B1", "threads": 2, "library": library,
         "label": "", "ours": library == "lod", "allocates": True, "median": median,
-        "min": 0.9 * median, "max": 1.5 * median, "times": [median] * 5, "dropped": 0,
+        "min": 0.9 * median, "max": 1.5 * median, "dropped": 0,
+        "times": [share * median for share in (0.9, 0.9, 1, 1.5, 1.5)],
         "noisy": False, "fraction_of_limit": 0.8, "ratio_to_best_peer": None, "best_peer": None,
         "limit": "read", "parameters": {}, "useful": 1.0, **more,
     }  # fmt: skip

@@ -53,6 +53,8 @@ PARTS: dict[str, str] = {
     "rnn-ad": f"rnn --case a,d {_TWO} --rounds 11 --budget 4",
     "rnn-b": f"rnn --case b {_TWO} --rounds 7 --budget 10",
     "rnn-c": f"rnn --case c {_TWO} --rounds 5 --budget 12",
+    "rnn-odd": f"rnn --cell lstm --case b --hidden 250 --features 250 {_TWO} --against torch "
+    "--rounds 5 --budget 8",
     "rnn-1-thread": f"rnn --cell lstm --case a,b,d {_ONE} --rounds 5 --budget 6",
     "convert": f"convert {_TWO} --rounds 7 --budget 4 --folder {SHARED_MEMORY}",
     "io": f"io --rows 1e5 {_TWO} --rounds 7 --budget 4 --folder {SHARED_MEMORY}",
@@ -64,6 +66,8 @@ PARTS: dict[str, str] = {
     "linear-rows": f"kernels {_LINEAR} --sweep rows=1e4,1e5,1e6,1e7,1e8 --features 4 {_TWO}",
     "linear-sequences": f"kernels {_LINEAR} --sweep sequences=1,1e2,1e4,1e6 --rows 4e6 "
     f"--features 16 {_TWO}",
+    "scaling": "kernels --op sum,softmax,reverse --against numpy,torch,awkward --rounds 5 "
+    f"--budget 2 --sweep rows=1e4,1e5,1e6,1e7 --features 8 {_TWO}",
     "linear-skew": f"kernels {_LINEAR} --sweep skew=0,1,2,3,4 --rows 4e6 --features 16 {_TWO}",
     STARTUP: "",
 }

@@ -1,6 +1,6 @@
 """Write docs/benchmarks.md from the reports in docs/benchmarks/, which measure.py makes.
 
-    python -m tests.benchmarks.page            # writes the page
+    python -m tests.benchmarks.page            # writes the page, draws its pictures
     python -m tests.benchmarks.page --check    # ends with 1 if the page is not what it should be
 
 Why a target is missed is said in docs/benchmarks/why.json, by patterns of "bench op case".
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lodcli.bench.report import rate_text
+from tests.benchmarks import pictures
 from tests.benchmarks.answers import answers, questions
 from tests.benchmarks.measure import STARTUP
 from tests.benchmarks.tables import costs, details, startup_table
@@ -53,13 +54,20 @@ def read_reports(folder: Path) -> dict[str, dict[str, Any]]:
     return {path.stem: json.loads(path.read_bytes()) for path in paths}
 
 
+def rows_of(reports: Reports) -> list[Mapping[str, Any]]:
+    """Return the results of all reports of `lod bench`, without what only a picture shows."""
+    chosen = [report for name, report in reports.items() if name != pictures.SCALING]
+    return [row for report in chosen for row in report.get("results", [])]
+
+
 def page(reports: Reports, why: Mapping[str, str]) -> str:
     """Return the whole page."""
     measured = {n: r for n, r in reports.items() if "results" in r}
-    rows = [row for report in measured.values() for row in report["results"]]
+    rows = rows_of(reports)
     startup = reports.get(STARTUP, {}).get("rows", [])
     verdicts = [verdict_of(target, rows, startup) for target in targets()]
-    lines = [INTRODUCTION, *_summary(verdicts), *_misses(verdicts, why), *answers(rows)]
+    lines = [INTRODUCTION, *_summary(verdicts), *pictures.shown(FOLDER)]
+    lines += [*_misses(verdicts, why), *answers(rows)]
     lines += ["## The targets", "", *_targets(verdicts), *questions(rows), *costs(rows)]
     lines += details(rows)
     if STARTUP in reports:
@@ -126,8 +134,8 @@ def _misses(verdicts: Sequence[Verdict], why: Mapping[str, str]) -> Iterator[str
 
 def _targets(verdicts: Sequence[Verdict]) -> Iterator[str]:
     yield (
-        "*By* is what was found over what is asked. Two figures are the least and the most that "
-        "disturbed samples allow."
+        "*By* is what was found over what is asked. Two figures are where the middle half of "
+        "disturbed samples lies."
     )
     group = ""
     for one in verdicts:
@@ -229,7 +237,10 @@ def main() -> int:
     parser.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args()
     why = json.loads((FOLDER / f"{WHY}.json").read_bytes())
-    text = page(read_reports(options.folder), why)
+    reports = read_reports(options.folder)
+    if not options.check:
+        pictures.draw(reports, rows_of(reports), FOLDER)
+    text = page(reports, why)
     if options.check:
         return int(options.page.read_text() != text)
     options.page.write_text(text)

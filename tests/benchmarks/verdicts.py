@@ -1,7 +1,7 @@
 """Whether a target of targets.py is reached, by what the reports say.
 
-Where most samples of ours or the peer's were disturbed, a median is no fact: then the verdict
-is by the extremes, and is "unclear" unless all of them agree.
+Where most samples of ours or the peer's were disturbed, a median is no fact: then the verdict is
+by the quartiles of all samples, and is "unclear" unless both agree.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from lodcli.bench.results import is_disturbed
 from tests.benchmarks.targets import Target
@@ -58,7 +60,7 @@ class Verdict:
 def time_of(row: Row) -> Between:
     """Return how long a call of a row takes."""
     if is_disturbed(row):
-        return Between(row["min"], row["max"])
+        return Between(*(float(each) for each in np.quantile(row["times"], (0.25, 0.75))))
     return Between(row["median"], row["median"])
 
 
@@ -104,6 +106,13 @@ def verdict(target: Target, rows: Sequence[Row], startup: Sequence[Row] = ()) ->
         against.append("itself on padded input")
     worst = Between(min(one.low for one in shares), min(one.high for one in shares))
     return Verdict(target, _word(worst), ", ".join(words), worst, ", ".join(against))
+
+
+def ratio_of(target: Target, rows: Sequence[Row]) -> Between | None:
+    """Return the time of the peer that a target means over ours, if both were measured."""
+    ours = ours_of(target, rows)
+    peer = ours and _peer(target, ours, rows)
+    return time_of(peer).over(time_of(ours)) if ours and peer else None
 
 
 def _word(share: Between) -> str:
