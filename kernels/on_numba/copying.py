@@ -9,7 +9,8 @@ import numba as nb
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_numba import moves
+from lodcli.kernels.on_numba import moves, streams
+from lodcli.kernels.on_numba.streams import streamed
 from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.ops.common import flat_rows, result_array
 
@@ -17,6 +18,7 @@ PIECE_BYTES = 1 << 18
 _copy, _copy_backwards, _at = moves.copy, moves.copy_backwards, moves.segment_at
 _AHEAD, _fetch = moves.AHEAD, moves.fetch
 _number_at = moves.number_at
+_begin, _append, _finish = streams.begin, streams.append, streams.finish
 
 
 def address(array: Array) -> int:
@@ -66,6 +68,7 @@ def gather_ranges(
             *(move, 2 * result.nbytes),
             *(address(rows), rows.nbytes, frozen(starts), frozen(offsets)),
             *(address(result), width, rows_a_piece(width)),
+            streamed(result.nbytes, len(result) if backwards else starts.size),
         )
     return result
 
@@ -79,6 +82,7 @@ def gather_first(data: Array, stride: int, offsets: Offsets, out: Array | None) 
             *(_gather_first, 2 * result.nbytes),
             *(address(rows), rows.nbytes, stride, frozen(offsets)),
             *(address(result), width, rows_a_piece(width)),
+            streamed(result.nbytes, offsets.size - 1),
         )
     return result
 
@@ -103,60 +107,85 @@ def interleave_ranges(
             frozen(np.array([part.nbytes for part in rows])),
             frozen(np.array([address(each) for each in bounds])),
             *(bounds[0].size - 1, address(result), width, rows_a_piece(width)),
+            streamed(result.nbytes, len(parts) * (bounds[0].size - 1)),
         )
     return result
 
 
 @nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _gather(
-    at: int, size: int, starts: Any, offsets: Any, to: int, width: int, piece_rows: int
-) -> None:
+    at: int, size: int, starts: Any, offsets: Any,
+    to: int, width: int, piece_rows: int, streamed: bool,
+) -> None:  # fmt: skip
     total, end = offsets[-1], at + size
     for piece in nb.prange((total + piece_rows - 1) // piece_rows):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
         i, stop = _at(offsets, row), to + stop_row * width
+        line, held, full = _begin(to + row * width)
         # Slices, so that no index may be negative: numba would look at each.
         skipped, begins, ends = row - offsets[i], starts[i:], offsets[i + 1 :]
         for k in range(ends.size):
             after = min(ends[k], stop_row)
-            source = at + (begins[k] + skipped) * width
-            _copy(to + row * width, stop, source, end, (after - row) * width)
+            source, n = at + (begins[k] + skipped) * width, (after - row) * width
+            if streamed:
+                line, held, full = _append(line, held, full, stop, source, at, end, n)
+            else:
+                _copy(to + row * width, stop, source, end, n)
             row, skipped = after, 0
             if row == stop_row:
                 break
+        if streamed:
+            _finish(line, held, full)
 
 
 @nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _gather_first(
-    at: int, size: int, stride: int, offsets: Any, to: int, width: int, piece_rows: int
-) -> None:
+    at: int, size: int, stride: int, offsets: Any,
+    to: int, width: int, piece_rows: int, streamed: bool,
+) -> None:  # fmt: skip
     total, end = offsets[-1], at + size
     for piece in nb.prange((total + piece_rows - 1) // piece_rows):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
         i, stop = _at(offsets, row), to + stop_row * width
+        line, held, full = _begin(to + row * width)
         while row < stop_row:
             after = min(offsets[i + 1], stop_row)
-            first = i * stride + row - offsets[i]
-            _fetch(at + (i + _AHEAD) * stride * width, (after - row) * width)
-            _copy(to + row * width, stop, at + first * width, end, (after - row) * width)
+            source, n = at + (i * stride + row - offsets[i]) * width, (after - row) * width
+            _fetch(at + (i + _AHEAD) * stride * width, n)
+            if streamed:
+                line, held, full = _append(line, held, full, stop, source, at, end, n)
+            else:
+                _copy(to + row * width, stop, source, end, n)
             row = after
             i += 1
+        if streamed:
+            _finish(line, held, full)
 
 
 @nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _reverse(
-    at: int, size: int, lasts: Any, offsets: Any, to: int, width: int, piece_rows: int
-) -> None:
+    at: int, size: int, lasts: Any, offsets: Any,
+    to: int, width: int, piece_rows: int, streamed: bool,
+) -> None:  # fmt: skip
     total = offsets[-1]
     for piece in nb.prange((total + piece_rows - 1) // piece_rows):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
         i, stop = _at(offsets, row), to + stop_row * width
+        line, held, full = _begin(to + row * width)
         while row < stop_row:
             after = min(offsets[i + 1], stop_row)
             end = at + (lasts[i] + 1 - (row - offsets[i])) * width
-            _copy_backwards(to + row * width, stop, at, end, after - row, width)
+            if streamed:
+                for _ in range(row, after):
+                    end -= width
+                    _fetch(end - _AHEAD * width, width)
+                    line, held, full = _append(line, held, full, stop, end, at, at + size, width)
+            else:
+                _copy_backwards(to + row * width, stop, at, end, after - row, width)
             row = after
             i += 1
+        if streamed:
+            _finish(line, held, full)
 
 
 @nb.njit(nogil=True, error_model="numpy")
@@ -170,8 +199,9 @@ def _rows_before(bounds: Any, i: int) -> int:
 
 @nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _interleave(
-    ats: Any, sizes: Any, bounds: Any, ranges: int, to: int, width: int, piece_rows: int
-) -> None:
+    ats: Any, sizes: Any, bounds: Any, ranges: int,
+    to: int, width: int, piece_rows: int, streamed: bool,
+) -> None:  # fmt: skip
     total = _rows_before(bounds, ranges)
     for piece in nb.prange((total + piece_rows - 1) // piece_rows):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
@@ -183,14 +213,22 @@ def _interleave(
             else:
                 high = middle - 1
         here = _rows_before(bounds, i)
+        line, held, full = _begin(to + row * width)
         while row < stop_row:
             for part in range(ats.size):
                 lo = _number_at(bounds[part] + 8 * i)
                 after = here + _number_at(bounds[part] + 8 * (i + 1)) - lo
                 if row < after:
                     n, at = min(after, stop_row) - row, ats[part]
-                    source = at + (lo + row - here) * width
-                    _copy(to + row * width, stop, source, at + sizes[part], n * width)
+                    source, end = at + (lo + row - here) * width, at + sizes[part]
+                    if streamed:
+                        line, held, full = _append(
+                            line, held, full, stop, source, at, end, n * width
+                        )
+                    else:
+                        _copy(to + row * width, stop, source, end, n * width)
                     row += n
                 here = after
             i += 1
+        if streamed:
+            _finish(line, held, full)

@@ -124,7 +124,7 @@ def _fetch(typing_context: Any, at: Any) -> Any:
 
 # An intrinsic is called without the typing context that it is declared with.
 number_at: Any = _number_at
-_exactly: Any = _copy_exactly
+copy_exactly: Any = _copy_exactly
 _zeros: Any = _clear
 _asked: Any = _fetch
 _move, _move_four = _mover(1, 8, "move"), _mover(4, 8, "move")
@@ -144,7 +144,7 @@ def fetch(at: int, count: int) -> None:
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _require(to: int, stop: int, at: int, end: int, count: int) -> None:
+def require(to: int, stop: int, at: int, end: int, count: int) -> None:
     if _CHECKED and (count < 0 or to + count > stop or at + count > end):
         raise IndexError("a range of bytes leaves its array")
 
@@ -152,10 +152,10 @@ def _require(to: int, stop: int, at: int, end: int, count: int) -> None:
 @nb.njit(nogil=True, error_model="numpy")
 def copy(to: int, stop: int, at: int, end: int, count: int) -> None:
     """Copy `count` bytes from `at`, in an array that ends at `end`, to `to`, before `stop`."""
-    _require(to, stop, at, end, count)
+    require(to, stop, at, end, count)
     up = (count + (VECTOR_BYTES - 1)) & -VECTOR_BYTES
     if to + up > stop or at + up > end:
-        _exactly(to, at, count)
+        copy_exactly(to, at, count)
         return
     k = 0
     while k + 4 * VECTOR_BYTES <= up:
@@ -169,7 +169,7 @@ def copy(to: int, stop: int, at: int, end: int, count: int) -> None:
 @nb.njit(nogil=True, error_model="numpy")
 def copy_row(to: int, stop: int, at: int, end: int, width: int) -> None:
     """Copy one row of `width` bytes, a short one as one word."""
-    _require(to, stop, at, end, width)
+    require(to, stop, at, end, width)
     if width == 4:
         _word_4(to, at)
     elif width == 8:
@@ -189,7 +189,7 @@ def copy_backwards(to: int, stop: int, at: int, end: int, rows: int, width: int)
     Args:
         at: where the array begins.
     """
-    _require(to, stop, at, end, rows * width)
+    require(to, stop, at, end, rows * width)
     if _CHECKED and end - rows * width < at:
         raise IndexError("a range of bytes leaves its array")
     short = width == 4 or width == 8 or width == 2 or width == 1
@@ -217,8 +217,8 @@ def copy_backwards(to: int, stop: int, at: int, end: int, rows: int, width: int)
 @nb.njit(nogil=True, error_model="numpy")
 def repeat(to: int, stop: int, at: int, end: int, rows: int, width: int) -> None:
     """Write the row of `width` bytes at `at` so many times."""
-    _require(to, stop, at, end, width)
-    _require(to, stop, to, stop, rows * width)
+    require(to, stop, at, end, width)
+    require(to, stop, to, stop, rows * width)
     short = width == 4 or width == 8 or width == 2 or width == 1
     left = rows * width
     while short and left > 0 and to + VECTOR_BYTES <= stop:
@@ -241,7 +241,7 @@ def repeat(to: int, stop: int, at: int, end: int, rows: int, width: int) -> None
 @nb.njit(nogil=True, error_model="numpy")
 def clear(to: int, stop: int, count: int) -> None:
     """Write `count` zero bytes."""
-    _require(to, stop, to, stop, count)
+    require(to, stop, to, stop, count)
     _zeros(to, count)
 
 

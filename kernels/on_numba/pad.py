@@ -9,13 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_numba import moves
+from lodcli.kernels.on_numba import moves, streams
 from lodcli.kernels.on_numba.copying import address, frozen, gather_first, row_bytes, rows_a_piece
+from lodcli.kernels.on_numba.streams import streamed
 from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.ops.common import flat_rows, result_array
 
 FILL_BYTES = 1 << 12
 _copy = moves.copy
+_begin, _append, _finish = streams.begin, streams.append, streams.finish
 
 
 def segment_pad(
@@ -38,6 +40,7 @@ def segment_pad(
             *(_pad, result.nbytes),
             *(address(rows), rows.nbytes, frozen(offsets), maxlen),
             *(address(fill), fill.nbytes, address(result), width, rows_a_piece(width)),
+            streamed(result.nbytes, 2 * (offsets.size - 1)),
         )
     return result
 
@@ -50,33 +53,34 @@ def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) 
 
 @nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _pad(
-    at: int,
-    size: int,
-    offsets: Any,
-    steps: int,
-    fill: int,
-    fill_size: int,
-    to: int,
-    width: int,
-    piece_rows: int,
-) -> None:
+    at: int, size: int, offsets: Any, steps: int, fill: int, fill_size: int,
+    to: int, width: int, piece_rows: int, streamed: bool,
+) -> None:  # fmt: skip
     total = (offsets.size - 1) * steps
     for piece in nb.prange((total + piece_rows - 1) // piece_rows):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
         stop, s = to + stop_row * width, row // steps
+        line, held, full = _begin(to + row * width)
         while row < stop_row:
             t = row - s * steps
             n = min(offsets[s + 1] - offsets[s], steps)
             here, left = to + row * width, (min(s * steps + steps, stop_row) - row) * width
-            if t < n:
-                size_here = min((n - t) * width, left)
-                _copy(here, stop, at + (offsets[s] + t) * width, at + size, size_here)
-                here += size_here
-                left -= size_here
+            source, end, here_size = at + (offsets[s] + t) * width, at + size, (n - t) * width
             while left > 0:
-                size_here = min(left, fill_size)
-                _copy(here, stop, fill, fill + fill_size, size_here)
-                here += size_here
-                left -= size_here
+                if here_size <= 0:
+                    source, end, here_size = fill, fill + fill_size, fill_size
+                here_size = min(here_size, left)
+                if streamed:
+                    begin = end - (fill_size if source == fill else size)
+                    line, held, full = _append(
+                        line, held, full, stop, source, begin, end, here_size
+                    )
+                else:
+                    _copy(here, stop, source, end, here_size)
+                here += here_size
+                left -= here_size
+                here_size = 0
             s += 1
             row = s * steps
+        if streamed:
+            _finish(line, held, full)

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_numba import moves
+from lodcli.kernels.on_numba import moves, streams
 from lodcli.kernels.on_numba.copying import address, frozen, row_bytes, rows_a_piece
+from lodcli.kernels.on_numba.streams import streamed
 from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.ops.common import flat_rows, result_array
 
@@ -18,6 +19,7 @@ CLOSE_BYTES = 256  # up to which rows that lie apart are fetched by the processo
 _EVERY, _FIRST, _LAST = 0, 1, 2
 _KINDS = {"": _EVERY, "first": _FIRST, "last": _LAST}
 _fetch = moves.fetch
+_begin, _append, _finish = streams.begin, streams.append, streams.finish
 _copy_row, _repeat, _clear, _at = moves.copy_row, moves.repeat, moves.clear, moves.segment_at
 
 
@@ -39,6 +41,7 @@ def spread_rows(
             *(_spread, result.nbytes),
             *(address(source), source.nbytes, frozen(offsets), _KINDS[only]),
             *(address(result), width, rows_a_piece(width)),
+            not only and streamed(result.nbytes, len(result)),
         )
     return result
 
@@ -61,15 +64,22 @@ def pick_rows(
 
 @nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _spread(
-    at: int, size: int, offsets: Any, kind: int, to: int, width: int, piece_rows: int
-) -> None:
+    at: int, size: int, offsets: Any, kind: int,
+    to: int, width: int, piece_rows: int, streamed: bool,
+) -> None:  # fmt: skip
     total, end = offsets[-1], at + size
     for piece in nb.prange((total + piece_rows - 1) // piece_rows):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
         s, stop = _at(offsets, row), to + stop_row * width
+        line, held, full = _begin(to + row * width)
         while row < stop_row:
             after, here = min(offsets[s + 1], stop_row), to + row * width
-            if kind == _EVERY:
+            if streamed:
+                for _ in range(row, after):
+                    line, held, full = _append(
+                        line, held, full, stop, at + s * width, at, end, width
+                    )
+            elif kind == _EVERY:
                 _repeat(here, stop, at + s * width, end, after - row, width)
             else:
                 only = offsets[s] if kind == _FIRST else offsets[s + 1] - 1
@@ -80,6 +90,8 @@ def _spread(
                     )
             row = after
             s += 1
+        if streamed:
+            _finish(line, held, full)
 
 
 def _ahead(source: Array, picked: Array) -> int:
