@@ -32,6 +32,7 @@ class FastLines:
         counts = (spec.rows * int(np.prod(spec.row_shape)) for spec in schema if spec.rows)
         self._values = sum(counts)
         self._seen = 0
+        self._spare: list[Array] = []
 
     def takes(self, tensor: LoDTensor) -> bool:
         """Return whether to write this tensor, the next of the file, with `pieces`."""
@@ -55,7 +56,7 @@ class FastLines:
         # One kind of array: for each that differs, such as one not to be written to, the
         # compiler would make its own code.
         values = np.require(tensor.data, requirements=["C", "A", "W"]).reshape(-1)
-        writer = LineWriter(values, levels)
+        writer = LineWriter(values, levels, self._spare)
         threads = min(thread_count(), MOST_THREADS)
         with ThreadPoolExecutor(threads, "lod-json") as pool:
             waiting: deque[Future[memoryview]] = deque()

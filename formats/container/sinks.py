@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # HDF5's own.
 CHUNK_LIMIT_BYTES = 1 << 32
 # So much waits for its size; more goes to a place of its own, behind a gap.
-SPOOLED_BYTES = 8 << 20
+SPOOLED_BYTES = 4 << 20
 
 
 class Sink(ABC):
@@ -54,8 +54,8 @@ class Sink(ABC):
         step = max(1, COPY_BYTES // self.row_bytes if self.row_bytes else data.shape[0])
         for start in range(0, data.shape[0], step):
             part = np.ascontiguousarray(data[start : start + step], self.dtype)
-            self.checksums.update(flat_bytes(part))
-            self._put(part)
+            with self.writer.meanwhile(self.checksums.update, flat_bytes(part)):
+                self._put(part)
             self.rows += part.shape[0]
 
     def complete(self) -> None:
@@ -114,7 +114,7 @@ class ContiguousSink(Sink):
 
     def _put(self, part: Array) -> None:
         view = flat_bytes(part).data
-        if self._spool is not None and self.rows * self.row_bytes >= SPOOLED_BYTES:
+        if self._spool is not None and self.rows * self.row_bytes + len(view) >= SPOOLED_BYTES:
             self._offset = self.writer.reserve()
             if self._offset is not None:
                 self._unspool()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import h5py
@@ -11,6 +13,7 @@ import numpy as np
 from h5py import h5d, h5p, h5s, h5t, h5z
 
 from lodcli.formats.container import header
+from lodcli.formats.container.checksums import Bytes
 from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.header import Header
 from lodcli.formats.container.owned import OwnedFile
@@ -31,6 +34,8 @@ ALIGNMENT = 64
 PLACED_BYTES = 1 << 20
 # For what HDF5 keeps of its own before the first such dataset.
 GAP_BYTES = 64 << 10
+# From here on it pays to have the checksums made in another thread.
+SHARED_BYTES = 1 << 20
 
 
 class ContainerWriter:
@@ -55,6 +60,7 @@ class ContainerWriter:
         self._paths: dict[str, str] = {}
         self._schema = tuple(self._placed(spec) for spec in schema)
         self._file: Any = None
+        self._pool: ThreadPoolExecutor | None = None
         self._sinks: dict[str, Sink] = {}
         try:
             with output.naming():
@@ -197,6 +203,8 @@ class ContainerWriter:
             self._owned.release()
             for sink in self._sinks.values():
                 sink.close()
+            if self._pool is not None:
+                self._pool.shutdown()
 
     # -- what the sinks use --------------------------------------------------------
 
@@ -270,6 +278,21 @@ class ContainerWriter:
         """Write the first bytes of another file; raises at once what goes wrong."""
         self._owned.copy_from(fd, size, offset)
         self._owned.raise_error()
+
+    @contextmanager
+    def meanwhile(self, work: Callable[[Bytes], None], part: Bytes) -> Iterator[None]:
+        """Do some work on bytes while the block writes them."""
+        if part.size < SHARED_BYTES:
+            work(part)
+            yield
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "lod-checksums")
+        done = self._pool.submit(work, part)
+        try:
+            yield
+        finally:
+            done.result()
 
     def spool(self) -> Any:
         """Return a nameless file where there is room for what will be the target."""

@@ -69,16 +69,17 @@ class LineWriter:
     Args:
         values: (N,) bool, integers, finite float32 or float64.
         levels: offsets of the lists, outermost first, the innermost over `values`.
+        spare: memory to use again, and to give back to.
     """
 
-    def __init__(self, values: Array, levels: list[Offsets]) -> None:
+    def __init__(self, values: Array, levels: list[Offsets], spare: list[Array]) -> None:
         self._values = values
         self._bits = values.view(f"u{values.dtype.itemsize}")
         self._levels = levels
         self._large = _large(values.dtype)
         sizes = [level.size for level in levels]
         self._begins = np.cumsum([0, *sizes])[: len(sizes)].astype(np.int64)
-        self._spare: list[Array] = []
+        self._spare = spare
         self._offsets = np.concatenate([*levels, np.zeros(1, np.int64)])
 
     def lines(self, first: int, last: int) -> memoryview:

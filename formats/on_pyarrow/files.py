@@ -20,7 +20,7 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 NO_END = "the stream is truncated: it ends without its end mark"
 
 # pyarrow takes several times as much to decode them, and one more such piece is read ahead.
-MOST_DECODED_BYTES = 4 << 20
+MOST_DECODED_BYTES = 2 << 20
 
 Found = tuple[int, pa.RecordBatch]
 
@@ -208,6 +208,9 @@ class ParquetRecords(Records):
     def batches(
         self, columns: Sequence[str], limit_bytes: int, start: int = 0, *, check: bool = True
     ) -> Iterator[Found]:
+        return ahead(self._decoded(columns, limit_bytes, start))
+
+    def _decoded(self, columns: Sequence[str], limit_bytes: int, start: int) -> Iterator[Found]:
         with damage():
             first = 0
             for group in range(self._groups.num_row_groups):
@@ -239,7 +242,7 @@ class ParquetRecords(Records):
         limit_bytes = min(limit_bytes, MOST_DECODED_BYTES)
         step = max(1, min(held.num_rows, held.num_rows * limit_bytes // size))
         first = 0
-        for batch in ahead(self._file.iter_batches(step, [group], columns)):
+        for batch in self._file.iter_batches(step, [group], columns):
             batch.validate(full=True)
             for place, part in pieces(batch, 2 * limit_bytes):
                 yield first + place, part

@@ -48,7 +48,7 @@ def floats(dtype: Any) -> Iterator[Any]:
 def test_floats_are_written_as_python_and_numpy_write_them(dtype: Any) -> None:
     for values in floats(dtype):
         values = values[np.isfinite(values)]
-        got = bytes(LineWriter(values.copy(), []).lines(0, values.size)).decode().split("\n")
+        got = bytes(LineWriter(values.copy(), [], []).lines(0, values.size)).decode().split("\n")
         wanted = map(repr, values.tolist()) if dtype == np.float64 else map(str, values)
         assert got == [*wanted, ""]
 
@@ -62,7 +62,7 @@ def test_whole_numbers_are_written_as_python_writes_them(kind: str, width: int) 
     known = np.array([n for n in edges if limits.min <= n <= limits.max], f"{kind}{width}")
     shifted = bits(20_000, width, 6) >> (bits(20_000, width, 7) % (8 * width)).astype(f"u{width}")
     values = np.concatenate([known, shifted.view(f"{kind}{width}")])
-    got = bytes(LineWriter(values, []).lines(0, values.size)).decode()
+    got = bytes(LineWriter(values, [], []).lines(0, values.size)).decode()
     assert got == "".join(f"{value}\n" for value in values.tolist())
 
 
