@@ -31,11 +31,16 @@ def computing_on(name: str) -> Iterator[str]:
     if number is None:
         yield device
         return
-    try:
-        require_gpu(device)
-    except UnsupportedError as error:
-        raise UnsupportedError(f"--device {error}; or use --device cpu") from error
+    require_device(device)
     from lodcli.kernels.on_cupy.current import using
 
     with using(number):
         yield device
+
+
+def require_device(device: str) -> None:
+    """Raise UnsupportedError unless there is such a GPU, and cupy to compute on it."""
+    try:
+        require_gpu(device)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"--device {error}; or use --device cpu") from error

@@ -49,21 +49,22 @@ def test_every_target_can_be_measured() -> None:
     known = {("kernels", op, case) for op in BENCH_OPS for case in KERNEL_CASES}
     known |= {("rnn", f"{c} {p}", case) for c in CELLS for p in PASSES for case in RNN_CASES}
     known |= {("convert", op, case) for op in CONVERSIONS for case in CONVERT_CASES}
-    own = [one for one in targets() if one.device == "cpu" and not (one.spread or one.most)]
+    own = [one for one in targets() if not (one.spread or one.most)]
     assert {(one.bench, one.op, one.case) for one in own} <= known
 
 
 def test_every_target_is_measured_by_a_part() -> None:
     lines = [f"{words} " for words in PARTS.values()]
     for one in targets():
-        if one.device != "cpu" or one.most:
+        if one.most:
             continue
+        by = "--threads 2" if one.device == "cpu" else "--device cuda"
         op = f"--cell {one.op.split()[0]}" if one.bench == "rnn" else one.op
         found = [
             line
             for line in lines
             if line.startswith(one.bench)
-            and "--threads 2" in line
+            and by in line
             and (one.bench == "convert" or one.case in line)
             and (one.bench != "kernels" or one.op in line)
         ]
@@ -91,7 +92,10 @@ def test_the_quick_form_measures_little() -> None:
 
 
 def test_parts_are_chosen_by_patterns() -> None:
-    assert chosen([]) == list(PARTS)
+    on_gpu = chosen(["gpu-*"])
+    assert [*chosen([]), *on_gpu] == list(PARTS)
+    assert all("--device cuda" in PARTS[name] for name in on_gpu)
+    assert not any("cuda" in PARTS[name] for name in chosen([]))
     assert chosen(["rnn-b", "linear-*"]) == [
         "rnn-b",
         *("linear-rows", "linear-sequences", "linear-skew"),
@@ -135,6 +139,11 @@ PEERS = [row("torch", 3.0), row("numpy", 6.0)]
             [OURS, *PEERS],
             *(UNMEASURED, "", None),
         ),
+        (
+            Target("kernels", "sum", "B1", 2.5, device="cuda"),
+            [{**one, "device": "cuda", "threads": 1} for one in (INTO, *PEERS)] + [OURS],
+            *(REACHED, "3.00x", 1.2),
+        ),
     ],
 )
 def test_a_target_is_reached_only_if_all_it_asks_is(
@@ -166,6 +175,15 @@ def test_padding_is_judged_by_the_engine_on_padded_input() -> None:
     found = [verdict(target, [plain, each]) for each in (padded, {**padded, "median": 7.0})]
     assert [(one.word, one.found) for one in found] == [(REACHED, "0.93"), (MISSED, "0.88")]
     assert verdict(target, [plain]).word == UNMEASURED
+
+
+def test_on_a_gpu_padding_is_judged_by_cudnn() -> None:
+    target = Target("kernels", "sum", "B1", padded=1.0, device="cuda")
+    there = {"device": "cuda", "parameters": {"padding_ratio": "4.0"}}
+    plain, own = {**OURS, **there}, {**row("lod", 6.0, label="on padded input"), **there}
+    assert verdict(target, [plain, own]).word == UNMEASURED
+    got = verdict(target, [plain, own, {**row("torch", 8.4, label="padded"), **there}])
+    assert (got.word, got.found, got.against) == (REACHED, "1.05", "torch padded")
 
 
 def test_a_sweep_is_judged_by_its_time_a_byte() -> None:

@@ -156,7 +156,8 @@ def _reduce(
     pad = np.asarray(pad_value).astype(out.dtype)[()]
     args = (where, segments, width, _scalar(pad), out, found, int(has_index))
     run("pool", f"pool_empty<{to}>", (blocks(segments, THREADS),), (THREADS,), *args)
-    part = np.dtype([("value", wide), ("row", np.int64)]) if has_index else wide
+    # Aligned, as the compiler lays a struct out.
+    part = np.dtype([("value", wide), ("row", np.int64)], align=True) if has_index else wide
     parts, keys = cupy.empty(0, np.uint8), cupy.empty(0, np.int64)
     kernel = f"pool_tiles<{kind}, {C_WIDE[wide.name]}, {to}, {op}, "
     columns = min(THREADS, 1 << max(0, width - 1).bit_length())

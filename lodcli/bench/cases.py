@@ -100,8 +100,14 @@ KERNEL_CASES = {
         _case("B1", 1_000_000, 64, 20_000, "lognormal:50,1,0.03"),
         _case("B2", 5_000_000, 1, 500_000, "lognormal:10,0.5,0.03"),
         _case("B3", 100_000, 1024, 200, "lognormal:500,0.6,0.03"),
+        # For GPUs: equal lengths, skewed ones, and skewed ones of which a box can be made.
+        _case("G1", 10_000_000, 64, 200_000, "fixed:50"),
+        _case("G2", 10_000_000, 64, 200_000, "lognormal:50,1.5,0.03"),
+        _case("G3", 10_000_000, 64, 200_000, "lognormal:50,0.5,0.03"),
     )
 }
+# Those measured if none is named, by device.
+USUAL_KERNEL_CASES = {"cpu": "B1,B2,B3", "cuda": "G1"}
 
 CONVERT_CASES = {
     case.name: case for case in (_case("lines", 4_000_000, 1, 80_000, "lognormal:50,0.8"),)
@@ -127,8 +133,11 @@ RNN_CASES = {
         _case("b", 15_360, 256, 256, "lognormal:60,0.8,0,240", 256),
         _case("c", 12_800, 512, 64, "lognormal:200,0.8,0,800", 512),
         _case("d", 500, 256, 1, "fixed:500", 256),
+        # For GPUs: 1,024 sequences at once.
+        _case("e", 102_400, 1024, 1024, "lognormal:100,0.8,0,400", 1024),
     )
 }
+USUAL_RNN_CASES = {"cpu": "a,b,c,d", "cuda": "b,c,d,e"}
 
 
 def custom_case(

@@ -17,6 +17,8 @@ import numpy as np
 from lodcli.bench.samples import Sample
 
 Sampler = Callable[[int], Sample]
+# Makes so many calls and returns how many seconds they took.
+Timer = Callable[[Callable[[], object], int], float]
 
 MOST_CALLS = 100_000
 
@@ -112,15 +114,20 @@ def _due(taken: Mapping[str, list[Sample]], effort: Effort) -> Iterator[str]:
             yield name
 
 
-def sampler(call: Callable[[], object]) -> Sampler:
+def by_the_clock(call: Callable[[], object], calls: int) -> float:
+    """Return how many seconds so many calls took."""
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return time.perf_counter() - start
+
+
+def sampler(call: Callable[[], object], timed: Timer = by_the_clock) -> Sampler:
     """Return what samples a function of this process."""
 
     def sample(calls: int) -> Sample:
         before = resource.getrusage(resource.RUSAGE_SELF)
-        start = time.perf_counter()
-        for _ in range(calls):
-            call()
-        seconds = time.perf_counter() - start
+        seconds = timed(call, calls)
         after = resource.getrusage(resource.RUSAGE_SELF)
         return Sample(
             seconds / calls,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lodcli.bench.cases import Case
 from lodcli.bench.machine import require_memory
 from lodcli.bench.ops import (
+    ROWS,
+    Inputs,
+    Sizes,
     load_kernels,
     make_inputs,
     needed_bytes,
     ours,
+    reference,
     sizes_of,
     tolerance_of,
     work_of,
@@ -47,14 +51,25 @@ def kernel_task(op: str, case: Case, peers: PeerSet) -> Task:
     lengths = case.draw_lengths()
     sizes = sizes_of(case, lengths)
     inputs = make_inputs(op, case, sizes)
-    others, skipped = peers.candidates("kernels", op, inputs)
+    there = _on_gpu(op, case, sizes, inputs) if peers.device == "cuda" else None
+    others, skipped = peers.candidates("kernels", op, there or inputs)
     load_kernels()
+    work = work_of(op, sizes)
     return Task(
         bench="kernels",
         op=op,
         parameters=case.parameters(),
-        candidates=[*in_this_process(OURS, ours(op, inputs)), *others],
-        work=work_of(op, sizes),
+        candidates=[*in_this_process(OURS, ours(op, inputs, there), peers.timed), *others],
+        work=replace(work, limit="copy") if there else work,
         tolerance=tolerance_of(op, lengths),
         skipped=skipped,
+        device=peers.device,
+        witness=reference(op, inputs) if there else None,
     )
+
+
+def _on_gpu(op: str, case: Case, sizes: Sizes, inputs: Inputs) -> Inputs:
+    from lodcli.bench import gpu_cupy
+
+    gpu_cupy.require_memory(needed_bytes(op, sizes), f"kernels {op} {case.name}")
+    return gpu_cupy.moved(inputs, ROWS)

@@ -15,6 +15,7 @@ from lodcli.bench.checks import Result
 from lodcli.bench.lengths import shares
 from lodcli.bench.tasks import OUT, LimitKind, Way, Work
 from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.devices import moved
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.table import OPS
 from lodcli.kernels.tensor import LoDTensor
@@ -24,6 +25,8 @@ Inputs = dict[str, Any]
 # A padded box larger than this is cut, as batches are, at the length that 99 % have.
 LARGEST_BOX_BYTES = 3 << 30
 FLOAT = 4
+# What, of the inputs, are rows: on a GPU they lie there.
+ROWS = ("data", "values", "other", "box")
 EPSILON = 1.2e-7
 
 
@@ -243,24 +246,43 @@ def _box(inputs: Inputs, rng: np.random.Generator) -> Array:
     return box
 
 
-def ours(op: str, inputs: Inputs) -> dict[str, Way]:
-    """Return our own ways to do an op: allocating, and writing to an array made before."""
+def ours(op: str, inputs: Inputs, there: Inputs | None = None) -> dict[str, Way]:
+    """Return our own ways to do an op: allocating, and writing to an array made before.
+
+    Args:
+        there: the inputs with their rows on a GPU, to compute there.
+    """
     entry = BENCH_OPS[op]
     function = OPS[entry.name or op].load()
-    arguments, options = entry.arguments(inputs)
-    options = {**options, "backend": "numba"}
+    arguments, options = entry.arguments(there or inputs)
+    options = {**options, "backend": "auto" if there else "numba"}
 
     def call() -> Any:
         return function(*arguments, **options)
 
     def results(value: Any) -> Result:
-        return entry.results(value, inputs)
+        return entry.results(at_home(value), inputs)
 
     ways: dict[str, Way] = {"": (call, results)}
     if "out" in inspect.signature(function).parameters:
         target = _made_before(op, call())
         ways[OUT] = (lambda: function(*arguments, **options, out=target), results)
     return ways
+
+
+def reference(op: str, inputs: Inputs) -> Callable[[], Result]:
+    """Return what computes an op by plain NumPy, in main memory: what a GPU's is compared with."""
+    entry = BENCH_OPS[op]
+    function = OPS[entry.name or op].load()
+    arguments, options = entry.arguments(inputs)
+    return lambda: entry.results(function(*arguments, **options, backend="numpy"), inputs)
+
+
+def at_home(value: Any) -> Any:
+    """Return a result in main memory."""
+    if isinstance(value, tuple):
+        return tuple(at_home(part) for part in value)
+    return value.to_device("cpu") if isinstance(value, LoDTensor) else moved(value, "cpu")
 
 
 def _made_before(op: str, value: Any) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from lodcli.bench.harness import Timer, by_the_clock
 from lodcli.bench.paired import PairedPeer
 from lodcli.bench.peers import PEERS
 from lodcli.bench.tasks import Candidate, in_this_process
@@ -25,13 +26,20 @@ class PeerSet:
     """Peers of one benchmark, used as a context: paired processes end with it.
 
     Attributes:
+        device: "cpu", or "cuda" where all compute on a GPU, in this process.
         versions: of those that take part.
         missing: peer and the reason, of those that do not.
     """
 
     def __init__(
-        self, suite: str, names: Sequence[str], threads: int, pythons: Mapping[str, str]
+        self,
+        suite: str,
+        names: Sequence[str],
+        threads: int,
+        pythons: Mapping[str, str],
+        device: str = "cpu",
     ) -> None:
+        self.device = device
         self.versions: dict[str, str] = {}
         self.missing: dict[str, str] = {}
         self._here: dict[str, ModuleType] = {}
@@ -44,13 +52,14 @@ class PeerSet:
 
     def _load(self, suite: str, name: str, threads: int, python: str | None) -> None:
         entry = PEERS[name]
-        file = entry.files[suite]
-        if python is None:
+        file, on_gpu = entry.files[suite], self.device == "cuda"
+        if python is None or on_gpu:
             if importlib.util.find_spec(entry.package) is None:
                 where = f", and --peer-python {name}=PYTHON" if entry.apart else ""
                 apart = " in an environment of its own" * entry.apart
-                raise ImportError(f"not installed; pip install {entry.install}{apart}{where}")
-            python = sys.executable if suite in _APART else None
+                what = entry.gpu_install or entry.install if on_gpu else entry.install
+                raise ImportError(f"not installed; pip install {what}{apart}{where}")
+            python = sys.executable if suite in _APART and not on_gpu else None
         if python is not None:
             peer = PairedPeer(name, python, FOLDER / f"{file}.py", threads)
             self._paired[name] = peer
@@ -58,18 +67,25 @@ class PeerSet:
             return
         module = importlib.import_module(f"lodcli.bench.peers.{file}")
         module.threads(threads)
+        if on_gpu:
+            module.require_gpu()
         self._here[name] = module
         self.versions[name] = module.version()
 
     def candidates(
         self, suite: str, op: str, inputs: dict[str, Any]
     ) -> tuple[list[Candidate], dict[str, str]]:
-        """Return who can do an op, and who cannot and why."""
+        """Return who can do an op, and who cannot and why.
+
+        Args:
+            inputs: on a GPU rows lie there, and what describes an index in main memory.
+        """
         found: list[Candidate] = []
         skipped: dict[str, str] = {}
+        inputs = {**inputs, "device": self.device}
         for name, module in self._here.items():
             try:
-                found += in_this_process(name, getattr(module, suite)(op, inputs))
+                found += in_this_process(name, getattr(module, suite)(op, inputs), self.timed)
             except Exception as error:
                 skipped[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         for name, peer in self._paired.items():
@@ -79,6 +95,15 @@ class PeerSet:
                 skipped[name] = str(error)[:200]
         return found, skipped
 
+    @property
+    def timed(self) -> Timer:
+        """What times the calls of this process: a GPU tells itself when it has done them."""
+        if self.device == "cpu":
+            return by_the_clock
+        from lodcli.bench import gpu_cupy
+
+        return gpu_cupy.by_events
+
     def __enter__(self) -> PeerSet:
         return self
 
@@ -87,13 +112,15 @@ class PeerSet:
             peer.close()
 
 
-def chosen_peers(suite: str, against: str | None) -> list[str]:
-    """Return the peers named, or all of a benchmark; "none" for none.
+def chosen_peers(suite: str, against: str | None, device: str = "cpu") -> list[str]:
+    """Return the peers named, or all of a benchmark on a device; "none" for none.
 
     Raises:
         SelectionError: no such peer in this benchmark.
     """
-    there = [name for name, entry in PEERS.items() if suite in entry.files]
+    there = [
+        name for name, entry in PEERS.items() if suite in entry.files and device in entry.devices
+    ]
     if against is None:
         return there
     wanted = [name.strip() for name in against.split(",") if name.strip()]
@@ -102,6 +129,7 @@ def chosen_peers(suite: str, against: str | None) -> list[str]:
     for name in wanted:
         if name not in there:
             raise SelectionError(
-                f"--against {name}: no such peer of {suite}; there are: {', '.join(there)}"
+                f"--against {name}: no such peer of {suite}{' on a GPU' * (device != 'cpu')}; "
+                f"there are: {', '.join(there)}"
             )
     return wanted

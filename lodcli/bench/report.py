@@ -30,12 +30,12 @@ def notes(report: Mapping[str, Any]) -> list[str]:
     machine, versions = report["machine"], report["versions"]
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
     lines = [f"{machine['cpu']}, {machine['usable_cores']} cores; {named}"]
-    for threads, limits in report.get("limits", {}).items():
+    for place, limits in report.get("limits", {}).items():
         rates = ", ".join(
             f"{name} {rate_text(rate, 'FLOP' if name[0] in 'fg' else 'B')}"
             for name, rate in limits.items()
         )
-        lines.append(f"limits, {threads} threads: {rates}")
+        lines.append(f"limits, {_by(place)}: {rates}")
     lines += [f"missing: {name}: {why}" for name, why in report.get("missing", {}).items()]
     for task, skipped in report.get("skipped", {}).items():
         lines += [f"{task}: without {name}: {why}" for name, why in skipped.items()]
@@ -48,13 +48,19 @@ def _group(row: Row) -> tuple[str, int]:
     ), int(row["threads"])
 
 
+def _by(place: str) -> str:
+    """Return a number of threads, or a device, in words."""
+    return f"{place} thread{'s' * (place != '1')}" if place.isdigit() else place
+
+
 def _table(key: tuple[str, int], rows: Sequence[Row]) -> Any:
     from rich import box
     from rich.table import Table
 
     title, threads = key
+    on_gpu = rows[0].get("device", "cpu") != "cpu"
     table = Table(
-        title=f"{title}, {threads} thread{'s' * (threads > 1)}",
+        title=title if on_gpu else f"{title}, {_by(str(threads))}",
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,

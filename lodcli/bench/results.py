@@ -81,6 +81,7 @@ def _row(
         "label": candidate.label,
         "ours": candidate.library == OURS,
         "allocates": not candidate.into_out,
+        "device": task.device,
         "threads": threads,
         "q1": rounded(low),
         "q3": rounded(high),

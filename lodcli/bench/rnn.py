@@ -14,11 +14,15 @@ from lodcli.bench.machine import require_memory
 from lodcli.bench.ops import load_kernels
 from lodcli.bench.peer_set import PeerSet
 from lodcli.bench.tasks import OURS, Task, Way, Work, in_this_process
+from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.devices import moved
 from lodcli.kernels.rnn.engine import rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack import seeded_weights
+from lodcli.kernels.tensor import is_on_device
 
 CELLS = {"lstm": 4, "gru": 3, "elman": 1}
+WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 PASSES = ("forward", "training")
 ON_PADDED = "on padded input"
 # Sums of float32 in another order: outputs lie within 1, gradients add up thousands of rows.
@@ -38,11 +42,8 @@ class RnnPlan:
         """Raise NotEnoughMemoryError if one of them would not fit."""
         for case in self.cases:
             lengths = rnn_lengths(case)
-            box = int(lengths.max(initial=0)) * lengths.size
             for cell in self.cells:
-                width = case.features + 3 * CELLS[cell] * case.hidden
-                # Padded peers keep what backward needs, for every step of the box.
-                needed = 4 * (3 * box + 3 * int(lengths.sum())) * width
+                needed = _needed_bytes(cell, case, lengths)
                 require_memory(needed, f"rnn {cell} {case.name}")
 
     def tasks(self, peers: PeerSet) -> Iterator[Task]:
@@ -62,22 +63,43 @@ def rnn_lengths(case: Case) -> Offsets:
 def rnn_task(cell: str, which: str, case: Case, peers: PeerSet) -> Task:
     """Return ours and the peers running one cell on one case."""
     inputs = make_inputs(cell, which, case)
-    others, skipped = peers.candidates("rnn", which, inputs)
+    there = _on_gpu(cell, case, inputs) if peers.device == "cuda" else None
+    others, skipped = peers.candidates("rnn", which, there or inputs)
     load_kernels()
     lengths = inputs["lengths"]
     rows, gates = int(lengths.sum()), CELLS[cell] * case.hidden
     # Multiplications and additions of the two products; backward does each twice.
     operations = 2.0 * rows * gates * (case.features + case.hidden) * (1 + 2 * (which != "forward"))
+    # By plain NumPy, in main memory: what a GPU's is compared with.
+    call, results = _way(which, inputs, *_rows(inputs), None, "numpy")
     padding = float(lengths.max() * lengths.size / rows)
     return Task(
         bench="rnn",
         op=f"{cell} {which}",
         parameters={**case.parameters(), "rows": rows, "padding_ratio": round(padding, 3)},
-        candidates=[*in_this_process(OURS, ours(which, inputs)), *others],
-        work=Work(operations, "FLOP", operations, "fma"),
+        candidates=[*in_this_process(OURS, ours(which, there or inputs), peers.timed), *others],
+        work=Work(operations, "FLOP", operations, "gemm" if there else "fma"),
         tolerance=TOLERANCE[which],
         skipped=skipped,
+        device=peers.device,
+        witness=(lambda: results(call())) if there else None,
     )
+
+
+def _on_gpu(cell: str, case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return the inputs with all but the lengths on the GPU."""
+    from lodcli.bench import gpu_cupy
+
+    needed = _needed_bytes(cell, case, inputs["lengths"])
+    gpu_cupy.require_memory(needed, f"rnn {cell} {case.name}")
+    return gpu_cupy.moved(inputs, ("data", "upstream", *WEIGHTS))
+
+
+def _needed_bytes(cell: str, case: Case, lengths: Offsets) -> int:
+    box = int(lengths.max(initial=0)) * lengths.size
+    width = case.features + 3 * CELLS[cell] * case.hidden
+    # Padded peers keep what backward needs, for every step of the box.
+    return 4 * (3 * box + 3 * int(lengths.sum())) * width
 
 
 def make_inputs(cell: str, which: str, case: Case) -> dict[str, Any]:
@@ -113,15 +135,21 @@ def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
     everywhere = np.arange(lengths.size + 1) * steps
 
     def padded(rows: Array) -> Array:
-        box = np.zeros((lengths.size * steps, rows.shape[1]), rows.dtype)
+        box = np.zeros_like(rows, shape=(lengths.size * steps, rows.shape[1]))
         box[places] = rows
         return box
 
-    ways = {"": _way(which, inputs, inputs["data"], inputs["offsets"], inputs["upstream"], None)}
+    # By name: the default leaves small inputs to NumPy, until a first call is paid for.
+    backend: Backend = "cupy" if is_on_device(inputs["data"]) else "numba"
+    ways = {"": _way(which, inputs, *_rows(inputs), None, backend)}
     if everywhere[-1] > len(inputs["data"]):
         boxes = padded(inputs["data"]), padded(inputs["upstream"])
-        ways[ON_PADDED] = _way(which, inputs, boxes[0], everywhere, boxes[1], places)
+        ways[ON_PADDED] = _way(which, inputs, boxes[0], everywhere, boxes[1], places, backend)
     return ways
+
+
+def _rows(inputs: dict[str, Any]) -> tuple[Array, Offsets, Array]:
+    return inputs["data"], inputs["offsets"], inputs["upstream"]
 
 
 def _way(
@@ -131,30 +159,31 @@ def _way(
     offsets: Offsets,
     upstream: Array,
     places: Offsets | None,
+    backend: Backend,
 ) -> Way:
     from lodcli.kernels.rnn.cells import weights_class
 
-    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    weights = weights_class(inputs["cell"])(**{name: inputs[name] for name in names})
+    weights = weights_class(inputs["cell"])(**{name: inputs[name] for name in WEIGHTS})
     rows = slice(None) if places is None else places
     # Who trains changes the weights after every run; who only runs them does not.
     frozen = weights.frozen()
 
     def forward() -> Any:
-        # By name: the default leaves small inputs to NumPy, until a first call is paid for.
-        return rnn_forward(data, offsets, frozen, cells=False, backend="numba")
+        return rnn_forward(data, offsets, frozen, cells=False, backend=backend)
 
     def training() -> Any:
-        run = rnn_forward(data, offsets, weights, keep=True, backend="numba")
+        run = rnn_forward(data, offsets, weights, keep=True, backend=backend)
         assert run.tape is not None
         return run, rnn_backward(run.tape, grad_outputs=upstream)
 
     def arrays(found: Any) -> Result:
         if which == "forward":
-            return [found.outputs[rows]]
+            return [moved(found.outputs, "cpu")[rows]]
         run, grads = found
         # Padding has inputs of zero but biases of its own: its states carry on, and give
         # the weights gradients only where there is an upstream gradient, which is zero.
-        return [run.outputs[rows], grads.input[rows], grads.weights.weight_hh]
+        found = (run.outputs, grads.input, grads.weights.weight_hh)
+        outputs, flow, weight = (moved(one, "cpu") for one in found)
+        return [outputs[rows], flow[rows], weight]
 
     return (forward if which == "forward" else training), arrays

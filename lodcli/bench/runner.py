@@ -12,7 +12,7 @@ from lodcli.bench.checks import Result, agreed
 from lodcli.bench.harness import Effort, measure, sampler
 from lodcli.bench.results import Measured, rows_of
 from lodcli.bench.samples import summarised
-from lodcli.bench.tasks import COPY, LIMIT, OURS, Candidate, Task
+from lodcli.bench.tasks import COPY, LIMIT, OURS, Candidate, LimitKind, Task
 
 # A first call may compile or load something; this long is no sign of a slow one.
 LEAST_PATIENCE_SECONDS = 5.0
@@ -26,7 +26,7 @@ def run_task(task: Task, effort: Effort, *, threads: int, seed: int = 0) -> dict
     """
     skipped = dict(task.skipped)
     taking_part: list[Candidate] = []
-    results = _results(task.candidates, taking_part, skipped, effort.budget_seconds)
+    results = _results(task, taking_part, skipped, effort.budget_seconds)
     digest = agreed(task.title, results, task.tolerance)
     limit, amount = _limit(task, threads)
     timed = [*taking_part, limit]
@@ -50,13 +50,13 @@ def _copying_rate(task: Task, measured: Sequence[Measured]) -> float | None:
 
 
 def _results(
-    candidates: Sequence[Candidate],
+    task: Task,
     taking_part: list[Candidate],
     skipped: dict[str, str],
     budget_seconds: float,
 ) -> Iterator[tuple[str, Result]]:
     """Yield what each candidate computes; note those that can and those that cannot."""
-    for one in candidates:
+    for one in task.candidates:
         if one.result is not None:
             start = time.perf_counter()
             try:
@@ -73,6 +73,8 @@ def _results(
                 skipped[one.name] = f"its first call took {seconds:.1f} s, more than the budget"
                 continue
         taking_part.append(one)
+    if task.witness is not None:
+        yield f"{OURS} in main memory", task.witness()
 
 
 def _limit(task: Task, threads: int) -> tuple[Candidate, float]:
@@ -81,9 +83,14 @@ def _limit(task: Task, threads: int) -> tuple[Candidate, float]:
     Work that no such limit applies to has memory's beside it all the same: how long that
     takes from one report to the next says whether the machine has changed.
     """
+    kind: LimitKind = "copy" if task.work.limit in (None, COPY) else task.work.limit
+    if task.device == "cuda":
+        from lodcli.bench import gpu_cupy
+
+        call, amount = gpu_cupy.limit_call(kind, task.work.needed)
+        return Candidate(LIMIT, kind, sampler(call, gpu_cupy.by_events)), amount
     from lodcli.bench.limits_numba import limit_call
 
-    kind = "copy" if task.work.limit in (None, COPY) else task.work.limit
     call, amount = limit_call(kind, task.work.needed, threads)
     call()
     return Candidate(LIMIT, kind, sampler(call)), amount

@@ -71,6 +71,17 @@ class Job:
     peers: Sequence[str]
     pythons: Mapping[str, str]
     seed: int = 0
+    device: str = "cpu"
+
+    @property
+    def place(self) -> str:
+        """What the limits of the machine are kept by: a number of threads, or the device."""
+        return str(self.threads) if self.device == "cpu" else self.device
+
+    def __str__(self) -> str:
+        if self.device != "cpu":
+            return f"on {self.device}"
+        return f"{self.threads} thread{'s' * (self.threads > 1)}"
 
 
 @dataclass
@@ -82,6 +93,7 @@ class Findings:
     missing: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, dict[str, str]] = field(default_factory=dict)
     limits: dict[str, dict[str, float]] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
 
 
 def run_jobs(jobs: Sequence[Job], tell: Callable[[str], None]) -> Findings:
@@ -101,13 +113,14 @@ def run_jobs(jobs: Sequence[Job], tell: Callable[[str], None]) -> Findings:
                 raise _ERRORS.get(event["kind"], WorkerError)(event["error"])
             found.versions.update(event.get("versions", {}))
             found.missing.update(event.get("missing", {}))
+            found.machine.update(event.get("machine", {}))
             if "limits" in event:
-                found.limits[str(job.threads)] = event["limits"]
+                found.limits[job.place] = event["limits"]
             found.rows += event.get("rows", [])
             if event.get("skipped"):
                 found.skipped.setdefault(event["of"], {}).update(event["skipped"])
             if "begins" in event:
-                tell(f"{event['begins']}, {job.threads} thread{'s' * (job.threads > 1)}")
+                tell(f"{event['begins']}, {job}")
     return found
 
 
@@ -153,14 +166,27 @@ def _events_of(job: Job, folder: str) -> Iterator[dict[str, Any]]:
         process.stdout.close()
 
 
-def limits_of(suite: str, threads: int) -> dict[str, float]:
+def limits_of(suite: str, threads: int, device: str) -> dict[str, float]:
     """Return what the machine can do at best, of what a benchmark asks of it."""
+    if device == "cuda":
+        from lodcli.bench import gpu_cupy
+
+        return gpu_cupy.best_rates(["gemm", "copy"] if suite == "rnn" else ["copy"])
     load_kernels()
     from lodcli.bench.limits_numba import best_gemm_rate, best_rates
 
     if suite == "rnn":
         return best_rates(["fma"], threads) | best_gemm_rate()
     return best_rates(["read", "write", "copy"], threads)
+
+
+def _about(device: str) -> dict[str, dict[str, Any]]:
+    """Return the device, if it is not the machine itself, and what it is computed by."""
+    if device == "cpu":
+        return {}
+    from lodcli.bench import gpu_cupy
+
+    return {"machine": gpu_cupy.facts(), "versions": gpu_cupy.versions()}
 
 
 def serve() -> None:
@@ -176,9 +202,10 @@ def serve() -> None:
         answers.flush()
 
     try:
-        with PeerSet(job.suite, job.peers, job.threads, job.pythons) as peers:
+        with PeerSet(job.suite, job.peers, job.threads, job.pythons, job.device) as peers:
             answer(versions=peers.versions, missing=peers.missing)
-            answer(limits=limits_of(job.suite, job.threads))
+            answer(**_about(job.device))
+            answer(limits=limits_of(job.suite, job.threads, job.device))
             tasks = job.plan.tasks(peers)
             while (task := next(tasks, None)) is not None:
                 answer(begins=task.title)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shlex
 import sys
@@ -21,15 +20,19 @@ from lodcli.bench.options import MOST, Settings
 from lodcli.bench.peer_set import chosen_peers
 from lodcli.bench.results import report_of
 from lodcli.bench.session import Job, Plan, run_jobs
+from lodcli.computing import require_device
 from lodcli.formats.outputs import Output
 from lodcli.kernels.checks import Offsets
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 
+# Benchmarks that a GPU can take part in.
+ON_GPU = ("kernels", "rnn")
+
 
 def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
     """Measure a plan and print what was found."""
-    peers = chosen_peers(suite, settings.against)
-    _require_device(settings.device)
+    peers = {name: chosen_peers(suite, settings.against, name) for name in settings.device}
+    _require_devices(suite, settings.device)
     _require_target(settings, plan.cases)
     plan.check()
     effort = Effort(rounds=settings.rounds, budget_seconds=settings.budget)
@@ -39,15 +42,17 @@ def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
         most_rounds=3 * effort.rounds,
     )
     jobs = [
-        Job(suite, plan, effort, threads, peers, settings.pythons, settings.seed)
-        for threads in settings.threads
+        Job(suite, plan, effort, threads, peers[name], settings.pythons, settings.seed, name)
+        for name in settings.device
+        # Of a GPU's figures none depends on it.
+        for threads in (settings.threads if name == "cpu" else [max(settings.threads)])
     ]
     found = run_jobs(jobs, _tell)
     for name, why in found.missing.items():
         output.note(f"without {name}: {why}")
     report = report_of(
         shlex.join(["lod", *sys.argv[1:]]),
-        machine(),
+        machine() | found.machine,
         versions() | found.versions,
         found.rows,
         threads=list(settings.threads),
@@ -131,16 +136,17 @@ def _tell(what: str) -> None:
         output.note(what)
 
 
-def _require_device(devices: Sequence[str]) -> None:
-    """Refuse a GPU that is not there, before anything is allocated."""
-    if "cuda" not in devices:
-        return
-    if importlib.util.find_spec("cupy") is None:
-        raise UnsupportedError(
-            "--device cuda: cupy is not installed; pip install 'lodcli[cuda12]' on a machine "
-            "with an NVIDIA GPU"
-        )
-    raise UnsupportedError("--device cuda: there are no cupy kernels to measure; use --device cpu")
+def _require_devices(suite: str, devices: Sequence[str]) -> None:
+    """Refuse a GPU that is not there, or has nothing to do, before anything is allocated."""
+    for device in devices:
+        if device == "cpu":
+            continue
+        if suite not in ON_GPU:
+            raise UnsupportedError(
+                f"--device {device}: on a GPU there are {' and '.join(ON_GPU)} to measure; use "
+                "--device cpu"
+            )
+        require_device(device)
 
 
 def _require_target(settings: Settings, cases: Sequence[Case]) -> None:
@@ -183,6 +189,11 @@ def cases_of(
     elif seed:
         chosen = [replace(case, seed=seed) for case in chosen]
     return chosen if sweep is None else _swept(chosen[0], sweep)
+
+
+def usual(cases: Mapping[str, str], devices: Sequence[str]) -> str:
+    """Return which cases are measured if none is named: those of the CPU if it takes part."""
+    return cases["cpu" if "cpu" in devices else "cuda"]
 
 
 def _named(known: Mapping[str, Case], names: str | None, first_only: bool) -> list[Case]:

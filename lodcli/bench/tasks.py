@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lodcli.bench.checks import Result
-from lodcli.bench.harness import Sampler, sampler
+from lodcli.bench.harness import Sampler, Timer, by_the_clock, sampler
 
-LimitKind = Literal["read", "write", "copy", "fma", "cp"]
+LimitKind = Literal["read", "write", "copy", "fma", "gemm", "cp"]
 # Who is no peer: we, the machine's limit, and the plain copy of a file.
 OURS, LIMIT, COPY = "lod", "limit", "cp"
 # What the label of a candidate ends with that writes to an array made before.
@@ -73,7 +73,8 @@ class Task:
         work: how much it is.
         tolerance: as for `checks.agreed`.
         skipped: candidate and the reason it could not take part.
-        notes: what else is worth knowing.
+        device: "cpu" or "cuda".
+        witness: computes the same elsewhere: compared with all, never timed.
     """
 
     bench: str
@@ -83,23 +84,28 @@ class Task:
     work: Work
     tolerance: float = 0.0
     skipped: dict[str, str] = field(default_factory=dict)
+    device: str = "cpu"
+    witness: Callable[[], Result] | None = None
 
     @property
     def title(self) -> str:
-        return f"{self.bench} {self.op} {self.parameters.get('case', '')}".strip()
+        where = "" if self.device == "cpu" else f" on {self.device}"
+        return f"{self.bench} {self.op} {self.parameters.get('case', '')}".strip() + where
 
 
 Way = tuple[Callable[[], Any], Callable[[Any], Result]]
 """A call, and what turns its value into the arrays that are compared."""
 
 
-def in_this_process(library: str, ways: Mapping[str, Way]) -> list[Candidate]:
+def in_this_process(
+    library: str, ways: Mapping[str, Way], timed: Timer = by_the_clock
+) -> list[Candidate]:
     """Return candidates that are functions of this process."""
 
     def result(call: Callable[[], Any], arrays: Callable[[Any], Result]) -> Callable[[], Result]:
         return lambda: arrays(call())
 
     return [
-        Candidate(library, label, sampler(call), result(call, arrays))
+        Candidate(library, label, sampler(call, timed), result(call, arrays))
         for label, (call, arrays) in ways.items()
     ]

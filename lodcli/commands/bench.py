@@ -68,7 +68,7 @@ def command(
 
 @command.command(cls=options.Command)
 @click.option("--op", "ops", metavar="OP[,..]", help="Ops; all that are measured if not given.")
-@click.option("--case", metavar="NAME[,..]", help="Named cases: B1, B2, B3.")
+@click.option("--case", metavar="NAME[,..]", help="Named cases: B1 to B3, G1 to G3.")
 @sizes
 @sweep
 @settings
@@ -79,19 +79,22 @@ def kernels(
 
     B1 is 1,000,000 rows of 64 in 20,000 sequences of skewed lengths, B2 5,000,000 rows of one
     value in 500,000 short sequences, B3 100,000 rows of 1,024 in 200 long ones; 3 % are empty.
-    With --rows, --features, --sequences or --lengths a case of your own is made, and what is
-    not given is B1's.
+    G1, G2 and G3, for --device cuda, are 10,000,000 rows of 64 in 200,000 sequences of equal,
+    very skewed and skewed lengths. With --rows, --features, --sequences or --lengths a case of
+    your own is made, and what is not given is B1's (on a GPU alone G1's).
 
     \b
     Examples:
       lod bench kernels --case B1 --threads 1,2 --json
+      lod bench kernels --case G1,G2 --device cuda -o gpu.json
       lod bench kernels --op max,reverse --rows 1e5 --lengths uniform:1,99
     """
-    from lodcli.bench.cases import KERNEL_CASES
+    from lodcli.bench.cases import KERNEL_CASES, USUAL_KERNEL_CASES
     from lodcli.bench.kernels import KernelPlan
     from lodcli.bench.ops import BENCH_OPS
-    from lodcli.bench.showing import cases_of, parse_ops, run_and_show
+    from lodcli.bench.showing import cases_of, parse_ops, run_and_show, usual
 
+    case = case or usual(USUAL_KERNEL_CASES, settings.device)
     chosen = cases_of(KERNEL_CASES, case, sweep, settings.seed, **sizes)
     run_and_show("kernels", KernelPlan(parse_ops(ops, list(BENCH_OPS)), chosen), settings)
 
@@ -99,7 +102,7 @@ def kernels(
 @command.command(cls=options.Command)
 @click.option("--cell", "cells", metavar="CELL[,..]", help="lstm, gru, elman; all if not given.")
 @click.option("--pass", "passes", metavar="PASS[,..]", help="forward, training; both if not given.")
-@click.option("--case", metavar="NAME[,..]", help="Named cases: a, b, c, d.")
+@click.option("--case", metavar="NAME[,..]", help="Named cases: a to e.")
 @click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")
 @sizes
 @sweep
@@ -115,17 +118,19 @@ def rnn(
     """Time one RNN layer, forward or forward and backward (training).
 
     a is 32 sequences of 50 rows on average, 128 features and as many hidden; b 256 of 60, 256;
-    c 64 of 200, 512; d one sequence of 500, 256. Only the rows there are count as work.
+    c 64 of 200, 512; d one sequence of 500, 256; e, for --device cuda, 1,024 of 100, 1,024.
+    Only the rows there are count as work.
 
     \b
     Examples:
       lod bench rnn --cell lstm --case a --threads 1,2
       lod bench rnn --cell gru --pass forward --hidden 96 --lengths uniform:1,99
     """
-    from lodcli.bench.cases import RNN_CASES
+    from lodcli.bench.cases import RNN_CASES, USUAL_RNN_CASES
     from lodcli.bench.rnn import CELLS, PASSES, RnnPlan
-    from lodcli.bench.showing import cases_of, parse_ops, run_and_show
+    from lodcli.bench.showing import cases_of, parse_ops, run_and_show, usual
 
+    case = case or usual(USUAL_RNN_CASES, settings.device)
     chosen = cases_of(RNN_CASES, case, sweep, settings.seed, **sizes)
     plan = RnnPlan(
         parse_ops(cells, list(CELLS), "--cell"), parse_ops(passes, PASSES, "--pass"), chosen

@@ -2,11 +2,13 @@
 
     python -m tests.benchmarks.measure                    # all, about 25 minutes on two cores
     python -m tests.benchmarks.measure rnn-b 'kernels-*'  # these parts only
+    python -m tests.benchmarks.measure 'gpu-*'            # all that is measured on a GPU
     python -m tests.benchmarks.measure --list
     python -m tests.benchmarks.measure --quick --folder /tmp/reports
 
-A part is one run of `lod bench` and one report. Peers that are missing are named in the report,
-and a part that fails leaves the report that was there. Let the machine do nothing else meanwhile.
+A part is one run of `lod bench` and one report; those on a GPU are made when they are named.
+Peers that are missing are named in the report, and a part that fails leaves the report that was
+there. Let the machine do nothing else meanwhile.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ _TWO = "--threads 2"
 _POOL = "sum,mean,max,min,max_index"
 _SOFTMAX = "softmax,log_softmax"
 _COPY = "expand,concat,reverse,last,slice"
+# The processors only put the work of a GPU on its way.
+_GPU = "--device cuda --threads 1"
 _LINEAR = "--op sum,softmax,reverse --against none --rounds 7 --budget 2"
 
 # name of the report: what follows `lod bench`.
@@ -70,7 +74,14 @@ PARTS: dict[str, str] = {
     f"--budget 2 --sweep rows=1e4,1e5,1e6,1e7 --features 8 {_TWO}",
     "linear-skew": f"kernels {_LINEAR} --sweep skew=0,1,2,3,4 --rows 4e6 --features 16 {_TWO}",
     STARTUP: "",
+    "gpu-pool": f"kernels --op {_POOL},{_SOFTMAX} --case G1,G2 {_GPU}",
+    "gpu-copy": f"kernels --op {_COPY},cumsum --case G1,G2 {_GPU}",
+    "gpu-pad": f"kernels --op pad,unpad --case G1,G3 {_GPU}",
+    "gpu-narrow": f"kernels --case B2 {_GPU}",
+    "gpu-wide": f"kernels --case B3 {_GPU}",
+    "gpu-rnn": f"rnn --case b,c,d,e {_GPU} --budget 20",
 }
+ON_GPU = "gpu-"
 
 
 def command_of(name: str, folder: Path, *, quick: bool) -> list[str]:
@@ -120,13 +131,13 @@ def measure(name: str, folder: Path, *, quick: bool, threads: int) -> str:
 
 
 def chosen(patterns: Sequence[str]) -> list[str]:
-    """Return the parts that names or patterns mean, in their order; all for none."""
+    """Return the parts that names or patterns mean, in their order; all but a GPU's for none."""
     for pattern in patterns:
         if not fnmatch.filter(PARTS, pattern):
             raise SystemExit(f"{pattern}: no such part; there are: {', '.join(PARTS)}")
-    return [
-        name for name in PARTS if not patterns or any(fnmatch.fnmatch(name, p) for p in patterns)
-    ]
+    if not patterns:
+        return [name for name in PARTS if not name.startswith(ON_GPU)]
+    return [name for name in PARTS if any(fnmatch.fnmatch(name, p) for p in patterns)]
 
 
 def main() -> int:
@@ -134,7 +145,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", help="names or patterns; all if none")
+    parser.add_argument("parts", nargs="*", help="names or patterns; all but gpu-* if none")
     parser.add_argument("--list", action="store_true", help="print the parts and end")
     parser.add_argument("--quick", action="store_true", help="one round each: proves nothing")
     parser.add_argument("--folder", type=Path, default=FOLDER)

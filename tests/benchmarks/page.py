@@ -86,6 +86,7 @@ def name_of(target: Target) -> str:
     """Return what a target is called in a sentence."""
     what = " against padded input" if target.padded else f" against {target.peer}"
     ending = what if target.padded or target.peer else ""
+    ending += "" if target.device == "cpu" else " on a GPU"
     case = f"by {target.case}" if target.spread else target.case
     return f"{target.op} {case}".strip() + ending
 
@@ -124,9 +125,14 @@ def _misses(verdicts: Sequence[Verdict], why: Mapping[str, str]) -> Iterator[str
         yield f"- {', '.join(names)}: {text or 'the reason is not known'}."
     yield ""
     unmeasured = [one.target for one in verdicts if one.word == UNMEASURED]
-    if any(target.device != "cpu" for target in unmeasured):
-        yield "Nothing was measured on a GPU, for none was at hand; its targets are listed below."
-    names = [name_of(target) for target in unmeasured if target.device == "cpu"]
+    on_gpu = [one.word for one in verdicts if one.target.device != "cpu"]
+    if on_gpu and set(on_gpu) == {UNMEASURED}:
+        yield (
+            "Nothing was measured on a GPU, for none was at hand; its targets are listed below, "
+            "and [gpu.md](gpu.md) says how to measure them."
+        )
+        unmeasured = [target for target in unmeasured if target.device == "cpu"]
+    names = [name_of(target) for target in unmeasured]
     if names:
         yield f"Not measured either: {', '.join(names)}."
     yield ""
@@ -182,21 +188,24 @@ def _machine(reports: Reports) -> Iterator[str]:
     for text in sorted(machines):
         one = json.loads(text)
         memory = one["memory_bytes"] / 2**30
-        yield f"{one['cpu']}, {one['usable_cores']} cores, {memory:.0f} GiB, {one['system']}."
+        gpu = ""
+        if "gpu" in one:
+            gpu = f" {one['gpu']}, {one['gpu_memory_bytes'] / 2**30:.0f} GiB."
+        yield f"{one['cpu']}, {one['usable_cores']} cores, {memory:.0f} GiB, {one['system']}.{gpu}"
     versions: dict[str, str] = {}
     for report in reports.values():
         versions.update(report["versions"])
     yield ", ".join(f"{name} {number}" for name, number in versions.items()) + "."
     yield ""
-    for threads in ("1", str(THREADS)):
-        for name in ("read", "write", "copy", "fma", "gemm numpy", "gemm torch"):
+    for threads in ("1", str(THREADS), "cuda"):
+        for name in ("read", "write", "copy", "fma", "gemm numpy", "gemm torch", "gemm"):
             limits = [report["limits"].get(threads, {}) for report in reports.values()]
             rates = [found[name] for found in limits if name in found]
             if rates:
                 unit = "FLOP" if name[0] in "fg" else "B"
                 lowest, highest = rate_text(min(rates), unit), rate_text(max(rates), unit)
                 many = "s" * (threads != "1")
-                by = f"{threads} thread{many}"
+                by = "the GPU" if threads == "cuda" else f"{threads} thread{many}"
                 yield f"- {name}, {by}: {lowest} to {highest} of {len(rates)} runs"
     yield ""
     missing = {name: why for report in reports.values() for name, why in report["missing"].items()}

@@ -63,6 +63,7 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
 def peer_of(ours: Row, rows: Sequence[Row]) -> Row | None:
     """Return the row of the best peer of a row of ours."""
     same = ("bench", "op", "case", "threads")
+    rows = [row for row in rows if device_of(row) == device_of(ours)]
     for row in rows:
         name = f"{row['library']} {row['label']}".strip()
         if name == ours["best_peer"] and all(row[key] == ours[key] for key in same):

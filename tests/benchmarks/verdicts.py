@@ -96,14 +96,14 @@ def verdict(target: Target, rows: Sequence[Row], startup: Sequence[Row] = ()) ->
         words.append(fraction.text("%", 100, 0))
         against.append(f"the limit, {ours['limit']}")
     if target.padded is not None:
-        padded = next((r for r in _of(target, rows) if r["ours"] and "padded" in r["label"]), None)
+        padded = _padded(target, rows)
         if padded is None:
             return Verdict(target, UNMEASURED)
         ratio = time_of(padded).over(time_of(ours))
         share = ratio.times(1 / float(ours["parameters"]["padding_ratio"]))
         shares.append(share.times(1 / target.padded))
         words.append(share.text())
-        against.append("itself on padded input")
+        against.append("itself on padded input" if padded["ours"] else "torch padded")
     worst = Between(min(one.low for one in shares), min(one.high for one in shares))
     return Verdict(target, _word(worst), ", ".join(words), worst, ", ".join(against))
 
@@ -113,6 +113,15 @@ def ratio_of(target: Target, rows: Sequence[Row]) -> Between | None:
     ours = ours_of(target, rows)
     peer = ours and _peer(target, ours, rows)
     return time_of(peer).over(time_of(ours)) if ours and peer else None
+
+
+def _padded(target: Target, rows: Sequence[Row]) -> Row | None:
+    """Return the same work on padded input: ours, and on a GPU cuDNN's."""
+    for row in _of(target, rows):
+        who = "lod" if target.device == "cpu" else "torch"
+        if row["library"] == who and "padded" in row["label"]:
+            return row
+    return None
 
 
 def _word(share: Between) -> str:
@@ -128,9 +137,13 @@ def ours_of(target: Target, rows: Sequence[Row]) -> Row | None:
 
 
 def _of(target: Target, rows: Sequence[Row]) -> list[Row]:
-    wanted = (target.bench, target.op, target.case, THREADS, target.device)
-    keys = ("bench", "op", "case", "threads")
-    return [row for row in rows if (*(row[key] for key in keys), device_of(row)) == wanted]
+    wanted = (target.bench, target.op, target.case, target.device)
+    return [
+        row
+        for row in rows
+        if (row["bench"], row["op"], row["case"], device_of(row)) == wanted
+        and (row["threads"] == THREADS or target.device != "cpu")
+    ]
 
 
 def device_of(row: Row) -> str:

@@ -14,6 +14,10 @@ TESTED = [
     if path.stem not in {"test_awkward", "test_doors", "test_matrix", "test_out"}
 ]
 
+# Golden cases and torch's, and which of them: numba's twins there would be the same again.
+TESTED_RNNS = ["tests/kernels/rnn/test_golden_rnn.py", "tests/kernels/rnn/test_torch.py"]
+OF_RNNS = "not numba and not attention and not wide"
+
 HOT: dict[str, tuple[str, ...]] = {
     "attention": (
         "attention<float, 1>",

@@ -25,8 +25,8 @@ run() {
 export LOD_TEST_BACKENDS=cupy
 files=$("$python" -c 'from tests.cuda.hot import TESTED; print(*TESTED)')
 
-# Golden cases and torch's, moved there; numba's twins of them would be the same again.
-rnns="tests/kernels/rnn/test_golden_rnn.py tests/kernels/rnn/test_torch.py"
+rnns=$("$python" -c 'from tests.cuda.hot import TESTED_RNNS; print(*TESTED_RNNS)')
+of_rnns=$("$python" -c 'from tests.cuda.hot import OF_RNNS; print(OF_RNNS)')
 
 # The tests of the ops, whose rows are moved there and back; then what is public, on rows that
 # lie there. Threads and blocks run from the last to the first as well: nothing may depend on an
@@ -36,4 +36,5 @@ for order in 0 1; do
     run $order tests/cuda/test_rnn.py tests/cuda/test_public.py \
         tests/lodcli/test_run_rnn_device.py tests/lodcli/test_apply_device.py
 done
-run 1 -p tests.cuda.moving $rnns -k "not numba and not attention and not wide"
+run 1 tests/lodcli/bench/test_device.py
+run 1 -p tests.cuda.moving $rnns -k "$of_rnns"

@@ -5,12 +5,14 @@ can run it too (see worker.py). It offers
 
     version()         what was measured
     threads(count)    make the library use that many
+    require_gpu()     raises RuntimeError where it cannot compute on a GPU, if it ever can
     kernels(op, inputs), rnn(task, inputs), reads(..), ..   label to (call, arrays): a
                       function to time, and one that turns its value into NumPy arrays
 
 A label says which function of the library it is, and ends with "out=" where the result goes
 to an array made before. What a library can prepare once, such as an index of rows, it
-prepares outside the call: peers are given every advantage.
+prepares outside the call: peers are given every advantage. `inputs["device"]` is where to compute,
+"cpu" or "cuda"; there, arrays of rows lie on the GPU already, as cupy's.
 """
 
 from __future__ import annotations
@@ -27,19 +29,34 @@ class PeerEntry:
         install: what pip installs.
         apart: whether it cannot share an interpreter with the others.
         files: its module in this folder for each benchmark it takes part in.
+        devices: where it computes.
+        gpu_install: what pip installs to compute on a GPU, if something else.
     """
 
     package: str
     install: str
     files: dict[str, str]
     apart: bool = False
+    devices: tuple[str, ...] = ("cpu",)
+    gpu_install: str = ""
 
+
+_BOTH = ("cpu", "cuda")
 
 PEERS: dict[str, PeerEntry] = {
     "numpy": PeerEntry("numpy", "numpy", {"kernels": "numpy", "io": "numpy_io"}),
-    "torch": PeerEntry("torch", "torch", {"kernels": "torch", "rnn": "torch_rnn"}),
-    "torch_scatter": PeerEntry("torch_scatter", "torch-scatter", {"kernels": "torch_scatter"}),
-    "fbgemm": PeerEntry("fbgemm_gpu", "fbgemm-gpu-cpu", {"kernels": "torch_fbgemm"}),
+    "torch": PeerEntry("torch", "torch", {"kernels": "torch", "rnn": "torch_rnn"}, devices=_BOTH),
+    "torch_scatter": PeerEntry(
+        "torch_scatter", "torch-scatter", {"kernels": "torch_scatter"}, devices=_BOTH
+    ),
+    "fbgemm": PeerEntry(
+        "fbgemm_gpu",
+        "fbgemm-gpu-cpu",
+        {"kernels": "torch_fbgemm"},
+        devices=_BOTH,
+        gpu_install="fbgemm-gpu",
+    ),
+    "cupy": PeerEntry("cupy", "cupy-cuda12x", {"kernels": "cupy"}, devices=("cuda",)),
     "awkward": PeerEntry("awkward", "awkward", {"kernels": "awkward"}),
     "polars": PeerEntry("polars", "polars", {"kernels": "polars", "convert": "polars_convert"}),
     "arrow": PeerEntry(

@@ -23,42 +23,60 @@ def threads(count: int) -> None:
     torch.set_num_threads(count)
 
 
+def require_gpu() -> None:
+    """Raise RuntimeError where torch cannot compute on a GPU."""
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
+    # Products in full precision, as ours are: not rounded to tf32 first.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+
+
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the ways torch does an op."""
     return _OPS[op](_Tensors(inputs)) if op in _OPS else {}
 
 
 class _Tensors:
-    """The inputs as torch's tensors, without copies, and the row numbers it needs."""
+    """The inputs as torch's tensors, without copies of rows, and the row numbers it needs."""
 
     def __init__(self, inputs: dict[str, Any]) -> None:
         self.inputs = inputs
-        self.x = torch.from_numpy(inputs["data"])
-        self.offsets = torch.from_numpy(inputs["offsets"])
-        self.lengths = torch.diff(self.offsets)
-        self.count = len(self.lengths)
-        self.ids = torch.repeat_interleave(torch.arange(self.count), self.lengths)
+        self.device = inputs.get("device", "cpu")
+        self.x = self.given("data")
+        # Numbers of rows are worked out in main memory, and then moved.
+        self.bounds = torch.from_numpy(inputs["offsets"])
+        self.counts = torch.diff(self.bounds)
+        self.count = len(self.counts)
+        self.offsets, self.lengths = self.there(self.bounds), self.there(self.counts)
+        self.ids = self.there(torch.repeat_interleave(torch.arange(self.count), self.counts))
         self.full = inputs["full"]
+
+    def given(self, name: str) -> Any:
+        return torch.as_tensor(self.inputs[name], device=self.device)
+
+    def there(self, tensor: Any) -> Any:
+        return tensor.to(self.device)
 
     def wide_ids(self) -> Any:
         return self.ids[:, None].expand(self.x.shape)
 
     def pooled(self) -> Any:
-        return torch.zeros(self.count, self.x.shape[1])
+        return torch.zeros(self.count, self.x.shape[1], device=self.device)
 
     def nested_way(self, call: Any, arrays: Any) -> dict[str, Any]:
         """Return a way through a nested jagged tensor, where that ends in useful time."""
-        if self.count > MOST_NESTED:
+        if self.count > MOST_NESTED and self.device == "cpu":
             return {}
         nested = torch.nested.nested_tensor_from_jagged(self.x, self.offsets)
         return {"nested jagged": (lambda: call(nested), arrays)}
 
     def of_full(self, rows: Any) -> list[Any]:
-        return [rows.numpy()[self.full]]
+        return [rows.cpu().numpy()[self.full]]
 
 
 def _numpy(rows: Any) -> list[Any]:
-    return [rows.numpy()]
+    return [rows.cpu().numpy()]
 
 
 def _sum(t: _Tensors) -> dict[str, Any]:
@@ -117,16 +135,16 @@ def _softmax(t: _Tensors, log: bool = False) -> dict[str, Any]:
     if not log:
         ways |= t.nested_way(
             lambda nested: torch.softmax(nested, dim=1),
-            lambda found: [found.values().numpy()],
+            lambda found: [found.values().cpu().numpy()],
         )
     return ways
 
 
 def _taken(x: Any, rows: Any, full: Any = None) -> dict[str, Any]:
-    target = torch.zeros(len(rows), x.shape[1])
+    target = torch.zeros(len(rows), x.shape[1], device=x.device)
 
     def arrays(found: Any) -> list[Any]:
-        return [found.numpy() if full is None else found.numpy()[full]]
+        return [found.cpu().numpy() if full is None else found.cpu().numpy()[full]]
 
     return {
         "index_select": (lambda: torch.index_select(x, 0, rows), arrays),
@@ -140,27 +158,28 @@ def _picked(t: _Tensors, last: bool) -> dict[str, Any]:
 
 
 def _reverse(t: _Tensors) -> dict[str, Any]:
-    mirror = torch.repeat_interleave(t.offsets[1:] + t.offsets[:-1] - 1, t.lengths)
-    return _taken(t.x, mirror - torch.arange(len(mirror)))
+    mirror = torch.repeat_interleave(t.bounds[1:] + t.bounds[:-1] - 1, t.counts)
+    return _taken(t.x, t.there(mirror - torch.arange(len(mirror))))
 
 
 def _slice(t: _Tensors) -> dict[str, Any]:
     counts = torch.from_numpy(t.inputs["slice_lengths"])
-    starts = t.offsets[:-1] + torch.from_numpy(t.inputs["slice_starts"])
+    starts = t.bounds[:-1] + torch.from_numpy(t.inputs["slice_starts"])
     before = torch.cumsum(counts, 0) - counts
     rows = torch.repeat_interleave(starts - before, counts) + torch.arange(int(counts.sum()))
-    return _taken(t.x, rows)
+    return _taken(t.x, t.there(rows))
 
 
 def _concat(t: _Tensors) -> dict[str, Any]:
-    other = torch.from_numpy(t.inputs["other"])
+    other = t.given("other")
     second = torch.from_numpy(t.inputs["other_offsets"])
-    counts, others = t.lengths, torch.diff(second)
+    counts, others = t.counts, torch.diff(second)
     n, m = len(t.x), len(other)
     rows = torch.empty(n + m, dtype=torch.int64)
     rows[torch.arange(n) + torch.repeat_interleave(second[:-1], counts)] = torch.arange(n)
-    rows[torch.arange(m) + torch.repeat_interleave(t.offsets[1:], others)] = n + torch.arange(m)
-    both, target = torch.cat([t.x, other]), torch.zeros(n + m, t.x.shape[1])
+    rows[torch.arange(m) + torch.repeat_interleave(t.bounds[1:], others)] = n + torch.arange(m)
+    rows = t.there(rows)
+    both, target = torch.cat([t.x, other]), t.x.new_zeros(n + m, t.x.shape[1])
 
     def into() -> Any:
         torch.cat([t.x, other], out=both)
@@ -177,14 +196,14 @@ def _concat(t: _Tensors) -> dict[str, Any]:
 
 def _pad(t: _Tensors) -> dict[str, Any]:
     maxlen, kept = t.inputs["maxlen"], torch.from_numpy(t.inputs["kept"])
-    parts = [part[:maxlen] for part in torch.split(t.x, t.lengths.tolist())]
+    parts = [part[:maxlen] for part in torch.split(t.x, t.counts.tolist())]
     ways = {}
     if int(kept.max()) == maxlen:
         ways["pad_sequence"] = (
             lambda: torch.nn.utils.rnn.pad_sequence(parts, batch_first=True),
             _numpy,
         )
-    if int(t.lengths.max()) <= maxlen:
+    if int(t.counts.max()) <= maxlen:
         size = (t.count, maxlen, t.x.shape[1])
         ways |= t.nested_way(
             lambda nested: torch.nested.to_padded_tensor(nested, 0.0, output_size=size), _numpy
@@ -193,14 +212,14 @@ def _pad(t: _Tensors) -> dict[str, Any]:
 
 
 def _unpad(t: _Tensors) -> dict[str, Any]:
-    box, kept = torch.from_numpy(t.inputs["box"]), torch.from_numpy(t.inputs["kept"])
-    mask = torch.arange(t.inputs["maxlen"]) < kept[:, None]
+    box, kept = t.given("box"), torch.from_numpy(t.inputs["kept"])
+    mask = t.there(torch.arange(t.inputs["maxlen"]) < kept[:, None])
     flat, rows = box.flatten(0, 1), torch.nonzero(mask.flatten()).squeeze(1)
     return {"mask": (lambda: box[mask], _numpy), **_taken(flat, rows)}
 
 
 def _expand(t: _Tensors) -> dict[str, Any]:
-    values, total = torch.from_numpy(t.inputs["values"]), len(t.x)
+    values, total = t.given("values"), len(t.x)
     return {
         "repeat_interleave": (
             lambda: torch.repeat_interleave(values, t.lengths, dim=0, output_size=total),

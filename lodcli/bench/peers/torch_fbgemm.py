@@ -1,4 +1,4 @@
-"""FBGEMM's jagged ops for CPUs, called through torch."""
+"""FBGEMM's jagged ops, called through torch."""
 
 from __future__ import annotations
 
@@ -25,43 +25,53 @@ def threads(count: int) -> None:
     torch.set_num_threads(count)
 
 
+def require_gpu() -> None:
+    """Raise RuntimeError where torch cannot compute on a GPU."""
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
+
+
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the ways FBGEMM does an op."""
     return _OPS[op](inputs) if op in _OPS else {}
 
 
+def _there(inputs: dict[str, Any], array: Any) -> Any:
+    return torch.as_tensor(array, device=inputs.get("device", "cpu"))
+
+
 def _numpy(found: Any) -> list[Any]:
-    return [found.numpy()]
+    return [found.cpu().numpy()]
 
 
 def _sum(inputs: dict[str, Any]) -> dict[str, Any]:
-    x, offsets = torch.from_numpy(inputs["data"]), torch.from_numpy(inputs["offsets"])
+    x, offsets = _there(inputs, inputs["data"]), _there(inputs, inputs["offsets"])
     if x.shape[1] != 1:
         return {}
     flat, full = x.reshape(-1), inputs["full"]
     return {
         "segment_sum_csr": (
             lambda: torch.ops.fbgemm.segment_sum_csr(1, offsets, flat),
-            lambda sums: [sums.numpy()[full][:, None]],
+            lambda sums: [sums.cpu().numpy()[full][:, None]],
         )
     }
 
 
 def _softmax(inputs: dict[str, Any]) -> dict[str, Any]:
-    x, offsets = torch.from_numpy(inputs["data"]), torch.from_numpy(inputs["offsets"])
+    x, offsets = _there(inputs, inputs["data"]), _there(inputs, inputs["offsets"])
     longest = int(np.diff(inputs["offsets"]).max(initial=0))
     if x.shape[1] == 1:
         return {}
     return {
         "jagged_softmax": (
             lambda: torch.ops.fbgemm.jagged_softmax(x, offsets, longest),
-            lambda found: [found[0].numpy()],
+            lambda found: [found[0].cpu().numpy()],
         )
     }
 
 
 def _pad(inputs: dict[str, Any]) -> dict[str, Any]:
-    x, offsets = torch.from_numpy(inputs["data"]), torch.from_numpy(inputs["offsets"])
+    x, offsets = _there(inputs, inputs["data"]), _there(inputs, inputs["offsets"])
     maxlen = inputs["maxlen"]
     return {
         "jagged_to_padded_dense": (
@@ -72,13 +82,13 @@ def _pad(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unpad(inputs: dict[str, Any]) -> dict[str, Any]:
-    box, kept = torch.from_numpy(inputs["box"]), inputs["kept"]
-    bounds = torch.from_numpy(np.concatenate([[0], np.cumsum(kept)]))
+    box, kept = _there(inputs, inputs["box"]), inputs["kept"]
+    bounds = _there(inputs, np.concatenate([[0], np.cumsum(kept)]))
     total = int(kept.sum())
     return {
         "dense_to_jagged": (
             lambda: torch.ops.fbgemm.dense_to_jagged(box, [bounds], total),
-            lambda found: [found[0].numpy()],
+            lambda found: [found[0].cpu().numpy()],
         )
     }
 

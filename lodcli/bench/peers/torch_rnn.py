@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import (
 )
 
 CLASSES = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "elman": torch.nn.RNN}
-# Backward through a PackedSequence took 7 s for 15,000 rows and 35 s for 12,800 wider ones.
+# On a CPU: backward through a PackedSequence took 7 s for 15,000 rows, 35 s for 12,800 wider ones.
 MOST_PACKED_ROWS = 5000
 
 
@@ -27,6 +27,15 @@ def threads(count: int) -> None:
     torch.set_num_threads(count)
 
 
+def require_gpu() -> None:
+    """Raise RuntimeError where torch cannot compute on a GPU."""
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
+    # cuDNN in full precision, as ours is: nothing is rounded to tf32.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+
+
 def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the ways torch runs an RNN."""
     model = _model(inputs)
@@ -38,17 +47,23 @@ def _model(inputs: dict[str, Any]) -> Any:
     model = CLASSES[inputs["cell"]](inputs["data"].shape[1], hidden)
     with torch.no_grad():
         for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
-            getattr(model, name + "_l0").copy_(torch.from_numpy(inputs[name]))
-    return model
+            getattr(model, name + "_l0").copy_(torch.as_tensor(inputs[name]))
+    # On a GPU cuDNN wants them in one piece, where they end up so.
+    return model.to(_device(inputs))
+
+
+def _device(inputs: dict[str, Any]) -> str:
+    return str(inputs.get("device", "cpu"))
 
 
 def _sequences(inputs: dict[str, Any]) -> list[Any]:
-    return list(torch.split(torch.from_numpy(inputs["data"]), inputs["lengths"].tolist()))
+    data = torch.as_tensor(inputs["data"], device=_device(inputs))
+    return list(torch.split(data, inputs["lengths"].tolist()))
 
 
 def _rows(box: Any, places: Any) -> Any:
     """Return the rows of a time-major box in the batch's order."""
-    return box.detach().transpose(0, 1).flatten(0, 1).numpy()[places]
+    return box.detach().transpose(0, 1).flatten(0, 1).cpu().numpy()[places]
 
 
 def _unpacked(packed: Any, places: Any) -> Any:
@@ -80,7 +95,8 @@ def _training(model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     sequences, places = _sequences(inputs), inputs["places"]
     lengths = inputs["lengths"].tolist()
     box = pad_sequence(sequences)
-    flows = list(torch.split(torch.from_numpy(inputs["upstream"]), lengths))
+    given = torch.as_tensor(inputs["upstream"], device=_device(inputs))
+    flows = list(torch.split(given, lengths))
     upstream = pad_sequence(flows)
 
     def padded() -> Any:
@@ -95,11 +111,11 @@ def _training(model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
             padded,
             lambda found: [
                 *(_rows(part, places) for part in found),
-                model.weight_hh_l0.grad.numpy().copy(),
+                model.weight_hh_l0.grad.cpu().numpy().copy(),
             ],
         )
     }
-    if len(inputs["data"]) <= MOST_PACKED_ROWS:
+    if len(inputs["data"]) <= MOST_PACKED_ROWS or _device(inputs) != "cpu":
         ways["packed"] = _packed_training(model, inputs, sequences, flows)
     return ways
 
@@ -119,6 +135,6 @@ def _packed_training(model: Any, inputs: dict[str, Any], sequences: Any, flows: 
     def arrays(found: Any) -> list[Any]:
         parts = found[0], PackedSequence(found[1], *order)
         rows = [_unpacked(part, inputs["places"]) for part in parts]
-        return [*rows, model.weight_hh_l0.grad.numpy().copy()]
+        return [*rows, model.weight_hh_l0.grad.cpu().numpy().copy()]
 
     return call, arrays

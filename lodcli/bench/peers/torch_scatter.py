@@ -20,18 +20,28 @@ def threads(count: int) -> None:
     torch.set_num_threads(count)
 
 
+def require_gpu() -> None:
+    """Raise RuntimeError where torch cannot compute on a GPU."""
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
+
+
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the ways torch_scatter does an op."""
     return _OPS[op](inputs) if op in _OPS else {}
 
 
+def _there(inputs: dict[str, Any], name: str) -> Any:
+    return torch.as_tensor(inputs[name], device=inputs.get("device", "cpu"))
+
+
 def _csr(inputs: dict[str, Any], kind: str) -> dict[str, Any]:
-    x, offsets = torch.from_numpy(inputs["data"]), torch.from_numpy(inputs["offsets"])
+    x, offsets = _there(inputs, "data"), _there(inputs, "offsets")
     full = inputs["full"]
-    target = torch.zeros(full.size, x.shape[1])
+    target = x.new_zeros(full.size, x.shape[1])
 
     def arrays(rows: Any) -> list[Any]:
-        return [rows.numpy()[full]]
+        return [rows.cpu().numpy()[full]]
 
     return {
         "segment_csr": (lambda: torch_scatter.segment_csr(x, offsets, reduce=kind), arrays),
@@ -43,41 +53,41 @@ def _csr(inputs: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _max_index(inputs: dict[str, Any]) -> dict[str, Any]:
-    x, offsets = torch.from_numpy(inputs["data"]), torch.from_numpy(inputs["offsets"])
+    x, offsets = _there(inputs, "data"), _there(inputs, "offsets")
     full = inputs["full"]
 
     def arrays(found: Any) -> list[Any]:
-        rows = found[1].numpy()[full]
-        return [found[0].numpy()[full], np.take_along_axis(inputs["data"], rows, axis=0)]
+        rows = found[1].cpu().numpy()[full]
+        return [found[0].cpu().numpy()[full], np.take_along_axis(x.cpu().numpy(), rows, axis=0)]
 
     return {"segment_max_csr": (lambda: torch_scatter.segment_max_csr(x, offsets), arrays)}
 
 
 def _softmax(inputs: dict[str, Any]) -> dict[str, Any]:
     # Its scatter_softmax needs an index for every value; rows of many would take minutes.
-    x, lengths = torch.from_numpy(inputs["data"]), torch.from_numpy(np.diff(inputs["offsets"]))
+    x, lengths = _there(inputs, "data"), _there(inputs, "offsets").diff()
     if x.shape[1] > 1:
         return {}
-    ids = torch.repeat_interleave(torch.arange(len(lengths)), lengths)[:, None]
+    ids = torch.repeat_interleave(torch.arange(len(lengths), device=x.device), lengths)[:, None]
     return {
         "scatter_softmax": (
             lambda: torch_scatter.composite.scatter_softmax(x, ids, dim=0),
-            lambda rows: [rows.numpy()],
+            lambda rows: [rows.cpu().numpy()],
         )
     }
 
 
 def _expand(inputs: dict[str, Any]) -> dict[str, Any]:
-    values, offsets = torch.from_numpy(inputs["values"]), torch.from_numpy(inputs["offsets"])
-    target = torch.zeros(len(inputs["data"]), values.shape[1])
+    values, offsets = _there(inputs, "values"), _there(inputs, "offsets")
+    target = values.new_zeros(len(inputs["data"]), values.shape[1])
     return {
         "gather_csr": (
             lambda: torch_scatter.gather_csr(values, offsets),
-            lambda rows: [rows.numpy()],
+            lambda rows: [rows.cpu().numpy()],
         ),
         "gather_csr out=": (
             lambda: torch_scatter.gather_csr(values, offsets, out=target),
-            lambda rows: [rows.numpy()],
+            lambda rows: [rows.cpu().numpy()],
         ),
     }
 

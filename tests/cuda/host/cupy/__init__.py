@@ -15,13 +15,19 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from cupy.compiling import compiled
+from cupy.device import cuda, get_default_memory_pool, refuse_while_capturing, streams
 
+__all__ = ["cuda", "get_default_memory_pool"]
 __version__ = "0.host"
 
 
 class _Memory:
     def __init__(self, host: Any) -> None:
         self.ptr = host.ctypes.data
+
+    def copy_from_device_async(self, source: Any, size: int) -> None:
+        refuse_while_capturing("copy_from_device_async")
+        ctypes.memmove(self.ptr, source.ptr, size)
 
 
 class ndarray(NDArrayOperatorsMixin):
@@ -52,7 +58,7 @@ class ndarray(NDArrayOperatorsMixin):
         return _wrapped(self._host[_plain(key)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        _refuse_while_capturing("setitem")
+        refuse_while_capturing("setitem")
         if isinstance(value, np.ndarray) and value.ndim:
             raise TypeError("a NumPy array cannot be written into a device array; use asarray")
         self._host[_plain(key)] = _plain(value)
@@ -89,12 +95,12 @@ class ndarray(NDArrayOperatorsMixin):
         )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **more: Any) -> Any:
-        _refuse_while_capturing(ufunc.__name__)
+        refuse_while_capturing(ufunc.__name__)
         plain = {name: _plain(value) for name, value in more.items()}
         return _wrapped(getattr(ufunc, method)(*(_device(value) for value in inputs), **plain))
 
     def __array_function__(self, function: Any, types: Any, args: Any, more: Any) -> Any:
-        _refuse_while_capturing(function.__name__)
+        refuse_while_capturing(function.__name__)
         if function is np.asarray:  # np.asarray(.., like=..)
             return asarray(*args, **more)
         return _like(function)(*args, **more)
@@ -139,7 +145,7 @@ def _wrapped(value: Any) -> Any:
 
 def asarray(value: Any, dtype: Any = None, order: Any = None, **more: Any) -> ndarray:
     """Return a device array: the one given, or a copy of what lies in main memory."""
-    _refuse_while_capturing("asarray")
+    refuse_while_capturing("asarray")
     if isinstance(value, ndarray):
         return ndarray(np.asarray(value._host, dtype=dtype, order=order))
     return ndarray(np.array(value, dtype=dtype, order=order))
@@ -160,7 +166,7 @@ def asnumpy(value: Any, **more: Any) -> Any:
 
 def empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
     """Return an array of garbage, as on a device."""
-    _refuse_while_capturing("empty")
+    refuse_while_capturing("empty")
     made = np.empty(shape, dtype)
     made.view(np.uint8).fill(0xA5) if made.ndim and made.size and made.flags.c_contiguous else None
     return ndarray(made)
@@ -176,10 +182,11 @@ def _refuse(value: Any) -> None:
 
 def _like(function: Any) -> Any:
     def call(*args: Any, **more: Any) -> Any:
-        _refuse_while_capturing(function.__name__)
+        refuse_while_capturing(function.__name__)
         if function is not np.take:  # which takes an index from main memory
             _refuse((*args, *more.values()))
-        return _wrapped(function(*_plain(args), **_plain(more)))
+        with np.errstate(all="ignore"):  # a device tells nobody
+            return _wrapped(function(*_plain(args), **_plain(more)))
 
     return call
 
@@ -187,10 +194,25 @@ def _like(function: Any) -> Any:
 for _name in (
     *("isin", "argsort", "take_along_axis", "append", "flatnonzero", "pad"),
     *("zeros", "ones", "full", "arange", "zeros_like", "empty_like", "concatenate", "matmul"),
-    *("dot", "where", "repeat", "diff", "searchsorted", "cumsum", "maximum", "minimum"),
-    *("stack", "split", "add", "tanh", "exp", "sqrt", "sum", "max", "may_share_memory"),
+    *("dot", "where", "repeat", "diff", "searchsorted", "cumsum", "take", "log", "divide"),
+    *("stack", "split", "tanh", "exp", "sqrt", "sum", "max", "may_share_memory"),
 ):
     globals()[_name] = _like(getattr(np, _name))
+
+
+class _Ufunc:
+    """What has more than a call of its own; of reduceat the real one has the sum alone."""
+
+    def __init__(self, ufunc: Any) -> None:
+        self._call, self.at = _like(ufunc), _like(ufunc.at)
+        if ufunc is np.add:
+            self.reduceat = _like(ufunc.reduceat)
+
+    def __call__(self, *args: Any, **more: Any) -> Any:
+        return self._call(*args, **more)
+
+
+add, maximum, minimum = _Ufunc(np.add), _Ufunc(np.maximum), _Ufunc(np.minimum)
 
 
 def argsort(a: Any, axis: int = -1, kind: Any = None) -> Any:
@@ -225,11 +247,11 @@ class _Kernel:
         values = [_value(arg, size, self.name) for arg, size in zip(args, self._sizes, strict=True)]
         places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         shape = (ctypes.c_uint * 6)(*(*grid, 1, 1)[:3], *(*block, 1, 1)[:3])
-        if _streams[-1].capturing is None:
+        if streams[-1].capturing is None:
             self._call(places, shape)
         else:
             # The values, too: the places point at them.
-            _streams[-1].capturing.append((self._call, places, shape, values))
+            streams[-1].capturing.append((self._call, places, shape, values))
 
 
 def _value(arg: Any, size: int, name: str) -> Any:
@@ -279,90 +301,6 @@ class RawModule:
 
     def get_function(self, name: str) -> _Kernel:
         return _Kernel(self._library, self._names[name], name)
-
-
-class _Stream:
-    """A queue of work; here it is done at once, unless the stream is capturing."""
-
-    def __init__(self, *, non_blocking: bool = False, ptr: int | None = None) -> None:
-        self.capturing: list[Any] | None = None
-        self.ptr = id(self) if ptr is None else ptr
-        self._may_capture = non_blocking
-
-    def __enter__(self) -> Any:
-        _streams.append(self)
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        _streams.pop()
-
-    def synchronize(self) -> None:
-        _refuse_while_capturing("synchronize")
-
-    def begin_capture(self) -> None:
-        if not self._may_capture:
-            raise RuntimeError("cudaErrorStreamCaptureUnsupported")
-        self.capturing = []
-
-    def end_capture(self) -> Any:
-        graph, self.capturing = _Graph(self.capturing or []), None
-        return graph
-
-
-class _Graph:
-    """Launches with the arguments they were captured with."""
-
-    def __init__(self, launches: list[Any]) -> None:
-        self._launches = launches
-
-    def launch(self, stream: Any = None) -> None:
-        for call, places, shape, _ in self._launches:
-            call(places, shape)
-
-
-_streams = [_Stream(ptr=0)]
-
-
-def _refuse_while_capturing(what: str) -> None:
-    # What a capture makes of these is no launch of ours: cupy refuses cuBLAS and copies from
-    # main memory, and an array made meanwhile is gone when the graph runs.
-    if _streams[-1].capturing is not None:
-        raise RuntimeError(f"{what} while a stream is capturing")
-
-
-class cuda:
-    """The device, and its stream."""
-
-    Stream = _Stream
-
-    class Device:
-        def __init__(self, number: int = 0) -> None:
-            self.id = number
-
-        def synchronize(self) -> None:
-            pass
-
-        def __enter__(self) -> Any:
-            return self
-
-        def __exit__(self, *error: Any) -> None:
-            pass
-
-        def use(self) -> None:
-            pass
-
-    class runtime:
-        @staticmethod
-        def getDeviceCount() -> int:
-            return 1
-
-        @staticmethod
-        def getDevice() -> int:
-            return 0
-
-    @staticmethod
-    def get_current_stream() -> Any:
-        return _streams[-1]
 
 
 def get_array_module(*arrays: Any) -> Any:

@@ -1,0 +1,174 @@
+"""CuPy, as its users write segment ops: reduceat where it has it, ufunc.at, take, repeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+
+def version() -> str:
+    """Return the version measured."""
+    return str(cupy.__version__)
+
+
+def threads(count: int) -> None:
+    """Of a GPU's none depends on it."""
+
+
+def require_gpu() -> None:
+    """There is one: ours needs it too."""
+
+
+def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return the ways CuPy does an op."""
+    return _OPS[op](inputs) if op in _OPS else {}
+
+
+def _host(rows: Any) -> list[Any]:
+    return [cupy.asnumpy(rows)]
+
+
+def _ids(inputs: dict[str, Any]) -> Any:
+    counts = np.diff(inputs["offsets"])
+    return cupy.asarray(np.repeat(np.arange(counts.size), counts))
+
+
+def _sum(inputs: dict[str, Any], mean: bool = False) -> dict[str, Any]:
+    x, offsets, full = inputs["data"], inputs["offsets"], inputs["full"]
+    starts, ids = cupy.asarray(offsets[:-1][full]), _ids(inputs)
+    # Divided by, where there is something to divide.
+    counts = cupy.asarray(np.maximum(np.diff(offsets), 1).astype(x.dtype)[:, None])
+    of_full = cupy.asarray(np.maximum(np.diff(offsets)[full], 1).astype(x.dtype)[:, None])
+    target = cupy.zeros((full.size, x.shape[1]), x.dtype)
+
+    def fresh() -> Any:
+        rows = cupy.add.reduceat(x, starts, axis=0)
+        return rows / of_full if mean else rows
+
+    def into() -> Any:
+        target.fill(0)
+        cupy.add.at(target, ids, x)
+        return cupy.divide(target, counts, out=target) if mean else target
+
+    return {
+        "add.reduceat": (fresh, _host),
+        "add.at out=": (into, lambda rows: [cupy.asnumpy(rows)[full]]),
+    }
+
+
+def _extreme(inputs: dict[str, Any], name: str, worst: float) -> dict[str, Any]:
+    x, full, ids = inputs["data"], inputs["full"], _ids(inputs)
+    target = cupy.zeros((full.size, x.shape[1]), x.dtype)
+
+    def into() -> Any:
+        target.fill(worst)
+        getattr(cupy, name).at(target, ids, x)
+        return target
+
+    return {f"{name}.at out=": (into, lambda rows: [cupy.asnumpy(rows)[full]])}
+
+
+def _softmax(inputs: dict[str, Any], log: bool = False) -> dict[str, Any]:
+    x, full, ids = inputs["data"], inputs["full"], _ids(inputs)
+
+    def call() -> Any:
+        greatest = cupy.full((full.size, x.shape[1]), -np.inf, x.dtype)
+        cupy.maximum.at(greatest, ids, x)
+        shifted = x - greatest[ids]
+        powers = cupy.exp(shifted)
+        totals = cupy.zeros((full.size, x.shape[1]), x.dtype)
+        cupy.add.at(totals, ids, powers)
+        return shifted - cupy.log(totals)[ids] if log else powers / totals[ids]
+
+    return {"composed": (call, _host)}
+
+
+def _taken(rows: Any, x: Any, keep: Any = None) -> dict[str, Any]:
+    """Return x[rows], allocating and not."""
+    there, target = cupy.asarray(rows), cupy.zeros((rows.size, x.shape[1]), x.dtype)
+
+    def arrays(found: Any) -> list[Any]:
+        host = cupy.asnumpy(found)
+        return [host if keep is None else host[keep]]
+
+    return {
+        "take": (lambda: cupy.take(x, there, axis=0), arrays),
+        "take out=": (lambda: cupy.take(x, there, axis=0, out=target), arrays),
+    }
+
+
+def _picked(inputs: dict[str, Any], last: bool) -> dict[str, Any]:
+    offsets = inputs["offsets"]
+    rows = offsets[1:] - 1 if last else offsets[:-1]
+    return _taken(rows.clip(0, len(inputs["data"]) - 1), inputs["data"], inputs["full"])
+
+
+def _reverse(inputs: dict[str, Any]) -> dict[str, Any]:
+    offsets = inputs["offsets"]
+    mirror = np.repeat(offsets[1:] + offsets[:-1] - 1, np.diff(offsets))
+    return _taken(mirror - np.arange(mirror.size), inputs["data"])
+
+
+def _slice(inputs: dict[str, Any]) -> dict[str, Any]:
+    counts = inputs["slice_lengths"]
+    starts = inputs["offsets"][:-1] + inputs["slice_starts"]
+    before = np.cumsum(counts) - counts
+    return _taken(np.repeat(starts - before, counts) + np.arange(counts.sum()), inputs["data"])
+
+
+def _concat(inputs: dict[str, Any]) -> dict[str, Any]:
+    first, second = inputs["offsets"], inputs["other_offsets"]
+    x, other = inputs["data"], inputs["other"]
+    # Sorted by sequence, and stable: the rows of x first.
+    owners = [np.repeat(np.arange(cut.size - 1), np.diff(cut)) for cut in (first, second)]
+    rows = cupy.asarray(np.argsort(np.concatenate(owners), kind="stable"))
+    call = lambda: cupy.take(cupy.concatenate([x, other]), rows, axis=0)  # noqa: E731
+    return {"concatenate, take": (call, _host)}
+
+
+def _pad(inputs: dict[str, Any]) -> dict[str, Any]:
+    x, kept, maxlen = inputs["data"], inputs["kept"], inputs["maxlen"]
+    offsets = inputs["offsets"]
+    place = np.arange(len(x)) - np.repeat(offsets[:-1], np.diff(offsets))
+    inside = place < maxlen
+    rows = x if inside.all() else x[cupy.asarray(np.flatnonzero(inside))]
+    where = cupy.asarray(np.flatnonzero(np.arange(maxlen) < kept[:, None]))
+    target = cupy.zeros((kept.size * maxlen, x.shape[1]), x.dtype)
+
+    def into() -> Any:
+        target.fill(0)
+        target[where] = rows
+        return target.reshape(kept.size, maxlen, x.shape[1])
+
+    return {"mask out=": (into, _host)}
+
+
+def _unpad(inputs: dict[str, Any]) -> dict[str, Any]:
+    box, kept = inputs["box"], inputs["kept"]
+    rows = np.flatnonzero(np.arange(inputs["maxlen"]) < kept[:, None])
+    return _taken(rows, box.reshape(-1, box.shape[2]))
+
+
+def _expand(inputs: dict[str, Any]) -> dict[str, Any]:
+    counts = np.diff(inputs["offsets"])
+    return _taken(np.repeat(np.arange(counts.size), counts), inputs["values"])
+
+
+_OPS = {
+    "sum": _sum,
+    "mean": lambda inputs: _sum(inputs, mean=True),
+    "max": lambda inputs: _extreme(inputs, "maximum", -np.inf),
+    "min": lambda inputs: _extreme(inputs, "minimum", np.inf),
+    "softmax": _softmax,
+    "log_softmax": lambda inputs: _softmax(inputs, log=True),
+    "pad": _pad,
+    "unpad": _unpad,
+    "expand": _expand,
+    "concat": _concat,
+    "reverse": _reverse,
+    "first": lambda inputs: _picked(inputs, last=False),
+    "last": lambda inputs: _picked(inputs, last=True),
+    "slice": _slice,
+}

@@ -1,0 +1,130 @@
+"""The device without one: its streams, events and memory. What is queued is done at once."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+class Stream:
+    """A queue of work; here it is done at once, unless the stream is capturing."""
+
+    def __init__(self, *, non_blocking: bool = False, ptr: int | None = None) -> None:
+        self.capturing: list[Any] | None = None
+        self.ptr = id(self) if ptr is None else ptr
+        self._may_capture = non_blocking
+
+    def __enter__(self) -> Any:
+        streams.append(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        streams.pop()
+
+    def synchronize(self) -> None:
+        refuse_while_capturing("synchronize")
+
+    def begin_capture(self) -> None:
+        if not self._may_capture:
+            raise RuntimeError("cudaErrorStreamCaptureUnsupported")
+        self.capturing = []
+
+    def end_capture(self) -> Any:
+        graph, self.capturing = Graph(self.capturing or []), None
+        return graph
+
+
+class Event:
+    """A point of a stream; what is before it is done at once here."""
+
+    def record(self, stream: Any = None) -> None:
+        refuse_while_capturing("record")
+        self.seconds = time.perf_counter()
+
+    def synchronize(self) -> None:
+        refuse_while_capturing("synchronize")
+
+
+class Graph:
+    """Launches with the arguments they were captured with."""
+
+    def __init__(self, launches: list[Any]) -> None:
+        self._launches = launches
+
+    def launch(self, stream: Any = None) -> None:
+        for call, places, shape, _ in self._launches:
+            call(places, shape)
+
+
+streams = [Stream(ptr=0)]
+
+
+def refuse_while_capturing(what: str) -> None:
+    # What a capture makes of these is no launch of ours: cupy refuses cuBLAS and copies from
+    # main memory, and an array made meanwhile is gone when the graph runs.
+    if streams[-1].capturing is not None:
+        raise RuntimeError(f"{what} while a stream is capturing")
+
+
+class cuda:
+    """The device, and its stream."""
+
+    Stream = Stream
+    Event = Event
+
+    @staticmethod
+    def get_elapsed_time(start: Event, end: Event) -> float:
+        return 1e3 * (end.seconds - start.seconds)
+
+    class Device:
+        def __init__(self, number: int = 0) -> None:
+            self.id = number
+
+        def synchronize(self) -> None:
+            pass
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *error: Any) -> None:
+            pass
+
+        def use(self) -> None:
+            pass
+
+    class runtime:
+        @staticmethod
+        def getDeviceCount() -> int:
+            return 1
+
+        @staticmethod
+        def getDevice() -> int:
+            return 0
+
+        @staticmethod
+        def memGetInfo() -> tuple[int, int]:
+            return 1 << 30, 1 << 31
+
+        @staticmethod
+        def getDeviceProperties(number: int) -> dict[str, Any]:
+            return {"name": b"none", "totalGlobalMem": 1 << 31, "major": 9, "minor": 0}
+
+        @staticmethod
+        def runtimeGetVersion() -> int:
+            return 12090
+
+        driverGetVersion = runtimeGetVersion
+
+    @staticmethod
+    def get_current_stream() -> Any:
+        return streams[-1]
+
+
+class Pool:
+    def free_all_blocks(self) -> None:
+        pass
+
+
+def get_default_memory_pool() -> Pool:
+    """Return what keeps memory for arrays to come: nothing is kept here."""
+    return Pool()
