@@ -5,7 +5,6 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import IO, cast
 
 import numpy as np
 
@@ -14,11 +13,10 @@ from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.inputs import Input
 from lodcli.formats.memory import MemorySource
-from lodcli.formats.npz import Spool, new_member
+from lodcli.formats.npz import Spool, new_archive, new_member
 from lodcli.formats.npz_members import Rows, check_sizes, damage, read_header, read_single
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema
-from lodcli.formats.sink import Sink
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.tensor import LoDTensor
@@ -67,7 +65,7 @@ class Awkward(Format):
                     "awkward holds tensors of as many outermost items as fields of one record; "
                     f"found {', '.join(f'{name}: {count}' for name, count in counts.items())}"
                 )
-            with zipfile.ZipFile(cast(IO[bytes], Sink(output)), "w") as archive:
+            with new_archive(output) as archive:
                 _write_single(archive, FORM, np.array(_json(plan)))
                 _write_single(archive, LENGTH, np.array(counts[schema[0].name]))
                 for spool in spools.values():

@@ -141,6 +141,7 @@ class _CsvSource(Source):
         if any("\r" in name for name in header):
             raise InvalidDataError(f"line 1: {WITHOUT_RETURNS}")
         self._header, groups = header, options.levels or ()
+        self._separator = separator
         chosen = options.field or tuple(name for name in header if name not in groups)
         for name in (*groups, *chosen):
             if name not in header:
@@ -153,7 +154,7 @@ class _CsvSource(Source):
         levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
         specs = []
         for name, column in zip(chosen, self._columns, strict=True):
-            check_name(name)
+            self._check_column(name)
             whole = first is not None and column < len(first) and _is_whole(first[column])
             dtype = options.dtype or np.dtype(np.int64 if whole else np.float64)
             specs.append(TensorSpec(name, dtype, (), levels))
@@ -163,6 +164,21 @@ class _CsvSource(Source):
             raise UnsupportedError(f"a column holds numbers; no dtype {options.dtype}")
         specs[0].empty()  # refuses a bad level name
         self._seen: list[set[str]] = [set() for _ in groups]
+
+    def _check_column(self, name: str) -> None:
+        other = next((mark for mark in _SEPARATORS if mark in name), None)
+        if len(self._header) == 1 and other is not None:
+            raise InvalidDataError(
+                f"line 1: has no {_SEPARATORS[self._separator]} but {_SEPARATORS[other]}s: "
+                f"{shown(name)}; convert it, as with tr {other!r} {self._separator!r}, if no "
+                "field holds either"
+            )
+        try:
+            check_name(name)
+        except InvalidDataError as error:
+            raise InvalidDataError(
+                f"line 1: {error}; rename the column there, or choose others with --field"
+            ) from None
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         self._records.restart()
@@ -195,8 +211,13 @@ class _CsvSource(Source):
         width = len(self._header)
         for number, record in lines:
             if len(record) != width:
-                found = "a blank line" if record == [""] else f"{len(record)} fields"
-                raise InvalidDataError(f"line {number}: expected {width} fields, found {found}")
+                count = f"{len(record)} field" + "s" * (len(record) != 1)
+                found = "a blank line" if record == [""] else count
+                wanted = f"{width} field" + "s" * (width != 1)
+                raise InvalidDataError(
+                    f"line {number}: expected {wanted}, as line 1 has, found {found}; a field "
+                    "that holds a separator stands in quotes"
+                )
         lod = self._lod(lines)
         return {
             spec.name: LoDTensor(self._rows(spec, column, lines), lod)
@@ -269,6 +290,7 @@ class _CsvSource(Source):
         return "--dtype float64 may hold it"
 
 
+_SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _MISSING = frozenset({"", "na", "n/a", "none", "null", "-", "?"})
 
 

@@ -177,6 +177,8 @@ def _other_kind(value: object) -> str:
         return "; fill it, or leave it out"
     if type(value) in (list, int, float):
         return "; all lines must be nested equally deep"
+    if type(value) in (str, bool):
+        return "; all values must be of one kind"
     return ""
 
 

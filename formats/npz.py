@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import IO, Any, cast
 
 import numpy as np
@@ -93,9 +93,7 @@ class Npz(Format):
                 for name, item in batch.items():
                     assert isinstance(item, LoDTensor)
                     spools[name].add(item)
-            # No seek and no tell: zipfile then writes straight through, for pipes as well.
-            archive = zipfile.ZipFile(cast(IO[bytes], Sink(output)), "w")
-            with archive:
+            with new_archive(output) as archive:
                 for spool in spools.values():
                     spool.store(archive, names, kind)
 
@@ -140,6 +138,19 @@ class Spool:
             require_index_fits(int(offsets[-1]), level, index_dtype)
             with new_member(archive, name, index_dtype, offsets.shape) as member:
                 member.write(np.ascontiguousarray(offsets, index_dtype).view(np.uint8).data)
+
+
+@contextmanager
+def new_archive(output: Output) -> Iterator[zipfile.ZipFile]:
+    """Give an archive to write to; after an error nothing more is written."""
+    # No seek and no tell: zipfile then writes straight through, for pipes as well.
+    archive = zipfile.ZipFile(cast(IO[bytes], Sink(output)), "w")
+    try:
+        yield archive
+        archive.close()
+    except BaseException:
+        archive.fp = None  # closing it would write on, and raise for the member left open
+        raise
 
 
 def new_member(

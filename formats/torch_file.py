@@ -106,8 +106,9 @@ class Torch(Format):
 def save(value: object, output: Output) -> None:
     """Write any value of tensors, lists and dicts."""
     package = torch()
-    with silent():
-        package.save(value, Sink(output))
+    sink = Sink(output)
+    with silent(), sink.raising():
+        package.save(value, sink)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from lodcli.formats.on_pyarrow.layout import NAMES_KEY
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema, TensorSpec
+from lodcli.formats.sink import Sink
 from lodcli.kernels.checks import Offsets
 from lodcli.kernels.tensor import LoDTensor
 
@@ -131,36 +132,6 @@ def write_parquet(
 @contextmanager
 def _sink(output: Output) -> Iterator[pa.PythonFile]:
     """Give the output as pyarrow writes to a file; an error of ours comes back as it was."""
-    sink = _Sink(output)
-    try:
-        with pa.PythonFile(sink, "w") as file:
-            yield file
-    except pa.ArrowException:
-        if sink.error is not None:
-            raise sink.error from None
-        raise
-
-
-class _Sink:
-    """What pyarrow needs of a file to write to."""
-
-    closed = False
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-        self.error: BaseException | None = None
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data)
-        try:
-            self._output.write(view)
-        except BaseException as error:
-            self.error = error
-            raise
-        return view.nbytes
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+    sink = Sink(output)
+    with sink.raising(), pa.PythonFile(sink, "w") as file:
+        yield file

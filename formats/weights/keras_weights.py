@@ -7,13 +7,13 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from typing import IO, Any, cast
+from typing import Any
 
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.inputs import Input
+from lodcli.formats.npz import new_archive
 from lodcli.formats.npz_members import COPY_BYTES, check_sizes, damage
 from lodcli.formats.outputs import Output
-from lodcli.formats.sink import Sink
 from lodcli.formats.weights.keras_h5 import Stored, image_of, layer_of, stored_layers
 from lodcli.formats.weights.keras_layers import CLASSES, Layer, stacked
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -161,7 +161,7 @@ def write(weights: RNNWeights, output: Output) -> None:
     model = {"module": "keras", "class_name": "Sequential", "registered_name": None}
     config = {**model, "config": {"name": "rnn", "layers": layers}}
     metadata = {"keras_version": "3.0.0", "date_saved": "1980-01-01@00:00:00"}
-    with zipfile.ZipFile(cast(IO[bytes], Sink(output)), "w") as archive:
+    with new_archive(output) as archive:
         for name, content in (
             (METADATA, json.dumps(metadata).encode()),
             (CONFIG, json.dumps(config).encode()),

@@ -95,8 +95,15 @@ FAULTS = [
         ("line 2: item <1>: expected 2 values in a row, found 1", "one more name in --levels"),
         ("--levels", "a"),
     ),
-    Fault("ragged", ".csv", b"a,b\n1,2\n3\n", ("line 3: expected 2 fields, found 1",)),
-    Fault("ragged", ".tsv", b"a\tb\n1\t2\n3\t4\t5\n", ("line 3: expected 2 fields, found 3",)),
+    Fault(
+        "ragged", ".csv", b"a,b\n1,2\n3\n", ("line 3: expected 2 fields, as line 1 has, found 1",)
+    ),
+    Fault(
+        "ragged",
+        ".tsv",
+        b"a\tb\n1\t2\n3\t4\t5\n",
+        ("line 3: expected 2 fields, as line 1 has, found 3",),
+    ),
     Fault("ragged", ".ts", TWO_TS + b"1,2:3,4\n1,2:3\n", ("line 10, channel 1: expected 2 steps",)),
     Fault("ragged", ".ts", SHORT_TS + b"1,2\n1,2,3\n", ("line 10: expected 2 steps, found 3",)),
     Fault(

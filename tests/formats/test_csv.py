@@ -100,9 +100,9 @@ def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path
     ("data", "message"),
     [
         (b"k,v\na,1\nb,2\na,3\n", "line 4: k 'a' was there before.*sort the records by k"),
-        (b"k,v\na,1\na\n", "line 3: expected 2 fields, found 1 fields"),
-        (b"k,v\na,1\n\na,2\n", "line 3: expected 2 fields, found a blank line"),
-        (b"k,v\na,1\na,2,3\n", "line 3: expected 2 fields, found 3 fields"),
+        (b"k,v\na,1\na\n", "line 3: expected 2 fields, as line 1 has, found 1 field;.*in quotes"),
+        (b"k,v\na,1\n\na,2\n", "line 3: expected 2 fields, as line 1 has, found a blank line"),
+        (b"k,v\na,1\na,2,3\n", "line 3: expected 2 fields, as line 1 has, found 3 fields"),
         (b"k,v\na,1\na,2.5\n", r"line 3, column 'v': expected a whole number .*--dtype float64"),
         (b"k,v\na,1\na,nan\n", "line 3, column 'v': expected a whole number"),
         (b"k,v\na,1\na,\n", "line 3, column 'v': expected a whole number .*found ''"),
@@ -114,6 +114,15 @@ def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path
         (b'k,v\na,1\n"a,2\n', "line 3: is no record"),
         (b'k,v\na,1\n"a"b,2\n', "line 3: is no record"),
         (b"v,v\n1,2\n", "line 1: two columns are named 'v'"),
+        (
+            b"a;b\n1;2\n",
+            "line 1: has no comma but semicolons: 'a;b'; convert it, as with tr ';' ','",
+        ),
+        (b"a|b\n", "line 1: has no comma but bars"),
+        (
+            b"user id,v\n1,2\n",
+            "line 1: 'user id' cannot name .*; rename the column there, or .*--field",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(data: bytes, message: str, tmp_path: Path) -> None:

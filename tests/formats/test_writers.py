@@ -11,9 +11,16 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from lodcli.formats import io, table
+from lodcli.formats.base import WriteOptions
 from lodcli.formats.outputs import Output
+from lodcli.formats.schema import Batch, Schema, schema_of
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+from tests.formats.failing import error_of, failing
 from tests.formats.writing import OLD, WRITERS, partials_in, write
 
 ROOT = Path(__file__).parents[2]
@@ -132,6 +139,55 @@ def test_a_full_disk_leaves_the_old_file(writer: Callable[..., None], small_disk
     assert str(path) in (caught.value.filename, caught.value.filename2)
     assert os.listdir(small_disk) == ["t.lod.h5"]
     assert path.read_bytes() == OLD
+
+
+ENDINGS = {"megatron": ".idx"}
+
+
+ONLY_READ = ("hdf5", "nwb", "vtkhdf", "hdf5-vlen", "awkward-hdf5")
+
+
+def held(name: str) -> tuple[Schema, list[Batch]]:
+    """Return what a format can hold, whatever it is, in two batches."""
+    lod = LoD.from_lengths([[2, 1]])
+    rows = np.array([1, 2, 3], np.uint16 if name in ("tokens", "llmc") else np.uint8)
+    items: dict[str, LoDTensor] = {"data": LoDTensor(rows, lod)}
+    if name in ("tokens", "llmc"):
+        items = {"data": LoDTensor(rows)}
+    if name == "ts":
+        items = {"data": LoDTensor(rows.reshape(3, 1).astype(np.float64), lod)}
+    if name == "h5ad":
+        items = {"data": LoDTensor(rows.astype(np.float32), lod)}
+        items["indices"] = LoDTensor(rows.astype(np.int64), lod)
+    return schema_of(items), [items]
+
+
+@pytest.mark.parametrize("name", [name for name in table.TABLE if name not in ONLY_READ])
+def test_a_full_disk_is_told_by_every_format_and_nothing_stays(name: str, tmp_path: Path) -> None:
+    if name in ("arrow", "arrow-stream", "parquet", "datasets"):
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    if name == "torch":
+        pytest.importorskip("torch", reason="torch is not installed")
+    path = tmp_path / f"t{ENDINGS.get(name, '.x')}"
+    schema, batches = held(name)
+    full = os.strerror(errno.ENOSPC)
+    options = WriteOptions(form="flat" if name == "torch" else None)  # others load much of torch
+    fail_at = 1
+    while True:  # each write fails in turn, until none does
+        with failing(fail_at, errno.ENOSPC, ("write", "pwrite")) as calls:
+            error = error_of(
+                lambda: io.write_batches(
+                    path, schema, iter(batches), format_name=name, options=options
+                )
+            )
+        if not calls.failed:
+            break
+        assert error is not None
+        assert error.strerror == full, error
+        assert os.listdir(tmp_path) == [], f"call {fail_at}"
+        fail_at += 1
+    assert fail_at > 1
+    assert os.listdir(tmp_path)
 
 
 def test_a_full_standard_output_is_an_error(tmp_path: Path) -> None:
