@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lodcli.formats.base import BATCH_BYTES, Source
-from lodcli.formats.batching import cuts, groups
 from lodcli.formats.errors import naming
-from lodcli.formats.schema import Batch, LevelSpec, TensorSpec, find
+from lodcli.formats.indexed import IndexedSource
+from lodcli.formats.schema import LevelSpec, TensorSpec
 from lodcli.kernels.checks import Array, Offsets, as_int64, check_rows, lengths_to_offsets
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.selection import Key, select
-from lodcli.kernels.tensor import LoDTensor
 
 if TYPE_CHECKING:
     from h5py import h5d
@@ -74,7 +71,7 @@ class Datasets:
             return lengths_to_offsets(np.diff(ends, prepend=0), level=level)
 
 
-class DatasetsSource(Source):
+class DatasetsSource(IndexedSource):
     """Open datasets as tensors.
 
     Args:
@@ -85,8 +82,9 @@ class DatasetsSource(Source):
 
     def __init__(self, datasets: Datasets, tensors: Mapping[str, tuple[str, LoD]]) -> None:
         self._datasets = datasets
-        self._tensors = tensors
-        self._handles = {path: datasets.open(path) for path, _ in tensors.values()}
+        self._paths = {name: path for name, (path, _) in tensors.items()}
+        self.lods = {name: lod for name, (_, lod) in tensors.items()}
+        self._handles = {path: datasets.open(path) for path in self._paths.values()}
         specs = []
         for name, (path, lod) in tensors.items():
             dataset = self._handles[path]
@@ -101,44 +99,8 @@ class DatasetsSource(Source):
             specs.append(TensorSpec(name, native(dataset, path), row_shape, tuple(levels), rows))
         self.schema = tuple(specs)
 
-    def read_index(self, name: str) -> LoD:
-        return self._tensors[find(self.schema, name).name][1]
-
-    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        spec = find(self.schema, name)
-        assert spec.rows is not None
-        selection = select(self.read_index(name), spec.rows, branch, level)
-        rows = self._rows(spec.name, selection.rows.start, selection.rows.stop)
-        if selection.drops_row_axis:
-            return LoDTensor(rows).select(0)
-        return LoDTensor(rows, selection.lod)
-
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        for group in groups(self.schema):
-            if group[0].levels:
-                yield from self._items(group, limit_bytes)
-                continue
-            spec = group[0]
-            assert spec.rows is not None
-            step = max(1, limit_bytes // spec.row_bytes if spec.row_bytes else spec.rows)
-            for start in range(0, max(1, spec.rows), step):
-                stop = min(start + step, spec.rows)
-                yield {spec.name: LoDTensor(self._rows(spec.name, start, stop))}
-
-    def _items(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
-        lods = [self._tensors[spec.name][1] for spec in group]
-        ends = [lod.absolute(0) for lod in lods]
-        for start, stop in cuts(ends, [spec.row_bytes for spec in group], limit_bytes):
-            shared: dict[int, LoD] = {}
-            batch = {}
-            for spec, lod in zip(group, lods, strict=True):
-                part, rows = lod.items(0, start, stop)
-                part = shared.setdefault(id(lod), part)
-                batch[spec.name] = LoDTensor(self._rows(spec.name, rows.start, rows.stop), part)
-            yield batch
-
-    def _rows(self, name: str, start: int, stop: int) -> Array:
-        path, _ = self._tensors[name]
+    def read_rows(self, name: str, start: int, stop: int) -> Array:
+        path = self._paths[name]
         return self._datasets.rows(path, self._handles[path], start, stop)
 
     def close(self) -> None:

@@ -5,25 +5,22 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
 
-from lodcli.formats.ahead import ahead
-from lodcli.formats.base import BATCH_BYTES, Source
-from lodcli.formats.batching import cuts, groups
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.flat import require_index_fits
+from lodcli.formats.indexed import IndexedSource
 from lodcli.formats.outputs import COPY_BYTES, Output
 from lodcli.formats.positions import read_into
-from lodcli.formats.schema import Batch, LevelSpec, Schema, TensorSpec, find
+from lodcli.formats.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.selection import Key, select
 from lodcli.kernels.tensor import LoDTensor
 
 MOST_ARRAY_BYTES = 2**63 - 1
@@ -71,7 +68,7 @@ def read_rows(fd: int, array: PlacedArray, start: int, stop: int) -> Array:
     return out.astype(array.dtype, copy=False)
 
 
-class PlacedSource(Source):
+class PlacedSource(IndexedSource):
     """An open file of placed arrays; the index is in memory, rows are read when asked for.
 
     Args:
@@ -91,48 +88,9 @@ class PlacedSource(Source):
         self._fd = fd
         self.schema = schema
         self._arrays = arrays
-        self._lods = lods
+        self.lods = lods
 
-    def read_index(self, name: str) -> LoD:
-        return self._lods[find(self.schema, name).name]
-
-    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        spec = find(self.schema, name)
-        assert spec.rows is not None
-        selection = select(self._lods[spec.name], spec.rows, branch, level)
-        rows = self._rows(spec.name, selection.rows.start, selection.rows.stop)
-        if selection.drops_row_axis:
-            return LoDTensor(rows, LoD()).select(0)
-        return LoDTensor(rows, selection.lod)
-
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        return ahead(self._batches(limit_bytes))
-
-    def _batches(self, limit_bytes: int) -> Iterator[Batch]:
-        for group in groups(self.schema):
-            if group[0].levels:
-                yield from self._items(group, limit_bytes)
-                continue
-            spec = group[0]
-            assert spec.rows is not None
-            step = max(1, limit_bytes // spec.row_bytes if spec.row_bytes else spec.rows)
-            for start in range(0, max(1, spec.rows), step):
-                stop = min(start + step, spec.rows)
-                yield {spec.name: LoDTensor(self._rows(spec.name, start, stop))}
-
-    def _items(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
-        lods = [self._lods[spec.name] for spec in group]
-        ends = [lod.absolute(0) for lod in lods]
-        for start, stop in cuts(ends, [spec.row_bytes for spec in group], limit_bytes):
-            shared: dict[int, LoD] = {}
-            batch = {}
-            for spec, lod in zip(group, lods, strict=True):
-                part, rows = lod.items(0, start, stop)
-                part = shared.setdefault(id(lod), part)
-                batch[spec.name] = LoDTensor(self._rows(spec.name, rows.start, rows.stop), part)
-            yield batch
-
-    def _rows(self, name: str, start: int, stop: int) -> Array:
+    def read_rows(self, name: str, start: int, stop: int) -> Array:
         return read_rows(self._fd, self._arrays[name], start, stop)
 
 
