@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-
-import numpy as np
 
 from lodcli.formats.schema import Schema, TensorSpec
 from lodcli.kernels.checks import Offsets
@@ -30,15 +29,18 @@ def cuts(
         row_bytes: for each tensor, bytes of a row.
         limit_bytes: of all tensors together; a single item may exceed it.
     """
-    ends = np.zeros(item_offsets[0].size, np.int64)
-    for offsets, size in zip(item_offsets, row_bytes, strict=True):
-        ends += offsets * size
-    count = ends.size - 1
-    # Items without bytes cost their index: many empty ones must be cut as well.
-    ends += np.arange(count + 1) * 8
+    parts = list(zip(item_offsets, row_bytes, strict=True))
+    count = item_offsets[0].size - 1
+
+    def end(item: int) -> int:
+        # Items without bytes cost their index: many empty ones must be cut as well.
+        return sum(int(offsets[item]) * size for offsets, size in parts) + 8 * item
+
+    # Looked up and not computed of all items: an index may be as large as there is memory.
+    places = range(count + 1)
     start = 0
     while True:
-        stop = int(np.searchsorted(ends, ends[start] + limit_bytes, side="right")) - 1
+        stop = bisect_right(places, end(start) + limit_bytes, start, key=end) - 1
         stop = min(max(stop, start + 1), count)
         yield start, stop
         start = stop

@@ -139,9 +139,9 @@ def described(
         options: whether the levels are lengths.
     """
     specs: list[TensorSpec] = []
-    keys: dict[bytes, str] = {}
+    keys = LevelKeys()
     lods: dict[str, LoD] = {}
-    shared: dict[LoD, LoD] = {}
+    shared: dict[tuple[LevelSpec, ...], LoD] = {}
     known: dict[str, Offsets] = {}
     for name, parts in tensors.items():
         info = arrays[parts.data]
@@ -153,14 +153,30 @@ def described(
             if not info.shape:
                 raise InvalidDataError("is a single value; a tensor needs a row axis")
             check_rows(lod.levels, info.shape[0])
-        lod = lods[name] = shared.setdefault(lod, lod)
         levels = tuple(
-            LevelSpec(keys.setdefault(offsets.tobytes(), array), items=offsets.size - 1)
+            LevelSpec(keys.of(offsets, array), items=offsets.size - 1)
             for offsets, array in zip(lod.levels, parts.levels, strict=True)
         )
+        lods[name] = shared.setdefault(levels, lod)
         dtype = info.dtype.newbyteorder("=")
         specs.append(TensorSpec(name, dtype, info.shape[1:], levels, info.shape[0]))
     return tuple(specs), lods
+
+
+class LevelKeys:
+    """Keys of levels: equal offsets have the key of the first of them."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[Offsets, str]] = []
+
+    def of(self, offsets: Offsets, key: str) -> str:
+        """Return the key of a level that has `key` if there is none like it."""
+        for other, found in self._known:
+            # No copy of their bytes to look up: an index may be large.
+            if other is offsets or np.array_equal(other, offsets):
+                return found
+        self._known.append((offsets, key))
+        return key
 
 
 def _offsets(

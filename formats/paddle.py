@@ -22,7 +22,7 @@ import numpy as np
 
 from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
-from lodcli.formats.flat import array_name
+from lodcli.formats.flat import LevelKeys, array_name
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
 from lodcli.formats.placed import (
@@ -138,16 +138,16 @@ def _opened(fd: int, size: int, names: tuple[str, ...] | None) -> Source:
         with naming(f"tensor {len(found)}"):
             found.append(_read_tensor(cursor, f"tensor {len(found)}"))
     called = _names(len(found), names)
-    keys: dict[bytes, str] = {}
-    shared: dict[LoD, LoD] = {}
-    specs = []
+    keys = LevelKeys()
+    shared: dict[tuple[LevelSpec, ...], LoD] = {}
+    specs, lods = [], {}
     for name, (lod, array) in zip(called, found, strict=True):
         levels = tuple(
-            LevelSpec(keys.setdefault(offsets.tobytes(), f"{name}/{level}"), None, offsets.size - 1)
+            LevelSpec(keys.of(offsets, f"{name}/{level}"), None, offsets.size - 1)
             for level, offsets in enumerate(lod.levels)
         )
         specs.append(TensorSpec(name, array.dtype, array.shape[1:], levels, array.shape[0]))
-    lods = {name: shared.setdefault(lod, lod) for name, (lod, _) in zip(called, found, strict=True)}
+        lods[name] = shared.setdefault(levels, lod)
     arrays = {name: array for name, (_, array) in zip(called, found, strict=True)}
     return PlacedSource(fd, tuple(specs), arrays, lods)
 
