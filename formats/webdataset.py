@@ -174,8 +174,10 @@ def _decoded(ending: str, content: Content) -> Array:
     if ending in WHOLE_NUMBERS:
         text = content.read().strip()
         digits = text.removeprefix(b"-")
-        if not digits.isdigit() or len(digits) > 18:
+        if not digits.isdigit() or len(digits) > 40:
             raise InvalidDataError(f"expected a whole number, found {text[:40]!r}")
+        if not -(2**63) <= int(text) < 2**63:
+            raise InvalidDataError(f"expected a whole number of 64 bits, found {int(text)}")
         return np.array(int(text), np.int64)
     if ending in TEXTS:
         return np.frombuffer(content.read(), np.uint8)

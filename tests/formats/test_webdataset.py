@@ -271,3 +271,9 @@ def test_a_field_that_is_not_there_is_named() -> None:
     with pytest.raises(SelectionError, match="the first sample has no field 'x'"):
         content(THEIRS, field=("cls", "x"))
     assert LoD.from_lengths([[0, 1, 2]]).same_levels(content(THEIRS)["tokens"].lod)
+
+
+@pytest.mark.parametrize("value", [-(2**63), 2**63 - 1, -6696874842932477345])
+def test_a_whole_number_of_64_bits_comes_back(tmp_path: Path, value: int) -> None:
+    io.write(tmp_path / "t.tar", LoDTensor(np.array([value])))
+    assert io.read(tmp_path / "t.tar").data.tolist() == [value]
