@@ -276,4 +276,6 @@ def test_a_field_that_is_not_there_is_named() -> None:
 @pytest.mark.parametrize("value", [-(2**63), 2**63 - 1, -6696874842932477345])
 def test_a_whole_number_of_64_bits_comes_back(tmp_path: Path, value: int) -> None:
     io.write(tmp_path / "t.tar", LoDTensor(np.array([value])))
-    assert io.read(tmp_path / "t.tar").data.tolist() == [value]
+    found = io.read(tmp_path / "t.tar")
+    assert isinstance(found, LoDTensor)
+    assert found.data.tolist() == [value]
