@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
-from lodcli.formats.csv_records import Records, quoted
+from lodcli.formats.csv_records import Records, Table, quoted
 from lodcli.formats.inputs import Input
 from lodcli.formats.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
 from lodcli.formats.numerals import WIDER, narrowed, texts
@@ -25,8 +26,6 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 
 MOST_BLOCK_BYTES = 2 << 20
-
-Line = tuple[int, list[str]]
 
 
 class Csv(Format):
@@ -184,51 +183,39 @@ class _CsvSource(Source):
         self._records.restart()
         self._seen = [set() for _ in self._groups]
         self._last: list[str] | None = None
-        waiting: list[Line] = []
-        begun = done = False
-        for lines in self._records.blocks(min(max(64, limit_bytes), MOST_BLOCK_BYTES)):
-            lines = lines if begun else lines[1:]
-            begun = True
-            waiting += lines
+        width, done = len(self._header), False
+        waiting = Table.empty(width)
+        for table in self._records.blocks(min(max(64, limit_bytes), MOST_BLOCK_BYTES), width):
+            waiting.extend(table)
             end = self._whole_items(waiting)
             if end:
-                yield self._batch(waiting[:end])
-                waiting, done = waiting[end:], True
-        if waiting or not done:
+                yield self._batch(waiting.part(0, end))
+                waiting, done = waiting.part(end, len(waiting)), True
+        if len(waiting) or not done:
             yield self._batch(waiting)
 
-    def _whole_items(self, lines: list[Line]) -> int:
-        """Return how many of the lines surely make whole outermost items."""
-        if not self._groups or not lines:
-            return len(lines)
-        place, end = self._groups[0], len(lines) - 1
-        last = lines[-1][1]
-        while end > 0 and lines[end - 1][1][place : place + 1] == last[place : place + 1]:
+    def _whole_items(self, table: Table) -> int:
+        """Return how many of the records surely make whole outermost items."""
+        if not self._groups or not len(table):
+            return len(table)
+        keys, end = table.columns[self._groups[0]], len(table) - 1
+        while end > 0 and keys[end - 1] == keys[-1]:
             end -= 1
         return end
 
-    def _batch(self, lines: list[Line]) -> Batch:
-        width = len(self._header)
-        for number, record in lines:
-            if len(record) != width:
-                count = f"{len(record)} field" + "s" * (len(record) != 1)
-                found = "a blank line" if record == [""] else count
-                wanted = f"{width} field" + "s" * (width != 1)
-                raise InvalidDataError(
-                    f"line {number}: expected {wanted}, as line 1 has, found {found}; a field "
-                    "that holds a separator stands in quotes"
-                )
-        lod = self._lod(lines)
+    def _batch(self, table: Table) -> Batch:
+        lod = self._lod(table)
         return {
-            spec.name: LoDTensor(self._rows(spec, column, lines), lod)
+            spec.name: LoDTensor(self._rows(spec, table.columns[column], table.numbers), lod)
             for spec, column in zip(self.schema, self._columns, strict=True)
         }
 
-    def _lod(self, lines: list[Line]) -> LoD:
+    def _lod(self, table: Table) -> LoD:
         starts: list[list[int]] = [[] for _ in self._groups]
         groups = [self._header[column] for column in self._groups]
-        for row, (number, record) in enumerate(lines):
-            keys = [record[column] for column in self._groups]
+        columns = [table.columns[column] for column in self._groups]
+        for row in _changes(columns, len(table)):
+            keys = [column[row] for column in columns]
             new = next(
                 (n for n, key in enumerate(keys) if self._last is None or key != self._last[n]),
                 len(keys),
@@ -237,9 +224,10 @@ class _CsvSource(Source):
                 if level > new:
                     self._seen[level].clear()
                 if keys[level] in self._seen[level]:
+                    line, key = table.numbers[row], shown(keys[level])
                     raise InvalidDataError(
-                        f"line {number}: {groups[level]} {shown(keys[level])} was there "
-                        f"before, with others in between; sort the records by {', '.join(groups)}"
+                        f"line {line}: {groups[level]} {key} was there before, with others in "
+                        f"between; sort the records by {', '.join(groups)}"
                     )
                 self._seen[level].add(keys[level])
                 starts[level].append(row)
@@ -247,22 +235,21 @@ class _CsvSource(Source):
         offsets = []
         for level, rows in enumerate(starts):
             if level + 1 < len(starts):
-                found = np.searchsorted(starts[level + 1], [*rows, len(lines)])
+                found = np.searchsorted(starts[level + 1], [*rows, len(table)])
             else:
-                found = np.array([*rows, len(lines)])
+                found = np.array([*rows, len(table)])
             offsets.append(found.astype(np.int64))
         return LoD(offsets, self.schema[0].level_names)
 
-    def _rows(self, spec: TensorSpec, column: int, lines: list[Line]) -> Array:
+    def _rows(self, spec: TensorSpec, fields: list[str], numbers: array[int]) -> Array:
         making: Any = int if spec.dtype.kind in "iu" else float
         try:
-            if any("_" in record[column] for _, record in lines):
+            if "_" in "".join(fields):
                 raise ValueError  # int() takes 1_000 for 1000
-            return _as(spec.dtype, [making(record[column]) for _, record in lines])
+            return _as(spec.dtype, list(map(making, fields)))
         except (ValueError, OverflowError):
             pass
-        for number, record in lines:
-            text = record[column]
+        for number, text in zip(numbers, fields, strict=True):
             try:
                 if "_" in text:
                     raise ValueError
@@ -292,6 +279,18 @@ class _CsvSource(Source):
 
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _MISSING = frozenset({"", "na", "n/a", "none", "null", "-", "?"})
+
+
+def _changes(columns: list[list[str]], rows: int) -> list[int]:
+    """Return the first row, and those in which a column differs from the row before."""
+    if not rows:
+        return []
+    changed = np.zeros(rows, np.bool_)
+    changed[0] = True
+    for column in columns:
+        keys = np.array(column, np.object_)
+        changed[1:] |= keys[1:] != keys[:-1]
+    return [int(row) for row in np.flatnonzero(changed)]
 
 
 def _as(dtype: np.dtype[Any], values: list[Any]) -> Array:

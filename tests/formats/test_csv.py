@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats import io
+from lodcli.formats.base import ReadOptions
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
@@ -128,6 +129,36 @@ def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path
 def test_what_is_wrong_is_told_with_its_line(data: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(LodError, match=message):
         given_lines(tmp_path, data, levels=("k",) if data[:1] == b"k" else None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    keys=st.lists(st.sampled_from(["a", "b", "é", "", " "]), min_size=1, max_size=12),
+    end=st.sampled_from(["\n", "\r\n"]),
+    closed=st.booleans(),
+    wrong=st.sampled_from(["", "1,", "a,b,c", "\r", "b,x", "é,1_0"]),
+    limit=st.sampled_from([64, 1 << 20]),
+)
+def test_quotes_around_the_fields_change_nothing(
+    keys: list[str], end: str, closed: bool, wrong: str, limit: int
+) -> None:
+    records = [f"{key},{n}" for n, key in enumerate(keys)] + ([wrong] if wrong else [])
+    plain = end.join(["k,v", *records]) + end * closed
+    quoted = plain.replace(f"k,v{end}", f'"k",v{end}', 1)  # the one sends the block another way
+    found: list[Any] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for text in (plain, quoted):
+            path = Path(folder, "t.csv")
+            path.write_bytes(text.encode())
+            try:
+                options = ReadOptions(levels=("k",))
+                with io.open_source(path, options=options) as source:
+                    parts = [dict(batch)["v"] for batch in source.batches(limit)]
+                tensor = LoDTensor.concatenate([p for p in parts if isinstance(p, LoDTensor)])
+                found.append((tensor.data.tolist(), tensor.lod.recursive_sequence_lengths()))
+            except LodError as error:
+                found.append(str(error))
+    assert found[0] == found[1]
 
 
 def test_numbers_beyond_a_dtype_are_refused(tmp_path: Path) -> None:
