@@ -174,10 +174,11 @@ class Records:
 
 
 def _wrong_width(record: list[str], width: int) -> str:
-    found = "a blank line" if record == [""] else _fields(len(record))
+    wanted = f"expected {_fields(width)}, as line 1 has"
+    if record == [""]:
+        return f"{wanted}, found a blank line; take it out"
     return (
-        f"expected {_fields(width)}, as line 1 has, found {found}; a field that holds a separator "
-        "stands in quotes"
+        f"{wanted}, found {_fields(len(record))}; a field that holds a separator stands in quotes"
     )
 
 

@@ -102,7 +102,10 @@ def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path
     [
         (b"k,v\na,1\nb,2\na,3\n", "line 4: k 'a' was there before.*sort the records by k"),
         (b"k,v\na,1\na\n", "line 3: expected 2 fields, as line 1 has, found 1 field;.*in quotes"),
-        (b"k,v\na,1\n\na,2\n", "line 3: expected 2 fields, as line 1 has, found a blank line"),
+        (
+            b"k,v\na,1\n\na,2\n",
+            "line 3: expected 2 fields, as line 1 has, found a blank line; take it out",
+        ),
         (b"k,v\na,1\na,2,3\n", "line 3: expected 2 fields, as line 1 has, found 3 fields"),
         (b"k,v\na,1\na,2.5\n", r"line 3, column 'v': expected a whole number .*--dtype float64"),
         (b"k,v\na,1\na,nan\n", "line 3, column 'v': expected a whole number"),
@@ -136,7 +139,7 @@ def test_what_is_wrong_is_told_with_its_line(data: bytes, message: str, tmp_path
     keys=st.lists(st.sampled_from(["a", "b", "é", "", " "]), min_size=1, max_size=12),
     end=st.sampled_from(["\n", "\r\n"]),
     closed=st.booleans(),
-    wrong=st.sampled_from(["", "1,", "a,b,c", "\r", "b,x", "é,1_0"]),
+    wrong=st.sampled_from(["", "1,", "a,b,c", "b", "b,x", "é,1_0"]),
     limit=st.sampled_from([64, 1 << 20]),
 )
 def test_quotes_around_the_fields_change_nothing(
