@@ -28,6 +28,10 @@ PIECE = 1 << 17  # values in a piece
 RUN = 256  # rows or vectors summed before joining the total: rounding grows with this
 CACHED_BYTES = 1 << 14  # rows read again for other columns while they are in the nearest cache
 LEAST_ROWS = 16
+# Rows as wide as this put the same columns in the same few places of the cache, so that only
+# some rows are taken down a block; extremes, which wait for no addition, go row by row.
+WIDE_BYTES = 1 << 12
+WIDE_ROWS = {nb.int8: 8, nb.int16: 1, nb.int32: 16}
 _put, _value_at, _divide_row = scalars.put, scalars.value_at, divide
 _kernels = {
     nb.int8: reductions.SUMS,
@@ -107,7 +111,7 @@ def _part_of(
 ) -> Any:
     block, vector, values, _ = _kernels[kind]
     value_bytes, total_bytes = zero.bitwidth // 8, total.bitwidth // 8
-    lanes = lanes_of(total_bytes)
+    lanes, wide_rows = lanes_of(total_bytes), WIDE_ROWS[kind]
 
     def part(
         kind: Any,
@@ -136,6 +140,7 @@ def _part_of(
             return
         row_bytes = width * value_bytes
         most = RUN if width <= BLOCK * lanes else max(LEAST_ROWS, CACHED_BYTES // row_bytes)
+        most = wide_rows if row_bytes >= WIDE_BYTES else most
         while rows > 0:
             n, k = min(rows, most), 0
             while k + BLOCK * lanes <= width:
