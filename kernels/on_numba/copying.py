@@ -10,13 +10,15 @@ import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba import moves, streams
-from lodcli.kernels.on_numba.streams import streamed
+from lodcli.kernels.on_numba.streams import streamed, streamed_rows
 from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.ops.common import flat_rows, result_array
 
 PIECE_BYTES = 1 << 18
+_PAGE = 1 << 12
 _copy, _copy_backwards, _at = moves.copy, moves.copy_backwards, moves.segment_at
-_AHEAD, _fetch = moves.AHEAD, moves.fetch
+_AHEAD, _fetch, _FETCHED_BYTES = moves.AHEAD, moves.fetch, moves.FETCHED_BYTES
+_LINE = moves.VECTOR_BYTES
 _number_at = moves.number_at
 _begin, _append, _finish = streams.begin, streams.append, streams.finish
 
@@ -68,7 +70,9 @@ def gather_ranges(
             *(move, 2 * result.nbytes),
             *(address(rows), rows.nbytes, frozen(starts), frozen(offsets)),
             *(address(result), width, rows_a_piece(width)),
-            streamed(result.nbytes, len(result) if backwards else starts.size),
+            streamed_rows(result.nbytes, len(result))
+            if backwards
+            else streamed(result.nbytes, starts.size),
         )
     return result
 
@@ -168,17 +172,24 @@ def _reverse(
     to: int, width: int, piece_rows: int, streamed: bool,
 ) -> None:  # fmt: skip
     total = offsets[-1]
+    # Rows of short ranges are asked for ranges ahead, of others within the range.
+    apart = _LINE * lasts.size < total * width < _PAGE * lasts.size
     for piece in nb.prange((total + piece_rows - 1) // piece_rows):
         row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
         i, stop = _at(offsets, row), to + stop_row * width
         line, held, full = _begin(to + row * width)
         while row < stop_row:
+            if apart:
+                later = min(i + _AHEAD, lasts.size - 1)
+                n = min((offsets[later + 1] - offsets[later]) * width, _FETCHED_BYTES)
+                _fetch(at + (lasts[later] + 1) * width - n, n)
             after = min(offsets[i + 1], stop_row)
             end = at + (lasts[i] + 1 - (row - offsets[i])) * width
             if streamed:
-                for _ in range(row, after):
+                for left in range(after - row, 0, -1):
                     end -= width
-                    _fetch(end - _AHEAD * width, width)
+                    if left > _AHEAD:
+                        _fetch(end - _AHEAD * width, width)
                     line, held, full = _append(line, held, full, stop, end, at, at + size, width)
             else:
                 _copy_backwards(to + row * width, stop, at, end, after - row, width)

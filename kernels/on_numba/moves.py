@@ -139,8 +139,9 @@ def fetch(at: int, count: int) -> None:
 
     For rows that lie apart: no processor guesses where the next one is.
     """
-    for k in range(0, min(count, FETCHED_BYTES), VECTOR_BYTES):
-        _asked(at + k)
+    # Line by line: rows seldom begin where lines do.
+    for line in range(at & -VECTOR_BYTES, at + min(count, FETCHED_BYTES), VECTOR_BYTES):
+        _asked(line)
 
 
 @nb.njit(nogil=True, error_model="numpy")
@@ -180,6 +181,17 @@ def copy_row(to: int, stop: int, at: int, end: int, width: int) -> None:
         _word_1(to, at)
     else:
         copy(to, stop, at, end, width)
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def pick_words(to: int, at: int, end: int, begins: Any, ends: Any, last: bool, fill: int) -> None:
+    """Copy of every range of words of 4 bytes the last one or the first, `fill` of an empty one."""
+    for s in range(ends.size):
+        place = ends[s] - 1 if last else begins[s]
+        empty = begins[s] == ends[s]
+        source = fill if empty else at + 4 * place
+        require(to, to + 4 * ends.size, source, fill + 4 if empty else end, 4)
+        _word_4(to + 4 * s, source)
 
 
 @nb.njit(nogil=True, error_model="numpy")

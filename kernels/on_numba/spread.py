@@ -11,14 +11,15 @@ import numpy.typing as npt
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_numba import moves, streams
 from lodcli.kernels.on_numba.copying import address, frozen, row_bytes, rows_a_piece
-from lodcli.kernels.on_numba.streams import streamed
+from lodcli.kernels.on_numba.streams import streamed_rows
 from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.ops.common import flat_rows, result_array
 
 CLOSE_BYTES = 256  # up to which rows that lie apart are fetched by the processor itself
+PIECE_SEGMENTS = 1 << 10
 _EVERY, _FIRST, _LAST = 0, 1, 2
 _KINDS = {"": _EVERY, "first": _FIRST, "last": _LAST}
-_fetch = moves.fetch
+_fetch, _pick_words = moves.fetch, moves.pick_words
 _begin, _append, _finish = streams.begin, streams.append, streams.finish
 _copy_row, _repeat, _clear, _at = moves.copy_row, moves.repeat, moves.clear, moves.segment_at
 
@@ -41,7 +42,7 @@ def spread_rows(
             *(_spread, result.nbytes),
             *(address(source), source.nbytes, frozen(offsets), _KINDS[only]),
             *(address(result), width, rows_a_piece(width)),
-            not only and streamed(result.nbytes, len(result)),
+            not only and streamed_rows(result.nbytes, len(result)),
         )
     return result
 
@@ -57,7 +58,8 @@ def pick_rows(
         run(
             *(_pick, 2 * result.nbytes + offsets.nbytes),
             *(address(source), source.nbytes, frozen(offsets), address(fill)),
-            *(_KINDS[only] == _LAST, address(result), row_bytes(result), _ahead(source, result)),
+            *(_KINDS[only] == _LAST, address(result), row_bytes(result)),
+            *(min(PIECE_SEGMENTS, rows_a_piece(row_bytes(result))), _ahead(source, result)),
         )
     return result
 
@@ -101,15 +103,23 @@ def _ahead(source: Array, picked: Array) -> int:
 
 @nb.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _pick(
-    at: int, size: int, offsets: Any, fill: int, last: bool, to: int, width: int, ahead: int
-) -> None:
+    at: int, size: int, offsets: Any, fill: int, last: bool,
+    to: int, width: int, piece_segments: int, ahead: int,
+) -> None:  # fmt: skip
     segments, end = offsets.size - 1, at + size
     back = 1 if last else 0
-    for s in nb.prange(segments):
-        if ahead:
-            later = min(s + ahead, segments - 1)
-            _fetch(at + (offsets[later + back] - back) * width, width)
-        empty = offsets[s] == offsets[s + 1]
-        source = fill if empty else at + (offsets[s + back] - back) * width
-        here = to + s * width
-        _copy_row(here, here + width, source, fill + width if empty else end, width)
+    for piece in nb.prange((segments + piece_segments - 1) // piece_segments):
+        first = piece * piece_segments
+        after = min(first + piece_segments, segments)
+        if width == 4 and not ahead:
+            begins, ends = offsets[first:after], offsets[first + 1 : after + 1]
+            _pick_words(to + 4 * first, at, end, begins, ends, last, fill)
+            continue
+        for s in range(first, after):
+            if ahead:
+                later = min(s + ahead, segments - 1)
+                _fetch(at + (offsets[later + back] - back) * width, width)
+            empty = offsets[s] == offsets[s + 1]
+            source = fill if empty else at + (offsets[s + back] - back) * width
+            here = to + s * width
+            _copy_row(here, here + width, source, fill + width if empty else end, width)

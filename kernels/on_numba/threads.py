@@ -8,8 +8,8 @@ from typing import Any
 import numba as nb
 from numba.np.ufunc import parallel
 
-# Waking a sleeping thread takes some 60 microseconds, in which one thread moves 2 MB.
-SHARED_BYTES = 1 << 22
+# Waking a sleeping thread takes some 60 microseconds: docs/decisions/0022-thresholds.md.
+SHARED_BYTES = 1 << 23
 
 nb.get_num_threads()  # starts them, and loads what is used here:
 # what numba.set_num_threads ends in, after 7 microseconds of checks.

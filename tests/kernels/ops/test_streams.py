@@ -33,6 +33,7 @@ def streaming(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(streams, "STREAMED_BYTES", 0)
     monkeypatch.setattr(streams, "RANGE_BYTES", 0)
+    monkeypatch.setattr(streams, "ROW_BYTES", 0)
     monkeypatch.setattr(copying, "PIECE_BYTES", 1000)
 
 
