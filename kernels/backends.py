@@ -27,7 +27,7 @@ INDEX = frozenset(
         *("topks", "edges", "plan", "kept"),
     )
 )
-# Below this many bytes of rows NumPy is done before a compiled kernel has been loaded.
+# From this many bytes of rows on loading a compiled kernel pays: docs/decisions/0022-thresholds.md.
 COMPILED_BYTES = 1 << 20
 
 
