@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import cupy
-import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_cupy.launch import result_array
+from lodcli.kernels.on_cupy.launch import on_device, result_array
 from lodcli.kernels.on_cupy.moves import move_runs
 
 
@@ -19,7 +18,8 @@ def segment_concat(
     rows = sum(int(each[-1]) for each in offsets)
     result = result_array(out, (rows, *data[0].shape[1:]), data[0].dtype, *data)
     for part, each, places in zip(data, offsets, _places(offsets), strict=True):
-        move_runs(cupy.ascontiguousarray(part), each[:-1], each, result, places=places)
+        starts = on_device(each)[:-1]
+        move_runs(cupy.ascontiguousarray(part), starts, each, result, places=places)
     return result
 
 
@@ -34,9 +34,10 @@ def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Arr
 
 
 def _places(offsets: Sequence[Offsets]) -> list[Offsets]:
-    """Return where each input's part of each sequence begins in the result."""
-    places, start = [], np.sum(offsets, axis=0)[:-1]
-    for each in offsets:
+    """Return where each input's part of each sequence begins in the result, on the device."""
+    there = [on_device(each) for each in offsets]
+    places, start = [], sum(there[1:], start=there[0])[:-1]
+    for each in there:
         places.append(start)
-        start = start + np.diff(each)
+        start = start + cupy.diff(each)
     return places

@@ -18,7 +18,7 @@ conv_context(const T* __restrict__ data, const int64* __restrict__ offsets,
     const int64 up = start < 0 ? -start : 0;
     int64 segment = segment_of(kept, segments, top);
     for (int64 row = top; row < bottom; row++) {
-        while (kept[segment + 1] <= row) segment++;
+        segment = segment_after(kept, segments, segment, row);
         const int64 begin = offsets[segment], last = offsets[segment + 1] - 1;
         int64 source = begin + stride * (row - kept[segment]) + start;
         T* to = out + (row - first_row) * length * width + column;
@@ -43,7 +43,7 @@ conv_grad_rows(const T* __restrict__ grad, const int64* __restrict__ offsets,
     const int64 bottom = min(top + height, rows);
     int64 segment = segment_of(offsets, segments, top);
     for (int64 row = top; row < bottom; row++) {
-        while (offsets[segment + 1] <= row) segment++;
+        segment = segment_after(offsets, segments, segment, row);
         const int64 count = kept[segment + 1] - kept[segment];
         T sum = T();
         for (int64 k = 0; k < length; k++) {
@@ -96,7 +96,7 @@ row_conv(const T* __restrict__ data, const int64* __restrict__ offsets, int64 se
     const int64 bottom = min(top + height, rows);
     int64 segment = segment_of(offsets, segments, top);
     for (int64 row = top; row < bottom; row++) {
-        while (offsets[segment + 1] <= row) segment++;
+        segment = segment_after(offsets, segments, segment, row);
         const int64 left = step > 0 ? offsets[segment + 1] - row : row - offsets[segment] + 1;
         T sum = T();
         for (int64 k = 0; k < min(length, left); k++)
@@ -121,7 +121,7 @@ row_conv_grad_weight(const T* __restrict__ grad, const T* __restrict__ data,
         T sum = T();
         int64 segment = first;
         for (int64 row = top; row < bottom; row++) {
-            while (offsets[segment + 1] <= row) segment++;
+            segment = segment_after(offsets, segments, segment, row);
             if (k >= offsets[segment + 1] - row) continue;
             sum += grad[row * width + column] * data[(row + k) * width + column];
         }

@@ -30,7 +30,7 @@ binary(const T* __restrict__ data, const Z* __restrict__ values, const int64* __
     for (int64 row = top; row < bottom; row++) {
         if (row >= stop) {
             if (segments) {
-                while (offsets[segment + 1] <= row) segment++;
+                segment = segment_after(offsets, segments, segment, row);
                 stop = offsets[segment + 1];
             } else {
                 segment++;
@@ -62,7 +62,7 @@ binary_grad(const A* __restrict__ data, const A* __restrict__ values,
     for (int64 row = top; row < bottom; row++) {
         if (row >= stop) {
             if (segments) {
-                while (offsets[segment + 1] <= row) segment++;
+                segment = segment_after(offsets, segments, segment, row);
                 stop = offsets[segment + 1];
             } else {
                 segment++;

@@ -15,7 +15,7 @@ def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None
     """See ops/expand.py."""
     result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
     rows = cupy.ascontiguousarray(data)
-    move_runs(rows, np.arange(offsets.size - 1), offsets, result, step=0)
+    move_runs(rows, cupy.arange(offsets.size - 1, dtype=np.int64), offsets, result, step=0)
     return result
 
 

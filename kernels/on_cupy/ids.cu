@@ -13,7 +13,7 @@ enumerate(const W* __restrict__ ids, const int64* __restrict__ offsets, int64 se
     const int64 bottom = min(top + height, rows);
     int64 segment = segment_of(offsets, segments, top);
     for (int64 row = top; row < bottom; row++) {
-        while (offsets[segment + 1] <= row) segment++;
+        segment = segment_after(offsets, segments, segment, row);
         // Not row + column < end, which a huge window would overflow.
         out[row * width + column] = column < offsets[segment + 1] - row ? ids[row + column] : *pad;
     }

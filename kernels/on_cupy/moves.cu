@@ -16,17 +16,14 @@ move_runs(const W* __restrict__ data, const int64* __restrict__ start, int64 ste
     if (top >= rows || word >= words) return;
     const int64 bottom = min(top + height, rows);
     int64 run = segment_of(walk, runs, top);
-    int64 begin = 0, end = top, from = 0, to = 0;
-    for (int64 row = top; row < bottom; row++) {
-        if (row >= end) {
-            while (walk[run + 1] <= row) run++;
-            begin = walk[run];
-            end = walk[run + 1];
-            from = start[run];
-            to = place[run];
-        }
-        const int64 within = row - begin;
-        out[(to + within) * words + word] = data[(from + within * step) * words + word];
+    for (int64 row = top; row < bottom;) {
+        const int64 begin = walk[run], end = min(walk[run + 1], bottom);
+        int64 from = start[run] + (row - begin) * step, to = place[run] + row - begin;
+        // Several rows are asked for before the first of them is there.
+#pragma unroll 4
+        for (; row < end; row++, from += step, to++)
+            out[to * words + word] = data[from * words + word];
+        if (row < bottom) run = segment_after(walk, runs, run, row);
     }
 }
 

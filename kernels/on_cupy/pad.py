@@ -33,5 +33,5 @@ def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) 
     shape = (int(offsets[-1]), *padded.shape[2:])
     result = result_array(out, shape, padded.dtype, padded)
     box = cupy.ascontiguousarray(padded).reshape(count * steps, *padded.shape[2:])
-    move_runs(box, np.arange(count) * steps, offsets, result)
+    move_runs(box, cupy.arange(count, dtype=np.int64) * steps, offsets, result)
     return result

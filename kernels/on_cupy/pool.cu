@@ -99,13 +99,14 @@ __device__ __forceinline__ void parts_of(int64 start, int64 stop, int depth, int
     }
 }
 
+// Two blocks a multiprocessor: told nothing, the compiler spills rather than take more registers.
 // A block is (columns, units). Depth 0 reads rows of T; later ones the parts of the one before.
 //
 //   data      (rows, width) rows, or (rows, width) parts with their segment in `keys`
 //   out       (segments, width); `index` likewise, for those that tell a row
 //   carry     (2 * units, width) parts, and `carry_keys` their segments, -1 for none
 template <class T, class A, class Out, int OP, bool DEEP>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)
 pool_tiles(const T* __restrict__ data, const typename Running<OP, A>::Part* __restrict__ parts,
            const int64* __restrict__ keys, const int64* __restrict__ offsets, int64 segments,
            int64 rows, int64 width, int64 depth, int64 scale,
@@ -120,38 +121,40 @@ pool_tiles(const T* __restrict__ data, const typename Running<OP, A>::Part* __re
     if (column == 0) carry_keys[2 * unit] = carry_keys[2 * unit + 1] = -1;
     if (column >= width) return;
 
-    int64 segment = -1, first = 0, last = -1;
-    typename Rule::Part part = Rule::none();
-    for (int64 row = top; row < bottom; row++) {
-        if (DEEP && keys[row] < 0) continue;
-        if (segment < 0 || (DEEP ? keys[row] != segment : row > last)) {
-            // The next segment begins, and the one before ended in this tile.
-            if (segment >= 0) {
-                if (first >= top) {
-                    finish(part, offsets[segment + 1] - offsets[segment], (int)scale, out, index,
-                           segment * width + column);
-                } else {
-                    carry[2 * unit * width + column] = part;
-                    if (column == 0) carry_keys[2 * unit] = segment;
-                }
+    int64 segment = -1;
+    for (int64 row = top; row < bottom;) {
+        if (DEEP) {
+            segment = keys[row];
+            if (segment < 0) {
+                row++;
+                continue;
             }
-            if (DEEP) segment = keys[row];
-            else if (segment < 0) segment = segment_of(offsets, segments, row);
-            else do segment++; while (offsets[segment + 1] <= row);
-            parts_of(offsets[segment], offsets[segment + 1], DEEP ? (int)depth : 0, first, last);
-            part = Rule::none();
+        } else if (segment < 0) {
+            segment = segment_of(offsets, segments, row);
+        } else {
+            segment = segment_after(offsets, segments, segment, row);
         }
-        if (DEEP) Rule::join(part, parts[row * width + column]);
-        else Rule::row(part, (A)data[row * width + column], row, row == first);
-    }
-    if (segment < 0) return;
-    if (first >= top && last < bottom) {
-        finish(part, offsets[segment + 1] - offsets[segment], (int)scale, out, index,
-               segment * width + column);
-    } else {
-        const int64 slot = 2 * unit + (first >= top);
-        carry[slot * width + column] = part;
-        if (column == 0) carry_keys[slot] = segment;
+        const int64 start = offsets[segment], stop = offsets[segment + 1];
+        int64 first, last;
+        parts_of(start, stop, DEEP ? (int)depth : 0, first, last);
+        const int64 end = min(last + 1, bottom);
+        typename Rule::Part part = Rule::none();
+        if (DEEP) {
+            for (; row < end; row++)
+                if (keys[row] == segment) Rule::join(part, parts[row * width + column]);
+        } else {
+            // Several rows are asked for before the first of them is there.
+#pragma unroll 4
+            for (; row < end; row++)
+                Rule::row(part, (A)data[row * width + column], row, row == first);
+        }
+        if (first >= top && last < bottom) {
+            finish(part, stop - start, (int)scale, out, index, segment * width + column);
+        } else {
+            const int64 slot = 2 * unit + (first >= top);
+            carry[slot * width + column] = part;
+            if (column == 0) carry_keys[slot] = segment;
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pool_spread(const T* __restrict__ upstream, const int64* __restrict__ offsets, i
     T share = T();
     for (int64 row = top; row < bottom; row++) {
         if (row >= stop) {
-            while (offsets[segment + 1] <= row) segment++;
+            segment = segment_after(offsets, segments, segment, row);
             start = offsets[segment];
             stop = offsets[segment + 1];
             share = upstream[segment * width + column];

@@ -5,12 +5,12 @@ from __future__ import annotations
 import cupy
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_cupy.launch import result_array
+from lodcli.kernels.on_cupy.launch import on_device, result_array
 from lodcli.kernels.on_cupy.moves import move_runs
 
 
 def segment_reverse(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """See ops/reverse.py."""
     result = result_array(out, data.shape, data.dtype, data)
-    move_runs(cupy.ascontiguousarray(data), offsets[1:] - 1, offsets, result, step=-1)
+    move_runs(cupy.ascontiguousarray(data), on_device(offsets)[1:] - 1, offsets, result, step=-1)
     return result

@@ -120,7 +120,7 @@ scan_rows(const T* __restrict__ data, const int64* __restrict__ offsets, int64 s
     if (offsets[segment] < top) total = totals[(unit - 1) * width + column];
     for (int64 row = top; row < bottom; row++) {
         if (row >= stop) {
-            do segment++; while (offsets[segment + 1] <= row);
+            segment = segment_after(offsets, segments, segment, row);
             stop = offsets[segment + 1];
             total = Running<OP, A>::none();
         }

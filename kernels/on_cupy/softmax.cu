@@ -1,13 +1,15 @@
 // Softmax and its gradients. See ops/softmax.py.
 //
 // Rows are cut into tiles of equal height, as in pool.cu. A unit walks down its tile; a segment
-// that lies in it is written at once, while its rows are still in the cache: one pass over
-// memory. Of one that does not, each tile keeps a part; the parts are joined like rows until
-// all fit one tile, and a last pass writes the rows of these segments alone.
+// that begins in it is written at once, while its rows are still in the cache: one pass over
+// memory. Of a long one each tile keeps a part; the parts are joined like rows until all fit
+// one tile, and a last pass writes the rows of these segments alone.
 #include "types.cuh"
 
 enum { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD };
 enum { SHIFT = 6, HEIGHT = 1 << SHIFT };
+// Rows of a segment that one unit may walk down. Longer ones do not lie in one tile.
+enum { LONG = 4 * HEIGHT };
 
 // Two blocks a multiprocessor: told nothing, the compiler makes do with 32 registers and spills.
 
@@ -87,6 +89,7 @@ template <int OP, class T, class A>
 __device__ __forceinline__ void write_rows(const T* x, const T* flow, int64 first, int64 stop, int64 width,
                                            int64 column, typename Rule<OP, A>::Part part, T* out) {
     part = Rule<OP, A>::closed(part);
+#pragma unroll 4
     for (int64 row = first; row < stop; row++) {
         const int64 place = row * width + column;
         const A upstream = OP >= SOFTMAX_GRAD ? (A)flow[place] : (A)0;
@@ -94,7 +97,7 @@ __device__ __forceinline__ void write_rows(const T* x, const T* flow, int64 firs
     }
 }
 
-// A block is (columns, units). Writes the segments that lie in a tile, and of others a part:
+// A block is (columns, units). Writes the segments that begin in a tile, and of long ones a part:
 // slot 0 of the unit for the one that began above, slot 1 for the one that goes on below.
 //
 //   x, flow     (rows, width); `flow` is read by gradients only
@@ -113,22 +116,28 @@ softmax_tiles(const T* __restrict__ x, const T* __restrict__ flow, const int64* 
     if (column == 0) carry_keys[2 * unit] = carry_keys[2 * unit + 1] = -1;
     if (column >= width) return;
     int64 segment = segment_of(offsets, segments, top);
-    for (int64 row = top; row < bottom; segment++) {
+    for (int64 row = top; row < bottom;) {
         const int64 start = offsets[segment], stop = offsets[segment + 1];
-        const int64 end = min(stop, bottom), begin = row;
-        Part part = Part::none();
-        for (; row < end; row++) {
-            const int64 place = row * width + column;
-            const A upstream = OP >= SOFTMAX_GRAD ? (A)flow[place] : (A)0;
-            part.join(Rule<OP, A>::of((A)x[place], upstream));
+        const bool is_long = stop - start > LONG;
+        const int64 end = is_long ? min(stop, bottom) : stop;
+        if (is_long || start >= top) {
+            Part part = Part::none();
+#pragma unroll 4
+            for (; row < end; row++) {
+                const int64 place = row * width + column;
+                const A upstream = OP >= SOFTMAX_GRAD ? (A)flow[place] : (A)0;
+                part.join(Rule<OP, A>::of((A)x[place], upstream));
+            }
+            if (is_long) {
+                const int64 slot = 2 * unit + (start >= top);
+                carry[slot * width + column] = part;
+                if (column == 0) carry_keys[slot] = segment;
+            } else {
+                write_rows<OP, T, A>(x, flow, start, end, width, column, part, out);
+            }
         }
-        if (start >= top && stop <= bottom) {
-            write_rows<OP, T, A>(x, flow, begin, end, width, column, part, out);
-        } else {
-            const int64 slot = 2 * unit + (start >= top);
-            carry[slot * width + column] = part;
-            if (column == 0) carry_keys[slot] = segment;
-        }
+        row = end;
+        if (row < bottom) segment = segment_after(offsets, segments, segment, row);
     }
 }
 
@@ -172,8 +181,7 @@ softmax_parts(const Part* __restrict__ parts, const int64* __restrict__ keys,
     }
 }
 
-// Writes the rows of the segments that lie in more than one tile; `keys` are those of the first
-// reduction.
+// Writes the rows of the long segments; `keys` are those of the first reduction.
 template <class T, class A, int OP>
 __global__ void __launch_bounds__(256, 2)
 softmax_rest(const T* __restrict__ x, const T* __restrict__ flow, const int64* __restrict__ offsets,

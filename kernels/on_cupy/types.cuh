@@ -121,3 +121,20 @@ __device__ __forceinline__ int64 segment_of(const int64* offsets, int64 segments
     }
     return low;
 }
+
+// The same, at or after a segment that begins no later than the row. The next one is looked at
+// first, then ever further ones: however many empty segments lie between, the looks are few.
+template <class Offsets>
+__device__ __forceinline__ int64 segment_after(Offsets offsets, int64 segments, int64 segment, int64 row) {
+    int64 step = 1;
+    while (segment + step < segments && offsets[segment + step] <= row) {
+        segment += step;
+        step += step;
+    }
+    int64 high = segment + step < segments ? segment + step : segments;
+    while (high - segment > 1) {
+        const int64 middle = segment + ((high - segment) >> 1);
+        if (offsets[middle] <= row) segment = middle; else high = middle;
+    }
+    return segment;
+}

@@ -29,11 +29,11 @@ rnns=$("$python" -c 'from tests.cuda.hot import TESTED_RNNS; print(*TESTED_RNNS)
 of_rnns=$("$python" -c 'from tests.cuda.hot import OF_RNNS; print(OF_RNNS)')
 
 # The tests of the ops, whose rows are moved there and back; then what is public, on rows that
-# lie there. Threads and blocks run from the last to the first as well: nothing may depend on an
-# order that no GPU promises.
+# lie there. Threads and blocks run from the last to the first, what is public also from the first
+# to the last: nothing may depend on an order that no GPU promises.
+run 1 -p tests.cuda.moving $files
 for order in 0 1; do
-    run $order -p tests.cuda.moving $files
-    run $order tests/cuda/test_rnn.py tests/cuda/test_public.py \
+    run $order tests/cuda/test_rnn.py tests/cuda/test_public.py tests/cuda/test_skew.py \
         tests/lodcli/test_run_rnn_device.py tests/lodcli/test_apply_device.py
 done
 run 1 tests/lodcli/bench/test_device.py

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lodcli.kernels.backends import on
+from lodcli.kernels.checks import lengths_to_offsets
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.softmax import segment_log_softmax_grad, segment_softmax_grad
 from lodcli.kernels.ops.table import OPS
 from lodcli.kernels.tensor import LoDTensor
 
 cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+OPTIONS: Any = importlib.import_module("lodcli.kernels.on_cupy.launch").OPTIONS
 pytestmark = pytest.mark.gpu
 
 # One long sequence, empty ones on both sides of it, and a short one at the end.
@@ -20,6 +25,25 @@ OF_EACH_ROW = ("softmax", "log_softmax", "reverse", "cumsum")
 OF_EACH_SEQUENCE = ("sum", "mean", "max", "min", "max_index", "min_index", "first", "last")
 # Sums of 1,435 float32 in another order.
 TOLERANCE = 2e-5
+# How often an offset is looked at on the way from one segment to that of a later row.
+LOOKS = """
+#include "types.cuh"
+struct Counted {
+    const int64* offsets;
+    int64* looks;
+    __device__ int64 operator[](int64 place) const {
+        ++*looks;
+        return offsets[place];
+    }
+};
+template <class T>
+__global__ void __launch_bounds__(1)
+after(const T* offsets, int64 segments, int64 count, const T* begin, const T* rows, T* found,
+      T* looks) {
+    for (int64 n = 0; n < count; n++)
+        found[n] = segment_after(Counted{offsets, looks + n}, segments, begin[n], rows[n]);
+}
+"""
 
 
 def compared(name: str, tensor: LoDTensor) -> None:
@@ -44,8 +68,41 @@ def test_a_long_sequence_among_empty_ones(name: str, width: int) -> None:
     compared(name, LoDTensor(rows, LoD.from_lengths([LENGTHS])))
 
 
-@pytest.mark.parametrize("name", ["softmax", "max_index", "reverse", "cumsum"])
+# Ends of tiles, and what one thread walks down at most.
+AT_EDGES = [64, 0, 1, 63, 128, 0, 0, 65, 191, 5, 256, 0, 257, 3, 255, 258, 512]
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "max_index", "reverse", "cumsum"])
 def test_sequences_that_end_where_a_tile_does(name: str) -> None:
-    lengths = [64, 0, 1, 63, 128, 0, 0, 65, 191, 5]
+    lengths = AT_EDGES
     rows = np.random.default_rng(2).normal(size=(sum(lengths), 2)).astype(np.float32)
     compared(name, LoDTensor(rows, LoD.from_lengths([lengths])))
+
+
+def test_the_way_over_empty_sequences_is_short() -> None:
+    lengths = np.array([1, *[0] * 5000, 2, 0, 0, 3, *[0] * 70, 1, 1, *[0] * 9])
+    offsets = lengths_to_offsets(lengths, level=0)
+    numbers = np.repeat(np.arange(lengths.size), lengths)
+    pairs = [(one, row) for one in {0, *numbers} for row in range(numbers.size)]
+    begin, rows = np.array([pair for pair in pairs if offsets[pair[0]] <= pair[1]]).T
+    found, looks = cupy.zeros(rows.size, np.int64), cupy.zeros(rows.size, np.int64)
+    module = cupy.RawModule(code=LOOKS, options=OPTIONS, name_expressions=("after<int64>",))
+    there = [cupy.asarray(np.ascontiguousarray(one)) for one in (offsets, begin, rows)]
+    module.get_function("after<int64>")(
+        (1,), (1,), (there[0], lengths.size, rows.size, *there[1:], found, looks)
+    )
+    np.testing.assert_array_equal(cupy.asnumpy(found), numbers[rows])
+    # Twice the number of digits of the way: one by one it would be 5,000 looks.
+    assert cupy.asnumpy(looks).max() <= 2 * int(np.ceil(np.log2(lengths.size))) + 2
+    near = numbers[rows] == begin
+    assert set(cupy.asnumpy(looks)[near].tolist()) <= {0, 1}
+
+
+@pytest.mark.parametrize("gradient", [segment_softmax_grad, segment_log_softmax_grad])
+def test_gradients_of_sequences_that_end_where_a_tile_does(gradient: Any) -> None:
+    offsets = lengths_to_offsets(np.array(AT_EDGES), level=0)
+    rng = np.random.default_rng(3)
+    upstream, result = rng.normal(size=(2, int(offsets[-1]), 2))
+    found = on("cupy", gradient)(cupy.asarray(upstream), cupy.asarray(result), offsets)
+    wanted = gradient(upstream, result, offsets)
+    np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-10, atol=1e-10)
