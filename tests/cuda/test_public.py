@@ -5,11 +5,13 @@ Runs where cupy and a GPU are, or with the stand-in that tests/cuda/run.sh puts 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.apply_arguments import described
 from lodcli.kernels.backends import on
 from lodcli.kernels.errors import InvalidLoDError, UnsupportedError
@@ -204,3 +206,13 @@ def test_results_are_written_to_out_on_the_device() -> None:
     found = sequence_expand_as(tensor, LoDTensor(np.zeros(10), LOD), level=-1, out=out)
     np.testing.assert_array_equal(cupy.asnumpy(out), [0, 0, 0, 2, 3, 3, 3, 3, 4, 4])
     assert found.device == "cuda:0"
+
+
+@pytest.mark.parametrize("name", ["x.lod.h5", "x.npz"])
+def test_a_file_is_read_to_the_device(name: str, tmp_path: Path) -> None:
+    rows = np.random.default_rng(5).normal(size=(10, 3)).astype(np.float32)
+    lodcli.write(tmp_path / name, LoDTensor(rows, LOD))
+    found = lodcli.read(tmp_path / name, device="cuda")
+    assert isinstance(found, LoDTensor)
+    assert (found.device, found.lod) == ("cuda:0", LOD)
+    np.testing.assert_array_equal(cupy.asnumpy(found.data), rows)

@@ -77,6 +77,11 @@ class ndarray(NDArrayOperatorsMixin):
     def get(self, *args: Any, **more: Any) -> Any:
         return self._host.copy()
 
+    def set(self, rows: Any, stream: Any = None) -> None:
+        if rows.shape != self.shape or rows.dtype != self.dtype or not rows.flags.c_contiguous:
+            raise ValueError("what is copied there must have the shape and dtype, in one piece")
+        self._host[...] = rows
+
     def item(self) -> Any:
         return self._host.item()
 

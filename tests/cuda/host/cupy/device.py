@@ -24,6 +24,14 @@ class Stream:
     def synchronize(self) -> None:
         refuse_while_capturing("synchronize")
 
+    def record(self) -> Event:
+        event = Event()
+        event.record(self)
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        pass
+
     def begin_capture(self) -> None:
         if not self._may_capture:
             raise RuntimeError("cudaErrorStreamCaptureUnsupported")
@@ -70,6 +78,7 @@ class cuda:
     """The device, and its stream."""
 
     Stream = Stream
+    alloc_pinned_memory = bytearray
     Event = Event
 
     @staticmethod
