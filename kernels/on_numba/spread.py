@@ -55,8 +55,10 @@ def pick_rows(
     if result.size:
         source, fill = flat_rows(rows), np.empty((1, *rows.shape[1:]), rows.dtype)
         fill[...] = pad_value
+        # Whole lines are read, however little of them is wanted.
+        lines = max(result.nbytes, moves.VECTOR_BYTES * result.shape[0])
         run(
-            *(_pick, 2 * result.nbytes + offsets.nbytes),
+            *(_pick, result.nbytes + min(lines, source.nbytes) + offsets.nbytes),
             *(address(source), source.nbytes, frozen(offsets), address(fill)),
             *(_KINDS[only] == _LAST, address(result), row_bytes(result)),
             *(min(PIECE_SEGMENTS, rows_a_piece(row_bytes(result))), _ahead(source, result)),
