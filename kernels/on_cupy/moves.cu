@@ -52,3 +52,39 @@ move_pad(const W* __restrict__ data, const int64* __restrict__ offsets, int64 ro
         }
     }
 }
+
+// The same for rows of a few bytes. The rows of a block are dealt out to its units in turn, not in
+// tiles of their own: neighbouring threads read and write neighbouring bytes.
+template <class W>
+__global__ void __launch_bounds__(256)
+move_narrow_runs(const W* __restrict__ data, const int64* __restrict__ start, int64 step,
+                 const int64* __restrict__ walk, const int64* __restrict__ place, int64 runs,
+                 int64 rows, int64 words, int64 height, W* __restrict__ out) {
+    const int64 word = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    const int64 top = (int64)blockIdx.x * blockDim.y * height;
+    int64 row = top + threadIdx.y;
+    if (row >= rows || word >= words) return;
+    const int64 bottom = min(top + (int64)blockDim.y * height, rows);
+    int64 run = segment_of(walk, runs, row);
+    for (; row < bottom; row += blockDim.y) {
+        run = segment_after(walk, runs, run, row);
+        const int64 within = row - walk[run];
+        out[(place[run] + within) * words + word] = data[(start[run] + within * step) * words + word];
+    }
+}
+
+template <class W>
+__global__ void __launch_bounds__(256)
+move_narrow_pad(const W* __restrict__ data, const int64* __restrict__ offsets, int64 rows, int64 steps,
+                int64 words, int64 height, const W* __restrict__ fill, int64 fill_words,
+                W* __restrict__ out) {
+    const int64 word = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    const int64 top = (int64)blockIdx.x * blockDim.y * height;
+    if (word >= words) return;
+    const int64 bottom = min(top + (int64)blockDim.y * height, rows);
+    const W pad = fill[word % fill_words];
+    for (int64 row = top + threadIdx.y; row < bottom; row += blockDim.y) {
+        const int64 segment = row / steps, from = offsets[segment] + row - segment * steps;
+        out[row * words + word] = from < offsets[segment + 1] ? data[from * words + word] : pad;
+    }
+}

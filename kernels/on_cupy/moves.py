@@ -9,6 +9,8 @@ from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_cupy.launch import WORDS, address, blocks, on_device, run
 
 THREADS, HEIGHT = 256, 8
+# What memory gives at once. A unit that walks down rows of less leaves some of it to others.
+SECTOR_BYTES = 32
 
 
 def move_runs(
@@ -39,7 +41,7 @@ def move_runs(
     where = walk if places is None else on_device(places)
     grid, block = shape(rows, width // word)
     run(
-        *("moves", f"move_runs<{WORDS[word]}>", grid, block),
+        *("moves", f"move_{_narrow(width)}runs<{WORDS[word]}>", grid, block),
         *(data, on_device(starts), step, walk, where, offsets.size - 1, rows),
         *(width // word, HEIGHT, out),
     )
@@ -65,10 +67,15 @@ def pad_rows(data: Array, offsets: Offsets, steps: int, fill: Array, out: Array)
     rows = out.shape[0] * steps
     grid, block = shape(rows, width // word)
     run(
-        *("moves", f"move_pad<{WORDS[word]}>", grid, block),
+        *("moves", f"move_{_narrow(width)}pad<{WORDS[word]}>", grid, block),
         *(data, on_device(offsets), rows, steps, width // word, HEIGHT),
         *(pad, pad.nbytes // word, out),
     )
+
+
+def _narrow(width: int) -> str:
+    """Return what the name of a kernel has for rows of so many bytes."""
+    return "narrow_" if width < SECTOR_BYTES else ""
 
 
 def word_bytes(width: int, *arrays: Array) -> int:

@@ -43,7 +43,10 @@ HOT: dict[str, tuple[str, ...]] = {
         "binary_grad<float, DIV>",
     ),
     "ids": ("enumerate<uint64>",),
-    "moves": ("move_runs<uint4>", "move_runs<unsigned int>", "move_pad<uint4>"),
+    "moves": (
+        *("move_runs<uint4>", "move_runs<unsigned int>", "move_pad<uint4>"),
+        *("move_narrow_runs<unsigned int>", "move_narrow_pad<unsigned int>"),
+    ),
     "norms": (
         "norm_rows<float, LAYER>",
         "norm_rows<float, RMS>",

@@ -11,6 +11,8 @@ import pytest
 from lodcli.kernels.backends import on
 from lodcli.kernels.checks import lengths_to_offsets
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.ops.concat import sequence_concat
+from lodcli.kernels.ops.pad import sequence_pad, sequence_unpad
 from lodcli.kernels.ops.softmax import segment_log_softmax_grad, segment_softmax_grad
 from lodcli.kernels.ops.table import OPS
 from lodcli.kernels.tensor import LoDTensor
@@ -61,7 +63,8 @@ def _parts(value: Any) -> tuple[LoDTensor, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-@pytest.mark.parametrize("width", [1, 3])
+# Narrow rows, and such as are moved in whole sectors.
+@pytest.mark.parametrize("width", [1, 16])
 @pytest.mark.parametrize("name", [*OF_EACH_ROW, *OF_EACH_SEQUENCE])
 def test_a_long_sequence_among_empty_ones(name: str, width: int) -> None:
     rows = np.random.default_rng(1).normal(size=(sum(LENGTHS), width)).astype(np.float32)
@@ -106,3 +109,22 @@ def test_gradients_of_sequences_that_end_where_a_tile_does(gradient: Any) -> Non
     found = on("cupy", gradient)(cupy.asarray(upstream), cupy.asarray(result), offsets)
     wanted = gradient(upstream, result, offsets)
     np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("width", [1, 16])
+def test_boxes_and_copies_of_skewed_sequences(width: int) -> None:
+    lod = LoD.from_lengths([AT_EDGES])
+    rows = np.random.default_rng(4).normal(size=(sum(AT_EDGES), width)).astype(np.float32)
+    tensor = LoDTensor(rows, lod)
+    there = tensor.to_device("cuda")
+    for maxlen in (7, 600):
+        box, lengths = sequence_pad(tensor, maxlen=maxlen, truncate=True, pad_value=5)
+        found, _ = sequence_pad(there, maxlen=maxlen, truncate=True, pad_value=5)
+        np.testing.assert_array_equal(cupy.asnumpy(found), box)
+        back = sequence_unpad(found, lengths)
+        np.testing.assert_array_equal(
+            cupy.asnumpy(back.data), sequence_unpad(box, lengths, backend="numpy").data
+        )
+    doubled = sequence_concat([there, there])
+    wanted = sequence_concat([tensor, tensor], backend="numpy")
+    np.testing.assert_array_equal(cupy.asnumpy(doubled.data), wanted.data)
