@@ -93,6 +93,8 @@ def command(
       lod convert articles.txt numbers.lod.h5 --vocab words.txt --levels article,sentence
       lod convert vowels.ts vowels.npz
       lod convert events.jsonl events.lod.h5 --levels day,hour --dtype int16
+      lod convert visits.csv visits.lod.h5 --levels user,visit --field value
+      lod convert events.jsonl.gz events.parquet
       lod convert articles.lod.h5 small.lod.h5 --compress
       lod convert packed.npz frames.lod.h5 --data frames --offsets cu_seqlens
       lod convert articles.lod.h5 articles.lodt
