@@ -40,12 +40,13 @@ def _store(builder: Any, value: Any, address: Any) -> None:
     builder.store(value, _at(builder, address, value.type)).align = 1
 
 
-def _mover(vectors: int, word_bytes: int, kind: str) -> Any:
+def _mover(vectors: int, word_bytes: int, kind: str, group: int = 1) -> Any:
     """Return a function of addresses `to` and `at` that moves so many vectors of words.
 
     Args:
         kind: "move" as they are; "turn": backwards; "splat": the one word at `at`,
             over the whole vector; "word": one word, no vector.
+        group: so many words that stay together are turned or splat.
     """
     word = ir.IntType(8 * word_bytes)
     lanes = VECTOR_BYTES // word_bytes
@@ -60,15 +61,18 @@ def _mover(vectors: int, word_bytes: int, kind: str) -> Any:
                 _store(builder, _load(builder, at, word), to)
                 return context.get_dummy_value()
             places = [_I64(VECTOR_BYTES * n) for n in range(vectors)]
-            undefined = ir.Constant(vector, ir.Undefined)
             if kind == "splat":
-                one = builder.insert_element(undefined, _load(builder, at, word), ir.IntType(32)(0))
-                found = [builder.shuffle_vector(one, undefined, ir.Constant(order, [0] * lanes))]
+                few = _load(builder, at, ir.VectorType(word, group))
+                again = ir.Constant(order, [lane % group for lane in range(lanes)])
+                none = ir.Constant(few.type, ir.Undefined)
+                found = [builder.shuffle_vector(few, none, again)]
             else:
                 found = [_load(builder, builder.add(at, place), vector) for place in places]
             if kind == "turn":
-                backwards = ir.Constant(order, list(range(lanes))[::-1])
-                found = [builder.shuffle_vector(each, undefined, backwards) for each in found]
+                last = lanes - group
+                turned = [last - lane // group * group + lane % group for lane in range(lanes)]
+                none, backwards = ir.Constant(vector, ir.Undefined), ir.Constant(order, turned)
+                found = [builder.shuffle_vector(each, none, backwards) for each in found]
             for value, place in zip(found, places, strict=True):
                 _store(builder, value, builder.add(to, place))
             return context.get_dummy_value()
@@ -130,6 +134,8 @@ _asked: Any = _fetch
 _move, _move_four = _mover(1, 8, "move"), _mover(4, 8, "move")
 _turn_1, _turn_2, _turn_4, _turn_8 = (_mover(1, n, "turn") for n in (1, 2, 4, 8))
 _splat_1, _splat_2, _splat_4, _splat_8 = (_mover(1, n, "splat") for n in (1, 2, 4, 8))
+_turn_16, _turn_32 = (_mover(1, 8, "turn", n) for n in (2, 4))
+_splat_16, _splat_32 = (_mover(1, 8, "splat", n) for n in (2, 4))
 _word_1, _word_2, _word_4, _word_8 = (_mover(1, n, "word") for n in (1, 2, 4, 8))
 
 
@@ -204,13 +210,17 @@ def copy_backwards(to: int, stop: int, at: int, end: int, rows: int, width: int)
     require(to, stop, at, end, rows * width)
     if _CHECKED and end - rows * width < at:
         raise IndexError("a range of bytes leaves its array")
-    short = width == 4 or width == 8 or width == 2 or width == 1
+    short = width == 4 or width == 8 or width == 2 or width == 1 or width == 16 or width == 32
     left = rows * width
     while short and left > 0 and to + VECTOR_BYTES <= stop and end - VECTOR_BYTES >= at:
         if width == 4:
             _turn_4(to, end - VECTOR_BYTES)
         elif width == 8:
             _turn_8(to, end - VECTOR_BYTES)
+        elif width == 16:
+            _turn_16(to, end - VECTOR_BYTES)
+        elif width == 32:
+            _turn_32(to, end - VECTOR_BYTES)
         elif width == 2:
             _turn_2(to, end - VECTOR_BYTES)
         else:
@@ -231,13 +241,17 @@ def repeat(to: int, stop: int, at: int, end: int, rows: int, width: int) -> None
     """Write the row of `width` bytes at `at` so many times."""
     require(to, stop, at, end, width)
     require(to, stop, to, stop, rows * width)
-    short = width == 4 or width == 8 or width == 2 or width == 1
+    short = width == 4 or width == 8 or width == 2 or width == 1 or width == 16 or width == 32
     left = rows * width
     while short and left > 0 and to + VECTOR_BYTES <= stop:
         if width == 4:
             _splat_4(to, at)
         elif width == 8:
             _splat_8(to, at)
+        elif width == 16:
+            _splat_16(to, at)
+        elif width == 32:
+            _splat_32(to, at)
         elif width == 2:
             _splat_2(to, at)
         else:

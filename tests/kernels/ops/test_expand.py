@@ -33,6 +33,17 @@ from tests.strategies import tensors
 
 
 @both
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16, 24, 32, 64])
+def test_rows_of_so_many_bytes_are_repeated_whole(width: int, backend: Backend) -> None:
+    lengths = [70, 0, 1, 3, 5, 17, 0, 33]
+    rows = np.random.default_rng(0).integers(0, 255, (len(lengths), width), np.uint8)
+    expected = np.concatenate([row for row, n in zip(rows, lengths, strict=True) for _ in range(n)])
+    y = LoDTensor(np.zeros(sum(lengths)), [lengths])
+    found = sequence_expand_as(LoDTensor(rows), y, backend=backend)
+    np.testing.assert_array_equal(found.data, expected.reshape(-1, width))
+
+
+@both
 @golden("sequence_expand")
 def test_golden_expand(case: GoldenCase, backend: Backend) -> None:
     x, y = tensor_of(case.inputs["X"]), tensor_of(case.inputs["Y"])

@@ -19,6 +19,17 @@ from tests.strategies import tensors
 
 
 @both
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16, 24, 32, 64])
+def test_rows_of_so_many_bytes_are_turned_whole(width: int, backend: Backend) -> None:
+    lengths = [70, 0, 1, 3, 5, 17, 0, 33]
+    rows = np.random.default_rng(0).integers(0, 255, (sum(lengths), width), np.uint8)
+    parts = np.split(rows, np.cumsum(lengths)[:-1])
+    expected = np.concatenate([part[::-1] for part in parts])
+    found = sequence_reverse(LoDTensor(rows, [lengths]), backend=backend)
+    np.testing.assert_array_equal(found.data, expected)
+
+
+@both
 @golden("sequence_reverse")
 def test_golden(case: GoldenCase, backend: Backend) -> None:
     x = tensor_of(case.inputs["X"])
