@@ -136,7 +136,7 @@ def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
 
     def padded(rows: Array) -> Array:
         box = np.zeros_like(rows, shape=(lengths.size * steps, rows.shape[1]))
-        box[places] = rows
+        box[np.asarray(places, like=rows)] = rows
         return box
 
     # By name: the default leaves small inputs to NumPy, until a first call is paid for.

@@ -79,7 +79,8 @@ PARTS: dict[str, str] = {
     "gpu-pad": f"kernels --op pad,unpad --case G1,G3 {_GPU}",
     "gpu-narrow": f"kernels --case B2 {_GPU}",
     "gpu-wide": f"kernels --case B3 {_GPU}",
-    "gpu-rnn": f"rnn --case b,c,d,e {_GPU} --budget 20",
+    "gpu-rnn": f"rnn --case b,c,d {_GPU} --budget 20",
+    "gpu-rnn-large": f"rnn --case e {_GPU} --budget 20",
 }
 ON_GPU = "gpu-"
 
