@@ -54,7 +54,7 @@ class Awkward(Format):
     ) -> None:
         plan = Plan(schema)
         with ExitStack() as stack:
-            spools = {spec.name: Spool(spec, stack) for spec in schema}
+            spools = {spec.name: Spool(spec, output, stack) for spec in schema}
             for batch in batches:
                 for name, item in batch.items():
                     assert isinstance(item, LoDTensor)

@@ -7,8 +7,9 @@ import re
 import tempfile
 from pathlib import Path
 
+from lodcli.formats.durable import umask
 from lodcli.formats.interrupts import shielded
-from lodcli.formats.outputs import SUFFIX, Output, TargetExistsError, partial_prefix, umask
+from lodcli.formats.outputs import SUFFIX, Output, TargetExistsError, partial_prefix
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2

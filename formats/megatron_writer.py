@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import ExitStack
 
 import numpy as np
@@ -67,7 +66,7 @@ class MegatronWriter:
         self._dtype = data.dtype
         self._sequences = self._documents = 0
         with ExitStack() as stack:
-            files = [stack.enter_context(tempfile.TemporaryFile(prefix="lod-")) for _ in range(3)]
+            files = [stack.enter_context(output.spool()) for _ in range(3)]
             self._stack = stack.pop_all()
         self._lengths, self._ends, self._modes = files
 

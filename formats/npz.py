@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -88,7 +87,7 @@ class Npz(Format):
     ) -> None:
         names, kind = array_names(schema, options), index_dtype(options)
         with ExitStack() as stack:
-            spools = {spec.name: Spool(spec, stack) for spec in schema}
+            spools = {spec.name: Spool(spec, output, stack) for spec in schema}
             for batch in batches:
                 for name, item in batch.items():
                     assert isinstance(item, LoDTensor)
@@ -101,11 +100,11 @@ class Npz(Format):
 class Spool:
     """The batches of one tensor until all are there."""
 
-    def __init__(self, spec: TensorSpec, stack: ExitStack) -> None:
+    def __init__(self, spec: TensorSpec, output: Output, stack: ExitStack) -> None:
         self._spec = spec
         self._rows = 0
         self._parts: list[LoD] = []
-        self._file = stack.enter_context(tempfile.TemporaryFile(prefix="lod-"))  # noqa: SIM115
+        self._file = stack.enter_context(output.spool())
 
     def add(self, tensor: LoDTensor) -> None:
         self._parts.append(tensor.lod)

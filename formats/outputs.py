@@ -18,15 +18,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from lodcli.formats.compressed import Packer
+from lodcli.formats.durable import fsync_folder, locked, umask
 from lodcli.formats.interrupts import shielded
 from lodcli.kernels.errors import LodError, UnsupportedError
 
 COPY_BYTES = 8 << 20
 SUFFIX = ".lod-partial"
-# What a file system without such locks or folder syncs answers.
-_NOT_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS, errno.EBADF)
 
 
 class TargetExistsError(LodError, OSError):
@@ -115,7 +115,7 @@ class Output:
                 self._partial = Path(partial)
             # Held while we live: a partial file nobody locks was left by a killed process.
             # Until we hold it, another writer can take this one for such, and remove it.
-            if not _locked(self.fd) or not os.fstat(self.fd).st_nlink:
+            if not locked(self.fd) or not os.fstat(self.fd).st_nlink:
                 self.abort()
 
     def _open_stdout(self, seekable: bool) -> None:
@@ -159,6 +159,11 @@ class Output:
             if error.filename2 is None and error.filename != self.label:
                 error.filename2 = self.label
             raise
+
+    def spool(self, *, buffering: int = -1) -> IO[bytes]:
+        """Return a nameless file where there is room for what will be the target."""
+        folder = None if self.path is None else self.path.parent
+        return tempfile.TemporaryFile(prefix="lod-", dir=folder, buffering=buffering)
 
     def pack(self, codec: str) -> None:
         """Make all that `write` takes from now on be packed: "gzip" or "zstd"."""
@@ -337,43 +342,9 @@ def _rename_all(outputs: Sequence[Output]) -> None:
             os.unlink(old)
 
 
-def umask() -> int:
-    """Return the permissions that new files of this process must not have."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def partial_prefix(target: Path) -> str:
     """Return how the names of partial files of `target` begin; they fit in 255 bytes."""
     return f".{os.fsdecode(os.fsencode(target.name)[:200])}."
-
-
-def _locked(fd: int) -> bool:
-    """Return whether nobody else holds the file; it is then ours, where files have locks."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        if error.errno not in _NOT_HERE:
-            raise
-    return True
-
-
-def fsync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except PermissionError:
-        return  # a folder may be written to and yet not be read
-    try:
-        os.fsync(fd)
-    except OSError as error:
-        if error.errno not in _NOT_HERE:
-            raise
-    finally:
-        os.close(fd)
 
 
 def _remove(path: Path) -> None:

@@ -35,7 +35,7 @@ from lodcli.formats.placed import (
 )
 from lodcli.formats.positions import read_into
 from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, check_name
-from lodcli.kernels.checks import check_rows
+from lodcli.kernels.checks import Array, check_rows
 from lodcli.kernels.errors import (
     InvalidLoDError,
     LodError,
@@ -73,7 +73,12 @@ class Paddle(Format):
 
     def sniff(self, head: bytes) -> bool:
         """Return whether the head is the beginning of a stream: there is no magic number."""
-        cursor = _Cursor(lambda position, size: head[position : position + size], len(head))
+        raw = np.frombuffer(head, np.uint8)
+
+        def read(position: int, out: Array) -> None:
+            out[:] = raw[position : position + out.size]
+
+        cursor = _Cursor(read, len(head))
         try:
             _read_header(cursor)
         except LodError:
@@ -101,18 +106,36 @@ class Paddle(Format):
 
 
 class _Cursor:
-    """A place in a file of known size, read from in order."""
+    """A place in a file of known size, read from in order.
 
-    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
+    Args:
+        read: fills an array of bytes from a position on.
+        size: of the file.
+    """
+
+    def __init__(self, read: Callable[[int, Array], None], size: int) -> None:
         self._read = read
         self.size = size
         self.position = 0
 
     def take(self, size: int, what: str) -> bytes:
         """Return the next bytes."""
+        return self._taken(size, np.dtype(np.uint8), what).tobytes()
+
+    def offsets(self, size: int, what: str) -> Array:
+        """Return the next bytes as offsets of a level: uint64 if int64 does not hold them."""
+        found = self._taken(size, np.dtype("<i8"), what)
+        if int(found.min(initial=0)) < 0:
+            return found.view("<u8")
+        found.flags.writeable = False  # then the index need not copy them
+        return found
+
+    def _taken(self, size: int, dtype: np.dtype[Any], what: str) -> Array:
         self.require(size, what)
+        out: Array = np.empty(size // dtype.itemsize, dtype)
+        self._read(self.position, out.view(np.uint8))
         self.position += size
-        return self._read(self.position - size, size)
+        return out
 
     def require(self, size: int, what: str) -> None:
         """Raise unless so many bytes are left."""
@@ -126,12 +149,7 @@ class _Cursor:
 def _opened(fd: int, size: int, names: tuple[str, ...] | None) -> Source:
     found: list[tuple[LoD, PlacedArray]] = []
 
-    def read(position: int, count: int) -> bytes:
-        out = np.empty(count, np.uint8)
-        read_into(fd, out, position)
-        return out.tobytes()
-
-    cursor = _Cursor(read, size)
+    cursor = _Cursor(lambda position, out: read_into(fd, out, position), size)
     if not size:
         raise NotThisFormatError("is empty; expected a LoDTensor stream")
     while cursor.position < size:
@@ -173,7 +191,7 @@ def _read_tensor(cursor: _Cursor, label: str) -> tuple[LoD, PlacedArray]:
     array = PlacedArray(label, dtype, shape, cursor.position)
     cursor.position += size
     try:
-        lod = LoD(np.frombuffer(raw, "<u8") for raw in levels)
+        lod = LoD(levels)
         check_rows(lod.levels, shape[0])
     except InvalidLoDError as error:
         error.args = (f"the LoD: {error.args[0]}",)
@@ -181,7 +199,7 @@ def _read_tensor(cursor: _Cursor, label: str) -> tuple[LoD, PlacedArray]:
     return lod, array
 
 
-def _read_header(cursor: _Cursor) -> tuple[list[bytes], np.dtype[Any], list[int]]:
+def _read_header(cursor: _Cursor) -> tuple[list[Array], np.dtype[Any], list[int]]:
     """Return the levels, the dtype and the extents of the tensor that begins here."""
     (version,) = struct.unpack("<I", cursor.take(4, "the version"))
     if version:
@@ -198,7 +216,7 @@ def _read_header(cursor: _Cursor) -> tuple[list[bytes], np.dtype[Any], list[int]
             raise DamagedFileError(
                 f"level {level}: expected at least two offsets of 8 bytes, found {size} bytes"
             )
-        levels.append(cursor.take(size, f"level {level}"))
+        levels.append(cursor.offsets(size, f"level {level}"))
     (version,) = struct.unpack("<I", cursor.take(4, "the tensor's version"))
     if version:
         raise DamagedFileError(f"expected version 0 of the tensor, found {version}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -234,10 +233,7 @@ class _Sink:
         self._position = position
         self._spool: IO[bytes] | None = None
         if position is None:
-            folder = output.path.parent if output.path else None
-            self._spool = stack.enter_context(
-                tempfile.TemporaryFile(prefix="lod-", dir=folder, buffering=0)  # noqa: SIM115
-            )
+            self._spool = stack.enter_context(output.spool(buffering=0))
 
     def add_rows(self, data: Array, dtype: np.dtype[Any]) -> None:
         """Write rows, those that lie scattered in memory a part at a time."""

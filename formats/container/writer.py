@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -53,7 +52,6 @@ class ContainerWriter:
 
     def __init__(self, output: Output, schema: Schema, compression: str | None) -> None:
         self._output = output
-        self._folder = output.path.parent if output.path else None
         self._owned = OwnedFile(output.fd)
         self._compression = compression
         self._totals: dict[str, int] = {}
@@ -296,7 +294,7 @@ class ContainerWriter:
 
     def spool(self) -> Any:
         """Return a nameless file where there is room for what will be the target."""
-        return tempfile.TemporaryFile(dir=self._folder, buffering=0)
+        return self._output.spool(buffering=0)
 
 
 def write_container(
