@@ -94,7 +94,7 @@ def command(
       lod convert vowels.ts vowels.npz
       lod convert events.jsonl events.lod.h5 --levels day,hour --dtype int16
       lod convert visits.csv visits.lod.h5 --levels user,visit --field value
-      lod convert events.jsonl.gz events.parquet
+      lod convert events.jsonl.gz events.npz
       lod convert articles.lod.h5 small.lod.h5 --compress
       lod convert packed.npz frames.lod.h5 --data frames --offsets cu_seqlens
       lod convert articles.lod.h5 articles.lodt
