@@ -104,12 +104,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "lod convert articles.txt articles.lod.h5",
         "lod convert events.jsonl events.lod.h5 --levels day,hour",
         "lod convert events.jsonl events.jsonl.gz",
-        "printf 'user,visit,value\\na,1,5\\na,2,6\\n' > visits.csv",
         "lod convert vowels.ts vowels.lod.h5",
         "lod convert more.ts more.lod.h5",
         "lod unpack vowels.lod.h5 -o steps.lod.h5",
         "lod convert vowels.ts::data packed.npz --name frames --cu-seqlens cu_seqlens",
-        "gzip --keep events.jsonl",
     )
     (folder / "visits.csv").write_text("user,visit,value\na,1,5\na,2,7\nb,1,8\n")
     words = sorted(set((ROOT / "samples" / "articles.txt").read_text().split()))
