@@ -136,7 +136,7 @@ def test_the_examples_of_the_help_run(prepared: Path, tmp_path: Path, line: str)
         env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
