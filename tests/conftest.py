@@ -14,6 +14,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # of the code.
 settings.register_profile("lod", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("lod")
+# For runs under tools that slow everything down many times.
+settings.register_profile("few", settings.get_profile("lod"), max_examples=20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
