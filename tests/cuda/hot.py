@@ -34,6 +34,7 @@ HOT: dict[str, tuple[str, ...]] = {
         "row_conv<float>",
         "row_conv_grad_weight<float>",
     ),
+    "crc32c": ("crc32c_parts",),
     "distance": ("edit_distance<uint64>",),
     "elementwise": (
         "binary<float, float, float, float, ADD>",

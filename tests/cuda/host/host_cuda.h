@@ -276,6 +276,7 @@ template <class T> T __ldg(const T* place) { return *place; }
 template <class T> T atomicAdd(T* place, T value) { T old = *place; *place = old + value; return old; }
 template <class T> T atomicMax(T* place, T value) { T old = *place; *place = old < value ? value : old; return old; }
 template <class T> T atomicMin(T* place, T value) { T old = *place; *place = value < old ? value : old; return old; }
+template <class T> T atomicXor(T* place, T value) { T old = *place; *place = old ^ value; return old; }
 template <class T> T atomicExch(T* place, T value) { T old = *place; *place = value; return old; }
 template <class T> T atomicCAS(T* place, T expected, T value) { T old = *place; if (old == expected) *place = value; return old; }
 
