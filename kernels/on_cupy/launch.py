@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,11 @@ C_WIDE = {"float32": "float", "float64": "double", "int64": "int64", "uint64": "
 WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint64", 16: "uint4"}
 
 Grid = tuple[int, ...]
-THREADS = 256
+THREADS, WARP = 256, 32
+# What memory gives at once.
+SECTOR_BYTES = 32
+# One row of each of a block's units, as in narrow.cuh.
+NARROW_BYTES = 256
 
 
 def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any) -> None:
@@ -77,23 +82,38 @@ def c_type(dtype: np.dtype[Any], what: str) -> str:
     return C_TYPES[dtype.name]
 
 
-# Of an index that nobody can change, the copy on each device: by address, for arrays have
-# no hash, and gone when the index is.
-_kept: dict[tuple[int, int], tuple[weakref.ref[Any], Any]] = {}
+# What was made of an index that nobody can change: by address, for arrays have no hash, and gone
+# when the index is.
+_kept: dict[tuple[int, str], tuple[weakref.ref[Any], Any]] = {}
+
+
+def _made_once(offsets: Offsets, what: str, make: Callable[[Offsets], Any]) -> Any:
+    if offsets.flags.writeable:
+        return make(offsets)
+    key = (id(offsets), what)
+    found = _kept.get(key)
+    if found is None or found[0]() is not offsets:
+        gone = weakref.ref(offsets, lambda _: _kept.pop(key, None))
+        found = _kept[key] = (gone, make(offsets))
+    return found[1]
 
 
 def on_device(offsets: Offsets) -> Array:
     """Return offsets in the current device's memory, copied there only once."""
     if not isinstance(offsets, np.ndarray):
         return offsets
-    if offsets.flags.writeable:
-        return cupy.asarray(offsets)  # type: ignore[no-any-return]
-    key = (id(offsets), cupy.cuda.runtime.getDevice())
-    found = _kept.get(key)
-    if found is None or found[0]() is not offsets:
-        gone = weakref.ref(offsets, lambda _: _kept.pop(key, None))
-        found = _kept[key] = (gone, cupy.asarray(offsets))
-    return found[1]  # type: ignore[no-any-return]
+    device = f"device {cupy.cuda.runtime.getDevice()}"
+    return _made_once(offsets, device, cupy.asarray)  # type: ignore[no-any-return]
+
+
+def shortest_and_longest(offsets: Offsets) -> tuple[int, int]:
+    """Return the least and the greatest length of the segments, of which there are some."""
+    return _made_once(offsets, "lengths", _extremes)  # type: ignore[no-any-return]
+
+
+def _extremes(offsets: Offsets) -> tuple[int, int]:
+    lengths = np.diff(offsets)
+    return int(lengths.min()), int(lengths.max())
 
 
 def result_array(
@@ -130,10 +150,47 @@ def address(array: Any) -> int:
 
 
 def tiles(rows: int, width: int, height: int) -> tuple[Grid, Grid]:
-    """Return grid and block of units that each walk down `height` rows: (columns, units)."""
-    columns = min(THREADS, 1 << max(0, width - 1).bit_length())
+    """Return grid and block of units that each walk down `height` rows: (columns, units).
+
+    Args:
+        rows: all there are.
+        width: columns of a unit, or where a thread has several at once, as many fewer.
+        height: rows of a unit.
+    """
+    across = blocks(width, THREADS)
+    # A power of two of threads, or whole warps: no more than 31 are left without a column.
+    columns = WARP * blocks(blocks(width, across), WARP)
+    if width < WARP:
+        columns = 1 << max(0, width - 1).bit_length()
     units = THREADS // columns
-    return (blocks(blocks(rows, height), units), blocks(width, columns)), (columns, units)
+    return (blocks(blocks(rows, height), units), across), (columns, units)
+
+
+def narrow_tiles(rows: int, width: int, row_bytes: int, height: int) -> tuple[Grid, Grid]:
+    """Return grid and block for narrow.cuh, whose shared memory holds `height` rows a unit."""
+    units = min(NARROW_BYTES // row_bytes, THREADS // width)
+    return (blocks(blocks(rows, height), units),), (width, units)
+
+
+def is_narrow(row_bytes: int) -> bool:
+    """Return whether rows of so many bytes are less than memory gives at once."""
+    return row_bytes < SECTOR_BYTES
+
+
+def at_once(width: int, *arrays: Array, most: int = 8) -> int:
+    """Return how many neighbouring values of a row one thread may take, as vectors.cuh wants it.
+
+    Args:
+        width: of all the rows.
+        arrays: C-contiguous rows; those of the first are read, 16 bytes at most at a time.
+        most: what its registers have room for.
+    """
+    sizes = [(address(one), one.itemsize) for one in arrays if one.size]
+    for count in (8, 4, 2):
+        fits = count <= most and count * arrays[0].itemsize <= 16 and not width % count
+        if fits and not any(place % min(16, count * size) for place, size in sizes):
+            return count
+    return 1
 
 
 def blocks(count: int, each: int) -> int:

@@ -6,11 +6,9 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_cupy.launch import WORDS, address, blocks, on_device, run
+from lodcli.kernels.on_cupy.launch import WORDS, address, is_narrow, on_device, run, tiles
 
-THREADS, HEIGHT = 256, 8
-# What memory gives at once. A unit that walks down rows of less leaves some of it to others.
-SECTOR_BYTES = 32
+HEIGHT = 8
 
 
 def move_runs(
@@ -39,7 +37,7 @@ def move_runs(
     word = word_bytes(width, data, out)
     walk = on_device(offsets)
     where = walk if places is None else on_device(places)
-    grid, block = shape(rows, width // word)
+    grid, block = tiles(rows, width // word, HEIGHT)
     run(
         *("moves", f"move_{_narrow(width)}runs<{WORDS[word]}>", grid, block),
         *(data, on_device(starts), step, walk, where, offsets.size - 1, rows),
@@ -65,7 +63,7 @@ def pad_rows(data: Array, offsets: Offsets, steps: int, fill: Array, out: Array)
     if not fill.ndim and data.itemsize not in WORDS:
         raise AssertionError("every dtype is as wide as a word")
     rows = out.shape[0] * steps
-    grid, block = shape(rows, width // word)
+    grid, block = tiles(rows, width // word, HEIGHT)
     run(
         *("moves", f"move_{_narrow(width)}pad<{WORDS[word]}>", grid, block),
         *(data, on_device(offsets), rows, steps, width // word, HEIGHT),
@@ -75,17 +73,10 @@ def pad_rows(data: Array, offsets: Offsets, steps: int, fill: Array, out: Array)
 
 def _narrow(width: int) -> str:
     """Return what the name of a kernel has for rows of so many bytes."""
-    return "narrow_" if width < SECTOR_BYTES else ""
+    return "narrow_" if is_narrow(width) else ""
 
 
 def word_bytes(width: int, *arrays: Array) -> int:
     """Return the widest word that rows of `width` bytes, lying there, are made of."""
     places = [width, *(address(array) for array in arrays if array.size)]
     return next(size for size in sorted(WORDS, reverse=True) if not any(p % size for p in places))
-
-
-def shape(rows: int, words: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return grid and block: words beside each other, so that neighbours read neighbours."""
-    columns = min(THREADS, 1 << max(0, words - 1).bit_length())
-    units = THREADS // columns
-    return (blocks(blocks(rows, HEIGHT), units), blocks(words, columns)), (columns, units)

@@ -2,12 +2,12 @@
 //
 // Rows are cut into tiles of equal height, whatever segments they belong to, so that one long
 // segment beside many short ones keeps every unit busy. A unit walks down the rows of its
-// tile with the running value of its column in a register. A segment that lies in one tile
-// is written at once; of one that does not, each tile keeps a part: slot 0 for the segment
-// that began above, slot 1 for the one that goes on below. The parts are rows again, far
-// fewer, and are reduced in the same way until all fit one tile: the order in which values
-// meet depends on the offsets alone.
-#include "types.cuh"
+// tile with the running values of its columns in registers. A segment of no more rows than a
+// tile is written by the unit that it begins at, though it may end below. Of a longer one each
+// tile keeps a part: slot 0 for the segment that began above, slot 1 for the one that goes on
+// below. The parts are rows again, far fewer, and are reduced tile by tile until all fit one:
+// the order in which values meet depends on the offsets alone.
+#include "narrow.cuh"
 
 enum { SUM, MAX, MIN, MAX_INDEX, MIN_INDEX };
 
@@ -31,6 +31,7 @@ template <int OP, class A> struct Running;
 
 template <class A> struct Running<SUM, A> {
     typedef A Part;
+    typedef A Value;
     __device__ static Part none() { return (A)0; }
     __device__ static void row(Part& part, A value, int64, bool) { part += value; }
     __device__ static void join(Part& part, Part below) { part += below; }
@@ -43,6 +44,7 @@ template <class A, bool GREATEST> struct Extreme {
 
 template <int OP, class A> struct RunningExtreme {
     typedef A Part;
+    typedef A Value;
     typedef Extreme<A, OP == MAX> Rule;
     __device__ static Part none() { return Rule::worst(); }
     __device__ static void row(Part& part, A value, int64, bool first) {
@@ -55,6 +57,7 @@ template <class A> struct Running<MIN, A> : RunningExtreme<MIN, A> {};
 
 template <int OP, class A> struct RunningIndex {
     typedef Indexed<A> Part;
+    typedef A Value;
     typedef Extreme<A, OP == MAX_INDEX> Rule;
     __device__ static Part none() { Part part = {Rule::worst(), -1}; return part; }
     __device__ static void row(Part& part, A value, int64 row, bool first) {
@@ -70,89 +73,158 @@ template <int OP, class A> struct RunningIndex {
 template <class A> struct Running<MAX_INDEX, A> : RunningIndex<MAX_INDEX, A> {};
 template <class A> struct Running<MIN_INDEX, A> : RunningIndex<MIN_INDEX, A> {};
 
-// What becomes of a running value at its segment's end. `scale`: 0 as it is, 1 a mean,
+// What becomes of running values at their segment's end. `scale`: 0 as they are, 1 a mean,
 // 2 over the square root of the number of rows.
-template <class Out, class A>
-__device__ __forceinline__ void finish(A value, int64 rows, int scale, Out* out, int64* index, int64 place) {
-    (void)index;
-    if (scale == 0) out[place] = as<Out, A>(value);
-    else if (scale == 1) out[place] = as<Out, double>((double)value / (double)rows);
-    else out[place] = as<Out, double>((double)value / sqrt((double)rows));
+template <class Out, class A, int N>
+__device__ __forceinline__ void finish(const Pack<A, N>& parts, int64 rows, int64 scale, Out* out, int64*) {
+    const double by = scale == 2 ? sqrt((double)rows) : (double)rows;
+    Pack<Out, N> result;
+#pragma unroll
+    for (int n = 0; n < N; n++)
+        result.at[n] = scale ? as<Out, double>((double)parts.at[n] / by) : as<Out, A>(parts.at[n]);
+    store(out, result);
 }
-template <class Out, class A>
-__device__ __forceinline__ void finish(Indexed<A> found, int64, int, Out* out, int64* index, int64 place) {
-    out[place] = as<Out, A>(found.value);
-    index[place] = found.row;
+template <class Out, class A, int N>
+__device__ __forceinline__ void finish(const Pack<Indexed<A>, N>& parts, int64, int64, Out* out, int64* index) {
+    Pack<Out, N> result;
+    Pack<int64, N> places;
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        result.at[n] = as<Out, A>(parts.at[n].value);
+        places.at[n] = parts.at[n].row;
+    }
+    store(out, result);
+    store(index, places);
 }
 
 // Rows that a unit walks: enough to make the parts few, few enough to make the units many.
 // Of a tile come two parts, so it must be more than two for them to become fewer.
 enum { SHIFT = 6, HEIGHT = 1 << SHIFT };
+// Rows of a segment that one unit may walk down: no more than its share, or others wait for it.
+enum { LONG = HEIGHT };
 
-// Where a segment's parts lie after `depth` reductions: the first and the last of them.
-__device__ __forceinline__ void parts_of(int64 start, int64 stop, int depth, int64& first, int64& last) {
-    first = start;
-    last = stop - 1;
-    for (int level = 0; level < depth; level++) {
-        first = 2 * (first >> SHIFT) + 1;
-        last = 2 * (last >> SHIFT);
+// One row more.
+template <class Rule, class T, int N>
+__device__ __forceinline__ void
+take(Pack<typename Rule::Part, N>& parts, const Pack<T, N>& values, int64 row, bool first) {
+#pragma unroll
+    for (int n = 0; n < N; n++) Rule::row(parts.at[n], (typename Rule::Value)values.at[n], row, first);
+}
+
+// What one unit does of its columns from `column` on. `rows` are all there are.
+template <class A, class Out, int OP, int N, class Rows>
+__device__ __forceinline__ void
+pool_tile(const Rows& data, int64 unit, int64 column, const int64* __restrict__ offsets,
+          int64 segments, int64 rows, int64 width, int64 scale, Out* __restrict__ out,
+          int64* __restrict__ index, int64 has_long,
+          typename Running<OP, A>::Part* __restrict__ carry, int64* __restrict__ carry_keys) {
+    typedef Running<OP, A> Rule;
+    const int64 top = unit * HEIGHT;
+    if (top >= rows) return;
+    const int64 bottom = min(top + HEIGHT, rows);
+    if (has_long && column == 0) carry_keys[2 * unit] = carry_keys[2 * unit + 1] = -1;
+    int64 segment = segment_of(offsets, segments, top);
+    for (int64 row = top; row < bottom;) {
+        const int64 start = offsets[segment], stop = offsets[segment + 1];
+        const bool is_long = stop - start > LONG;
+        const int64 end = is_long ? min(stop, bottom) : stop;
+        if (is_long || start >= top) {
+            Pack<typename Rule::Part, N> parts;
+#pragma unroll
+            for (int n = 0; n < N; n++) parts.at[n] = Rule::none();
+            for (; row < end; row += BURST) {
+                typename Rows::Values got[BURST];
+                fetch(data, row, end, got);
+#pragma unroll
+                for (int i = 0; i < BURST; i++)
+                    if (row + i < end) take<Rule>(parts, got[i], row + i, row + i == start);
+            }
+            if (is_long) {
+                const int64 slot = 2 * unit + (start >= top);
+                store(carry + slot * width + column, parts);
+                if (column == 0) carry_keys[slot] = segment;
+            } else {
+                const int64 place = segment * width + column;
+                finish(parts, stop - start, scale, out + place, index + place);
+            }
+        }
+        row = end;
+        if (row < bottom) segment = segment_after(offsets, segments, segment, row);
     }
 }
 
-// Two blocks a multiprocessor: told nothing, the compiler spills rather than take more registers.
-// A block is (columns, units). Depth 0 reads rows of T; later ones the parts of the one before.
+// A block is (columns, units); a thread has N columns.
 //
-//   data      (rows, width) rows, or (rows, width) parts with their segment in `keys`
+//   data      (rows, width)
 //   out       (segments, width); `index` likewise, for those that tell a row
-//   carry     (2 * units, width) parts, and `carry_keys` their segments, -1 for none
-template <class T, class A, class Out, int OP, bool DEEP>
-__global__ void __launch_bounds__(256, 2)
-pool_tiles(const T* __restrict__ data, const typename Running<OP, A>::Part* __restrict__ parts,
-           const int64* __restrict__ keys, const int64* __restrict__ offsets, int64 segments,
-           int64 rows, int64 width, int64 depth, int64 scale,
+//   carry     (2 * units, width) parts, and `carry_keys` their segments, -1 for none; neither is
+//             there unless a segment is longer than LONG
+template <class T, class A, class Out, int OP, int N>
+__global__ void __launch_bounds__(256, 3)
+pool_tiles(const T* __restrict__ data, const int64* __restrict__ offsets, int64 segments,
+           int64 rows, int64 width, int64 scale, Out* __restrict__ out, int64* __restrict__ index,
+           int64 has_long, typename Running<OP, A>::Part* __restrict__ carry,
+           int64* __restrict__ carry_keys) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x);
+    if (column >= width) return;
+    pool_tile<A, Out, OP, N>(Columns<T, N>{data + column, width}, unit, column, offsets, segments,
+                             rows, width, scale, out, index, has_long, carry, carry_keys);
+}
+
+// The same for narrow rows.
+template <class T, class A, class Out, int OP>
+__global__ void __launch_bounds__(256, 3)
+pool_narrow(const T* __restrict__ data, const int64* __restrict__ offsets, int64 segments,
+            int64 rows, int64 width, int64 scale, Out* __restrict__ out, int64* __restrict__ index,
+            int64 has_long, typename Running<OP, A>::Part* __restrict__ carry,
+            int64* __restrict__ carry_keys) {
+    __shared__ __align__(16) unsigned char shared[NARROW_BYTES];
+    const Tile<T, T> tile = brought<HEIGHT>((T*)shared, data, rows, width);
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    pool_tile<A, Out, OP, 1>(tile, unit, threadIdx.x, offsets, segments, rows, width, scale, out,
+                             index, has_long, carry, carry_keys);
+}
+
+// Joins parts, `depth` reductions after the rows. A block is (columns, units).
+//
+//   parts, keys    as pool_tiles left them in `carry` and `carry_keys`, or the depth before
+template <class A, class Out, int OP>
+__global__ void __launch_bounds__(256)
+pool_parts(const typename Running<OP, A>::Part* __restrict__ parts, const int64* __restrict__ keys,
+           const int64* __restrict__ offsets, int64 count, int64 width, int64 depth, int64 scale,
            Out* __restrict__ out, int64* __restrict__ index,
            typename Running<OP, A>::Part* __restrict__ carry, int64* __restrict__ carry_keys) {
     typedef Running<OP, A> Rule;
     const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
     const int64 top = unit * HEIGHT;
-    if (top >= rows) return;
-    const int64 bottom = min(top + HEIGHT, rows);
+    if (top >= count) return;
+    const int64 bottom = min(top + HEIGHT, count);
     if (column == 0) carry_keys[2 * unit] = carry_keys[2 * unit + 1] = -1;
     if (column >= width) return;
-
-    int64 segment = -1;
     for (int64 row = top; row < bottom;) {
-        if (DEEP) {
-            segment = keys[row];
-            if (segment < 0) {
-                row++;
-                continue;
-            }
-        } else if (segment < 0) {
-            segment = segment_of(offsets, segments, row);
-        } else {
-            segment = segment_after(offsets, segments, segment, row);
+        const int64 segment = keys[row];
+        if (segment < 0) {
+            row++;
+            continue;
         }
+        // Where the segment's parts lie: the first and the last of them.
         const int64 start = offsets[segment], stop = offsets[segment + 1];
-        int64 first, last;
-        parts_of(start, stop, DEEP ? (int)depth : 0, first, last);
-        const int64 end = min(last + 1, bottom);
-        typename Rule::Part part = Rule::none();
-        if (DEEP) {
-            for (; row < end; row++)
-                if (keys[row] == segment) Rule::join(part, parts[row * width + column]);
-        } else {
-            // Several rows are asked for before the first of them is there.
-#pragma unroll 4
-            for (; row < end; row++)
-                Rule::row(part, (A)data[row * width + column], row, row == first);
+        int64 first = start, last = stop - 1;
+        for (int64 level = 0; level < depth; level++) {
+            first = 2 * (first >> SHIFT) + 1;
+            last = 2 * (last >> SHIFT);
         }
+        Pack<typename Rule::Part, 1> part = {{Rule::none()}};
+        for (; row < bottom && row <= last; row++)
+            if (keys[row] == segment) Rule::join(part.at[0], parts[row * width + column]);
         if (first >= top && last < bottom) {
-            finish(part, stop - start, (int)scale, out, index, segment * width + column);
+            const int64 place = segment * width + column;
+            finish(part, stop - start, scale, out + place, index + place);
         } else {
             const int64 slot = 2 * unit + (first >= top);
-            carry[slot * width + column] = part;
+            carry[slot * width + column] = part.at[0];
             if (column == 0) carry_keys[slot] = segment;
         }
     }

@@ -12,19 +12,24 @@ from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_cupy.launch import (
     C_WIDE,
     WORDS,
+    at_once,
     blocks,
     c_type,
     flat_rows,
+    is_narrow,
+    narrow_tiles,
     on_device,
     result_array,
     run,
+    shortest_and_longest,
+    tiles,
 )
 from lodcli.kernels.on_cupy.moves import word_bytes
 from lodcli.kernels.ops.common import is_float, mean_dtype, summed_dtype
 
 AS_IT_IS, MEAN, ROOT = 0, 1, 2
 THREADS = 256
-HEIGHT = 64  # as in pool.cu
+HEIGHT, LONG = 64, 64  # as in pool.cu
 
 
 def segment_sum(
@@ -153,29 +158,38 @@ def _reduce(
     has_index = index is not None
     found = cupy.empty(0, np.int64) if index is None else index
     where = on_device(offsets)
-    pad = np.asarray(pad_value).astype(out.dtype)[()]
-    args = (where, segments, width, _scalar(pad), out, found, int(has_index))
-    run("pool", f"pool_empty<{to}>", (blocks(segments, THREADS),), (THREADS,), *args)
+    shortest, longest = shortest_and_longest(offsets)
+    if not shortest:
+        pad = np.asarray(pad_value).astype(out.dtype)[()]
+        args = (where, segments, width, _scalar(pad), out, found, int(has_index))
+        run("pool", f"pool_empty<{to}>", (blocks(segments, THREADS),), (THREADS,), *args)
     # Aligned, as the compiler lays a struct out.
     part = np.dtype([("value", wide), ("row", np.int64)], align=True) if has_index else wide
-    parts, keys = cupy.empty(0, np.uint8), cupy.empty(0, np.int64)
-    kernel = f"pool_tiles<{kind}, {C_WIDE[wide.name]}, {to}, {op}, "
-    columns = min(THREADS, 1 << max(0, width - 1).bit_length())
-    depth = 0
-    while count:
-        units = blocks(count, HEIGHT)
-        carry = cupy.empty(2 * units * width * part.itemsize, np.uint8)
-        carry_keys = cupy.empty(2 * units, np.int64)
-        grid = (blocks(units, THREADS // columns), blocks(width, columns))
-        run(
-            *("pool", f"{kernel}{'true' if depth else 'false'}>", grid),
-            (columns, THREADS // columns),
-            *(rows, parts, keys, where, segments, count, width, depth, scale),
-            *(out, found, carry, carry_keys),
-        )
-        if units == 1:
-            return
-        parts, keys, count, depth = carry, carry_keys, 2 * units, depth + 1
+    has_long, units = longest > LONG, blocks(count, HEIGHT)
+
+    def space(units: int) -> tuple[Array, Array]:
+        """Return room for parts, and for their segments."""
+        size_bytes = 2 * units * width * part.itemsize
+        return cupy.empty(size_bytes, np.uint8), cupy.empty(2 * units, np.int64)
+
+    parts, keys = space(units if has_long else 0)
+    types = f"{C_WIDE[wide.name]}, {to}, {op}"
+    finish = (scale, out, found)
+    rest = (where, segments, count, width, *finish, int(has_long), parts, keys)
+    if is_narrow(width * rows.itemsize):
+        shape = narrow_tiles(count, width, width * rows.itemsize, HEIGHT)
+        run("pool", f"pool_narrow<{kind}, {types}>", *shape, rows, *rest)
+    else:
+        many = at_once(width, rows, out, found, most=4 if has_index else 8)
+        shape = tiles(count, width // many, HEIGHT)
+        run("pool", f"pool_tiles<{kind}, {types}, {many}>", *shape, rows, *rest)
+    depth = 1
+    while has_long and units > 1:
+        count, units = 2 * units, blocks(2 * units, HEIGHT)
+        above, of_above = space(units)
+        joined = (parts, keys, where, count, width, depth, *finish, above, of_above)
+        run("pool", f"pool_parts<{types}>", *tiles(count, width, HEIGHT), *joined)
+        parts, keys, depth = above, of_above, depth + 1
 
 
 def wide_type(dtype: np.dtype[Any]) -> str:

@@ -1,5 +1,6 @@
 // Element types: what a kernel reads, what it computes in, and how one becomes the other.
-// Half precision is taken apart by hand, so that no header of CUDA is needed to compile.
+// Half precision is taken apart by hand, so that no header of CUDA is needed to compile; on a GPU
+// one instruction does it for float16.
 #pragma once
 
 typedef long long int64;
@@ -13,6 +14,11 @@ struct float16 {
     unsigned short bits;
 
     __device__ __forceinline__ operator float() const {
+#if defined(__CUDA_ARCH__)
+        float value;
+        asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+        return value;
+#else
         const unsigned sign = (unsigned)(bits & 0x8000u) << 16;
         const unsigned exponent = (bits >> 10) & 31u;
         const unsigned fraction = bits & 1023u;
@@ -20,10 +26,15 @@ struct float16 {
         if (exponent) return bits_to_float(sign | ((exponent + 112) << 23) | (fraction << 13));
         const float small = (float)fraction * (1.0f / 16777216.0f);
         return sign ? -small : small;
+#endif
     }
 
     // Rounds to nearest, ties to even.
     __device__ __forceinline__ static float16 from(float value) {
+        float16 result;
+#if defined(__CUDA_ARCH__)
+        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+#else
         const unsigned word = __float_as_uint(value);
         const unsigned sign = (word >> 16) & 0x8000u;
         const unsigned magnitude = word & 0x7fffffffu;
@@ -38,8 +49,8 @@ struct float16 {
         } else {
             half = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
         }
-        float16 result;
         result.bits = (unsigned short)(sign | half);
+#endif
         return result;
     }
 };

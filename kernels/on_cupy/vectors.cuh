@@ -1,0 +1,48 @@
+// Rows in memory, several neighbouring values at a time.
+#pragma once
+#include "types.cuh"
+
+// N neighbouring values of a row. Up to 16 bytes are one request, whose address must be a multiple
+// of as many: who launches a kernel sees to that (launch.py, at_once).
+template <class T, int N>
+struct alignas(N == 1 ? alignof(T) : sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
+    T at[N];
+};
+
+template <class T, int N> __device__ __forceinline__ void store(T* place, const Pack<T, N>& values) {
+    *(Pack<T, N>*)place = values;
+}
+
+// The N columns of a thread; `data` begins at the first of them.
+template <class T, int N> struct Columns {
+    typedef Pack<T, N> Values;
+    const T* data;
+    int64 width;
+
+    __device__ __forceinline__ Values at(int64 row) const {
+        return *(const Values*)(data + row * width);
+    }
+};
+
+// Where a thread's N columns of results go.
+template <class T, int N> struct Results {
+    T* data;
+    int64 width;
+
+    __device__ __forceinline__ void put(int64 row, const Pack<T, N>& values) const {
+        store(data + row * width, values);
+    }
+};
+
+// Rows that are asked for before the first of them is there: of 16 bytes each, 64 bytes a thread.
+// Always the same, so that the order of additions is the same for every N.
+enum { BURST = 4 };
+
+// Asks for BURST rows from `row` on, of those before `stop`.
+template <class Rows>
+__device__ __forceinline__ void
+fetch(const Rows& rows, int64 row, int64 stop, typename Rows::Values (&got)[BURST]) {
+#pragma unroll
+    for (int i = 0; i < BURST; i++)
+        if (row + i < stop) got[i] = rows.at(row + i);
+}
