@@ -98,6 +98,27 @@ class RowBlocks(NamedTuple):
     blocks: Iterator[tuple[int, Array]]
 
 
+class StoredRows(NamedTuple):
+    """Rows that lie in a file as they do in memory, for whoever can read them from there.
+
+    Attributes:
+        lod: the index.
+        rows: how many rows there are; at least one, of at least one byte.
+        fd: the open file. It belongs to the source.
+        offset: where in the file they begin.
+        block_bytes: how many bytes have one checksum; at most all, the last block may be short.
+        check: raises what reading them here would raise. It takes the CRC32C of every block,
+            (blocks,) uint32, and the highest byte of booleans, 0 for other dtypes.
+    """
+
+    lod: LoD
+    rows: int
+    fd: int
+    offset: int
+    block_bytes: int
+    check: Callable[[Array, int], None]
+
+
 class Source(ABC):
     """An open file of some format. `schema` is known at once, rows are read on demand.
 
@@ -142,6 +163,14 @@ class Source(ABC):
         item = self.read([name])[name]
         assert isinstance(item, LoDTensor)
         return RowBlocks(item.lod, item.rows, _copied(item.data, buffer, block_bytes))
+
+    def stored_rows(self, name: str) -> StoredRows | None:
+        """Return where the rows of a tensor lie, unchecked; None if they must be read by `self`.
+
+        Args:
+            name: which tensor; none that holds a TensorArray.
+        """
+        return None
 
     def read_index(self, name: str) -> LoD:
         """Return the index of one tensor; no more of the file is read than needed."""

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, RowBlocks, Source
+from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, RowBlocks, Source, StoredRows
 from lodcli.formats.errors import TooLargeError
 from lodcli.formats.inputs import Input
 from lodcli.formats.schema import Batch, Item, StoredArray, TensorSpec, find
@@ -121,6 +121,11 @@ class Limited(Source):
         if spec.rows is None:
             return super().row_blocks(name, buffer, block_bytes)  # counts as it goes
         return self._inner.row_blocks(name, buffer, block_bytes)
+
+    def stored_rows(self, name: str) -> StoredRows | None:
+        """See Source."""
+        self._refuse_declared([find(self.schema, name)])
+        return self._inner.stored_rows(name)
 
     def read_index(self, name: str) -> LoD:
         """See Source."""

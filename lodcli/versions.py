@@ -32,4 +32,5 @@ def _gpu() -> str:
     # Only a look whether it is there: loading cupy takes a second and may start the GPU.
     if importlib.util.find_spec("cupy") is None:
         return "none (cupy not installed)"
-    return "cupy is installed"
+    kvikio = "" if importlib.util.find_spec("kvikio") is None else ", kvikio too"
+    return f"cupy is installed{kvikio}"

@@ -24,6 +24,7 @@ OPTIONAL = {
     "zstandard": "zstandard",
     "awkward": "awkward",
     "fbgemm_gpu": "fbgemm",
+    "kvikio": "kvikio",
     "matplotlib": "matplotlib",
     "onnx": "onnx",
     "onnxruntime": "onnxruntime",

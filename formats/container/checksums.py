@@ -81,6 +81,24 @@ def first_bad_block(data: Array, checksums: str, first: int, rows: int) -> int |
     return None
 
 
+def first_other(found: Array, checksums: str) -> int | None:
+    """Return the first block whose checksum is another than was found, None if there is none.
+
+    Args:
+        found: (blocks,) uint32.
+        checksums: those of the whole dataset, as many.
+    """
+    text = found.astype(">u4").tobytes().hex()
+    if text == checksums:
+        return None
+    starts = range(0, len(text), HEX_DIGITS)
+    return next(
+        block
+        for block, start in enumerate(starts)
+        if text[start : start + HEX_DIGITS] != checksums[start : start + HEX_DIGITS]
+    )
+
+
 def flat_bytes(data: Array) -> Bytes:
     """Return the bytes of a C-contiguous array, without copying."""
     if data.size == 0:

@@ -6,14 +6,15 @@ import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 
 from lodcli.formats.ahead import ahead
-from lodcli.formats.base import BATCH_BYTES, RowBlocks, Source
+from lodcli.formats.base import BATCH_BYTES, RowBlocks, Source, StoredRows
 from lodcli.formats.batching import cuts, groups
 from lodcli.formats.container import header
-from lodcli.formats.container.checksums import first_bad_block
+from lodcli.formats.container.checksums import first_bad_block, first_other
 from lodcli.formats.container.header import DatasetEntry
 from lodcli.formats.container.strict import StoredDataset, StrictFile
 from lodcli.formats.container.types import numpy_type
@@ -173,6 +174,20 @@ class ContainerSource(Source):
             self._check_blocks(path, block, start // entry.block_rows)
             yield start, block
 
+    def stored_rows(self, name: str) -> StoredRows | None:
+        spec, path = find(self.schema, name), header.data_path(name)
+        stored, entry = self._stored[path], self._entries[path]
+        if stored.offset is None or not spec.rows or not spec.row_bytes:
+            return None
+        return StoredRows(
+            lod=self._index(spec.levels),
+            rows=spec.rows,
+            fd=self._fd,
+            offset=stored.offset,
+            block_bytes=min(entry.block_rows, spec.rows) * spec.row_bytes,
+            check=partial(self._check_sums, path),
+        )
+
     # -- parts ---------------------------------------------------------------------
 
     def _index(self, levels: tuple[LevelSpec, ...]) -> LoD:
@@ -254,12 +269,28 @@ class ContainerSource(Source):
 
     def _check_blocks(self, path: str, data: Array, first: int) -> None:
         entry: DatasetEntry = self._entries[path]
-        bad = first_bad_block(data, entry.crc32c, first, entry.block_rows)
-        if bad is not None:
-            start = bad * entry.block_rows
-            stop = min(start + entry.block_rows, entry.shape[0])
-            raise DamagedFileError(
-                f"{path}: rows {start} to {stop - 1} were altered (the checksum does not match)"
-            )
-        if data.dtype == np.bool_ and data.size and int(data.view("u1").max()) > 1:
-            raise InvalidDataError(f"{path}: a boolean must be stored as 0 or 1")
+        self._refuse(path, first_bad_block(data, entry.crc32c, first, entry.block_rows))
+        if data.dtype == np.bool_ and data.size:
+            _check_booleans(path, int(data.view("u1").max()))
+
+    def _check_sums(self, path: str, found: Array, highest: int) -> None:
+        """Raise what `_check_blocks` would, of a whole dataset that somebody else has read."""
+        self._refuse(path, first_other(found, self._entries[path].crc32c))
+        if self._entries[path].dtype == "bool":
+            _check_booleans(path, highest)
+
+    def _refuse(self, path: str, bad: int | None) -> None:
+        """Raise DamagedFileError if there is a bad block."""
+        if bad is None:
+            return
+        entry = self._entries[path]
+        start = bad * entry.block_rows
+        stop = min(start + entry.block_rows, entry.shape[0])
+        raise DamagedFileError(
+            f"{path}: rows {start} to {stop - 1} were altered (the checksum does not match)"
+        )
+
+
+def _check_booleans(path: str, highest: int) -> None:
+    if highest > 1:
+        raise InvalidDataError(f"{path}: a boolean must be stored as 0 or 1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import cupy
@@ -53,6 +54,8 @@ class _Staging:
 def read_to_gpu(source: Source, name: str, number: int) -> LoDTensor:
     """Return a tensor of an open file with its rows on a GPU, checked; the index stays here.
 
+    Where kvikio is installed it reads the rows that lie in a file as they do in memory.
+
     Args:
         source: the file. The rows of a container never lie in main memory as a whole.
         name: which tensor.
@@ -66,6 +69,13 @@ def read_to_gpu(source: Source, name: str, number: int) -> LoDTensor:
     if spec.array:
         raise UnsupportedError(f"{name} is a TensorArray, which stays in main memory; pack it")
     with cupy.cuda.Device(cupy.cuda.runtime.getDevice() if number < 0 else number):
+        stored = source.stored_rows(name) if find_spec("kvikio") else None
+        if stored is not None:
+            from lodcli.formats.on_cupy.kvikio import read_stored
+
+            found = read_stored(stored, spec.row_shape, spec.dtype)
+            if found is not None:
+                return found
         staging = _Staging()
         lod, count, blocks = source.row_blocks(name, staging.buffer, _BLOCK_BYTES)
         there = cupy.empty((count, *spec.row_shape), spec.dtype)

@@ -36,7 +36,7 @@ of_rnns=$("$python" -c 'from tests.cuda.hot import OF_RNNS; print(OF_RNNS)')
 run 1 -p tests.cuda.moving $files -k "not finite_differences"
 for order in 0 1; do
     run $order tests/cuda/test_rnn.py tests/cuda/test_public.py tests/cuda/test_skew.py \
-        tests/cuda/test_crc32c.py tests/cuda/test_widths.py \
+        tests/cuda/test_crc32c.py tests/cuda/test_kvikio.py tests/cuda/test_widths.py \
         tests/lodcli/test_run_rnn_device.py tests/lodcli/test_apply_device.py
 done
 run 1 tests/lodcli/bench/test_device.py

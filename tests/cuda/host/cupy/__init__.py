@@ -33,8 +33,6 @@ class _Memory:
 class ndarray(NDArrayOperatorsMixin):
     """An array on the device: NumPy's functions dispatch to it, turning it into one fails."""
 
-    __cuda_array_interface__ = {"version": 3}  # noqa: RUF012 - an attribute, as cupy has it
-
     def __init__(self, host: Any) -> None:
         self._host = host
 
@@ -42,6 +40,10 @@ class ndarray(NDArrayOperatorsMixin):
         if name in {*("shape", "dtype", "ndim", "size", "nbytes", "strides", "itemsize", "flags")}:
             return getattr(self._host, name)
         raise AttributeError(name)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self._host.__array_interface__, "version": 3}
 
     @property
     def data(self) -> _Memory:
