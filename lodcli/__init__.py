@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from lodcli.kernels.lod import LoD
+    from lodcli.kernels.precision import float32_products
     from lodcli.kernels.rnn.dynamic import DynamicRNN
     from lodcli.kernels.rnn.loop import Var, while_loop
     from lodcli.kernels.tensor import LoDTensor
@@ -57,6 +58,7 @@ __all__ = [
     "UnsupportedError",
     "Var",
     "__version__",
+    "float32_products",
     "open",
     "read",
     "read_all",
@@ -83,6 +85,7 @@ _HOMES = {
     "TensorArray": ("lodcli.kernels.tensor_array", "TensorArray"),
     "UnsupportedError": ("lodcli.kernels.errors", "UnsupportedError"),
     "Var": ("lodcli.kernels.rnn.loop", "Var"),
+    "float32_products": ("lodcli.kernels.precision", "float32_products"),
     "open": ("lodcli.formats.io", "open_source"),
     "read": ("lodcli.formats.io", "read"),
     "read_all": ("lodcli.formats.io", "read_all"),

@@ -43,9 +43,13 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 
 def cell_weights(
-    variant: str, rng: np.random.Generator, *, dtype: npt.DTypeLike = np.float64
+    variant: str,
+    rng: np.random.Generator,
+    *,
+    dtype: npt.DTypeLike = np.float64,
+    hidden: int = 3,
 ) -> CellWeights:
     """Return weights of a variant: 5 inputs, 3 hidden, so that no two sizes are equal."""
     kind, arguments, options = VARIANTS[variant]
-    weights = seeded_weights(kind, 5, 3, rng=rng, dtype=dtype, **arguments)
+    weights = seeded_weights(kind, 5, hidden, rng=rng, dtype=dtype, **arguments)
     return weights.with_options(**options).layers[0][0]

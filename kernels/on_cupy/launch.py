@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
@@ -60,12 +60,64 @@ def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any) -> None:
         _function(file, kernel, cupy.cuda.runtime.getDevice())(grid, block, args)
 
 
+def run_together(
+    file: str, kernel: str, grid: Grid, block: Grid, shared_bytes: int, *args: Any
+) -> None:
+    """Launch a kernel whose blocks are all on the device at once: they may wait for each other.
+
+    Args:
+        grid: no more blocks than there are multiprocessors.
+        shared_bytes: of shared memory, for each block; see limits().
+    """
+    function = _function(file, kernel, cupy.cuda.runtime.getDevice(), True)
+    if function.max_dynamic_shared_size_bytes < shared_bytes:
+        function.max_dynamic_shared_size_bytes = shared_bytes
+    function(grid, block, args, shared_mem=shared_bytes)
+
+
 @cache
-def _function(file: str, kernel: str, device: int) -> Any:
+def _function(file: str, kernel: str, device: int, together: bool = False) -> Any:
     """Return a compiled kernel; cupy keeps what it compiles on disk."""
     code = (FOLDER / f"{file}.cu").read_text("utf-8")
-    module = cupy.RawModule(code=code, options=OPTIONS, name_expressions=(kernel,))
+    module = cupy.RawModule(
+        code=code,
+        options=OPTIONS,
+        name_expressions=(kernel,),
+        enable_cooperative_groups=together,
+    )
     return module.get_function(kernel)
+
+
+class DeviceLimits(NamedTuple):
+    """What a device has.
+
+    Attributes:
+        capability: (9, 0) and the like.
+        multiprocessors: how many.
+        shared_bytes: of shared memory, for one block.
+        together: whether a launch can ask for all blocks at once.
+    """
+
+    capability: tuple[int, int]
+    multiprocessors: int
+    shared_bytes: int
+    together: bool
+
+
+def limits() -> DeviceLimits:
+    """Return what the current device has."""
+    return _limits(cupy.cuda.runtime.getDevice())
+
+
+@cache
+def _limits(device: int) -> DeviceLimits:
+    found = cupy.cuda.runtime.getDeviceProperties(device)
+    return DeviceLimits(
+        (found["major"], found["minor"]),
+        found["multiProcessorCount"],
+        found["sharedMemPerBlockOptin"],
+        bool(found["cooperativeLaunch"]),
+    )
 
 
 def c_type(dtype: np.dtype[Any], what: str) -> str:

@@ -1,4 +1,4 @@
-"""See rnn/layer.py. A product and a launch or two for each step; no row is moved, none padded.
+"""See rnn/layer.py. One launch, or a product and a launch or two for each step; no row is moved.
 
 How, and why so: docs/decisions/0021-rnn-on-a-gpu.md.
 """
@@ -12,6 +12,8 @@ from typing import Any
 import cupy
 
 from lodcli.kernels.checks import Array
+from lodcli.kernels.on_cupy.rnn import persistent
+from lodcli.kernels.on_cupy.rnn.dot import dot
 from lodcli.kernels.on_cupy.rnn.elman import ElmanSteps
 from lodcli.kernels.on_cupy.rnn.graphs import play
 from lodcli.kernels.on_cupy.rnn.gru import GRUSteps
@@ -57,8 +59,10 @@ def layer_forward(
     order = order_of(plan, reverse)
     first = tuple(part[order.sequences] for part in begin)
     has_cell = len(begin) == 2
-    # What a sequence starts from is needed on the way back; what it has come to changes here.
-    states = tuple(part.copy() for part in first) if keep else first
+    together = persistent.fit_forward(steps, plan, data)
+    # What a sequence starts from is needed on the way back, and read by others while what it has
+    # come to changes here.
+    states = tuple(part.copy() for part in first) if keep or together else first
     projected = _projected(data, weights)
     gates = None
     if keep and steps.KEPT:
@@ -74,7 +78,7 @@ def layer_forward(
         order=order,
         weights=weights,
         projected=projected,
-        recurrent=cupy.empty((sequences, steps.RECURRENT * size), data.dtype),
+        recurrent=room(sequences, steps.RECURRENT * size, together is None),
         hidden=states[0],
         cell=states[1] if has_cell else None,
         opened=room(sequences, size, opens),
@@ -83,19 +87,27 @@ def layer_forward(
         cells=room(rows, size, has_cell and (cells or keep)),
         gates=gates,
         inner=room(rows, size, keep and (steps.INNER or steps.projects)),
+        begin=first[0],
     )
+    if together is None:
+        _forward_by_steps(space, steps, plan)
+    else:
+        persistent.run_forward(space, together)
+    kept = Kept(first, space.outputs, space.cells, gates, space.inner)
+    made = (space.outputs,) if space.cells is None or not cells else (space.outputs, space.cells)
+    last = tuple(order.in_batch_order(part) for part in states)
+    return LayerRun(made, last, kept if keep else None)
+
+
+def _forward_by_steps(space: Forward, steps: Steps[Any], plan: StepPlan) -> None:
     step = steps.forward(space)
-    large = is_large(int(plan.step_sizes[0]), weights.weight_hh)
+    large = is_large(int(plan.step_sizes[0]), space.weights.weight_hh)
 
     def launches() -> Iterator[Launch]:
         for number, alive in enumerate(plan.step_sizes.tolist()):
             yield from step(number, alive, large)
 
     play(space.table.words(), launches, key=_key("forward", steps, plan, large))
-    kept = Kept(first, space.outputs, space.cells, gates, space.inner)
-    made = (space.outputs,) if space.cells is None or not cells else (space.outputs, space.cells)
-    last = tuple(order.in_batch_order(part) for part in states)
-    return LayerRun(made, last, kept if keep else None)
 
 
 def layer_backward(
@@ -117,26 +129,22 @@ def layer_backward(
     weights = _contiguous(weights)
     steps = _STEPS[weights.KIND](weights, value_type(data))
     order = order_of(plan, reverse)
-    space = _way_back(data, weights, steps, order, kept, by_row, by_sequence)
-    step = steps.backward(space)
-    sizes = [*plan.step_sizes.tolist(), 0]
-    large = is_large(sizes[0], weights.weight_hh)
-
-    def launches() -> Iterator[Launch]:
-        for number in range(len(sizes) - 2, -1, -1):
-            yield from step(number, sizes[number], sizes[number + 1], large)
-
-    play(space.table.words(), launches, key=_key("backward", steps, plan, large))
-    first = space.carried
-    cupy.add(first[: sizes[0]], space.flow[: sizes[0]], out=first[: sizes[0]])
+    together = persistent.fit_backward(steps, plan, data)
+    space = _way_back(data, weights, steps, order, kept, by_row, by_sequence, together is None)
+    if together is None:
+        _backward_by_steps(space, steps, plan)
+    else:
+        persistent.run_backward(space, together)
+    first, alive = space.carried, int(plan.step_sizes[0])
+    cupy.add(first[:alive], space.flow[:alive], out=first[:alive])
     ends = (first,) if space.carried_cell is None else (first, space.carried_cell)
     has_bias = weights.bias_ih is not None or weights.bias_hh is not None
     sums = column_sums(space.gradients) if has_bias else None
     gradients = steps.recurrent_gradients(space, sums)
     grad_input = space.gradients
     if weights.weight_ih is not None:
-        gradients["weight_ih"] = cupy.dot(space.gradients.T, data)
-        grad_input = cupy.dot(space.gradients, weights.weight_ih)
+        gradients["weight_ih"] = dot(space.gradients.T, data)
+        grad_input = dot(space.gradients, weights.weight_ih)
     if sums is not None:
         gradients["bias_ih"] = sums
     present: dict[str, Any] = {name: gradients[name] for name in weights.arrays()}
@@ -147,6 +155,18 @@ def layer_backward(
     )
 
 
+def _backward_by_steps(space: Backward, steps: Steps[Any], plan: StepPlan) -> None:
+    step = steps.backward(space)
+    sizes = [*plan.step_sizes.tolist(), 0]
+    large = is_large(sizes[0], space.weights.weight_hh)
+
+    def launches() -> Iterator[Launch]:
+        for number in range(len(sizes) - 2, -1, -1):
+            yield from step(number, sizes[number], sizes[number + 1], large)
+
+    play(space.table.words(), launches, key=_key("backward", steps, plan, large))
+
+
 def _way_back(
     data: Array,
     weights: CellWeights,
@@ -155,6 +175,7 @@ def _way_back(
     kept: Kept,
     by_row: tuple[Array | None, ...],
     by_sequence: tuple[Array | None, ...],
+    by_steps: bool,
 ) -> Backward:
     """Return the arrays to go back in, with the gradients of the last states in them."""
     rows, sequences = len(data), len(order.plan.order)
@@ -182,7 +203,7 @@ def _way_back(
         total=room(sequences, width, steps.projects),
         totals=room(rows, width, steps.projects),
         gradients=cupy.empty((rows, weights.GATES * size), data.dtype),
-        packed=cupy.empty((sequences, steps.RECURRENT * size), data.dtype),
+        packed=room(sequences, steps.RECURRENT * size, by_steps),
         packed_candidate=room(sequences, size, steps.CANDIDATE),
         reset=room(rows, size, steps.INNER),
     )
@@ -194,7 +215,7 @@ def _key(way: str, steps: Steps[Any], plan: StepPlan, large: bool) -> Hashable |
         return None
     weights = steps.weights
     shape = (weights.hidden_size, weights.output_size, steps.projects, len(plan.order))
-    return (way, steps.FILE, steps.value, steps.options(), shape, plan.step_sizes.tobytes())
+    return (way, weights.KIND, steps.value, steps.options(), shape, plan.step_sizes.tobytes())
 
 
 def _projected(data: Array, weights: CellWeights) -> Array:
@@ -202,7 +223,7 @@ def _projected(data: Array, weights: CellWeights) -> Array:
     if weights.weight_ih is None:
         whole: Array = cupy.ascontiguousarray(data)
         return whole
-    made: Array = cupy.dot(data, weights.weight_ih.T)
+    made: Array = dot(data, weights.weight_ih.T)
     return made
 
 

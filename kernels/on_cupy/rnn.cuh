@@ -61,6 +61,7 @@ template <class T> struct Run {
     T* gates;            // (N, G*H), the activated gates, or null
     T* inner;            // (N, H): a GRU's recurrent part of n; `opened` of all rows; or null
     int64 size, width;   // H and P
+    const T* begin;      // (S, P), the hidden state before the first step, which nobody changes
 
     __device__ __forceinline__ T bias(int64 place) const {
         return (bias_ih ? bias_ih[place] : (T)0) + (bias_hh ? bias_hh[place] : (T)0);
@@ -79,24 +80,27 @@ template <class T> struct Back {
     const T* begin_cell;    // (S, H)
     const T* by_row;        // (N, P), of the outputs, or null
     const T* by_row_cell;   // (N, H), of the cells, or null
-    const T* flow;          // (S, P), what comes back through weight_hh of the step behind
+    T* flow;                // (S, P), what comes back through weight_hh of the step behind
     T* carried;             // (S, P), what comes back to the hidden state on other ways
     T* carried_cell;        // (S, H)
     T* opened;              // (S, H), of Run's `opened`; null for an LSTM without projection
     T* total;               // (S, P), of the hidden state, for an LSTM with a projection
     T* totals;              // (N, P), the same of all rows
     T* gradients;           // (N, G*H), of the projected inputs
-    T* packed;              // (S, G*H), of `recurrent`
+    T* packed;              // (S, G*H), of `recurrent`; null where all steps are one launch
     T* packed_candidate;    // (S, H), of `candidate`
     T* reset;               // (N, H), of a GRU's recurrent part of n
     int64 size, width;
 
-    // The gradient of the hidden state after a step, of which `later` sequences have a next one.
-    __device__ __forceinline__ T arriving(int64 sequence, int64 unit, int64 row, int64 later) const {
-        T sum = carried[sequence * width + unit];
-        if (sequence < later) sum += flow[sequence * width + unit];
+    // The gradient of the hidden state after a step; `through`: by way of the next one.
+    __device__ __forceinline__ T arrived(int64 sequence, int64 unit, int64 row, T through) const {
+        T sum = carried[sequence * width + unit] + through;
         if (by_row) sum += by_row[row * width + unit];
         return sum;
+    }
+    // The same, where `later` sequences have a next step.
+    __device__ __forceinline__ T arriving(int64 sequence, int64 unit, int64 row, int64 later) const {
+        return arrived(sequence, unit, row, sequence < later ? flow[sequence * width + unit] : (T)0);
     }
     __device__ __forceinline__ T cell_before(int64 sequence, int64 unit, int64 row, int64 step) const {
         return step ? cells[order.before(row) * size + unit] : begin_cell[sequence * size + unit];

@@ -18,6 +18,13 @@ TESTED = [
 TESTED_RNNS = ["tests/kernels/rnn/test_golden_rnn.py", "tests/kernels/rnn/test_torch.py"]
 OF_RNNS = "not numba and not attention and not wide"
 
+# The tests of rows that lie on a GPU already.
+ON_ARRAYS = [
+    str(path.relative_to(ROOT))
+    for path in sorted((ROOT / "tests" / "cuda").glob("test_*.py"))
+    if path.stem not in {"test_compile", "test_on_gpu"}
+]
+
 HOT: dict[str, tuple[str, ...]] = {
     "attention": (
         "attention<float, 1>",
@@ -74,32 +81,37 @@ HOT: dict[str, tuple[str, ...]] = {
         "pool_spread<float16, float>",
         "pool_scatter<unsigned int>",
     ),
-    "rnn_elman": (
-        "elman_step<float, TANH>",
-        "elman_gradient<float, TANH>",
-        "elman_step<double, RELU>",
-    ),
-    "rnn_gru": (
-        *("gru_step<float>", "gru_gradient<float>"),
-        *("gru_step<double>", "gru_gradient<double>"),
-    ),
     "rnn_gru_paddle": (
         "paddle_gates<float, SIGMOID>",
         "paddle_step<float, TANH, false>",
         "paddle_candidate_gradient<float, SIGMOID, TANH, false>",
         "paddle_reset_gradient<float, SIGMOID>",
     ),
-    "rnn_lstm": (
-        "lstm_step<float, SIGMOID, TANH, TANH, false>",
-        "lstm_step<double, SIGMOID, TANH, TANH, false>",
-        "lstm_step<float, SIGMOID, TANH, TANH, true>",
-        "lstm_gradient<float, SIGMOID, TANH, TANH, false>",
-        "lstm_gradient<double, SIGMOID, TANH, TANH, false>",
-        *("lstm_rows<float>", "lstm_arriving<float>"),
+    "rnn_persistent": (
+        "persistent_forward<LSTM<SIGMOID, TANH, TANH, false>, Exact<float>>",
+        "persistent_forward<LSTM<SIGMOID, TANH, TANH, false>, Rounded<TF32>>",
+        "persistent_forward<LSTM<SIGMOID, TANH, TANH, false>, Rounded<BF16>>",
+        "persistent_forward<GRU, Exact<float>>",
+        "persistent_forward<GRU, Exact<double>>",
+        "persistent_forward<Elman<TANH>, Rounded<FP16>>",
+        "persistent_backward<LSTM<SIGMOID, TANH, TANH, false>, Exact<float>>",
+        "persistent_backward<LSTM<SIGMOID, TANH, TANH, false>, Exact<double>>",
+        "persistent_backward<GRU, Exact<float>>",
+        "persistent_backward<GRU, Rounded<TF32>>",
+        "persistent_backward<Elman<TANH>, Exact<float>>",
     ),
     "rnn_product": (
         *("product_few<float>", "product_tiles<float>"),
         *("product_few<double>", "product_tiles<double>"),
+    ),
+    "rnn_projection": ("lstm_rows<float>", "lstm_arriving<float>"),
+    "rnn_step": (
+        *("cell_step<float, Elman<TANH>>", "cell_gradient<float, Elman<TANH>>"),
+        *("cell_step<float, GRU>", "cell_gradient<float, GRU>", "cell_step<double, GRU>"),
+        "cell_step<float, LSTM<SIGMOID, TANH, TANH, false>>",
+        "cell_step<double, LSTM<SIGMOID, TANH, TANH, true>>",
+        "cell_gradient<float, LSTM<SIGMOID, TANH, TANH, false>>",
+        "cell_gradient<double, LSTM<SIGMOID, TANH, TANH, false>>",
     ),
     "scan": (
         "scan_totals<float, float, SUM>",

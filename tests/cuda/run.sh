@@ -28,6 +28,7 @@ files=$("$python" -c 'from tests.cuda.hot import TESTED; print(*TESTED)')
 
 rnns=$("$python" -c 'from tests.cuda.hot import TESTED_RNNS; print(*TESTED_RNNS)')
 of_rnns=$("$python" -c 'from tests.cuda.hot import OF_RNNS; print(OF_RNNS)')
+on_arrays=$("$python" -c 'from tests.cuda.hot import ON_ARRAYS; print(*ON_ARRAYS)')
 
 # The tests of the ops, whose rows are moved there and back; then what is public, on rows that
 # lie there. Threads and blocks run from the last to the first, what is public also from the first
@@ -35,9 +36,7 @@ of_rnns=$("$python" -c 'from tests.cuda.hot import OF_RNNS; print(OF_RNNS)')
 # Finite differences take thousands of runs each to say what torch's gradients say in one.
 run 1 -p tests.cuda.moving $files -k "not finite_differences"
 for order in 0 1; do
-    run $order tests/cuda/test_rnn.py tests/cuda/test_public.py tests/cuda/test_skew.py \
-        tests/cuda/test_crc32c.py tests/cuda/test_kvikio.py tests/cuda/test_widths.py \
-        tests/lodcli/test_run_rnn_device.py tests/lodcli/test_apply_device.py
+    run $order $on_arrays tests/lodcli/test_run_rnn_device.py tests/lodcli/test_apply_device.py
 done
 run 1 tests/lodcli/bench/test_device.py
 run 1 -p tests.cuda.moving $rnns -k "$of_rnns"

@@ -20,6 +20,7 @@ fi
 files=$("$python" -c 'from tests.cuda.hot import TESTED; print(*TESTED)')
 rnns=$("$python" -c 'from tests.cuda.hot import TESTED_RNNS; print(*TESTED_RNNS)')
 of_rnns=$("$python" -c 'from tests.cuda.hot import OF_RNNS; print(OF_RNNS)')
+on_arrays=$("$python" -c 'from tests.cuda.hot import ON_ARRAYS; print(*ON_ARRAYS)')
 export LOD_TEST_BACKENDS=cupy PYTORCH_NO_CUDA_MEMORY_CACHING=1
 
 run() {
@@ -30,6 +31,6 @@ run() {
 for tool in "$@"; do
     echo "== $tool"
     run -p tests.cuda.moving $files
-    run tests/cuda/test_rnn.py tests/cuda/test_public.py tests/cuda/test_skew.py
+    run $on_arrays
     run -p tests.cuda.moving $rnns -k "$of_rnns"
 done

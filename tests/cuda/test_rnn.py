@@ -15,15 +15,13 @@ from lodcli.kernels.rnn.chunked import Chunking
 from lodcli.kernels.rnn.engine import States, rnn_backward, rnn_forward
 from lodcli.kernels.rnn.run import run_rnn
 from lodcli.kernels.rnn.stack import seeded_weights, stack_backward, stack_forward
-from tests.cells_rnn import VARIANTS, cell_weights
-from tests.oracles_rnn import Array, close, offsets_of
+from tests.cells_rnn import VARIANTS
+from tests.oracles_rnn import close, offsets_of
 
 cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
-pytestmark = pytest.mark.gpu
+from tests.cuda.problem_rnn import LENGTHS, TOLERANCES, Problem, check  # noqa: E402
 
-LENGTHS = [2, 0, 4, 1, 4, 0, 7, 3, 3, 3, 1, 1]  # ties, empty ones inside, more than a few rows
-# float32: sums of eight products over seven steps, in another order.
-TOLERANCES = {"float64": 1e-12, "float32": 2e-5}
+pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(autouse=True)
@@ -33,57 +31,6 @@ def without_graphs() -> None:
 
     graphs._graphs.clear()
     graphs._notes.clear()
-
-
-class Problem:
-    """A run, and a gradient of everything it gives."""
-
-    def __init__(self, variant: str, dtype: str, lengths: list[int], *, seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
-        self.weights = cell_weights(variant, rng, dtype=dtype)
-        self.offsets = offsets_of(lengths)
-        rows, sizes = int(self.offsets[-1]), self.weights.state_sizes
-
-        def draw(count: int, width: int) -> Array:
-            drawn: Array = rng.normal(size=(count, width)).astype(dtype)
-            return drawn
-
-        self.data = draw(rows, 5)
-        self.states = [draw(len(lengths), size) for size in sizes]
-        self.by_row = [draw(rows, size) for size in sizes]
-        self.by_sequence = [draw(len(lengths), size) for size in sizes]
-
-    def solve(self, move: Callable[[Any], Any], *, reverse: bool) -> dict[str, Any]:
-        """Return all results and gradients, where `move` puts what is given."""
-        weights = self.weights.moved(move)
-        given = dict(zip(("hidden", "cell"), map(move, self.states), strict=False))
-        run = rnn_forward(
-            *(move(self.data), self.offsets, weights),
-            initial=States(**given),
-            reverse=reverse,
-            keep=True,
-        )
-        assert run.tape is not None
-        upstream = dict(zip(("grad_outputs", "grad_cells"), map(move, self.by_row), strict=False))
-        last = zip(
-            ("grad_last_hidden", "grad_last_cell"), map(move, self.by_sequence), strict=False
-        )
-        found = rnn_backward(run.tape, **upstream, **dict(last))
-        results = {
-            **{"outputs": run.outputs, "cells": run.cells, "input": found.input},
-            **{"last_hidden": run.last_hidden, "last_cell": run.last_cell},
-            **{"initial_hidden": found.initial_hidden, "initial_cell": found.initial_cell},
-            **found.weights.arrays(),
-        }
-        return {name: array for name, array in results.items() if array is not None}
-
-
-def check(found: dict[str, Any], wanted: dict[str, Any], tolerance: float) -> None:
-    assert found.keys() == wanted.keys()
-    for name, array in found.items():
-        assert isinstance(array, cupy.ndarray), name
-        assert array.dtype == wanted[name].dtype
-        close(array.get(), wanted[name], tolerance, name)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -207,10 +154,10 @@ def test_a_grid_holds_all_units_and_no_more_sequences_than_a_grid_may(
     seen: list[Any] = []
     monkeypatch.setattr(table, "run", lambda *args: seen.append(args))
     words = cupy.asarray(np.arange(9))
-    table.step_launch("rnn_gru", "gru_step<float>", 4, 300, 70_000, 5, 70_000)(words)
-    table.step_launch("rnn_gru", "gru_step<float>", 4, 5, 20, 0, 20)(words)
+    table.step_launch("rnn_step", "cell_step<float, GRU>", 4, 300, 70_000, 5, 70_000)(words)
+    table.step_launch("rnn_step", "cell_step<float, GRU>", 4, 5, 20, 0, 20)(words)
     (file, kernel, grid, block, struct, *numbers), other = seen
-    assert (file, kernel, numbers) == ("rnn_gru", "gru_step<float>", [5, 70_000])
+    assert (file, kernel, numbers) == ("rnn_step", "cell_step<float, GRU>", [5, 70_000])
     assert (grid, block) == ((2, 65535), (256, 1))
     assert struct.get().tolist() == [4, 5, 6, 7, 8]
     assert other[2:4] == ((1, 1), (8, 32))

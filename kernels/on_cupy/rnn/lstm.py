@@ -5,79 +5,70 @@ from __future__ import annotations
 import cupy
 
 from lodcli.kernels.checks import Array
-from lodcli.kernels.on_cupy.rnn.product import Product, product
+from lodcli.kernels.on_cupy.rnn.cell_steps import CellSteps
+from lodcli.kernels.on_cupy.rnn.dot import dot
+from lodcli.kernels.on_cupy.rnn.product import product
 from lodcli.kernels.on_cupy.rnn.spaces import Backward, Forward, activation, flag
 from lodcli.kernels.on_cupy.rnn.steps import (
     BackwardStep,
     ForwardStep,
-    Steps,
     column_sums,
     linear_gradients,
 )
-from lodcli.kernels.on_cupy.rnn.table import Launch
+from lodcli.kernels.on_cupy.rnn.table import Launch, step_launch
 from lodcli.kernels.rnn.lstm import LSTMWeights
 
 
-class LSTMSteps(Steps[LSTMWeights]):
-    """A product and a launch for each step; with a projection, two of each."""
+class LSTMSteps(CellSteps[LSTMWeights]):
+    """With a projection a step has a product and a launch more."""
 
-    FILE, KEPT, RECURRENT = "rnn_lstm", 4, 4
+    KEPT, RECURRENT = 4, 4
 
     @property
     def projects(self) -> bool:
         return self.weights.weight_hr is not None
 
-    def options(self) -> tuple[str, ...]:
+    def cell(self) -> str:
         weights = self.weights
         names = (weights.gate_activation, weights.cell_activation, weights.candidate_activation)
-        return (*map(activation, names), flag(weights.coupled))
+        return f"LSTM<{', '.join((*map(activation, names), flag(weights.coupled)))}>"
 
     def forward(self, space: Forward) -> ForwardStep:
-        weights, place = self.weights, space.place()
-        recur = product(space.table, space.hidden, weights.weight_hh, space.recurrent)
-        project: Product | None = None
-        if weights.weight_hr is not None:
-            assert space.opened is not None
-            project = product(space.table, space.opened, weights.weight_hr, space.hidden)
+        whole, weight = super().forward(space), self.weights.weight_hr
+        if weight is None:
+            return whole
+        assert space.opened is not None
+        project = product(space.table, space.opened, weight, space.hidden)
+        kernel = f"lstm_rows<{self.value}>"
+        place, width = space.place, self.weights.output_size
 
         def step(number: int, alive: int, by_cublas: bool) -> list[Launch]:
-            where = (alive, number, alive)
-            launches = [
-                recur.launch(alive, by_cublas=by_cublas),
-                self.launch("lstm_step", self.options(), place, weights.hidden_size, *where),
+            return [
+                *whole(number, alive, by_cublas),
+                project.launch(alive, by_cublas=by_cublas),
+                step_launch("rnn_projection", kernel, place, width, alive, number, alive),
             ]
-            if project is not None:
-                launches += [
-                    project.launch(alive, by_cublas=by_cublas),
-                    self.launch("lstm_rows", (), place, weights.output_size, *where),
-                ]
-            return launches
 
         return step
 
     def backward(self, space: Backward) -> BackwardStep:
-        weights, place = self.weights, space.place()
-        turned = cupy.ascontiguousarray(weights.weight_hh.T)
-        flow = product(space.table, space.packed, turned, space.flow)
-        unproject: Product | None = None
-        if weights.weight_hr is not None:
-            assert space.total is not None
-            assert space.opened is not None
-            wide = cupy.ascontiguousarray(weights.weight_hr.T)
-            unproject = product(space.table, space.total, wide, space.opened)
+        whole, weight = super().backward(space), self.weights.weight_hr
+        if weight is None:
+            return whole
+        assert space.total is not None
+        assert space.opened is not None
+        unproject = product(
+            space.table, space.total, cupy.ascontiguousarray(weight.T), space.opened
+        )
+        kernel = f"lstm_arriving<{self.value}>"
+        place, width = space.place, self.weights.output_size
 
         def step(number: int, alive: int, later: int, by_cublas: bool) -> list[Launch]:
-            where = (alive, number, alive, later)
-            launches = []
-            if unproject is not None:
-                launches += [
-                    self.launch("lstm_arriving", (), place, weights.output_size, *where),
-                    unproject.launch(alive, by_cublas=by_cublas),
-                ]
+            where = (place, width, alive, number, alive, later)
             return [
-                *launches,
-                self.launch("lstm_gradient", self.options(), place, weights.hidden_size, *where),
-                flow.launch(alive, by_cublas=by_cublas),
+                step_launch("rnn_projection", kernel, *where),
+                unproject.launch(alive, by_cublas=by_cublas),
+                *whole(number, alive, later, by_cublas),
             ]
 
         return step
@@ -94,5 +85,6 @@ class LSTMSteps(Steps[LSTMWeights]):
             seen = (by_i * before, by_f * before, by_o * kept.cells)
             gradients["peepholes"] = cupy.stack([column_sums(gate) for gate in seen])
         if space.totals is not None:
-            gradients["weight_hr"] = cupy.dot(space.totals.T, kept.inner)
+            assert kept.inner is not None
+            gradients["weight_hr"] = dot(space.totals.T, kept.inner)
         return gradients

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import cupy
-
 from lodcli.kernels.checks import Array
 from lodcli.kernels.on_cupy.launch import C_TYPES, blocks, run
+from lodcli.kernels.on_cupy.rnn.dot import dot
 from lodcli.kernels.on_cupy.rnn.table import Launch, Table
 
 # From so many multiplications on a step takes the GPU longer than cuBLAS takes to be called
@@ -38,7 +37,11 @@ class Product:
         """Return what does so."""
         if by_cublas:
             left, right, out = self.left[:rows], self.right.T, self.out[:rows]
-            return lambda _: cupy.dot(left, right, out=out)
+
+            def multiply(_: Array) -> None:
+                dot(left, right, out)
+
+            return multiply
         value = C_TYPES[self.left.dtype.name]
         columns, depth = self.right.shape
         if rows <= FEW_ROWS:

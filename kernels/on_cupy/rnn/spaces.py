@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import cupy
@@ -90,7 +91,7 @@ class Forward:
     order: Order
     weights: CellWeights
     projected: Array
-    recurrent: Array
+    recurrent: Array | None
     hidden: Array
     cell: Array | None
     opened: Array | None
@@ -99,16 +100,18 @@ class Forward:
     cells: Array | None
     gates: Array | None
     inner: Array | None
+    begin: Array
 
+    @cached_property
     def place(self) -> int:
-        """Put the struct into the table."""
+        """The place of the struct, which is put into the table when it is first asked for."""
         return self.table.add(
             *_order(self.order),
             *(self.projected, self.weights.bias_ih, self.weights.bias_hh),
             getattr(self.weights, "peepholes", None),
             *(self.recurrent, self.hidden, self.cell, self.opened, self.candidate),
             *(self.outputs, self.cells, self.gates, self.inner),
-            *(self.weights.hidden_size, self.weights.output_size),
+            *(self.weights.hidden_size, self.weights.output_size, self.begin),
         )
 
 
@@ -129,12 +132,13 @@ class Backward:
     total: Array | None
     totals: Array | None
     gradients: Array
-    packed: Array
+    packed: Array | None
     packed_candidate: Array | None
     reset: Array | None
 
+    @cached_property
     def place(self) -> int:
-        """Put the struct into the table."""
+        """The place of the struct, which is put into the table when it is first asked for."""
         kept = self.kept
         return self.table.add(
             *_order(self.order),

@@ -11,8 +11,9 @@ import numpy as np
 
 from lodcli.kernels.checks import Array
 from lodcli.kernels.on_cupy.pool import segment_sum
+from lodcli.kernels.on_cupy.rnn.dot import dot
 from lodcli.kernels.on_cupy.rnn.spaces import Backward, Forward
-from lodcli.kernels.on_cupy.rnn.table import Launch, step_launch
+from lodcli.kernels.on_cupy.rnn.table import Launch
 from lodcli.kernels.rnn.cell import CellWeights
 
 W = TypeVar("W", bound=CellWeights)
@@ -27,13 +28,11 @@ class Steps(ABC, Generic[W]):
     """One kind of cell, with its options, for one type of values.
 
     Attributes:
-        FILE: the .cu file of its kernels.
         KEPT: how many activated gates a row keeps for the way back, H values each.
         RECURRENT: how many blocks of H columns the product with the hidden state has.
         OPENED, CANDIDATE, INNER: whether it needs these arrays; see rnn.cuh.
     """
 
-    FILE: ClassVar[str]
     KEPT: ClassVar[int]
     RECURRENT: ClassVar[int]
     OPENED: ClassVar[bool] = False
@@ -70,10 +69,6 @@ class Steps(ABC, Generic[W]):
             sums: of its gradients, by column; None if there is no bias to need them.
         """
 
-    def launch(self, kernel: str, options: tuple[str, ...], *where: int) -> Launch:
-        """Return the launch of a kernel of this cell: its place, width, rows, other numbers."""
-        return step_launch(self.FILE, f"{kernel}<{', '.join((self.value, *options))}>", *where)
-
 
 def hidden_before(space: Backward) -> Array:
     """Return the hidden state before each row, (N, P)."""
@@ -88,6 +83,6 @@ def column_sums(rows: Array) -> Array:
 
 def linear_gradients(space: Backward, sums: Array | None) -> dict[str, Array]:
     """Return weight_hh's and bias_hh's gradients, where the whole step was one product."""
-    found = {"weight_hh": cupy.dot(space.gradients.T, hidden_before(space))}
+    found = {"weight_hh": dot(space.gradients.T, hidden_before(space))}
     # Copied: nobody expects a change of one bias's gradient to change the other's.
     return found if sums is None else found | {"bias_hh": sums.copy()}

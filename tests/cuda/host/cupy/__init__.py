@@ -8,17 +8,18 @@ the folder that holds this package before all others on the path to use it.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from cupy.compiling import compiled
-from cupy.device import cuda, get_default_memory_pool, refuse_while_capturing, streams
+from cupy import cublas
+from cupy.device import cuda, get_default_memory_pool, refuse_while_capturing
+from cupy.kernels import RawModule
 
-__all__ = ["cuda", "get_default_memory_pool"]
+__all__ = ["RawModule", "cuda", "get_default_memory_pool"]
 __version__ = "0.host"
+cuda.cublas = cublas
 
 
 class _Memory:
@@ -230,84 +231,6 @@ def argsort(a: Any, axis: int = -1, kind: Any = None) -> Any:
 class lib:
     class stride_tricks:
         sliding_window_view = staticmethod(_like(np.lib.stride_tricks.sliding_window_view))
-
-
-class _Kernel:
-    def __init__(self, library: ctypes.CDLL, number: int, name: str) -> None:
-        self._call = getattr(library, f"host_cuda_call_{number}")
-        sizes = (ctypes.c_int * 64)()
-        count = getattr(library, f"host_cuda_parameters_{number}")(sizes)
-        self._sizes, self.name = list(sizes[:count]), name
-
-    def __call__(
-        self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], **more: Any
-    ) -> None:
-        if len(args) != len(self._sizes):
-            raise TypeError(f"{self.name} takes {len(self._sizes)} arguments, found {len(args)}")
-        for name, shape, most in (
-            ("grid", grid, (2**31 - 1, 65535, 65535)),
-            ("block", block, (1024, 1024, 64)),
-        ):
-            for size, limit in zip(shape, most, strict=False):
-                if not 1 <= size <= limit:
-                    raise ValueError(f"{self.name}: {name} of {tuple(shape)}")
-        values = [_value(arg, size, self.name) for arg, size in zip(args, self._sizes, strict=True)]
-        places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-        shape = (ctypes.c_uint * 6)(*(*grid, 1, 1)[:3], *(*block, 1, 1)[:3])
-        if streams[-1].capturing is None:
-            self._call(places, shape)
-        else:
-            # The values, too: the places point at them.
-            streams[-1].capturing.append((self._call, places, shape, values))
-
-
-def _value(arg: Any, size: int, name: str) -> Any:
-    """Return one argument as the bytes a kernel gets: what cupy makes of each type."""
-    if isinstance(arg, ndarray):
-        # A pointer even for no bytes at all; it must then not be followed.
-        value: Any = ctypes.c_void_p(arg._host.ctypes.data if arg.size else 16)
-    elif isinstance(arg, np.generic):
-        value = ctypes.create_string_buffer(arg.tobytes(), arg.itemsize)
-    elif isinstance(arg, bool):
-        value = ctypes.c_bool(arg)
-    elif isinstance(arg, int):
-        value = ctypes.c_longlong(arg)
-    elif isinstance(arg, float):
-        value = ctypes.c_double(arg)
-    else:
-        raise TypeError(f"{name}: Unsupported type {type(arg)}")
-    if ctypes.sizeof(value) != size:
-        raise TypeError(
-            f"{name}: an argument of {ctypes.sizeof(value)} bytes where {size} are taken"
-        )
-    return value
-
-
-class RawModule:
-    """Kernels of CUDA C++, compiled for the CPU."""
-
-    def __init__(
-        self,
-        *,
-        code: str,
-        options: Sequence[str] = (),
-        name_expressions: Sequence[str] = (),
-        **more: Any,
-    ) -> None:
-        parts = ['#include "host_cuda.h"', code]
-        for number, name in enumerate(name_expressions):
-            parts.append(
-                f'extern "C" void host_cuda_call_{number}(void** args, const unsigned* s) {{ '
-                f"host_cuda::call(&{name}, args, "
-                "dim3{s[0], s[1], s[2]}, dim3{s[3], s[4], s[5]}); }\n"
-                f'extern "C" int host_cuda_parameters_{number}(int* sizes) {{ '
-                f"return host_cuda::parameters(&{name}, sizes); }}"
-            )
-        self._names = {name: number for number, name in enumerate(name_expressions)}
-        self._library = ctypes.CDLL(str(compiled("\n".join(parts), options)))
-
-    def get_function(self, name: str) -> _Kernel:
-        return _Kernel(self._library, self._names[name], name)
 
 
 def get_array_module(*arrays: Any) -> Any:

@@ -5,6 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
+# Small enough for small tests to fill it.
+PROPERTIES: dict[str, Any] = {
+    **{"name": b"none", "totalGlobalMem": 1 << 31, "major": 9, "minor": 0},
+    **{"multiProcessorCount": 6, "cooperativeLaunch": 1},
+    **{"sharedMemPerBlock": 48 << 10, "sharedMemPerBlockOptin": 100 << 10},
+}
+
 
 class Stream:
     """A queue of work; here it is done at once, unless the stream is capturing."""
@@ -116,13 +123,17 @@ class cuda:
 
         @staticmethod
         def getDeviceProperties(number: int) -> dict[str, Any]:
-            return {"name": b"none", "totalGlobalMem": 1 << 31, "major": 9, "minor": 0}
+            return PROPERTIES
 
         @staticmethod
         def runtimeGetVersion() -> int:
             return 12090
 
         driverGetVersion = runtimeGetVersion
+
+    @staticmethod
+    def get_cublas_handle() -> int:
+        return 1
 
     @staticmethod
     def get_current_stream() -> Any:

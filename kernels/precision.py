@@ -1,0 +1,53 @@
+"""How exactly products of float32 are computed, where somebody wants them faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal, get_args
+
+from lodcli.kernels.errors import InvalidDataError
+
+Precision = Literal["float32", "tf32", "bfloat16", "float16"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+_current: ContextVar[Precision] = ContextVar("lod_precision", default="float32")
+
+
+@contextmanager
+def float32_products(precision: Precision) -> Iterator[None]:
+    """Within this block round the operands of products of float32, on GPUs that are faster then.
+
+    What is rounded are copies in registers on their way into tensor cores: data, weights,
+    states and results stay float32, and sums are float32's. A backward pass goes by the
+    block that it runs in. Products of float64, and all in main memory, are exact anyway.
+
+    Args:
+        precision: "float32", exact; or the digits kept: "tf32" (11 bits, float32's range),
+            "bfloat16" (8 bits, float32's range), "float16" (11 bits, up to 65,504: larger
+            values become infinite, gradients below 6e-8 become 0).
+
+    Raises:
+        InvalidDataError: there is no such precision.
+
+    >>> with float32_products("tf32"):
+    ...     current_precision()
+    'tf32'
+    >>> current_precision()
+    'float32'
+    """
+    if precision not in PRECISIONS:
+        raise InvalidDataError(
+            f"precision: expected one of {', '.join(PRECISIONS)}, found {precision!r}"
+        )
+    token = _current.set(precision)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_precision() -> Precision:
+    """Return what the innermost block of float32_products says; "float32" outside of all."""
+    return _current.get()

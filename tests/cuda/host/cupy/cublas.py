@@ -1,0 +1,67 @@
+"""cuBLAS on the CPU: its product of matrices of float32 that lie column by column."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from cupy.device import refuse_while_capturing
+
+CUBLAS_OP_N, CUBLAS_OP_T = 0, 1
+CUBLAS_GEMM_DEFAULT = -1
+CUBLAS_COMPUTE_32F_FAST_16F, CUBLAS_COMPUTE_32F_FAST_16BF, CUBLAS_COMPUTE_32F_FAST_TF32 = 74, 75, 77
+# The digits of a float32 that are not kept.
+_DROPPED = {CUBLAS_COMPUTE_32F_FAST_16BF: 16, CUBLAS_COMPUTE_32F_FAST_TF32: 13}
+
+
+def _matrix(address: int, rows: int, columns: int, apart: int) -> np.ndarray:
+    """Return (rows, columns) values, each column `apart` values behind the last."""
+    if apart < max(1, rows):
+        raise ValueError(f"columns of {rows} values cannot lie {apart} apart")
+    count = (columns - 1) * apart + rows
+    flat = np.ctypeslib.as_array((ctypes.c_float * count).from_address(address))
+    return np.lib.stride_tricks.as_strided(flat, (rows, columns), (4, 4 * apart))
+
+
+def _rounded(values: np.ndarray, compute: int) -> np.ndarray:
+    if compute == CUBLAS_COMPUTE_32F_FAST_16F:
+        return values.astype(np.float16).astype(np.float64)
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    dropped = _DROPPED[compute]
+    kept = (bits + np.uint32(1 << (dropped - 1))) >> dropped << dropped
+    return kept.view(np.float32).astype(np.float64)
+
+
+def gemmEx(
+    handle: int,
+    transa: int,
+    transb: int,
+    m: int,
+    n: int,
+    k: int,
+    alpha: int,
+    A: int,
+    Atype: int,
+    lda: int,
+    B: int,
+    Btype: int,
+    ldb: int,
+    beta: int,
+    C: int,
+    Ctype: int,
+    ldc: int,
+    computeType: int,
+    algo: int,
+) -> None:
+    """C (m, n) = alpha * op(A) @ op(B) + beta * C."""
+    refuse_while_capturing("gemmEx")
+    if (Atype, Btype, Ctype) != (0, 0, 0):
+        raise ValueError("only float32 here")
+    a = _matrix(A, k, m, lda).T if transa else _matrix(A, m, k, lda)
+    b = _matrix(B, n, k, ldb).T if transb else _matrix(B, k, n, ldb)
+    c = _matrix(C, m, n, ldc)
+    factors = [ctypes.c_float.from_address(place).value for place in (alpha, beta)]
+    if factors != [1.0, 0.0]:
+        raise ValueError("only products that replace the result here")
+    c[...] = _rounded(a, computeType) @ _rounded(b, computeType)

@@ -1,0 +1,189 @@
+"""Layers that are one launch, against NumPy's; with tests/cuda/host on the path, on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli import float32_products
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.precision import PRECISIONS
+from lodcli.kernels.rnn.plan import plan_steps
+from tests.oracles_rnn import offsets_of
+
+cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+from lodcli.kernels.on_cupy import launch  # noqa: E402
+from lodcli.kernels.on_cupy.rnn import persistent  # noqa: E402
+from tests.cuda.problem_rnn import LENGTHS, TOLERANCES, Problem, check  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+# Of a value's digits so many are left: half of the last one, and the sums of some steps.
+ROUNDED = {"tf32": 4e-3, "bfloat16": 4e-2, "float16": 4e-3}
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Return the list that every cooperative launch goes to."""
+    seen: list[tuple[Any, ...]] = []
+
+    def noted(*args: Any) -> None:
+        seen.append(args)
+        launch.run_together(*args)
+
+    monkeypatch.setattr(persistent, "run_together", noted)
+    return seen
+
+
+def solved(problem: Problem, launched: list[Any], *, reverse: bool = False) -> dict[str, Any]:
+    found = problem.solve(cupy.asarray, reverse=reverse)
+    assert [name.partition("<")[0] for _, name, *_ in launched] == [
+        "persistent_forward",
+        "persistent_backward",
+    ]
+    return found
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        *("elman-tanh", "gru", "gru-without-bias"),
+        *("lstm", "lstm-peepholes", "lstm-coupled"),
+    ],
+)
+def test_results_and_gradients_agree_with_numpy(
+    variant: str, reverse: bool, launched: list[Any]
+) -> None:
+    problem = Problem(variant, "float64", LENGTHS, hidden=20)
+    wanted = problem.solve(np.asarray, reverse=reverse)
+    check(solved(problem, launched, reverse=reverse), wanted, TOLERANCES["float64"])
+
+
+@pytest.mark.parametrize(
+    ("units", "tall", "sequences"), [(4, 8, 70), (8, 32, 70), (4, 16, 1), (4, 32, 30), (16, 8, 17)]
+)
+def test_however_it_is_dealt_out(
+    units: int, tall: int, sequences: int, launched: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persistent, "UNITS", (units,))
+    monkeypatch.setattr(persistent, "ROWS", (tall,))
+    monkeypatch.setattr(persistent, "_stepwise", lambda *_, **__: np.inf)
+    few = launch.limits()._replace(multiprocessors=6)
+    monkeypatch.setattr(persistent, "limits", lambda: few)
+    lengths = np.random.default_rng(units).integers(0, 6, sequences)
+    lengths[0] = 5
+    problem = Problem("lstm", "float32", lengths.tolist(), hidden=24)
+    wanted = problem.solve(np.asarray, reverse=False)
+    check(solved(problem, launched), wanted, 1e-4)
+    (_, _, grid, *_), _ = launched
+    slices = -(-np.count_nonzero(lengths) // tall)
+    assert grid == (-(-24 // units), min(slices, 6 // -(-24 // units)))
+
+
+def test_a_depth_of_more_than_one_tile(launched: list[Any]) -> None:
+    problem = Problem("gru", "float32", [3, 1, 2], hidden=68)
+    wanted = problem.solve(np.asarray, reverse=False)
+    check(solved(problem, launched), wanted, 1e-4)
+
+
+@pytest.mark.parametrize("hidden", [24, 68])
+@pytest.mark.parametrize("precision", ROUNDED)
+def test_tensor_cores_round_as_far_as_they_are_asked_to(
+    precision: Any, hidden: int, launched: list[Any]
+) -> None:
+    problem = Problem("lstm", "float32", [5, 1, 0, 3, *[2] * 18], hidden=hidden)
+    exact = problem.solve(np.asarray, reverse=False)
+    with float32_products(precision):
+        found = solved(problem, launched)
+    check(found, exact, ROUNDED[precision])
+    # And it is rounded: exact products are a hundred times as near.
+    assert np.abs(found["outputs"].get() - exact["outputs"]).max() > 1e-5
+
+
+def test_float64_is_never_rounded(launched: list[Any]) -> None:
+    problem = Problem("lstm", "float64", LENGTHS, hidden=8)
+    wanted = problem.solve(np.asarray, reverse=False)
+    with float32_products("bfloat16"):
+        check(solved(problem, launched), wanted, TOLERANCES["float64"])
+
+
+def test_whole_products_are_rounded_as_well() -> None:
+    problem = Problem("lstm", "float32", LENGTHS, hidden=3)  # too odd for one launch
+    exact = problem.solve(np.asarray, reverse=False)
+    for precision, tolerance in ROUNDED.items():
+        with float32_products(precision):  # type: ignore[arg-type]
+            check(problem.solve(cupy.asarray, reverse=False), exact, tolerance)
+
+
+def test_there_are_these_precisions_and_not_on_every_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(PRECISIONS) == {"float32", *ROUNDED}
+    with (
+        pytest.raises(InvalidDataError, match=r"one of float32, tf32, .* found 'fp8'"),
+        float32_products("fp8"),  # type: ignore[arg-type]
+    ):
+        pass
+    old = launch.limits()._replace(capability=(7, 5))
+    monkeypatch.setattr("lodcli.kernels.on_cupy.rnn.dot.limits", lambda: old)
+    problem = Problem("gru", "float32", LENGTHS, hidden=4)
+    with (
+        float32_products("tf32"),
+        pytest.raises(UnsupportedError, match=r"tf32 needs .* 8.0 or later, this one is of 7.5"),
+    ):
+        problem.solve(cupy.asarray, reverse=False)
+
+
+@pytest.mark.parametrize(
+    ("variant", "hidden"), [("lstm-projection", 8), ("paddle-gru", 8), ("lstm", 6), ("gru", 8)]
+)
+def test_what_does_not_fit_goes_step_by_step(
+    variant: str, hidden: int, launched: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variant == "gru":  # nothing but that it cannot ask for all blocks at once
+        alone = launch.limits()._replace(together=False)
+        monkeypatch.setattr(persistent, "limits", lambda: alone)
+    problem = Problem(variant, "float64", [2, 3], hidden=hidden)
+    wanted = problem.solve(np.asarray, reverse=False)
+    check(problem.solve(cupy.asarray, reverse=False), wanted, TOLERANCES["float64"])
+    assert not launched
+
+
+def test_one_can_ask_for_single_steps(launched: list[Any]) -> None:
+    problem = Problem("lstm", "float64", LENGTHS, hidden=8)
+    wanted = problem.solve(np.asarray, reverse=False)
+    with persistent.step_by_step():
+        check(problem.solve(cupy.asarray, reverse=False), wanted, TOLERANCES["float64"])
+    assert not launched
+
+
+H200 = launch.DeviceLimits((9, 0), 132, 227 << 10, True)
+
+
+@pytest.mark.parametrize(
+    ("sequences", "mean", "size"), [(256, 60, 256), (64, 200, 512), (1, 500, 256)]
+)
+@pytest.mark.parametrize("gates", [1, 3, 4])
+@pytest.mark.parametrize("backward", [False, True])
+def test_common_layers_fit_an_h200(
+    sequences: int, mean: int, size: int, gates: int, backward: bool
+) -> None:
+    plan = plan_steps(offsets_of([mean] * sequences))
+    depth, width = (gates * size, 1) if backward else (size, gates)
+    layer = persistent.Layer("GRU", size, gates, depth, width, 4, "float32")
+    fit = persistent.best_fit(layer, plan, H200)
+    assert fit is not None
+    assert fit.shared_bytes <= H200.shared_bytes
+    assert -(-size // fit.units) * fit.groups <= H200.multiprocessors
+    assert fit.units * width <= persistent.COLUMNS
+    assert fit.clocks < persistent._stepwise(layer, plan, H200, large=False)
+
+
+def test_no_launch_without_cooperation_and_none_of_odd_sizes() -> None:
+    plan = plan_steps(offsets_of([3, 2]))
+    layer = persistent.Layer("GRU", 8, 3, 8, 3, 4, "float32")
+    assert persistent.best_fit(layer, plan, H200) is not None
+    assert persistent.best_fit(layer, plan, H200._replace(together=False)) is None
+    odd = persistent.Layer("GRU", 10, 3, 10, 3, 4, "float32")
+    assert persistent.best_fit(odd, plan, H200) is None
