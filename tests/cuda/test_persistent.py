@@ -180,6 +180,14 @@ def test_common_layers_fit_an_h200(
     assert fit.clocks < persistent._stepwise(layer, plan, H200, large=False)
 
 
+def test_large_steps_are_better_left_to_cublas() -> None:
+    plan = plan_steps(offsets_of([100] * 1024))
+    layer = persistent.Layer("GRU", 1024, 3, 1024, 3, 4, "float32")
+    fit = persistent.best_fit(layer, plan, H200)
+    assert fit is not None
+    assert fit.clocks > persistent._stepwise(layer, plan, H200, large=True)
+
+
 def test_no_launch_without_cooperation_and_none_of_odd_sizes() -> None:
     plan = plan_steps(offsets_of([3, 2]))
     layer = persistent.Layer("GRU", 8, 3, 8, 3, 4, "float32")

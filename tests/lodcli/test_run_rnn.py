@@ -164,6 +164,11 @@ def test_an_elman_cell_takes_its_nonlinearity_and_others_refuse_it(lod: Lod, fol
         (["--weights", "w.safetensors", "--hidden", "3"], "are told by --weights"),
         (["--seed", "1", "--cell", "gru", "--hidden", "0"], "--hidden"),
         (["--seed", "1", "--cell", "gru", "--hidden", "3", "--level", "x"], "no level is named"),
+        (
+            ["--seed", "1", "--cell", "gru", "--hidden", "3", "--precision", "tf32"],
+            "--precision tf32 goes with --device cuda",
+        ),
+        (["--step", "m:f", "--precision", "tf32", "--device", "cuda"], "--step does without"),
     ],
 )
 def test_options_that_leave_something_open_are_usage_errors(

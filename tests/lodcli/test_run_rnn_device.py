@@ -84,3 +84,16 @@ def test_a_gpu_that_is_not_there_is_told(lod: Lod, folder: Path) -> None:
     assert done.code == 4
     assert "no GPU cuda:99; there is cuda:0" in done.stderr
     assert not (folder / "o.npz").exists()
+
+
+def test_products_are_rounded_where_that_is_asked_for(lod: Lod, folder: Path) -> None:
+    found = {}
+    for precision in ("float32", "tf32", "bfloat16"):
+        options = f"--cell lstm --hidden 4 --seed 1 --device cuda --precision {precision}"
+        assert lod("run-rnn", "words.lod.h5", *options.split(), "-o", f"{precision}.npz").code == 0
+        tensor = io.read(f"{precision}.npz")
+        assert tensor.dtype == np.float32
+        found[precision] = tensor.data
+    errors = [np.abs(found[name] - found["float32"]).max() for name in ("tf32", "bfloat16")]
+    assert 0 < errors[0] < 4e-3
+    assert errors[0] < errors[1] < 4e-2
