@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -154,8 +155,30 @@ def on_device(offsets: Offsets) -> Array:
     """Return offsets in the current device's memory, copied there only once."""
     if not isinstance(offsets, np.ndarray):
         return offsets
-    device = f"device {cupy.cuda.runtime.getDevice()}"
-    return _made_once(offsets, device, cupy.asarray)  # type: ignore[no-any-return]
+    if offsets.flags.writeable:
+        return cupy.asarray(offsets)  # type: ignore[no-any-return]
+    copy: _Copy = _made_once(offsets, f"device {cupy.cuda.runtime.getDevice()}", _copied)
+    event = copy.event
+    if event is not None:
+        # Another stream may ask for it while the copy still waits for its turn on the first.
+        if event.done:
+            copy.event = None
+        else:
+            cupy.cuda.get_current_stream().wait_event(event)
+    return copy.there
+
+
+@dataclass
+class _Copy:
+    """An index on a device, and the event that it is there; None once it is."""
+
+    there: Array
+    event: Any
+
+
+def _copied(offsets: Offsets) -> _Copy:
+    there = cupy.asarray(offsets)
+    return _Copy(there, cupy.cuda.get_current_stream().record())
 
 
 def shortest_and_longest(offsets: Offsets) -> tuple[int, int]:

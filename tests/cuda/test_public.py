@@ -216,3 +216,31 @@ def test_a_file_is_read_to_the_device(name: str, tmp_path: Path) -> None:
     assert isinstance(found, LoDTensor)
     assert (found.device, found.lod) == ("cuda:0", LOD)
     np.testing.assert_array_equal(cupy.asnumpy(found.data), rows)
+
+
+def test_a_stream_waits_for_the_index_that_another_has_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = LoDTensor(np.arange(20.0).reshape(10, 2), LoD.from_lengths([[3, 0, 1, 4, 2]]))
+    tensor, wait = here.to_device("cuda"), cupy.cuda.Stream.wait_event
+    cupy.cuda.Device().synchronize()
+    first, second = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+    waited: list[int] = []
+
+    def noted(stream: Any, event: Any) -> None:
+        waited.append(stream.ptr)
+        wait(stream, event)
+
+    monkeypatch.setattr(cupy.cuda.Event, "done", False)
+    monkeypatch.setattr(cupy.cuda.Stream, "wait_event", noted)
+    for stream in (first, second):
+        with stream:
+            found = sequence_sum(tensor).data
+            stream.synchronize()
+        np.testing.assert_array_equal(cupy.asnumpy(found), sequence_sum(here).data)
+    assert set(waited) >= {second.ptr}
+    monkeypatch.setattr(cupy.cuda.Event, "done", True)
+    sequence_sum(tensor)
+    waited.clear()
+    sequence_sum(tensor)
+    assert not waited, "what is there needs no waiting"

@@ -52,6 +52,8 @@ class Stream:
 class Event:
     """A point of a stream; what is before it is done at once here."""
 
+    done = True
+
     def record(self, stream: Any = None) -> None:
         refuse_while_capturing("record")
         self.seconds = time.perf_counter()
