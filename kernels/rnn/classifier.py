@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.backends import Backend
+from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.devices import moved
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.ops.pool import segment_mean
 from lodcli.kernels.ops.pool_grad import segment_mean_grad
@@ -78,6 +79,10 @@ class Classifier:
         named = {RNN_PREFIX + name: array for name, array in rnn.items()}
         named |= {"out.weight": self.weight, "out.bias": self.bias}
         return StateDict(named, {RNN_PREFIX: rnn.said[""]})
+
+    def moved(self, device: str) -> Classifier:
+        """Return the same classifier in main memory ("cpu") or on a GPU ("cuda", "cuda:N")."""
+        return self.with_arrays({name: moved(one, device) for name, one in self.arrays().items()})
 
     def with_arrays(self, arrays: Mapping[str, Array]) -> Classifier:
         """Return the same classifier with other numbers in it; `arrays` as of `arrays()`."""
@@ -181,13 +186,14 @@ def classify(
     """
     run = stack_forward(data, offsets, model.rnn, keep=keep, backend=backend, threads=threads)
     if model.pool == "mean":
-        pooled = segment_mean(run.outputs, offsets)
+        pooled = on("auto", segment_mean)(run.outputs, offsets)
     else:
         pooled = last_of(model.rnn, run.last_hidden)
     kept = None
     if dropout:
         assert rng is not None
-        kept = (rng.random(pooled.shape) >= dropout).astype(data.dtype) / (1 - dropout)
+        drawn = (rng.random(pooled.shape) >= dropout).astype(data.dtype) / (1 - dropout)
+        kept = np.asarray(drawn, like=pooled)
         pooled = pooled * kept.astype(data.dtype)
     weight, bias = (part.astype(data.dtype, copy=False) for part in (model.weight, model.bias))
     return Scored(pooled @ weight.T + bias, pooled, kept, run, offsets)
@@ -209,7 +215,7 @@ def classifier_gradients(
     if scored.kept is not None:
         into = into * scored.kept.astype(grad.dtype)
     if model.pool == "mean":
-        by_rows = segment_mean_grad(into, scored.offsets)
+        by_rows = on("auto", segment_mean_grad)(into, scored.offsets)
         found = stack_backward(scored.run.tape, grad_outputs=by_rows, threads=threads)
     else:
         by_last = last_of_gradient(model.rnn, into)

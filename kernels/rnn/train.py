@@ -10,6 +10,7 @@ import numpy as np
 
 from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.devices import moved
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
 from lodcli.kernels.rnn.adam import Adam, clipped
 from lodcli.kernels.rnn.classifier import Classifier, classifier_gradients, classify
@@ -81,6 +82,8 @@ class Recipe:
         clip: the longest a step's gradient may be.
         seed: of the order of the sequences and of dropout.
         threads: see rnn_forward.
+        device: "cpu", "cuda" or "cuda:N", where to compute. The examples go there once, as a
+            whole; the loss is computed in main memory, from the scores.
 
     Raises:
         InvalidDataError: a number that makes no sense.
@@ -93,6 +96,7 @@ class Recipe:
     clip: float = 5.0
     seed: int = 0
     threads: int | None = None
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         for name, value, least in (("epochs", self.epochs, 0), ("batch", self.batch, 1)):
@@ -113,7 +117,7 @@ class Epoch:
 
     Attributes:
         number: from 1.
-        model: as it is after it.
+        model: as it is after it, in main memory.
         loss: the mean over the sequences, as they came by.
         accuracy: the share that was right, as they came by.
     """
@@ -142,17 +146,18 @@ def train(
     Raises:
         InvalidDataError: no examples, labels the model has no class for, or a loss that is
             no number any more.
+        UnsupportedError: there is no such device.
     """
-    dtype = model.weight.dtype
-    examples = Labelled(
-        examples.sequences.with_data(rows_as_vectors(examples.sequences.data).astype(dtype)),
-        examples.labels,
-    )
+    rows = rows_as_vectors(examples.sequences.data).astype(model.weight.dtype)
+    examples = Labelled(examples.sequences.with_data(moved(rows, recipe.device)), examples.labels)
+    model = model.moved(recipe.device)
     count = len(examples.labels)
     if not count:
         raise InvalidDataError("nothing to learn from: no sequences")
     check_labels(examples.labels, model.classes)
-    backend = _backend(model, examples.sequences.rows * recipe.epochs)
+    backend: Backend = "auto"
+    if recipe.device == "cpu":
+        backend = _backend(model, examples.sequences.rows * recipe.epochs)
     rng, adam = np.random.default_rng(recipe.seed), Adam()
     steps = recipe.epochs * math.ceil(count / recipe.batch)
     done = 0
@@ -171,20 +176,22 @@ def train(
                 backend=backend,
                 threads=recipe.threads,
             )
-            loss = softmax_cross_entropy(scored.scores, part.labels)
+            loss = softmax_cross_entropy(moved(scored.scores, "cpu"), part.labels)
             if not math.isfinite(loss.value):
                 raise InvalidDataError(
                     f"epoch {number}: the loss is {loss.value}; check the data for values that "
                     "are no numbers, or lower the learning rate"
                 )
-            gradients = classifier_gradients(model, scored, loss.grad, threads=recipe.threads)
-            moved = adam.moved(model.arrays(), clipped(gradients, recipe.clip), rate=rate)
-            model = model.with_arrays(moved)
+            grad = moved(loss.grad, recipe.device)
+            gradients = classifier_gradients(model, scored, grad, threads=recipe.threads)
+            model = model.with_arrays(
+                adam.moved(model.arrays(), clipped(gradients, recipe.clip), rate=rate)
+            )
             total += loss.value * len(part.labels)
             right += loss.right
             done += 1
             between()
-        yield Epoch(number, model, total / count, right / count)
+        yield Epoch(number, model.moved("cpu"), total / count, right / count)
 
 
 def _backend(model: Classifier, rows: int) -> Backend:
@@ -195,13 +202,21 @@ def _backend(model: Classifier, rows: int) -> Backend:
     return "numba" if plain and enough else "auto"
 
 
-def accuracy(model: Classifier, examples: Labelled, *, threads: int | None = None) -> float:
+def accuracy(
+    model: Classifier, examples: Labelled, *, threads: int | None = None, device: str = "cpu"
+) -> float:
     """Return the share of sequences whose class has the highest score; nan for none.
+
+    Args:
+        model, examples: in main memory.
+        threads: see rnn_forward.
+        device: where to compute.
 
     Raises:
         InvalidDataError: a label the model has no class for.
     """
     data, offsets = examples.rows()
-    scores = classify(model, data.astype(model.weight.dtype, copy=False), offsets, threads=threads)
-    right = softmax_cross_entropy(scores.scores, examples.labels).right
+    rows = moved(data.astype(model.weight.dtype, copy=False), device)
+    scores = moved(classify(model.moved(device), rows, offsets, threads=threads).scores, "cpu")
+    right = softmax_cross_entropy(scores, examples.labels).right
     return right / len(examples.labels) if len(examples.labels) else math.nan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import click
 
 from lodcli import options, output, training
+from lodcli.computing import computing_on
 from lodcli.formats import interrupts
 from lodcli.formats.outputs import TargetExistsError
 from lodcli.kernels.rnn.train import Epoch, Recipe, accuracy, train
@@ -47,6 +49,7 @@ CELLS = ("lstm", "gru", "gru_paddle", "elman")
     "--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Of all chance; 0."
 )
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="At most so many.")
+@options.device
 @options.as_json
 @options.quiet
 def command(
@@ -69,6 +72,7 @@ def command(
     clip: float,
     seed: int,
     threads: int | None,
+    device: str,
     as_json: bool,
 ) -> None:
     """Train an RNN to tell the classes of the sequences of SOURCE, without padding.
@@ -79,6 +83,9 @@ def command(
     epoch's, by the loss on SOURCE, and whole at any time: an interrupt leaves the best so
     far. The same seed gives the same model.
 
+    --device cuda trains on an NVIDIA GPU (pip install 'lodcli[cuda12]'), where SOURCE then
+    lies as a whole.
+
     \b
     Examples:
       lod train vowels.ts -o new.safetensors --test more.ts
@@ -87,7 +94,17 @@ def command(
       lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
     """
     _check(out, force, epochs, weights, (hidden, layers, bidirectional or None))
-    recipe = Recipe(epochs, batch, lr, dropout, clip, seed, threads)
+    recipe = Recipe(
+        epochs,
+        batch,
+        lr,
+        dropout,
+        clip,
+        seed,
+        threads,
+        click.get_current_context().with_resource(computing_on(device)),
+    )
+    share_right = functools.partial(accuracy, threads=threads, device=recipe.device)
     examples = training.read_examples(source, labels, level)
     tested = None
     if test is not None:
@@ -109,12 +126,12 @@ def command(
             keeper.offer(epoch)
             score = None
             if tested is not None:
-                score = accuracy(epoch.model, tested.labelled, threads=threads)
+                score = share_right(epoch.model, tested.labelled)
             display.epoch(epoch, score)
     model = keeper.best.model if keeper.best else model
     report = _report(keeper.best, recipe, examples.labelled.classes)
     for name, one in (("training", examples), ("test", tested)):
-        share = one and accuracy(model, one.labelled, threads=threads)
+        share = one and share_right(model, one.labelled)
         report |= {f"{name}_accuracy": share, f"{name}_sequences": one and len(one.labelled.labels)}
     if out == "-":
         output.note(training.summary(report))

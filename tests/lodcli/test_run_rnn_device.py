@@ -92,6 +92,7 @@ def test_products_are_rounded_where_that_is_asked_for(lod: Lod, folder: Path) ->
         options = f"--cell lstm --hidden 4 --seed 1 --device cuda --precision {precision}"
         assert lod("run-rnn", "words.lod.h5", *options.split(), "-o", f"{precision}.npz").code == 0
         tensor = io.read(f"{precision}.npz")
+        assert isinstance(tensor, LoDTensor)
         assert tensor.dtype == np.float32
         found[precision] = tensor.data
     errors = [np.abs(found[name] - found["float32"]).max() for name in ("tf32", "bfloat16")]
