@@ -21,9 +21,10 @@ template <class T_> struct Exact {
 
     // Brings the right operand, weight(k, column), once.
     template <class Weight> __device__ __forceinline__ void keep(Weight weight) {
-        for (int i = threadIdx.x; i < depth / 4 * columns; i += THREADS) {
-            const int column = i % columns, k = i / columns * 4;
-            for (int e = 0; e < 4; e++) weights[(k + e) * columns + column] = weight(k + e, column);
+        for (int i = threadIdx.x; i < (depth + 3) / 4 * columns; i += THREADS) {
+            const int column = i % columns, first = i / columns * 4;
+            for (int k = first; k < first + 4 && k < depth; k++)
+                weights[k * columns + column] = weight(k, column);
         }
     }
 
@@ -37,7 +38,7 @@ template <class T_> struct Exact {
         const int side = threadIdx.x % wide * 4, up = threadIdx.x / wide % high * 4;
         const int part = threadIdx.x / (wide * high);
         Four<T> next[TURNS];
-        for (int turn = 0; turn < TURNS; turn++) next[turn] = left.four(brought_four(turn) * 4, depth);
+        for (int turn = 0; turn < TURNS; turn++) next[turn] = left.four(brought_four(turn) * 4);
         T made[4][4] = {};
         T* tile = lefts;
         for (int k = 0; k < depth; k += DEEP) {
@@ -46,7 +47,7 @@ template <class T_> struct Exact {
                     tile[(brought_four(turn) * 4 + e) * ACROSS + brought_row()] = next[turn].v[e];
             __syncthreads();
             for (int turn = 0; turn < TURNS; turn++)
-                next[turn] = left.four(k + DEEP + brought_four(turn) * 4, depth);
+                next[turn] = left.four(k + DEEP + brought_four(turn) * 4);
             const int deep = depth - k < DEEP ? depth - k : DEEP;
             if (part < parts) {
 #pragma unroll 4

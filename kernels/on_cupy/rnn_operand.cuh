@@ -23,11 +23,16 @@ __device__ __forceinline__ Four<double> fresh(const double* place) {
 template <class T> struct Left {
     const T* first;   // its first `split` values; null: all are 0
     const T* second;  // the others
-    int split;
+    int split, depth;
 
-    // Four values from `k` on, of `depth`. Rows are aligned, and both numbers multiples of four.
-    __device__ __forceinline__ Four<T> four(int k, int depth) const {
+    __device__ __forceinline__ T one(int k) const {
+        if (k >= depth) return (T)0;
+        return __ldcg(k < split ? first + k : second + (k - split));
+    }
+    // Four values from `k` on, a multiple of four; behind the last one zeros.
+    __device__ __forceinline__ Four<T> four(int k) const {
         if (!first || k >= depth) return {{(T)0, (T)0, (T)0, (T)0}};
+        if ((split | depth) & 3) return {{one(k), one(k + 1), one(k + 2), one(k + 3)}};
         return fresh(k < split ? first + k : second + (k - split));
     }
 };

@@ -75,7 +75,7 @@ persistent_forward(const Run<typename Product::T>* __restrict__ about,
         int alive = slice.rows;
         for (int64 step = 0; step < steps; step++) {
             while (run.order.lengths[slice.first + alive - 1] <= step) alive--;
-            Left<T> left{nullptr, nullptr, size};
+            Left<T> left{nullptr, nullptr, size, size};
             if (brought_row() < alive)
                 left.first = step ? run.outputs + run.order.row(brought, step - 1) * size
                                   : run.begin + brought * size;
@@ -118,7 +118,7 @@ persistent_backward(const Back<typename Product::T>* __restrict__ about,
         const int64 brought = slice.first + brought_row();
         // Through weight_hh comes what the gates of the next step got, of the sequences that have it.
         const auto pull = [&](int64 next, int rows) {
-            Left<T> left{nullptr, nullptr, Cell::DIRECT * size};
+            Left<T> left{nullptr, nullptr, Cell::DIRECT * size, Cell::GATES * size};
             if (brought_row() < rows) {
                 const int64 row = back.order.row(brought, next);
                 left.first = back.gradients + row * Cell::GATES * size;

@@ -98,7 +98,7 @@ template <class Number> struct Rounded {
         const int first = across < THREADS / 32 ? warp % across : warp;
         const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
         Four<float> next[TURNS];
-        for (int turn = 0; turn < TURNS; turn++) next[turn] = left.four(brought_four(turn) * 4, depth);
+        for (int turn = 0; turn < TURNS; turn++) next[turn] = left.four(brought_four(turn) * 4);
         float made[2][2][4] = {};
         unsigned* tile = lefts;
         for (int k = 0; k < depth; k += DEEP) {
@@ -108,7 +108,7 @@ template <class Number> struct Rounded {
                         Number::word(next[turn].v + e);
             __syncthreads();
             for (int turn = 0; turn < TURNS; turn++)
-                next[turn] = left.four(k + DEEP + brought_four(turn) * 4, depth);
+                next[turn] = left.four(k + DEEP + brought_four(turn) * 4);
             const int here = k / Number::VALUES;
             const int deep = words() - here < WORDS ? words() - here : WORDS;
             if (part < parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,12 +25,14 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(autouse=True)
-def without_graphs() -> None:
-    """Begin each test as if nothing had run before."""
-    from lodcli.kernels.on_cupy.rnn import graphs
+def step_by_step() -> Iterator[None]:
+    """Begin each test as if nothing had run before. Of layers in one launch: test_persistent."""
+    from lodcli.kernels.on_cupy.rnn import graphs, persistent
 
     graphs._graphs.clear()
     graphs._notes.clear()
+    with persistent.step_by_step():
+        yield
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:

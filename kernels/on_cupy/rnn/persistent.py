@@ -131,7 +131,7 @@ def _fit(steps: Steps[Any], plan: StepPlan, data: Array, *, backward: bool) -> F
 
 def best_fit(layer: Layer, plan: StepPlan, device: DeviceLimits) -> Fit | None:
     """Return the fastest of all ways that fit a device; None if none does."""
-    if layer.size % 4 or not device.together:  # rows are read by fours
+    if not device.together:
         return None
     kind = "float64" if layer.value_bytes == 8 else layer.precision
     product = _PRODUCTS.get(kind, "Exact<double>" if kind == "float64" else "Exact<float>")
