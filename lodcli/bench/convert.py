@@ -53,7 +53,7 @@ class ConvertPlan:
     dtype: str
     folder: str | None
 
-    def check(self) -> None:
+    def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit."""
         for case in self.cases:
             # Peers hold the text, what it parses to, and Python's own objects.

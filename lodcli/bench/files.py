@@ -36,7 +36,7 @@ class FilesPlan:
     cases: Sequence[Case]
     folder: str | None
 
-    def check(self) -> None:
+    def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit."""
         for case in self.cases:
             sizes = sizes_of(case, case.draw_lengths())

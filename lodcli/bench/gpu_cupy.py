@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -101,6 +102,8 @@ def require_memory(needed_bytes: int, what: str) -> None:
     What earlier tasks have used is given back first, torch's as well.
     """
     _buffers.cache_clear()
+    # What refers to itself, as tensors that kept their gradients may, is still there else.
+    gc.collect()
     cupy.get_default_memory_pool().free_all_blocks()
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():

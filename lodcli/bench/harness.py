@@ -35,6 +35,7 @@ class Effort:
         sample_seconds: how long a sample lasts at least.
         slow_ratio, slow_seconds: a candidate whose call takes that many times as long as
             the fastest one's, and longer than that, is sampled only `least_rounds` times.
+        warm_calls, warm_seconds: each candidate runs that often and that long before any sample.
     """
 
     rounds: int = 11
@@ -44,6 +45,8 @@ class Effort:
     sample_seconds: float = 0.01
     slow_ratio: float = 8.0
     slow_seconds: float = 0.2
+    warm_calls: int = 0
+    warm_seconds: float = 0.0
 
 
 def measure(
@@ -69,6 +72,7 @@ def measure(
     calls, taken = {}, {}
     for name, sample in candidates.items():
         pause()
+        _warm(sample, effort)
         first = sample(1)
         calls[name] = calls_for(first.seconds, effort.sample_seconds)
         # One call is too few to judge a quick candidate by, and enough for a slow one.
@@ -81,6 +85,14 @@ def measure(
             name = due[int(place)]
             pause()
             taken[name].append(candidates[name](calls[name]))
+
+
+def _warm(sample: Sampler, effort: Effort) -> None:
+    spent = 0.0
+    for _ in range(effort.warm_calls):
+        spent += sample(1).seconds
+    while effort.warm_calls and spent < effort.warm_seconds:
+        spent += max(sample(1).seconds, 1e-6)
 
 
 def calls_for(seconds: float, sample_seconds: float) -> int:

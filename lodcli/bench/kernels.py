@@ -32,7 +32,7 @@ class KernelPlan:
     cases: Sequence[Case]
     folder: None = None
 
-    def check(self) -> None:
+    def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if one of them would not fit."""
         for case in self.cases:
             sizes = sizes_of(case, case.draw_lengths())

@@ -41,7 +41,7 @@ class QuestionPlan:
     cases: Sequence[Case]
     folder: None = None
 
-    def check(self) -> None:
+    def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if a case would not fit."""
         for case in self.cases:
             sizes = sizes_of(case, case.draw_lengths())

@@ -1,6 +1,6 @@
 """What was measured, as `--json` prints it and other tools read it.
 
-    schema_version, command, machine, versions, threads, limits, missing, skipped, results
+    schema_version, command, machine, versions, threads, limits, missing, skipped, failed, results
 
 Each of `results` has the keys of hyperfine's export (command, mean, stddev, median, user,
 system, min, max, times, exit_codes, parameters; seconds) and more of ours. docs/benchmarking.md

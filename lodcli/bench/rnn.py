@@ -31,27 +31,25 @@ TOLERANCE = {"forward": 3e-5, "training": 3e-4}
 
 @dataclass(frozen=True)
 class RnnPlan:
-    """Which cells, forward only or forward and backward, on which cases."""
+    """Which cells, forward only or forward and backward ("lstm training"), on which cases."""
 
-    cells: Sequence[str]
-    passes: Sequence[str]
+    ops: Sequence[str]
     cases: Sequence[Case]
     folder: None = None
 
-    def check(self) -> None:
+    def check(self, devices: Sequence[str]) -> None:
         """Raise NotEnoughMemoryError if one of them would not fit."""
+        needs = _needed_bytes if "cpu" in devices else _needed_at_home_bytes
         for case in self.cases:
             lengths = rnn_lengths(case)
-            for cell in self.cells:
-                needed = _needed_bytes(cell, case, lengths)
-                require_memory(needed, f"rnn {cell} {case.name}")
+            for cell in dict.fromkeys(op.split()[0] for op in self.ops):
+                require_memory(needs(cell, case, lengths), f"rnn {cell} {case.name}")
 
     def tasks(self, peers: PeerSet) -> Iterator[Task]:
-        """Yield one task for each cell, pass and case."""
+        """Yield one task for each op and case."""
         for case in self.cases:
-            for cell in self.cells:
-                for which in self.passes:
-                    yield rnn_task(cell, which, case, peers)
+            for op in self.ops:
+                yield rnn_task(*op.split(), case, peers)
 
 
 def rnn_lengths(case: Case) -> Offsets:
@@ -100,6 +98,13 @@ def _needed_bytes(cell: str, case: Case, lengths: Offsets) -> int:
     width = case.features + 3 * CELLS[cell] * case.hidden
     # Padded peers keep what backward needs, for every step of the box.
     return 4 * (3 * box + 3 * int(lengths.sum())) * width
+
+
+def _needed_at_home_bytes(cell: str, case: Case, lengths: Offsets) -> int:
+    """Return what main memory has to hold where a GPU computes: inputs, NumPy's run, results."""
+    rows, box = int(lengths.sum()), int(lengths.max(initial=0)) * lengths.size
+    width = case.features + 3 * CELLS[cell] * case.hidden
+    return 4 * (3 * rows * width + 3 * box * (case.features + case.hidden))
 
 
 def make_inputs(cell: str, which: str, case: Case) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, cast
 
 from lodcli.bench.cases import Case
 from lodcli.bench.errors import DisagreementError, WorkerError
@@ -43,7 +43,14 @@ _ERRORS: dict[str, type[LodError]] = {
 
 
 class Plan(Protocol):
-    """What a benchmark measures: checked by the command, run by the process that measures."""
+    """What a benchmark measures: checked by the command, run by the process that measures.
+
+    A dataclass: of one op and one case of it `pieces` makes a plan.
+    """
+
+    @property
+    def ops(self) -> Sequence[str]:
+        """What is done."""
 
     @property
     def cases(self) -> Sequence[Case]:
@@ -53,16 +60,26 @@ class Plan(Protocol):
     def folder(self) -> str | None:
         """Where files are made; None: where temporary ones are."""
 
-    def check(self) -> None:
-        """Raise if it cannot be done here."""
+    def check(self, devices: Sequence[str]) -> None:
+        """Raise if it cannot be done here, on these devices."""
 
     def tasks(self, peers: PeerSet) -> Iterator[Task]:
-        """Yield the tasks, one after another."""
+        """Yield one task for each op and case, one after another."""
+
+
+def pieces(plan: Plan) -> list[Plan]:
+    """Return the same plan in parts of one op and one case."""
+    whole = cast(Any, plan)
+    return [replace(whole, ops=[op], cases=[case]) for case in plan.cases for op in plan.ops]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one process is to measure."""
+    """What one process is to measure.
+
+    Attributes:
+        first: the piece of the plan that it begins with.
+    """
 
     suite: str
     plan: Plan
@@ -72,6 +89,7 @@ class Job:
     pythons: Mapping[str, str]
     seed: int = 0
     device: str = "cpu"
+    first: int = 0
 
     @property
     def place(self) -> str:
@@ -86,7 +104,7 @@ class Job:
 
 @dataclass
 class Findings:
-    """What the processes of a run found."""
+    """What the processes of a run found; of the tasks that failed, why."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
@@ -94,20 +112,33 @@ class Findings:
     skipped: dict[str, dict[str, str]] = field(default_factory=dict)
     limits: dict[str, dict[str, float]] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)
+    failed: dict[str, LodError] = field(default_factory=dict)
 
 
 def run_jobs(jobs: Sequence[Job], tell: Callable[[str], None]) -> Findings:
     """Return what all jobs found, one process after another.
 
+    A task that fails ends its process, in which nothing can be relied on any more; another one
+    goes on with the next task.
+
     Args:
         tell: is called with what is measured next.
 
     Raises:
-        DisagreementError: two candidates computed different things.
-        WorkerError: a process ended early.
+        WorkerError: a process failed before its first task.
     """
     found = Findings()
     for job in jobs:
+        first = 0
+        while first < len(pieces(job.plan)):
+            first = _run(replace(job, first=first), found, tell)
+    return found
+
+
+def _run(job: Job, found: Findings, tell: Callable[[str], None]) -> int:
+    """Add what one process found; return the piece after the last it has begun."""
+    begun, title = job.first, ""
+    try:
         for event in _events(job):
             if "error" in event:
                 raise _ERRORS.get(event["kind"], WorkerError)(event["error"])
@@ -116,12 +147,26 @@ def run_jobs(jobs: Sequence[Job], tell: Callable[[str], None]) -> Findings:
             found.machine.update(event.get("machine", {}))
             if "limits" in event:
                 found.limits[job.place] = event["limits"]
+            if "piece" in event:
+                begun, title = event["piece"] + 1, _name(job, event["piece"])
+            if "begins" in event:
+                title = event["begins"]
+                tell(f"{title}, {job}")
             found.rows += event.get("rows", [])
             if event.get("skipped"):
-                found.skipped.setdefault(event["of"], {}).update(event["skipped"])
-            if "begins" in event:
-                tell(f"{event['begins']}, {job}")
-    return found
+                found.skipped.setdefault(title, {}).update(event["skipped"])
+    except LodError as error:
+        if begun == job.first:
+            raise
+        told = WorkerError(f"{title}: {error}") if isinstance(error, WorkerError) else error
+        found.failed[f"{title}, {job}"] = told
+    return begun
+
+
+def _name(job: Job, number: int) -> str:
+    """Return what to call a piece whose task cannot be made."""
+    piece = pieces(job.plan)[number]
+    return f"{job.suite} {piece.ops[0]} {piece.cases[0].name}"
 
 
 def _events(job: Job) -> Iterator[dict[str, Any]]:
@@ -206,13 +251,13 @@ def serve() -> None:
             answer(versions=peers.versions, missing=peers.missing)
             answer(**_about(job.device))
             answer(limits=limits_of(job.suite, job.threads, job.device))
-            tasks = job.plan.tasks(peers)
-            while (task := next(tasks, None)) is not None:
-                answer(begins=task.title)
-                found = run_task(task, job.effort, threads=job.threads, seed=job.seed)
-                answer(of=task.title, **found)
-                # Its arrays go before the next task makes new ones.
-                del task
+            for number, piece in list(enumerate(pieces(job.plan)))[job.first :]:
+                answer(piece=number)
+                for task in piece.tasks(peers):
+                    answer(begins=task.title)
+                    answer(**run_task(task, job.effort, threads=job.threads, seed=job.seed))
+                    # Its arrays go before the next task makes new ones.
+                    del task
         answer(ends=True)
     except Exception as error:
         if os.environ.get("LOD_DEBUG") == "1":

@@ -34,7 +34,7 @@ def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
     peers = {name: chosen_peers(suite, settings.against, name) for name in settings.device}
     _require_devices(suite, settings.device)
     _require_target(settings, plan.cases)
-    plan.check()
+    plan.check(settings.device)
     effort = Effort(rounds=settings.rounds, budget_seconds=settings.budget)
     effort = replace(
         effort,
@@ -59,8 +59,15 @@ def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
         limits=found.limits,
         missing=found.missing,
         skipped=found.skipped,
+        failed={title: str(error) for title, error in found.failed.items()},
     )
-    show(report, settings)
+    errors = list(found.failed.values())
+    if found.rows or not errors:
+        show(report, settings)
+    for error in errors[1:]:
+        output.note(str(error))
+    if errors:
+        raise errors[0]
 
 
 def show(report: Mapping[str, Any], settings: Settings) -> None:

@@ -102,7 +102,7 @@ def kernels(
 @command.command(cls=options.Command)
 @click.option("--cell", "cells", metavar="CELL[,..]", help="lstm, gru, elman; all if not given.")
 @click.option("--pass", "passes", metavar="PASS[,..]", help="forward, training; both if not given.")
-@click.option("--case", metavar="NAME[,..]", help="Named cases: a to e.")
+@click.option("--case", metavar="NAME[,..]", help="Named cases: a to e, b-equal, ..")
 @click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")
 @sizes
 @sweep
@@ -119,7 +119,8 @@ def rnn(
 
     a is 32 sequences of 50 rows on average, 128 features and as many hidden; b 256 of 60, 256;
     c 64 of 200, 512; d one sequence of 500, 256; e, for --device cuda, 1,024 of 100, 1,024.
-    Only the rows there are count as work.
+    b-equal, c-equal and e-equal are those with equal lengths. Only the rows there are count as
+    work.
 
     \b
     Examples:
@@ -132,10 +133,9 @@ def rnn(
 
     case = case or usual(USUAL_RNN_CASES, settings.device)
     chosen = cases_of(RNN_CASES, case, sweep, settings.seed, **sizes)
-    plan = RnnPlan(
-        parse_ops(cells, list(CELLS), "--cell"), parse_ops(passes, PASSES, "--pass"), chosen
-    )
-    run_and_show("rnn", plan, settings)
+    ways = parse_ops(passes, PASSES, "--pass")
+    ops = [f"{cell} {way}" for cell in parse_ops(cells, list(CELLS), "--cell") for way in ways]
+    run_and_show("rnn", RnnPlan(ops, chosen), settings)
 
 
 @command.command(cls=options.Command)

@@ -182,24 +182,29 @@ def asked(target: Target) -> str:
 
 
 def _machine(reports: Reports) -> Iterator[str]:
-    yield "## The machine"
-    yield ""
     machines = {json.dumps(report["machine"], sort_keys=True) for report in reports.values()}
+    yield f"## The machine{'s' * (len(machines) > 1)}"
+    yield ""
     for text in sorted(machines):
         one = json.loads(text)
-        memory = one["memory_bytes"] / 2**30
-        gpu = ""
-        if "gpu" in one:
-            gpu = f" {one['gpu']}, {one['gpu_memory_bytes'] / 2**30:.0f} GiB."
-        yield f"{one['cpu']}, {one['usable_cores']} cores, {memory:.0f} GiB, {one['system']}.{gpu}"
+        yield from _one_machine(one, [r for r in reports.values() if r["machine"] == one])
+
+
+def _one_machine(one: Mapping[str, Any], reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what a machine is, its software, its limits, and what could not be measured there."""
+    memory = one["memory_bytes"] / 2**30
+    gpu = ""
+    if "gpu" in one:
+        gpu = f" {one['gpu']}, {one['gpu_memory_bytes'] / 2**30:.0f} GiB."
+    yield f"{one['cpu']}, {one['usable_cores']} cores, {memory:.0f} GiB, {one['system']}.{gpu}"
     versions: dict[str, str] = {}
-    for report in reports.values():
+    for report in reports:
         versions.update(report["versions"])
     yield ", ".join(f"{name} {number}" for name, number in versions.items()) + "."
     yield ""
     for threads in ("1", str(THREADS), "cuda"):
         for name in ("read", "write", "copy", "fma", "gemm numpy", "gemm torch", "gemm"):
-            limits = [report["limits"].get(threads, {}) for report in reports.values()]
+            limits = [report["limits"].get(threads, {}) for report in reports]
             rates = [found[name] for found in limits if name in found]
             if rates:
                 unit = "FLOP" if name[0] in "fg" else "B"
@@ -208,13 +213,13 @@ def _machine(reports: Reports) -> Iterator[str]:
                 by = "the GPU" if threads == "cuda" else f"{threads} thread{many}"
                 yield f"- {name}, {by}: {lowest} to {highest} of {len(rates)} runs"
     yield ""
-    missing = {name: why for report in reports.values() for name, why in report["missing"].items()}
+    missing = {name: why for report in reports for name, why in report["missing"].items()}
     for name, why in missing.items():
         if name not in versions:
             yield f"Not installed: {name} ({why})."
     left_out = {
         f"{task}: {name}": why
-        for report in reports.values()
+        for report in reports
         for task, skipped in report["skipped"].items()
         for name, why in skipped.items()
     }
@@ -222,6 +227,12 @@ def _machine(reports: Reports) -> Iterator[str]:
         yield "Left out, since they failed or took too long:"
         yield ""
         yield from (f"- {name}: {why}" for name, why in left_out.items())
+        yield ""
+    failed = {name: why for report in reports for name, why in report.get("failed", {}).items()}
+    if failed:
+        yield "Failed:"
+        yield ""
+        yield from (f"- {name}: {why}" for name, why in failed.items())
         yield ""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 from lodcli.bench.fit import Curve, curves_of
 from tests.benchmarks.targets import targets
@@ -65,7 +66,14 @@ def described(reports: Reports, rows: Sequence[Row]) -> dict[str, str]:
 
 
 def draw(reports: Reports, rows: Sequence[Row], folder: Path) -> None:
-    """Write the pictures into a folder. Needs matplotlib."""
+    """Write the pictures that changed into a folder. Needs matplotlib if one did."""
+    changed = {
+        name: figures
+        for name, figures in described(reports, rows).items()
+        if escape(figures) not in _text(folder / f"{name}.svg")
+    }
+    if not changed:
+        return
     import matplotlib
 
     matplotlib.use("Agg")
@@ -73,13 +81,17 @@ def draw(reports: Reports, rows: Sequence[Row], folder: Path) -> None:
         "ratios": lambda: _dots(ratios(rows)),
         SCALING: lambda: _curves(scaling(reports)),
     }
-    for name, description in described(reports, rows).items():
+    for name, description in changed.items():
         drawn = io.StringIO()
         with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lod"}):
             metadata = {"Date": None, "Description": description}
             makers[name]().savefig(drawn, format="svg", metadata=metadata)
         text = "\n".join(line.rstrip() for line in drawn.getvalue().splitlines())
         (folder / f"{name}.svg").write_text(text + "\n")
+
+
+def _text(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
 
 
 def _dots(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Any:

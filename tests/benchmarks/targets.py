@@ -85,7 +85,10 @@ STARTUP = {
     "lod inspect 2 GB / import h5py": 1.5,
     "lod slice 2 GB / of 2 MB": 1.3,
 }
-_GPU_OPS = ("sum", "mean", "max", "softmax", "reverse", "expand", "concat", "pad", "unpad")
+_GPU_OPS = (
+    *("sum", "mean", "max", "min", "softmax", "log_softmax"),
+    *("reverse", "expand", "concat", "pad", "unpad"),
+)
 # Skewed lengths: of a box of G2 no GPU has the memory.
 _GPU_SKEWED = {"pad": "G3", "unpad": "G3"}
 
@@ -123,6 +126,7 @@ def _gpu_targets() -> Iterator[Target]:
         yield Target("kernels", op, _GPU_SKEWED.get(op, "G2"), 1.5, 0.85, device="cuda")
     for op in ("lstm forward", "lstm training", "gru forward", "gru training"):
         for case in ("b", "c", "e"):
+            yield Target("rnn", op, f"{case}-equal", 1.0, device="cuda")
             yield Target("rnn", op, case, 1.5, device="cuda")
             yield Target("rnn", op, case, padded=1.0, device="cuda")
         yield Target("rnn", op, "d", 2.0, device="cuda")
