@@ -17,7 +17,7 @@ from lodcli.bench.session import Plan
 from lodcli.commands.bench import command as bench
 from tests.benchmarks.answers import Cell, answers, cells_of, in_words
 from tests.benchmarks.history import Commit, changes
-from tests.benchmarks.measure import PARTS, STARTUP, chosen, command_of
+from tests.benchmarks.measure import PARTS, STARTUP, chosen, command_of, measure
 from tests.benchmarks.page import FOLDER, PAGE, WHY, page, read_reports, reason, rows_of
 from tests.benchmarks.pictures import PICTURES, described
 from tests.benchmarks.targets import Target, targets
@@ -89,6 +89,14 @@ def test_the_quick_form_measures_little() -> None:
     assert words[words.index("--sweep") + 1] == "rows=1e4"
     assert words[-6:] == ["--rounds", "1", "--budget", "0", "--rows", "20000"]
     assert "/elsewhere/linear-rows.json" in words
+    words = command_of("gpu-rnn-large", Path("/elsewhere"), quick=True)
+    assert words[-6:] == ["--rounds", "1", "--budget", "0", "--rows", "2000"]
+
+
+def test_a_part_ends_when_the_time_is_up(tmp_path: Path) -> None:
+    told = measure(STARTUP, tmp_path, quick=True, threads=1, limit_seconds=0.0)
+    assert told == "was not done in the 0 s that were left"
+    assert not list(tmp_path.iterdir())
 
 
 def test_parts_are_chosen_by_patterns() -> None:

@@ -49,7 +49,8 @@ class RnnPlan:
         """Yield one task for each op and case."""
         for case in self.cases:
             for op in self.ops:
-                yield rnn_task(*op.split(), case, peers)
+                cell, which = op.split()
+                yield rnn_task(cell, which, case, peers)
 
 
 def rnn_lengths(case: Case) -> Offsets:

@@ -39,5 +39,6 @@ for order in 0 1; do
     run $order $on_arrays tests/lodcli/test_run_rnn_device.py tests/lodcli/test_train_device.py \
         tests/lodcli/test_apply_device.py
 done
-run 1 tests/lodcli/bench/test_device.py
+# Beside torch, which finds a GPU there.
+HOST_CUDA_TORCH=1 run 1 tests/lodcli/bench/test_device.py tests/cuda/test_peers.py
 run 1 -p tests.cuda.moving $rnns -k "$of_rnns"

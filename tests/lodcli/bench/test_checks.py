@@ -65,3 +65,20 @@ def test_a_digest_tells_bytes_shapes_and_dtypes_apart() -> None:
     }
     assert len(found) == 5
     assert digest([ONE.T]) == digest([np.ascontiguousarray(ONE.T)])
+
+
+def test_a_difference_is_found_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lodcli.bench.checks.BLOCK", 4)
+    monkeypatch.setattr("lodcli.bench.checks.DIGEST_BYTES", 16)
+    rows = np.arange(33, dtype=np.float64).reshape(11, 3) + 1
+    for tolerance in (0.0, 1e-3):
+        for place in ((0, 0), (5, 1), (10, 2)):
+            other = rows.copy()
+            other[place] += 0.5
+            found = difference([rows], [other], tolerance)
+            assert found is not None
+            assert found.what.startswith(f"at {place} ")
+            assert digest([rows]) != digest([other])
+        assert difference([rows], [rows.copy()], tolerance) is None
+    # Allowed is a part of the greatest of all, which lies in another block.
+    assert difference([rows], [rows + 0.03], 1e-3) is None

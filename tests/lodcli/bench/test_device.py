@@ -1,8 +1,13 @@
-"""`lod bench --device cuda`, small: every candidate computes the same as ours in main memory."""
+"""`lod bench --device cuda`, small: every candidate computes the same as ours in main memory.
+
+So does torch, where it finds a GPU; tests/cuda/host/torch_on_gpu.py gives it one.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +24,35 @@ from lodcli.bench.ops import BENCH_OPS
 from lodcli.bench.peer_set import PeerSet, chosen_peers
 from lodcli.bench.rnn import ON_PADDED, rnn_task
 from lodcli.bench.runner import run_task
+from tests.benchmarks import measure
 from tests.lodcli.conftest import Lod
 
 cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
 pytestmark = pytest.mark.gpu
 
 QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=600, most_rounds=1, sample_seconds=1e-6)
+
+# What torch does each by.
+WAYS = {
+    "sum": ("segment_reduce", "index_add", "index_add out=", "scatter_add", "nested jagged"),
+    "mean": ("segment_reduce", "index_add", "index_add out=", "nested jagged"),
+    "max": ("segment_reduce", "scatter_reduce", "scatter_reduce out="),
+    "min": ("segment_reduce", "scatter_reduce", "scatter_reduce out="),
+    "softmax": ("composed", "nested jagged"),
+    "log_softmax": ("composed",),
+    "pad": ("pad_sequence", "nested jagged"),
+    "unpad": ("mask", "index_select", "index_select out="),
+    "expand": ("repeat_interleave", "index_select", "index_select out="),
+    "concat": ("cat, index_select", "cat, index_select out="),
+    "reverse": ("index_select", "index_select out="),
+    "first": ("index_select", "index_select out="),
+    "last": ("index_select", "index_select out="),
+    "slice": ("index_select", "index_select out="),
+    "lstm forward": ("packed", "packing included", "padded"),
+    "gru forward": ("packed", "packing included", "padded"),
+    "elman forward": ("packed", "packing included", "padded"),
+    "lstm training": ("padded", "packed"),
+}
 
 
 def small_case(features: int) -> Any:
@@ -44,11 +72,24 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a machine's limits only the way to them is tried."""
     monkeypatch.setattr("lodcli.bench.gpu_cupy.GEMM_SIZES", (64,))
     monkeypatch.setattr("lodcli.bench.gpu_cupy.TRIES", 1)
+    monkeypatch.setattr("lodcli.bench.runner.WARM_CALLS", 1)
+    monkeypatch.setattr("lodcli.bench.runner.WARM_SECONDS", 0)
 
 
 @pytest.fixture(scope="module")
 def peers() -> PeerSet:
     return PeerSet("kernels", chosen_peers("kernels", None, "cuda"), 1, {}, "cuda")
+
+
+def require_torch(op: str, peers: PeerSet, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Fail if torch takes part and one of its ways does not, or rounds to tf32."""
+    if "torch" not in peers.versions:
+        return
+    theirs = [row["label"] for row in rows if row["library"] == "torch"]
+    assert sorted(theirs) == sorted(WAYS.get(op, ()))
+    torch = sys.modules["torch"]
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert not torch.backends.cudnn.allow_tf32
 
 
 @pytest.mark.parametrize("op", BENCH_OPS)
@@ -64,6 +105,7 @@ def test_every_op_runs_on_the_device_and_agrees(op: str, peers: PeerSet) -> None
     assert all(len(row["limit_times"]) == 1 for row in ours)
     if op not in ("cumsum", "max_index"):
         assert "cupy" in {row["library"] for row in found["rows"]}
+    require_torch(op, peers, found["rows"])
 
 
 @pytest.mark.parametrize(
@@ -84,6 +126,7 @@ def test_every_cell_runs_on_the_device_and_agrees(cell: str, which: str) -> None
     assert not found["skipped"]
     assert [row["label"] for row in found["rows"][:2]] == ["", ON_PADDED]
     assert {(row["device"], row["limit"]) for row in found["rows"]} == {("cuda", "gemm")}
+    require_torch(f"{cell} {which}", others, found["rows"])
 
 
 def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,15 +143,24 @@ def test_what_does_not_fit_the_device_is_refused(monkeypatch: pytest.MonkeyPatch
         kernel_task("sum", small_case(2), alone)
 
 
-def test_the_command_gives_a_report(lod: Lod, tmp_path: Path) -> None:
-    report = tmp_path / "gpu.json"
-    words = "--op sum,reverse --rows 300 --features 2 --against cupy --rounds 1 --budget 0"
-    done = lod("bench", "kernels", *words.split(), "--device", "cuda", "-o", str(report), "--json")
-    assert (done.code, done.stderr) == (0, "")
-    found = json.loads(report.read_bytes())
-    assert found["results"] == json.loads(done.stdout)["results"]
+def test_the_script_keeps_a_report_of_each_part_and_names_those_that_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = "kernels --op sum,reverse --features 2 --against cupy,torch --device cuda"
+    parts = {"gpu-one": one, "gpu-two": f"{one} --sequences 1e15"}
+    monkeypatch.setattr(measure, "PARTS", parts)
+    monkeypatch.setattr(measure, "QUICK_ROWS", 40)
+    monkeypatch.setattr(sys, "argv", ["measure", "--quick", "--folder", str(tmp_path), "gpu-*"])
+    assert measure.main() == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1] == "failed, in whole or in part: gpu-two"
+    assert "needs about" in said[1]
+    assert [path.name for path in tmp_path.iterdir()] == ["gpu-one.json"]
+    found = json.loads((tmp_path / "gpu-one.json").read_bytes())
+    assert (found["failed"], found["skipped"]) == ({}, {})
     assert {row["device"] for row in found["results"]} == {"cuda"}
-    assert {row["library"] for row in found["results"]} == {"lod", "cupy"}
+    present = {"lod", "cupy", "torch"} - found["missing"].keys()
+    assert {row["library"] for row in found["results"]} == present
     assert set(found["limits"]) == {"cuda"}
     assert found["limits"]["cuda"]["copy"] > 0
     assert found["machine"]["gpu"]

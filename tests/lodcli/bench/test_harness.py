@@ -133,3 +133,11 @@ def test_the_figures_of_a_summary_are_those_of_the_textbook() -> None:
     assert found.quartile_range == 1.5
     assert found.stddev == pytest.approx(np.std([1, 2, 3, 4], ddof=1))
     assert found.user_seconds == 5.0
+
+
+def test_a_candidate_is_warm_before_its_first_sample() -> None:
+    effort = Effort(rounds=1, sample_seconds=0.01, warm_calls=3, warm_seconds=0.05)
+    workers, _, _ = run({"quick": 0.01, "slow": 1.0}, effort)
+    # Five calls are 0.05 s; then the first sample, which counts.
+    assert workers["quick"].calls == [1] * 6
+    assert workers["slow"].calls == [1] * 4

@@ -1,0 +1,119 @@
+"""A task that fails costs its own figures, and no other's."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from lodcli.bench.cases import KERNEL_CASES, Case
+from lodcli.bench.checks import Result
+from lodcli.bench.errors import DisagreementError, WorkerError
+from lodcli.bench.harness import Effort
+from lodcli.bench.peer_set import PeerSet
+from lodcli.bench.runner import run_task
+from lodcli.bench.session import Findings, Job, run_jobs
+from lodcli.bench.tasks import Task, Work, in_this_process
+from lodcli.kernels.errors import LodError
+from tests.lodcli.conftest import Lod
+
+QUICK = Effort(rounds=1, least_rounds=1, most_rounds=1, sample_seconds=1e-6)
+
+
+@dataclass(frozen=True)
+class OddPlan:
+    """Ops that end in all ways there are."""
+
+    ops: Sequence[str]
+    cases: Sequence[Case]
+    folder: None = None
+
+    def check(self, devices: Sequence[str]) -> None:
+        """Nothing is needed."""
+
+    def tasks(self, peers: PeerSet) -> Iterator[Task]:
+        """Yield the task of each op."""
+        for op in self.ops:
+            yield odd_task(op)
+
+
+def odd_task(op: str, **more: Any) -> Task:
+    def call() -> Any:
+        return os._exit(3) if op == "dies" else np.ones(2)
+
+    def arrays(found: Any) -> Result:
+        return [found]
+
+    def other(found: Any) -> Result:
+        return [found + (op == "differs")]
+
+    candidates = [
+        *in_this_process("lod", {"": (call, arrays)}),
+        *in_this_process("peer", {"": (call, other)}),
+    ]
+    return Task("odd", op, {"case": "x"}, candidates, Work(8, "B", 8, "copy"), **more)
+
+
+def test_what_fails_leaves_the_others() -> None:
+    ops = ["fine", "dies", "differs", "also fine"]
+    plan = OddPlan(ops, [KERNEL_CASES["B1"]])
+    told: list[str] = []
+    found = run_jobs([Job("convert", plan, QUICK, 1, [], {})], told.append)
+    assert [row["op"] for row in found.rows if row["ours"]] == ["fine", "also fine"]
+    assert told == [f"odd {op} x, 1 thread" for op in ops]
+    assert list(found.failed) == told[1:3]
+    died, differed = found.failed.values()
+    assert isinstance(died, WorkerError)
+    assert "odd dies x: the process that measured with 1 threads ended with code 3" in str(died)
+    assert isinstance(differed, DisagreementError)
+
+
+def test_before_the_first_task_nothing_is_tried_again() -> None:
+    no_peers = cast(Any, None)
+    job = Job("convert", OddPlan(["fine"], [KERNEL_CASES["B1"]]), QUICK, 1, no_peers, {})
+    with pytest.raises(WorkerError, match="NoneType"):
+        run_jobs([job], lambda _: pytest.fail("begun"))
+
+
+def test_the_report_names_what_failed_and_the_exit_code_says_so(
+    lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = run_task(odd_task("fine"), QUICK, threads=1)["rows"]
+    failed = {"one": DisagreementError("one differs"), "two": WorkerError("two ended")}
+    monkeypatch.setattr("lodcli.bench.showing.run_jobs", lambda *_: Findings(rows, failed=failed))
+    report = tmp_path / "report.json"
+    done = lod("bench", "kernels", "--op", "sum", "--rows", "9", "-o", str(report))
+    assert done.code == 1
+    assert "two ended" in done.stderr
+    assert "one differs" in done.stderr
+    assert "odd fine x" in done.stdout
+    found = json.loads(report.read_bytes())
+    assert found["failed"] == {"one": "one differs", "two": "two ended"}
+    assert len(found["results"]) == 2
+
+
+def test_nothing_measured_is_no_report(
+    lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: dict[str, LodError] = {"one": DisagreementError("one differs")}
+    monkeypatch.setattr("lodcli.bench.showing.run_jobs", lambda *_: Findings(failed=failed))
+    report = tmp_path / "report.json"
+    done = lod("bench", "kernels", "--op", "sum", "--rows", "9", "-o", str(report))
+    assert (done.code, done.stdout) == (1, "")
+    assert "one differs" in done.stderr
+    assert not report.exists()
+
+
+def test_a_witness_is_believed_and_ours_is_not() -> None:
+    right, wrong = (lambda: [np.ones(2)]), (lambda: [np.zeros(2)])
+    found = run_task(odd_task("differs", witness=right), QUICK, threads=1)
+    assert [row["library"] for row in found["rows"]] == ["lod"]
+    assert found["skipped"].keys() == {"peer"}
+    with pytest.raises(DisagreementError, match="odd fine x: lod and lod in main memory computed"):
+        run_task(odd_task("fine", witness=wrong), QUICK, threads=1)
