@@ -19,7 +19,7 @@ from lodcli.kernels.on_cupy.rnn.graphs import play
 from lodcli.kernels.on_cupy.rnn.gru import GRUSteps
 from lodcli.kernels.on_cupy.rnn.gru_paddle import PaddleGRUSteps
 from lodcli.kernels.on_cupy.rnn.lstm import LSTMSteps
-from lodcli.kernels.on_cupy.rnn.product import is_large
+from lodcli.kernels.on_cupy.rnn.persistent import Way
 from lodcli.kernels.on_cupy.rnn.spaces import Backward, Forward, Kept, Order, order_of, value_type
 from lodcli.kernels.on_cupy.rnn.steps import Steps, column_sums
 from lodcli.kernels.on_cupy.rnn.table import Launch, Table
@@ -59,10 +59,10 @@ def layer_forward(
     order = order_of(plan, reverse)
     first = tuple(part[order.sequences] for part in begin)
     has_cell = len(begin) == 2
-    together = persistent.fit_forward(steps, plan, data)
+    way = persistent.way_forward(steps, plan, data)
     # What a sequence starts from is needed on the way back, and read by others while what it has
     # come to changes here.
-    states = tuple(part.copy() for part in first) if keep or together else first
+    states = tuple(part.copy() for part in first) if keep or way.fit else first
     projected = _projected(data, weights)
     gates = None
     if keep and steps.KEPT:
@@ -78,7 +78,7 @@ def layer_forward(
         order=order,
         weights=weights,
         projected=projected,
-        recurrent=room(sequences, steps.RECURRENT * size, together is None),
+        recurrent=room(sequences, steps.RECURRENT * size, _has_steps(way)),
         hidden=states[0],
         cell=states[1] if has_cell else None,
         opened=room(sequences, size, opens),
@@ -89,25 +89,33 @@ def layer_forward(
         inner=room(rows, size, keep and (steps.INNER or steps.projects)),
         begin=first[0],
     )
-    if together is None:
-        _forward_by_steps(space, steps, plan)
-    else:
-        persistent.run_forward(space, together)
+    if _has_steps(way):
+        _forward_by_steps(space, steps, way)
+    if way.fit:
+        persistent.run_forward(space, way)
     kept = Kept(first, space.outputs, space.cells, gates, space.inner)
     made = (space.outputs,) if space.cells is None or not cells else (space.outputs, space.cells)
     last = tuple(order.in_batch_order(part) for part in states)
     return LayerRun(made, last, kept if keep else None)
 
 
-def _forward_by_steps(space: Forward, steps: Steps[Any], plan: StepPlan) -> None:
-    step = steps.forward(space)
-    large = is_large(int(plan.step_sizes[0]), space.weights.weight_hh)
+def _has_steps(way: Way) -> bool:
+    """Return whether any step is launched by itself."""
+    return way.large > 0 or way.fit is None
 
-    def launches() -> Iterator[Launch]:
-        for number, alive in enumerate(plan.step_sizes.tolist()):
-            yield from step(number, alive, large)
 
-    play(space.table.words(), launches, key=_key("forward", steps, plan, large))
+def _forward_by_steps(space: Forward, steps: Steps[Any], way: Way) -> None:
+    step, sizes = steps.forward(space), space.order.plan.step_sizes.tolist()
+
+    def launches(numbers: range) -> Iterator[Launch]:
+        for number in numbers:
+            yield from step(number, sizes[number], number < way.large)
+
+    words, plan = space.table.words(), space.order.plan
+    play(words, range(way.large), launches, key=None)
+    if way.fit is None:
+        rest = range(way.large, len(sizes))
+        play(words, rest, launches, key=_key("forward", steps, plan, way))
 
 
 def layer_backward(
@@ -129,12 +137,13 @@ def layer_backward(
     weights = _contiguous(weights)
     steps = _STEPS[weights.KIND](weights, value_type(data))
     order = order_of(plan, reverse)
-    together = persistent.fit_backward(steps, plan, data)
-    space = _way_back(data, weights, steps, order, kept, by_row, by_sequence, together is None)
-    if together is None:
-        _backward_by_steps(space, steps, plan)
-    else:
-        persistent.run_backward(space, together)
+    way = persistent.way_backward(steps, plan, data)
+    by_steps = _has_steps(way)
+    space = _way_back(data, weights, steps, order, kept, by_row, by_sequence, by_steps)
+    if way.fit:
+        persistent.run_backward(space, way)
+    if by_steps:
+        _backward_by_steps(space, steps, way)
     first, alive = space.carried, int(plan.step_sizes[0])
     cupy.add(first[:alive], space.flow[:alive], out=first[:alive])
     ends = (first,) if space.carried_cell is None else (first, space.carried_cell)
@@ -155,16 +164,18 @@ def layer_backward(
     )
 
 
-def _backward_by_steps(space: Backward, steps: Steps[Any], plan: StepPlan) -> None:
-    step = steps.backward(space)
-    sizes = [*plan.step_sizes.tolist(), 0]
-    large = is_large(sizes[0], space.weights.weight_hh)
+def _backward_by_steps(space: Backward, steps: Steps[Any], way: Way) -> None:
+    step, sizes = steps.backward(space), [*space.order.plan.step_sizes.tolist(), 0]
 
-    def launches() -> Iterator[Launch]:
-        for number in range(len(sizes) - 2, -1, -1):
-            yield from step(number, sizes[number], sizes[number + 1], large)
+    def launches(numbers: range) -> Iterator[Launch]:
+        for number in numbers:
+            yield from step(number, sizes[number], sizes[number + 1], number < way.large)
 
-    play(space.table.words(), launches, key=_key("backward", steps, plan, large))
+    words, plan = space.table.words(), space.order.plan
+    if way.fit is None:
+        rest = range(len(sizes) - 2, way.large - 1, -1)
+        play(words, rest, launches, key=_key("backward", steps, plan, way))
+    play(words, range(way.large - 1, -1, -1), launches, key=None)
 
 
 def _way_back(
@@ -209,13 +220,12 @@ def _way_back(
     )
 
 
-def _key(way: str, steps: Steps[Any], plan: StepPlan, large: bool) -> Hashable | None:
-    """Return what tells one sequence of launches from another; None if cuBLAS is among them."""
-    if large:
-        return None
+def _key(direction: str, steps: Steps[Any], plan: StepPlan, way: Way) -> Hashable:
+    """Return what tells one sequence of launches from another."""
     weights = steps.weights
-    shape = (weights.hidden_size, weights.output_size, steps.projects, len(plan.order))
-    return (way, weights.KIND, steps.value, steps.options(), shape, plan.step_sizes.tobytes())
+    shape = (weights.hidden_size, weights.output_size, steps.projects, len(plan.order), way.large)
+    cell = (weights.KIND, steps.value, steps.options())
+    return (direction, cell, shape, plan.step_sizes.tobytes())
 
 
 def _projected(data: Array, weights: CellWeights) -> Array:

@@ -53,11 +53,12 @@ __device__ __forceinline__ void look_ahead(const void* place) {
 extern __shared__ __align__(16) unsigned char shared[];
 
 // weight: weight_hh, (G*H, H). meetings: a line of 128 bytes for each group, of zeros.
+// from: the first step, at which so many `sequences` are alive; the steps before are run by others.
 template <class Cell, class Product>
 __global__ void __launch_bounds__(THREADS, 1)
 persistent_forward(const Run<typename Product::T>* __restrict__ about,
                    const typename Product::T* __restrict__ weight, unsigned* meetings, int64 units_,
-                   int64 tall, int64 sequences) {
+                   int64 tall, int64 sequences, int64 from) {
     typedef typename Product::T T;
     const Run<T> run = *about;
     const int size = (int)run.size, units = (int)units_, unit = blockIdx.x * units;
@@ -73,7 +74,7 @@ persistent_forward(const Run<typename Product::T>* __restrict__ about,
         if (!slice.rows) return;
         const int64 steps = run.order.lengths[slice.first], brought = slice.first + brought_row();
         int alive = slice.rows;
-        for (int64 step = 0; step < steps; step++) {
+        for (int64 step = from; step < steps; step++) {
             while (run.order.lengths[slice.first + alive - 1] <= step) alive--;
             Left<T> left{nullptr, nullptr, size, size};
             if (brought_row() < alive)
@@ -102,7 +103,7 @@ template <class Cell, class Product>
 __global__ void __launch_bounds__(THREADS, 1)
 persistent_backward(const Back<typename Product::T>* __restrict__ about,
                     const typename Product::T* __restrict__ weight, unsigned* meetings, int64 units_,
-                    int64 tall, int64 sequences) {
+                    int64 tall, int64 sequences, int64 from) {
     typedef typename Product::T T;
     const Back<T> back = *about;
     const int size = (int)back.size, units = (int)units_, unit = blockIdx.x * units;
@@ -127,7 +128,7 @@ persistent_backward(const Back<typename Product::T>* __restrict__ about,
             product.multiply(left, rows);
         };
         int alive = 0;
-        for (int64 step = back.order.lengths[slice.first] - 1; step >= 0; step--) {
+        for (int64 step = back.order.lengths[slice.first] - 1; step >= from; step--) {
             const int later = alive;
             while (alive < slice.rows && back.order.lengths[slice.first + alive] > step) alive++;
             if (later) pull(step + 1, later);
@@ -140,7 +141,7 @@ persistent_backward(const Back<typename Product::T>* __restrict__ about,
             }
             meeting.meet();
         }
-        pull(0, alive);
+        pull(from, alive);
         for (int pair = threadIdx.x; pair < alive * here; pair += THREADS)
             back.flow[(slice.first + pair / here) * size + unit + pair % here] =
                 product.sum(pair / here, pair % here);

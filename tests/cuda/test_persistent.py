@@ -15,7 +15,7 @@ from tests.oracles_rnn import offsets_of
 
 cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
 from lodcli.kernels.on_cupy import launch  # noqa: E402
-from lodcli.kernels.on_cupy.rnn import persistent  # noqa: E402
+from lodcli.kernels.on_cupy.rnn import persistent, product  # noqa: E402
 from tests.cuda.problem_rnn import LENGTHS, TOLERANCES, Problem, check  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -70,7 +70,7 @@ def test_however_it_is_dealt_out(
 ) -> None:
     monkeypatch.setattr(persistent, "UNITS", (units,))
     monkeypatch.setattr(persistent, "ROWS", (tall,))
-    monkeypatch.setattr(persistent, "_stepwise", lambda *_, **__: np.inf)
+    monkeypatch.setattr(persistent, "_stepwise", lambda *_: np.inf)
     few = launch.limits()._replace(multiprocessors=6)
     monkeypatch.setattr(persistent, "limits", lambda: few)
     lengths = np.random.default_rng(units).integers(0, 6, sequences)
@@ -163,7 +163,29 @@ def test_one_can_ask_for_single_steps(launched: list[Any]) -> None:
     assert not launched
 
 
+@pytest.mark.parametrize("variant", ["lstm", "gru"])
+@pytest.mark.parametrize("rest", [True, False])
+def test_large_steps_are_left_to_cublas(
+    variant: str, rest: bool, launched: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = Problem(variant, "float64", LENGTHS, hidden=8)
+    wanted = problem.solve(np.asarray, reverse=True)
+    # The first three steps have six sequences or more.
+    monkeypatch.setattr(product, "CUBLAS_WORK", 6 * problem.weights.weight_hh.size)
+    monkeypatch.setattr(persistent, "_by_cublas", lambda *_: 0.0)
+    if not rest:
+        monkeypatch.setattr(persistent, "_stepwise", lambda *_: 0.0)
+    for _ in range(3):  # a graph of the others among them
+        check(problem.solve(cupy.asarray, reverse=True), wanted, TOLERANCES["float64"])
+    assert [args[-2:] for args in launched] == [(3, 3)] * 6 * rest
+
+
 H200 = launch.DeviceLimits((9, 0), 132, 227 << 10, True)
+
+
+def layer(size: int, gates: int, *, backward: bool = False) -> persistent.Layer:
+    depth, width = (gates * size, 1) if backward else (size, gates)
+    return persistent.Layer("GRU", size, gates, depth, width, 4, "float32")
 
 
 @pytest.mark.parametrize(
@@ -175,26 +197,29 @@ def test_common_layers_fit_an_h200(
     sequences: int, mean: int, size: int, gates: int, backward: bool
 ) -> None:
     plan = plan_steps(offsets_of([mean] * sequences))
-    depth, width = (gates * size, 1) if backward else (size, gates)
-    layer = persistent.Layer("GRU", size, gates, depth, width, 4, "float32")
-    fit = persistent.best_fit(layer, plan, H200)
+    one = layer(size, gates, backward=backward)
+    large, fit = persistent.best_way(one, plan.lengths, plan.step_sizes, 0, H200)
+    assert large == 0
     assert fit is not None
     assert fit.shared_bytes <= H200.shared_bytes
     assert -(-size // fit.units) * fit.groups <= H200.multiprocessors
-    assert fit.units * width <= persistent.COLUMNS
-    assert fit.clocks < persistent._stepwise(layer, plan, H200, large=False)
+    assert fit.units * one.width <= persistent.COLUMNS
 
 
-def test_large_steps_are_better_left_to_cublas() -> None:
-    plan = plan_steps(offsets_of([100] * 1024))
-    layer = persistent.Layer("GRU", 1024, 3, 1024, 3, 4, "float32")
-    fit = persistent.best_fit(layer, plan, H200)
-    assert fit is not None
-    assert fit.clocks > persistent._stepwise(layer, plan, H200, large=True)
+def test_when_few_are_left_their_steps_are_one_launch() -> None:
+    lengths = np.sort(np.r_[np.full(1000, 50), np.full(24, 800)])[::-1]
+    plan = plan_steps(offsets_of(lengths.tolist()))
+    large = product.large_steps(plan.step_sizes, np.empty((3 * 1024, 1024), np.float32))
+    assert large == 50
+    way = persistent.best_way(layer(1024, 3), plan.lengths, plan.step_sizes, large, H200)
+    assert way.large == large
+    assert way.fit is not None
+    every = plan_steps(offsets_of([50] * 1024))
+    way = persistent.best_way(layer(1024, 3), every.lengths, every.step_sizes, 50, H200)
+    assert way == (50, None)
 
 
 def test_no_launch_without_cooperation() -> None:
-    plan = plan_steps(offsets_of([3, 2]))
-    layer = persistent.Layer("GRU", 8, 3, 8, 3, 4, "float32")
-    assert persistent.best_fit(layer, plan, H200) is not None
-    assert persistent.best_fit(layer, plan, H200._replace(together=False)) is None
+    lengths = np.array([3, 2, 0])
+    assert persistent.best_fit(layer(8, 3), lengths, H200) is not None
+    assert persistent.best_fit(layer(8, 3), lengths, H200._replace(together=False)) is None

@@ -32,16 +32,25 @@ _graphs: OrderedDict[Hashable, _Captured] = OrderedDict()
 _notes: OrderedDict[Hashable, None] = OrderedDict()
 
 
-def play(words: Offsets, launches: Callable[[], Iterable[Launch]], *, key: Hashable | None) -> None:
-    """Do all launches on the current stream, in order.
+def play(
+    words: Offsets,
+    steps: range,
+    launches: Callable[[range], Iterable[Launch]],
+    *,
+    key: Hashable | None,
+) -> None:
+    """Do all launches of some steps on the current stream, in order.
 
     Args:
         words: the table they find their arrays in, in main memory.
-        launches: gives them; asked only if there is no graph of them yet.
+        steps: their numbers.
+        launches: gives those of steps; asked only if there is no graph of them yet.
         key: equal keys are equal launches; None: they cannot be captured.
     """
+    if not steps:
+        return
     if key is None:
-        _each(launches(), cupy.asarray(words))
+        _each(launches(steps), cupy.asarray(words))
         return
     # A graph writes to arrays that its table names, so that no two streams may share one.
     stream = cupy.cuda.get_current_stream()
@@ -49,12 +58,12 @@ def play(words: Offsets, launches: Callable[[], Iterable[Launch]], *, key: Hasha
     with _lock:
         captured = _graphs.get(key)
         if captured is None and key in _notes:
-            captured = _graphs[key] = _capture(launches(), len(words))
+            captured = _graphs[key] = _capture(launches(steps), len(words))
             _keep_at_most(MOST_GRAPHS, _graphs)
         if captured is None:
             _notes[key] = None
             _keep_at_most(MOST_NOTES, _notes)
-            _each(launches(), cupy.asarray(words))
+            _each(launches(steps), cupy.asarray(words))
             return
         _graphs.move_to_end(key)
         # Both on the current stream: a replay before this one has read the table by then.

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
 
-from lodcli.kernels.checks import Array
+from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_cupy.launch import DeviceLimits, blocks, limits, run_together
 from lodcli.kernels.on_cupy.rnn.cell_steps import CellSteps
 from lodcli.kernels.on_cupy.rnn.dot import precision_of
-from lodcli.kernels.on_cupy.rnn.product import is_large
+from lodcli.kernels.on_cupy.rnn.product import large_steps
 from lodcli.kernels.on_cupy.rnn.spaces import Backward, Forward
 from lodcli.kernels.on_cupy.rnn.steps import Steps
 from lodcli.kernels.precision import Precision
@@ -61,7 +61,7 @@ def step_by_step() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Fit:
-    """How a layer is dealt out.
+    """How steps are dealt out.
 
     Attributes:
         types: of C++, of the cell and of what multiplies.
@@ -80,6 +80,18 @@ class Fit:
     groups: int
     shared_bytes: int
     clocks: float
+
+
+class Way(NamedTuple):
+    """How a layer is run, or gone back through.
+
+    Attributes:
+        large: so many steps at its beginning are launched one by one, and cuBLAS multiplies.
+        fit: of the others, if they are one launch.
+    """
+
+    large: int
+    fit: Fit | None
 
 
 @dataclass(frozen=True)
@@ -104,40 +116,54 @@ class Layer:
     precision: Precision
 
 
-def fit_forward(steps: Steps[Any], plan: StepPlan, data: Array) -> Fit | None:
-    """Return how a layer is run forward in one launch; None: step by step."""
-    return _fit(steps, plan, data, backward=False)
+def way_forward(steps: Steps[Any], plan: StepPlan, data: Array) -> Way:
+    """Return how a layer is run forward."""
+    return _way(steps, plan, data, backward=False)
 
 
-def fit_backward(steps: Steps[Any], plan: StepPlan, data: Array) -> Fit | None:
-    """Return how a layer is gone back through in one launch; None: step by step."""
-    return _fit(steps, plan, data, backward=True)
+def way_backward(steps: Steps[Any], plan: StepPlan, data: Array) -> Way:
+    """Return how a layer is gone back through."""
+    return _way(steps, plan, data, backward=True)
 
 
-def _fit(steps: Steps[Any], plan: StepPlan, data: Array, *, backward: bool) -> Fit | None:
-    weights = steps.weights
-    if not isinstance(steps, CellSteps) or steps.projects or not _allowed.get():
-        return None
-    size, gates = weights.hidden_size, weights.GATES
+def _way(steps: Steps[Any], plan: StepPlan, data: Array, *, backward: bool) -> Way:
+    weights, sizes = steps.weights, plan.step_sizes
+    large = large_steps(sizes, weights.weight_hh)
     precision = precision_of(data.dtype)
+    if not isinstance(steps, CellSteps) or steps.projects or not _allowed.get():
+        return Way(large, None)
+    size, gates = weights.hidden_size, weights.GATES
     depth, width = (gates * size, 1) if backward else (size, gates)
     layer = Layer(steps.cell(), size, gates, depth, width, data.dtype.itemsize, precision)
-    best = best_fit(layer, plan, limits())
-    large = is_large(int(plan.step_sizes[0]), weights.weight_hh)
-    if best is None or best.clocks > _stepwise(layer, plan, limits(), large=large):
-        return None
-    return best
+    return best_way(layer, plan.lengths, sizes, large, limits())
 
 
-def best_fit(layer: Layer, plan: StepPlan, device: DeviceLimits) -> Fit | None:
-    """Return the fastest of all ways that fit a device; None if none does."""
+def best_way(
+    layer: Layer, lengths: Offsets, sizes: Offsets, large: int, device: DeviceLimits
+) -> Way:
+    """Return the fastest way for steps of these sizes, of which cuBLAS may run the large ones."""
+    whole = best_fit(layer, lengths, device)
+    rest = best_fit(layer, lengths[: sizes[large]] - large, device) if large < len(sizes) else None
+    first = _by_cublas(layer, sizes[:large], device)
+    ways = [(first + _stepwise(layer, sizes[large:], device), Way(large, None))]
+    ways += [(first + rest.clocks, Way(large, rest))] if rest else []
+    ways += [(whole.clocks, Way(0, whole))] if whole else []
+    return min(ways, key=lambda pair: pair[0])[1]
+
+
+def best_fit(layer: Layer, lengths: Offsets, device: DeviceLimits) -> Fit | None:
+    """Return the fastest of all ways that fit a device; None if none does.
+
+    Args:
+        lengths: of the sequences, longest first; those of no step do not count.
+    """
     if not device.together:
         return None
     kind = "float64" if layer.value_bytes == 8 else layer.precision
     product = _PRODUCTS.get(kind, "Exact<double>" if kind == "float64" else "Exact<float>")
-    sequences, found = int(plan.step_sizes[0]), []
+    sequences, found = int(np.count_nonzero(lengths)), []
     for tall in ROWS:
-        lasting = plan.lengths[:sequences:tall]  # of each slice, its longest sequence
+        lasting = lengths[:sequences:tall]  # of each slice, its longest sequence
         whole, longest = float(lasting.sum()), float(lasting[0])
         for units in UNITS:
             columns, apart = units * layer.width, blocks(layer.size, units)
@@ -149,9 +175,8 @@ def best_fit(layer: Layer, plan: StepPlan, device: DeviceLimits) -> Fit | None:
             step += min(tall, sequences) * layer.depth * columns / _RATES[kind]
             step += min(tall, sequences) * layer.depth * layer.value_bytes / _BROUGHT
             clocks = step * max(longest, whole / groups)
-            found.append(
-                Fit(f"{layer.cell}, {product}", units, tall, len(lasting), groups, shared, clocks)
-            )
+            types = f"{layer.cell}, {product}"
+            found.append(Fit(types, units, tall, len(lasting), groups, shared, clocks))
         if tall >= sequences:
             break
     return min(found, key=lambda fit: fit.clocks, default=None)
@@ -168,28 +193,35 @@ def shared_bytes(layer: Layer, columns: int) -> int:
     return 4 * (words * stride + 2 * HIGH * (DEEP // each + 4) + THREADS * SUMS)
 
 
-def _stepwise(layer: Layer, plan: StepPlan, device: DeviceLimits, *, large: bool) -> float:
-    """Return how many clocks all steps take if each is launched by itself, estimated."""
-    steps, rows = len(plan.step_sizes), float(plan.step_sizes.sum())
-    work = rows * layer.gates * layer.size * layer.size / device.multiprocessors
-    if large:
-        return max(steps * 2 * _LAUNCH, work / _CUBLAS_RATE)
-    return steps * 2 * (_GRAPH_LAUNCH + _TRAVEL) + work / _STEPWISE_RATE
+def _stepwise(layer: Layer, sizes: Offsets, device: DeviceLimits) -> float:
+    """Return how many clocks steps take as a graph of launches, estimated."""
+    launches = len(sizes) * 2 * (_GRAPH_LAUNCH + _TRAVEL)
+    return launches + _work(layer, sizes, device) / _STEPWISE_RATE
 
 
-def run_forward(space: Forward, fit: Fit) -> None:
-    """Run a layer forward."""
-    _run("persistent_forward", space, fit)
+def _by_cublas(layer: Layer, sizes: Offsets, device: DeviceLimits) -> float:
+    """Return how many clocks steps take that Python launches one by one, estimated."""
+    return max(len(sizes) * 2 * _LAUNCH, _work(layer, sizes, device) / _CUBLAS_RATE)
 
 
-def run_backward(space: Backward, fit: Fit) -> None:
-    """Go back through a layer; the last product is in `flow`."""
-    _run("persistent_backward", space, fit)
+def _work(layer: Layer, sizes: Offsets, device: DeviceLimits) -> float:
+    """Return the multiplications of the steps, for each multiprocessor."""
+    return float(sizes.sum()) * layer.gates * layer.size * layer.size / device.multiprocessors
 
 
-def _run(kernel: str, space: Forward | Backward, fit: Fit) -> None:
-    place, weights = space.place, space.weights
-    meetings = cupy.zeros(fit.groups * COUNT_BYTES // 4, np.uint32)
+def run_forward(space: Forward, way: Way) -> None:
+    """Run the steps forward that are one launch."""
+    _run("persistent_forward", space, way)
+
+
+def run_backward(space: Backward, way: Way) -> None:
+    """Go back through the steps that are one launch; the last product is in `flow`."""
+    _run("persistent_backward", space, way)
+
+
+def _run(kernel: str, space: Forward | Backward, way: Way) -> None:
+    fit, place, weights = way.fit, space.place, space.weights
+    assert fit is not None
     run_together(
         "rnn_persistent",
         f"{kernel}<{fit.types}>",
@@ -198,8 +230,9 @@ def _run(kernel: str, space: Forward | Backward, fit: Fit) -> None:
         fit.shared_bytes,
         cupy.asarray(space.table.words())[place:],
         weights.weight_hh,
-        meetings,
+        cupy.zeros(fit.groups * COUNT_BYTES // 4, np.uint32),
         fit.units,
         fit.tall,
-        int(space.order.plan.step_sizes[0]),
+        int(space.order.plan.step_sizes[way.large]),
+        way.large,
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lodcli.kernels.checks import Array
+import numpy as np
+
+from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_cupy.launch import C_TYPES, blocks, run
 from lodcli.kernels.on_cupy.rnn.dot import dot
 from lodcli.kernels.on_cupy.rnn.table import Launch, Table
@@ -61,6 +63,6 @@ def product(table: Table, left: Array, right: Array, out: Array) -> Product:
     return Product(left, right, out, table.add(left, right, out))
 
 
-def is_large(rows: int, *weights: Array | None) -> bool:
-    """Return whether a step of so many rows is for cuBLAS."""
-    return any(weight is not None and rows * weight.size >= CUBLAS_WORK for weight in weights)
+def large_steps(sizes: Offsets, weight: Array) -> int:
+    """Return how many steps, the first ones, are for cuBLAS; `sizes` never rise."""
+    return int(np.count_nonzero(sizes * weight.size >= CUBLAS_WORK))
