@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,11 @@ from lodcli.bench.checks import Result
 from lodcli.bench.machine import require_memory
 from lodcli.bench.ops import load_kernels
 from lodcli.bench.peer_set import PeerSet
-from lodcli.bench.tasks import OURS, Task, Way, Work, in_this_process
+from lodcli.bench.tasks import OURS, LimitKind, Task, Way, Work, in_this_process
 from lodcli.kernels.backends import Backend
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.devices import moved
+from lodcli.kernels.precision import Precision, float32_products
 from lodcli.kernels.rnn.engine import rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack import seeded_weights
 from lodcli.kernels.tensor import is_on_device
@@ -25,16 +26,24 @@ CELLS = {"lstm": 4, "gru": 3, "elman": 1}
 WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 PASSES = ("forward", "training")
 ON_PADDED = "on padded input"
+STEP_BY_STEP = "step by step"
 # Sums of float32 in another order: outputs lie within 1, gradients add up thousands of rows.
 TOLERANCE = {"forward": 3e-5, "training": 3e-4}
+# Of operands of 11 bits, in what a hundred steps make of each other.
+ROUNDED_TOLERANCE = {"forward": 1e-2, "training": 5e-2}
 
 
 @dataclass(frozen=True)
 class RnnPlan:
-    """Which cells, forward only or forward and backward ("lstm training"), on which cases."""
+    """Which cells, forward only or forward and backward ("lstm training"), on which cases.
+
+    Attributes:
+        precision: of ours and torch's on a GPU, "float32" or "tf32".
+    """
 
     ops: Sequence[str]
     cases: Sequence[Case]
+    precision: Precision = "float32"
     folder: None = None
 
     def check(self, devices: Sequence[str]) -> None:
@@ -50,7 +59,7 @@ class RnnPlan:
         for case in self.cases:
             for op in self.ops:
                 cell, which = op.split()
-                yield rnn_task(cell, which, case, peers)
+                yield rnn_task(cell, which, case, peers, self.precision)
 
 
 def rnn_lengths(case: Case) -> Offsets:
@@ -59,9 +68,12 @@ def rnn_lengths(case: Case) -> Offsets:
     return lengths
 
 
-def rnn_task(cell: str, which: str, case: Case, peers: PeerSet) -> Task:
+def rnn_task(
+    cell: str, which: str, case: Case, peers: PeerSet, precision: Precision = "float32"
+) -> Task:
     """Return ours and the peers running one cell on one case."""
-    inputs = make_inputs(cell, which, case)
+    inputs = make_inputs(cell, which, case) | {"precision": precision}
+    exact = precision == "float32"
     there = _on_gpu(cell, case, inputs) if peers.device == "cuda" else None
     others, skipped = peers.candidates("rnn", which, there or inputs)
     load_kernels()
@@ -75,14 +87,25 @@ def rnn_task(cell: str, which: str, case: Case, peers: PeerSet) -> Task:
     return Task(
         bench="rnn",
         op=f"{cell} {which}",
-        parameters={**case.parameters(), "rows": rows, "padding_ratio": round(padding, 3)},
+        parameters={
+            **case.parameters(),
+            **{"rows": rows, "padding_ratio": round(padding, 3)},
+            **({} if exact else {"precision": precision}),
+        },
         candidates=[*in_this_process(OURS, ours(which, there or inputs), peers.timed), *others],
-        work=Work(operations, "FLOP", operations, "gemm" if there else "fma"),
-        tolerance=TOLERANCE[which],
+        # The limit is a product in float32.
+        work=Work(operations, "FLOP", operations, _limit(there is not None, exact)),
+        tolerance=(TOLERANCE if exact else ROUNDED_TOLERANCE)[which],
         skipped=skipped,
         device=peers.device,
         witness=(lambda: results(call())) if there else None,
     )
+
+
+def _limit(on_gpu: bool, exact: bool) -> LimitKind | None:
+    if not on_gpu:
+        return "fma"
+    return "gemm" if exact else None
 
 
 def _on_gpu(cell: str, case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +158,10 @@ def box_places(lengths: Offsets) -> Offsets:
 
 
 def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
-    """Return our engine on the rows as they are, and on the same rows padded."""
+    """Return our engine on the rows as they are, and on the same rows padded.
+
+    On a GPU also step by step, where all steps could be one launch.
+    """
     lengths = inputs["lengths"]
     steps, places = int(lengths.max()), inputs["places"]
     everywhere = np.arange(lengths.size + 1) * steps
@@ -146,12 +172,27 @@ def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
         return box
 
     # By name: the default leaves small inputs to NumPy, until a first call is paid for.
-    backend: Backend = "cupy" if is_on_device(inputs["data"]) else "numba"
+    on_gpu = is_on_device(inputs["data"])
+    backend: Backend = "cupy" if on_gpu else "numba"
     ways = {"": _way(which, inputs, *_rows(inputs), None, backend)}
+    if on_gpu:
+        call, results = ways[""]
+        ways[STEP_BY_STEP] = (_stepwise(call), results)
     if everywhere[-1] > len(inputs["data"]):
         boxes = padded(inputs["data"]), padded(inputs["upstream"])
         ways[ON_PADDED] = _way(which, inputs, boxes[0], everywhere, boxes[1], places, backend)
     return ways
+
+
+def _stepwise(call: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a call that launches every step by itself."""
+    from lodcli.kernels.on_cupy.rnn.persistent import step_by_step
+
+    def stepwise() -> Any:
+        with step_by_step():
+            return call()
+
+    return stepwise
 
 
 def _rows(inputs: dict[str, Any]) -> tuple[Array, Offsets, Array]:
@@ -174,13 +215,17 @@ def _way(
     # Who trains changes the weights after every run; who only runs them does not.
     frozen = weights.frozen()
 
+    precision: Precision = inputs["precision"]
+
     def forward() -> Any:
-        return rnn_forward(data, offsets, frozen, cells=False, backend=backend)
+        with float32_products(precision):
+            return rnn_forward(data, offsets, frozen, cells=False, backend=backend)
 
     def training() -> Any:
-        run = rnn_forward(data, offsets, weights, keep=True, backend=backend)
-        assert run.tape is not None
-        return run, rnn_backward(run.tape, grad_outputs=upstream)
+        with float32_products(precision):
+            run = rnn_forward(data, offsets, weights, keep=True, backend=backend)
+            assert run.tape is not None
+            return run, rnn_backward(run.tape, grad_outputs=upstream)
 
     def arrays(found: Any) -> Result:
         if which == "forward":

@@ -8,6 +8,7 @@ import click
 
 from lodcli import options
 from lodcli.bench.options import COUNT, Settings, settings, sizes, sweep
+from lodcli.kernels.precision import Precision
 
 
 @click.group(invoke_without_command=True)
@@ -104,6 +105,12 @@ def kernels(
 @click.option("--pass", "passes", metavar="PASS[,..]", help="forward, training; both if not given.")
 @click.option("--case", metavar="NAME[,..]", help="Named cases: a to e, b-equal, ..")
 @click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")
+@click.option(
+    "--precision",
+    type=click.Choice(("float32", "tf32")),
+    default="float32",
+    help="Of products on a GPU, ours and torch's.",
+)
 @sizes
 @sweep
 @settings
@@ -111,6 +118,7 @@ def rnn(
     cells: str | None,
     passes: str | None,
     case: str | None,
+    precision: Precision,
     sweep: str | None,
     settings: Settings,
     **sizes: Any,
@@ -126,16 +134,19 @@ def rnn(
     Examples:
       lod bench rnn --cell lstm --case a --threads 1,2
       lod bench rnn --cell gru --pass forward --hidden 96 --lengths uniform:1,99
+      lod bench rnn --case b --device cuda --precision tf32
     """
     from lodcli.bench.cases import RNN_CASES, USUAL_RNN_CASES
     from lodcli.bench.rnn import CELLS, PASSES, RnnPlan
     from lodcli.bench.showing import cases_of, parse_ops, run_and_show, usual
 
+    if precision != "float32" and tuple(settings.device) != ("cuda",):
+        raise click.UsageError(f"--precision {precision} goes with --device cuda")
     case = case or usual(USUAL_RNN_CASES, settings.device)
     chosen = cases_of(RNN_CASES, case, sweep, settings.seed, **sizes)
     ways = parse_ops(passes, PASSES, "--pass")
     ops = [f"{cell} {way}" for cell in parse_ops(cells, list(CELLS), "--cell") for way in ways]
-    run_and_show("rnn", RnnPlan(ops, chosen), settings)
+    run_and_show("rnn", RnnPlan(ops, chosen, precision), settings)
 
 
 @command.command(cls=options.Command)

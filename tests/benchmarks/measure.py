@@ -86,6 +86,7 @@ PARTS: dict[str, str] = {
     "gpu-narrow": f"kernels --case B2 {_GPU}",
     "gpu-wide": f"kernels --case B3 {_GPU}",
     "gpu-rnn": f"rnn --case b,c,b-equal,c-equal {_GPU}",
+    "gpu-rnn-tf32": f"rnn --cell lstm,gru --case b,c --precision tf32 {_GPU}",
     "gpu-rnn-small": f"rnn --case d {_GPU}",
     "gpu-rnn-large": f"rnn --case e,e-equal {_GPU}",
 }

@@ -22,7 +22,7 @@ OF_RNNS = "not numba and not attention and not wide"
 ON_ARRAYS = [
     str(path.relative_to(ROOT))
     for path in sorted((ROOT / "tests" / "cuda").glob("test_*.py"))
-    if path.stem not in {"test_compile", "test_on_gpu"}
+    if path.stem not in {"test_compile", "test_on_gpu", "test_peers"}
 ]
 
 HOT: dict[str, tuple[str, ...]] = {

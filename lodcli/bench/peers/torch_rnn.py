@@ -31,13 +31,18 @@ def require_gpu() -> None:
     """Raise RuntimeError where torch cannot compute on a GPU."""
     if not torch.cuda.is_available():
         raise RuntimeError(f"torch {torch.__version__} finds no GPU; pip install one built for it")
-    # cuDNN in full precision, as ours is: nothing is rounded to tf32.
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
+    _round_to_tf32(False)
+
+
+def _round_to_tf32(rounded: bool) -> None:
+    # As exactly as ours: by itself cuDNN rounds, and other products do not.
+    torch.backends.cuda.matmul.allow_tf32 = rounded
+    torch.backends.cudnn.allow_tf32 = rounded
 
 
 def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the ways torch runs an RNN."""
+    _round_to_tf32(inputs["precision"] != "float32")
     model = _model(inputs)
     return _forward(model, inputs) if which == "forward" else _training(model, inputs)
 

@@ -22,7 +22,7 @@ from lodcli.bench.lengths import parse_lengths
 from lodcli.bench.machine import NotEnoughMemoryError
 from lodcli.bench.ops import BENCH_OPS
 from lodcli.bench.peer_set import PeerSet, chosen_peers
-from lodcli.bench.rnn import ON_PADDED, rnn_task
+from lodcli.bench.rnn import ON_PADDED, STEP_BY_STEP, rnn_task
 from lodcli.bench.runner import run_task
 from tests.benchmarks import measure
 from tests.lodcli.conftest import Lod
@@ -124,9 +124,28 @@ def test_every_cell_runs_on_the_device_and_agrees(cell: str, which: str) -> None
     with PeerSet("rnn", chosen_peers("rnn", None, "cuda"), 1, {}, "cuda") as others:
         found = run_task(rnn_task(cell, which, case, others), QUICK, threads=1)
     assert not found["skipped"]
-    assert [row["label"] for row in found["rows"][:2]] == ["", ON_PADDED]
+    assert [row["label"] for row in found["rows"][:3]] == ["", STEP_BY_STEP, ON_PADDED]
     assert {(row["device"], row["limit"]) for row in found["rows"]} == {("cuda", "gemm")}
     require_torch(f"{cell} {which}", others, found["rows"])
+
+
+def test_products_may_be_rounded_by_both() -> None:
+    case = custom_case(
+        RNN_CASES["e"],
+        rows=30,
+        features=5,
+        sequences=4,
+        hidden=4,
+        lengths=parse_lengths("uniform:1,20"),
+        seed=2,
+    )
+    with PeerSet("rnn", ["torch"], 1, {}, "cuda") as peers:
+        task = rnn_task("gru", "training", case, peers, "tf32")
+        found = run_task(task, QUICK, threads=1)
+    assert found["rows"][0]["parameters"]["precision"] == "tf32"
+    assert {row["limit"] for row in found["rows"]} == {None}
+    if "torch" in peers.versions:
+        assert sys.modules["torch"].backends.cudnn.allow_tf32
 
 
 def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
