@@ -29,6 +29,7 @@ template <class T, class H> struct Tile {
 
 // Results that take the place of the rows they come from; `out` is for those below the block's.
 template <class H> struct InTile {
+    typedef H Value;
     H* held;
     H* out;
     int64 top, bottom;
@@ -38,6 +39,13 @@ template <class H> struct InTile {
     __device__ __forceinline__ void put(int64 row, const Pack<H, 1>& values) const {
         if (row < bottom) held[padded((int)(row - top) * width + column)] = values.at[0];
         else out[row * width + column] = values.at[0];
+    }
+    // Writes the block's rows from one on to memory; all its results must be there.
+    __device__ __forceinline__ void write_back(int64 from) const {
+        const int64 count = (bottom - top) * width;
+        const int first = (int)(threadIdx.x + blockDim.x * threadIdx.y);
+        for (int64 i = (from - top) * width + first; i < count; i += blockDim.x * blockDim.y)
+            out[top * width + i] = held[padded((int)i)];
     }
 };
 

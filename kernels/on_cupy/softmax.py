@@ -1,4 +1,4 @@
-"""See ops/softmax.py. Tiles of equal height, their parts, what they lacked: softmax.cu."""
+"""See ops/softmax.py. Tiles of equal height: softmax.cu; long sequences: softmax_long.cu."""
 
 from __future__ import annotations
 
@@ -6,10 +6,25 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_cupy.launch import blocks, c_type, flat_rows, on_device, result_array, run
+from lodcli.kernels.on_cupy.launch import (
+    THREADS,
+    Grid,
+    at_once,
+    blocks,
+    c_type,
+    flat_rows,
+    is_narrow,
+    narrow_tiles,
+    on_device,
+    result_array,
+    run,
+    shortest_and_longest,
+    tiles,
+)
 
-THREADS = 256
-HEIGHT = 64  # as in softmax.cu
+# As in softmax.cuh and softmax.cu.
+HEIGHT, MOST_COLUMNS = 64, 16
+LONG, NARROW_LONG = 112, 64
 
 
 def segment_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
@@ -55,31 +70,43 @@ def _write(op: str, x: Array, flow: Array, offsets: Offsets, out: Array) -> None
     if not rows.size:
         return
     value, wide = c_type(rows.dtype, "softmax"), "double" if rows.itemsize == 8 else "float"
-    is_gradient = op.endswith("GRAD")
-    part = f"{'Total' if is_gradient else 'Powers'}<{wide}>"
-    part_bytes = (1 if is_gradient else 2) * (8 if wide == "double" else 4)
-    columns = min(THREADS, 1 << max(0, width - 1).bit_length())
-    block = (columns, THREADS // columns)
-
-    def grid(units: int) -> tuple[int, int]:
-        return blocks(units, block[1]), blocks(width, columns)
-
-    def space(units: int, slots: int) -> Array:
-        made: Array = cupy.empty(slots * units * width * part_bytes, np.uint8)
-        return made
-
-    units, where = blocks(count, HEIGHT), on_device(offsets)
-    carry, keys = space(units, 2), cupy.empty(2 * units, np.int64)
-    args = (rows, upstream, where, offsets.size - 1, count, width, out, carry, keys)
-    run("softmax", f"softmax_tiles<{value}, {wide}, {op}>", grid(units), block, *args)
-    if units == 1:
+    narrow = is_narrow(width * rows.itemsize)
+    has_long = shortest_and_longest(offsets)[1] > (NARROW_LONG if narrow else LONG)
+    types, where, units = f"{value}, {wide}, {op}", on_device(offsets), blocks(count, HEIGHT)
+    if narrow:
+        shape = teams = narrow_tiles(count, width, width * rows.itemsize, HEIGHT)
+        name = "softmax_narrow"
+    else:
+        many = at_once(width, rows, upstream, out, most=4)
+        shape, teams = tiles(count, width // many, HEIGHT), _teams(count, width // many)
+        name, types = "softmax", f"{types}, {many}"
+    given = (rows, upstream, where, offsets.size - 1, count, width)
+    run("softmax", f"{name}_tiles<{types}>", *teams, *given, out)
+    if not has_long:
         return
-    totals, parts, of_parts, depth, left = space(units, 1), carry, keys, 1, units
+    carry, keys = _parts(2 * units, width, wide), cupy.empty(2 * units, np.int64)
+    run("softmax_long", f"{name}_long<{types}>", *shape, *given, carry, keys)
+    totals, parts, of_parts, depth, left = _parts(units, width, wide), carry, keys, 1, units
     while left > 1:
-        many, left = 2 * left, blocks(2 * left, HEIGHT)
-        above, of_above = space(left, 2), cupy.empty(2 * left, np.int64)
-        joined = (parts, of_parts, where, many, width, depth, totals, above, of_above)
-        run("softmax", f"softmax_parts<{part}>", grid(left), block, *joined)
+        below, left = 2 * left, blocks(2 * left, HEIGHT)
+        above, of_above = _parts(2 * left, width, wide), cupy.empty(2 * left, np.int64)
+        joined = (parts, of_parts, where, below, width, depth, totals, above, of_above)
+        run("softmax_long", f"softmax_parts<{wide}, {op}>", *tiles(below, width, HEIGHT), *joined)
         parts, of_parts, depth = above, of_above, depth + 1
+    if narrow:
+        shape = (blocks(count * width, THREADS),), (THREADS,)
     last = (rows, upstream, where, keys, totals, count, width, out)
-    run("softmax", f"softmax_rest<{value}, {wide}, {op}>", grid(units), block, *last)
+    run("softmax_long", f"{name}_rest<{types}>", *shape, *last)
+
+
+def _parts(count: int, width: int, wide: str) -> Array:
+    """Return room for parts: of each column, the greatest value and the sum."""
+    made: Array = cupy.empty((count, width, 2), np.float64 if wide == "double" else np.float32)
+    return made
+
+
+def _teams(rows: int, columns: int) -> tuple[Grid, Grid]:
+    """Return grid and block of few columns, so that a block has many units for one segment."""
+    across = min(MOST_COLUMNS, 1 << (columns - 1).bit_length())
+    units = THREADS // across
+    return (blocks(blocks(rows, HEIGHT), units), blocks(columns, across)), (across, units)

@@ -13,6 +13,13 @@ template <class T, int N> __device__ __forceinline__ void store(T* place, const 
     *(Pack<T, N>*)place = values;
 }
 
+template <class To, class T, int N> __device__ __forceinline__ Pack<To, N> cast(const Pack<T, N>& values) {
+    Pack<To, N> result;
+#pragma unroll
+    for (int n = 0; n < N; n++) result.at[n] = as<To, T>(values.at[n]);
+    return result;
+}
+
 // The N columns of a thread; `data` begins at the first of them.
 template <class T, int N> struct Columns {
     typedef Pack<T, N> Values;
@@ -26,6 +33,7 @@ template <class T, int N> struct Columns {
 
 // Where a thread's N columns of results go.
 template <class T, int N> struct Results {
+    typedef T Value;
     T* data;
     int64 width;
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from lodcli.kernels.backends import on
 from lodcli.kernels.checks import lengths_to_offsets
-from lodcli.kernels.ops import pool
+from lodcli.kernels.ops import pool, softmax
+from tests.strategies import BFLOAT16
 
 cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
 at_once: Any = importlib.import_module("lodcli.kernels.on_cupy.launch").at_once
@@ -29,6 +31,12 @@ Op = Callable[..., Any]
 OPS: tuple[Op, ...] = (pool.segment_sum, pool.segment_max_index)
 
 
+# Up to what the threads of a block have room for together, and one over what one of them has.
+SHORT = lengths_to_offsets(
+    np.array([0, 1, 7, 8, 14, 15, 0, 16, 31, 64, 65, 100, 112, 5, 2, 0]), level=0
+)
+
+
 def rows_of(width: int, dtype: Any, offsets: Any = OFFSETS) -> Any:
     rows = np.random.default_rng(width).uniform(-1, 1, size=(int(offsets[-1]), width))
     return rows.astype(dtype)
@@ -36,9 +44,12 @@ def rows_of(width: int, dtype: Any, offsets: Any = OFFSETS) -> Any:
 
 def compared(op: Op, rows: Any, offsets: Any = OFFSETS) -> None:
     """Compare an op on the device with NumPy's, which is given the same values in float64."""
-    found = _parts(on("cupy", op)(cupy.asarray(rows), offsets))
-    wanted = _parts(op(rows.astype(np.float64), offsets))
+    found = _parts(
+        on("cupy", op)(rows if isinstance(rows, cupy.ndarray) else cupy.asarray(rows), offsets)
+    )
+    wanted = _parts(op(cupy.asnumpy(rows).astype(np.float64), offsets))
     limit = ROUNDINGS * 2.0 ** {2: -10, 4: -23, 8: -52}[rows.itemsize]
+    limit *= 8 if rows.dtype == BFLOAT16 else 1
     for there, here in zip(found, wanted, strict=True):
         values = cupy.asnumpy(there).astype(here.dtype)
         np.testing.assert_allclose(values, here, rtol=limit, atol=limit)
@@ -60,15 +71,49 @@ def test_every_precision(op: Op, dtype: Any) -> None:
     compared(op, rows_of(16, dtype))
 
 
-# A view that begins so many values into an array that is aligned.
+def test_softmax_of_every_width() -> None:
+    for width in WIDTHS:
+        compared(softmax.segment_softmax, rows_of(width, np.float32, SHORT), SHORT)
+    view = moved(cupy.asarray(rows_of(16, np.float32, SHORT)), 1)
+    compared(softmax.segment_softmax, view, SHORT)
+    compared(softmax.segment_log_softmax, rows_of(16, BFLOAT16, SHORT), SHORT)
+
+
+@pytest.mark.parametrize("width", [1, 16])
+def test_softmax_of_infinities_before_other_values(width: int) -> None:
+    # More of them than are read together, and than one thread has room for.
+    lengths = np.array([12, 31, 60])
+    offsets = lengths_to_offsets(lengths, level=0)
+    rows = rows_of(width, np.float32, offsets)
+    for start, stop in itertools.pairwise(offsets):
+        rows[start : stop - 4] = -np.inf
+    compared(softmax.segment_softmax, rows, offsets)
+
+
+@pytest.mark.parametrize(("width", "offsets"), [(7, SHORT), (64, SHORT), (64, OFFSETS)])
+def test_gradients_of_softmax(width: int, offsets: Any) -> None:
+    flow, result = rows_of(width, np.float32, offsets), rows_of(width, np.float32, offsets)[::-1]
+    found = on("cupy", softmax.segment_softmax_grad)(
+        cupy.asarray(flow), cupy.asarray(result.copy()), offsets
+    )
+    wanted = softmax.segment_softmax_grad(flow.astype("f8"), result.astype("f8"), offsets)
+    limit = 1e-4  # sums of up to 700 products
+    np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=limit, atol=limit)
+
+
+def moved(rows: Any, skipped: int) -> Any:
+    """Return the same rows as a view that begins so many values into an array that is aligned."""
+    larger = cupy.empty(rows.size + skipped, rows.dtype)
+    larger[skipped:] = rows.reshape(rows.size)
+    return larger[skipped:].reshape(rows.shape)
+
+
 @pytest.mark.parametrize("skipped", [1, 2])
 @pytest.mark.parametrize("width", [1, 16])
 @pytest.mark.parametrize("op", OPS)
 def test_rows_that_lie_anywhere_give_the_same_bits(op: Op, width: int, skipped: int) -> None:
     rows = cupy.asarray(rows_of(width, np.float32))
-    larger = cupy.empty(rows.size + 4, np.float32)
-    larger[skipped : skipped + rows.size] = rows.reshape(rows.size)
-    view = larger[skipped : skipped + rows.size].reshape(rows.shape)
+    view = moved(rows, skipped)
     assert at_once(16, rows) == 4
     assert at_once(16, view) == skipped
     for there, here in zip(

@@ -1,0 +1,141 @@
+// What the kernels of softmax.cu and softmax_long.cu share: what a row adds to its segment, what
+// becomes of it, and rows that wait for that in registers.
+#pragma once
+#include "narrow.cuh"
+
+enum { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD };
+enum { SHIFT = 6, HEIGHT = 1 << SHIFT };
+// Rows of up to 16 bytes that a thread keeps; more than LONG rows are those of a long segment.
+enum { KEPT = 7, LONG = 16 * KEPT };
+
+__device__ __forceinline__ float power(float value) { return expf(value); }
+__device__ __forceinline__ double power(double value) { return exp(value); }
+__device__ __forceinline__ float logarithm(float value) { return logf(value); }
+__device__ __forceinline__ double logarithm(double value) { return log(value); }
+// Of a sum of at least 1, or NaN: without the routine that a division calls for numbers too small
+// or too large to occur here. One step of Newton's makes up for the guess.
+__device__ __forceinline__ float inverse(float sum) {
+    const float guess = __fdividef(1.0f, sum);
+    return guess * (2.0f - sum * guess);
+}
+__device__ __forceinline__ double inverse(double sum) { return 1.0 / sum; }
+template <class A> __device__ __forceinline__ A infinity();
+template <> __device__ __forceinline__ float infinity<float>() { return __uint_as_float(0x7f800000u); }
+template <> __device__ __forceinline__ double infinity<double>() { return __longlong_as_double(0x7ff0000000000000ll); }
+
+// The greatest value so far, and the sum of exp(value - greatest). Of gradients a sum alone: they
+// have 0 for the greatest. From the first NaN or positive infinity on the sum is NaN.
+template <class A> struct Powers {
+    A top, sum;
+
+    __device__ __forceinline__ void join(Powers below) {
+        if (below.top > top) {
+            sum = sum * power(top - below.top) + below.sum;
+            top = below.top;
+        } else if (below.top == top) {
+            sum += below.sum;
+        } else {
+            sum += below.sum * power(below.top - top);
+        }
+    }
+};
+
+template <int OP, class A> struct Rule {
+    enum { IS_GRADIENT = OP >= SOFTMAX_GRAD };
+    __device__ __forceinline__ static A least() { return IS_GRADIENT ? (A)0 : -infinity<A>(); }
+    // What values are taken from: an infinity less itself would be NaN, where all are that small.
+    __device__ __forceinline__ static A base(A top) { return top == -infinity<A>() ? (A)0 : top; }
+    // What a row adds to the sum: `x` is of the data, or of the result for gradients; `flow` of the
+    // gradient that flows in.
+    __device__ __forceinline__ static A term(A x, A flow, A base) {
+        if (OP == SOFTMAX_GRAD) return flow * x;
+        return OP == LOG_SOFTMAX_GRAD ? flow : power(x - base);
+    }
+    // What every row needs of the sum, once: its inverse, or its logarithm.
+    __device__ __forceinline__ static Powers<A> closed(Powers<A> part) {
+        if (OP == SOFTMAX) return {part.top, inverse(part.sum)};
+        return {part.top, OP == LOG_SOFTMAX ? logarithm(part.sum) : part.sum};
+    }
+    __device__ __forceinline__ static A result(A x, A flow, Powers<A> part) {
+        if (OP == SOFTMAX) return power(x - part.top) * part.sum;
+        if (OP == LOG_SOFTMAX) return x - part.top - part.sum;
+        return OP == SOFTMAX_GRAD ? x * (flow - part.sum) : flow - power(x) * part.sum;
+    }
+};
+
+// Rows in registers: the `left` ones from `row` on, every `step`th of them.
+template <int OP, class A, int N> struct Kept {
+    typedef Rule<OP, A> Of;
+    Pack<A, N> x[KEPT], flow[KEPT];
+    int left, step;
+
+    template <class Rows>
+    __device__ __forceinline__ void
+    bring(const Rows& of_x, const Rows& of_flow, int64 row, int count, int every) {
+        step = every;
+        left = count;
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) {
+            if (i >= left) continue;
+            x[i] = cast<A>(of_x.at(row + i * step));
+            flow[i] = Of::IS_GRADIENT ? cast<A>(of_flow.at(row + i * step)) : x[i];
+        }
+    }
+    __device__ __forceinline__ A top(int n, A top) const {
+#pragma unroll
+        for (int i = 0; i < KEPT; i++)
+            if (!Of::IS_GRADIENT && i < left && x[i].at[n] > top) top = x[i].at[n];
+        return top;
+    }
+    __device__ __forceinline__ A sum(int n, A sum, A base) const {
+#pragma unroll
+        for (int i = 0; i < KEPT; i++)
+            if (i < left) sum += Of::term(x[i].at[n], flow[i].at[n], base);
+        return sum;
+    }
+    template <class Out>
+    __device__ __forceinline__ void
+    write(const Out& out, int64 row, const Pack<Powers<A>, N>& closed) const {
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) {
+            if (i >= left) continue;
+            Pack<A, N> values;
+#pragma unroll
+            for (int n = 0; n < N; n++)
+                values.at[n] = Of::result(x[i].at[n], flow[i].at[n], closed.at[n]);
+            out.put(row + i * step, cast<typename Out::Value>(values));
+        }
+    }
+};
+
+template <int OP, class A, int N> __device__ __forceinline__ Pack<Powers<A>, N> nothing() {
+    Pack<Powers<A>, N> parts;
+#pragma unroll
+    for (int n = 0; n < N; n++) parts.at[n] = {Rule<OP, A>::least(), (A)0};
+    return parts;
+}
+template <int OP, class A, int N> __device__ __forceinline__ void close(Pack<Powers<A>, N>& parts) {
+#pragma unroll
+    for (int n = 0; n < N; n++) parts.at[n] = Rule<OP, A>::closed(parts.at[n]);
+}
+
+// What `count` rows come to. The last ones stay in `kept`, from `last` on.
+template <int OP, class A, int N, class Rows>
+__device__ __forceinline__ Pack<Powers<A>, N>
+reduced(const Rows& x, const Rows& flow, int64 row, int count, Kept<OP, A, N>& kept, int& last) {
+    typedef Rule<OP, A> Of;
+    Pack<Powers<A>, N> parts = nothing<OP, A, N>();
+#pragma unroll 1
+    for (int at = 0; at < count; at += KEPT) {
+        kept.bring(x, flow, row + at, count - at, 1);
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+            const Powers<A> above = parts.at[n];
+            const A top = kept.top(n, above.top), base = Of::base(top);
+            const A sum = Of::IS_GRADIENT ? above.sum : above.sum * power(above.top - base);
+            parts.at[n] = {top, kept.sum(n, sum, base)};
+        }
+        last = at;
+    }
+    return parts;
+}

@@ -1,0 +1,154 @@
+// Softmax and its gradients of long segments. See ops/softmax.py.
+//
+// Of a long segment each tile of rows keeps a part. The parts are joined like rows, tile by tile,
+// until all fit one; a last pass reads and writes the rows of these segments alone.
+#include "softmax.cuh"
+
+// Of long segments, of which at most two have rows in a tile, what those rows come to: slot 0 of
+// the unit for the one that began above, slot 1 for the one that goes on below.
+template <int OP, class A, int N, class Rows>
+__device__ __forceinline__ void
+long_parts(const Rows& x, const Rows& flow, int64 unit, int64 column, const int64* __restrict__ offsets,
+           int64 segments, int64 rows, int64 width, int64 longest, Powers<A>* __restrict__ carry,
+           int64* __restrict__ carry_keys) {
+    const int64 top = unit * HEIGHT;
+    if (top >= rows) return;
+    const int64 bottom = min(top + HEIGHT, rows);
+    const int64 first = segment_of(offsets, segments, top);
+    const int64 last = segment_after(offsets, segments, first, bottom - 1);
+    for (int slot = 0; slot < 2; slot++) {
+        const int64 segment = slot ? last : first, start = offsets[segment], stop = offsets[segment + 1];
+        const bool is_here = stop - start > longest && (start >= top) == (slot == 1);
+        if (column == 0) carry_keys[2 * unit + slot] = is_here ? segment : -1;
+        if (!is_here) continue;
+        Kept<OP, A, N> kept;
+        int unused;
+        const int64 row = max(start, top);
+        store(carry + (2 * unit + slot) * width + column,
+              reduced(x, flow, row, (int)(min(stop, bottom) - row), kept, unused));
+    }
+}
+
+// The parts of long segments: (2 * units, width), and their segments, -1 for none.
+template <class T, class A, int OP, int N>
+__global__ void __launch_bounds__(256, 2)
+softmax_long(const T* __restrict__ x, const T* __restrict__ flow, const int64* __restrict__ offsets,
+             int64 segments, int64 rows, int64 width, Powers<A>* __restrict__ carry,
+             int64* __restrict__ carry_keys) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x);
+    if (column >= width) return;
+    const Columns<T, N> of_x = {x + column, width}, of_flow = {flow + column, width};
+    long_parts<OP, A, N>(of_x, of_flow, unit, column, offsets, segments, rows, width, LONG, carry,
+                         carry_keys);
+}
+template <class T, class A, int OP>
+__global__ void __launch_bounds__(256, 2)
+softmax_narrow_long(const T* __restrict__ x, const T* __restrict__ flow,
+                    const int64* __restrict__ offsets, int64 segments, int64 rows, int64 width,
+                    Powers<A>* __restrict__ carry, int64* __restrict__ carry_keys) {
+    __shared__ __align__(16) unsigned char shared[(OP >= SOFTMAX_GRAD ? 2 : 1) * NARROW_BYTES];
+    const Tile<T, T> of_x = brought<HEIGHT>((T*)shared, x, rows, width);
+    Tile<T, T> of_flow = of_x;
+    if (OP >= SOFTMAX_GRAD) of_flow = brought<HEIGHT>((T*)(shared + NARROW_BYTES), flow, rows, width);
+    long_parts<OP, A, 1>(of_x, of_flow, (int64)blockIdx.x * blockDim.y + threadIdx.y, threadIdx.x,
+                         offsets, segments, rows, width, HEIGHT, carry, carry_keys);
+}
+
+// Joins parts, `depth` reductions after the rows. A segment is done
+// once its parts lie in one tile; it goes to the row of `totals` of the tile of rows that it
+// began in, for in each at most one begins that goes on below.
+template <class A, int OP>
+__global__ void __launch_bounds__(256)
+softmax_parts(const Powers<A>* __restrict__ parts, const int64* __restrict__ keys,
+              const int64* __restrict__ offsets, int64 count, int64 width, int64 depth,
+              Powers<A>* __restrict__ totals, Powers<A>* __restrict__ carry, int64* __restrict__ carry_keys) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    const int64 top = unit * HEIGHT;
+    if (top >= count) return;
+    const int64 bottom = min(top + HEIGHT, count);
+    if (column == 0) carry_keys[2 * unit] = carry_keys[2 * unit + 1] = -1;
+    if (column >= width) return;
+    for (int64 row = top; row < bottom;) {
+        const int64 segment = keys[row];
+        if (segment < 0) {
+            row++;
+            continue;
+        }
+        const int64 start = offsets[segment];
+        int64 first = start, last = offsets[segment + 1] - 1;
+        for (int64 level = 0; level < depth; level++) {
+            first = 2 * (first >> SHIFT) + 1;
+            last = 2 * (last >> SHIFT);
+        }
+        Powers<A> part = {Rule<OP, A>::least(), (A)0};
+        for (; row < bottom && row <= last; row++)
+            if (keys[row] == segment) part.join(parts[row * width + column]);
+        if (first >= top && last < bottom) {
+            totals[(start >> SHIFT) * width + column] = part;
+        } else {
+            const int64 slot = 2 * unit + (first >= top);
+            carry[slot * width + column] = part;
+            if (column == 0) carry_keys[slot] = segment;
+        }
+    }
+}
+
+// Writes the rows of the long segments; `keys` are those of the first reduction. A block is
+// (columns, units); a thread has N columns.
+template <class T, class A, int OP, int N>
+__global__ void __launch_bounds__(256, 2)
+softmax_rest(const T* __restrict__ x, const T* __restrict__ flow, const int64* __restrict__ offsets,
+             const int64* __restrict__ keys, const Powers<A>* __restrict__ totals, int64 rows,
+             int64 width, T* __restrict__ out) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x);
+    const int64 top = unit * HEIGHT;
+    if (top >= rows || column >= width) return;
+    const int64 bottom = min(top + HEIGHT, rows);
+    const Columns<T, N> of_x = {x + column, width}, of_flow = {flow + column, width};
+    for (int slot = 0; slot < 2; slot++) {
+        const int64 segment = keys[2 * unit + slot];
+        if (segment < 0) continue;
+        const int64 start = offsets[segment], end = min(offsets[segment + 1], bottom);
+        const Columns<Powers<A>, N> total = {totals + column, width};
+        Pack<Powers<A>, N> parts = total.at(start >> SHIFT);
+        close<OP>(parts);
+        for (int64 row = max(start, top); row < end; row += BURST) {
+            Pack<T, N> got[BURST], upstream[BURST];
+            fetch(of_x, row, end, got);
+            if (OP >= SOFTMAX_GRAD) fetch(of_flow, row, end, upstream);
+#pragma unroll
+            for (int i = 0; i < BURST; i++) {
+                if (row + i >= end) continue;
+                Pack<T, N> values;
+#pragma unroll
+                for (int n = 0; n < N; n++) {
+                    const A flowing = OP >= SOFTMAX_GRAD ? (A)upstream[i].at[n] : (A)0;
+                    values.at[n] = as<T, A>(Rule<OP, A>::result((A)got[i].at[n], flowing, parts.at[n]));
+                }
+                store(out + (row + i) * width + column, values);
+            }
+        }
+    }
+}
+
+// The same for narrow rows: a value a thread, wherever in memory it lies.
+template <class T, class A, int OP>
+__global__ void __launch_bounds__(256)
+softmax_narrow_rest(const T* __restrict__ x, const T* __restrict__ flow,
+                    const int64* __restrict__ offsets, const int64* __restrict__ keys,
+                    const Powers<A>* __restrict__ totals, int64 rows, int64 width,
+                    T* __restrict__ out) {
+    const int64 place = (int64)blockIdx.x * blockDim.x + threadIdx.x, row = place / width;
+    if (row >= rows) return;
+    for (int slot = 0; slot < 2; slot++) {
+        const int64 segment = keys[2 * (row >> SHIFT) + slot];
+        if (segment < 0 || row < offsets[segment] || row >= offsets[segment + 1]) continue;
+        const int64 total = (offsets[segment] >> SHIFT) * width + place - row * width;
+        const A upstream = OP >= SOFTMAX_GRAD ? (A)flow[place] : (A)0;
+        const Powers<A> part = Rule<OP, A>::closed(totals[total]);
+        out[place] = as<T, A>(Rule<OP, A>::result((A)x[place], upstream, part));
+    }
+}
