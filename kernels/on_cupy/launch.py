@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import cupy
 import numpy as np
@@ -82,11 +83,17 @@ def _function(file: str, kernel: str, device: int, together: bool = False) -> An
     code = (FOLDER / f"{file}.cu").read_text("utf-8")
     module = cupy.RawModule(
         code=code,
-        options=OPTIONS,
+        options=(*OPTIONS, f"-DLOD_HEADERS=0x{_headers():08x}"),
         name_expressions=(kernel,),
         enable_cooperative_groups=together,
     )
     return module.get_function(kernel)
+
+
+@cache
+def _headers() -> int:
+    """Return a number for what the headers hold: cupy keeps kernels by their own source alone."""
+    return crc32(b"".join(path.read_bytes() for path in sorted(FOLDER.glob("*.cuh"))))
 
 
 class DeviceLimits(NamedTuple):

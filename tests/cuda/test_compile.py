@@ -17,7 +17,11 @@ nvrtc: Any = pytest.importorskip(
 )
 
 ARCHITECTURES = (75, 80, 90, 100, 120)
-OPTIONS = (b"-std=c++17", b"-lineinfo", b"--ptxas-options=-v")
+# Ours, and those that cupy adds.
+OPTIONS = (
+    *(b"-std=c++17", b"-lineinfo", b"--ptxas-options=-v"),
+    *(b"-ftz=true", b"--device-as-default-execution-space"),
+)
 
 
 def _compiled(file: str, kernels: tuple[str, ...], architecture: int) -> str:
