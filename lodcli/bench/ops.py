@@ -14,6 +14,7 @@ import numpy as np
 from lodcli.bench.cases import Case
 from lodcli.bench.checks import Result
 from lodcli.bench.lengths import shares
+from lodcli.bench.row_numbers import row_numbers
 from lodcli.bench.tasks import OUT, LimitKind, Way, Work
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.devices import moved
@@ -37,7 +38,7 @@ class BenchOp:
 
     Attributes:
         inputs: names beyond "data" and "offsets": "values" (S, D), "other" (a second
-            tensor), "box" (padded), "maxlen".
+            tensor), "box" (padded), "maxlen", "rows" (what peers take by number).
         limit: the machine's limit that applies.
         moved: the bytes that have to move, of the sizes of a case.
         arguments: the op's own, from the inputs.
@@ -96,6 +97,11 @@ def _copy_op(**changes: Any) -> BenchOp:
     return BenchOp("copy", lambda z: 2 * z.data + z.index, _one, **changes)
 
 
+def _pick_op() -> BenchOp:
+    moved = lambda z: 2 * z.pooled + z.index  # noqa: E731
+    return BenchOp("copy", moved, _one, inputs=("rows",), results=_of_full)
+
+
 def _of_full(value: Any, inputs: Inputs) -> Result:
     """Leave empty sequences out: every library fills their rows as it likes."""
     return [value.data[inputs["full"]]]
@@ -136,29 +142,29 @@ BENCH_OPS: dict[str, BenchOp] = {
         "copy",
         lambda z: 2 * z.kept_rows * z.row_bytes + z.index,
         lambda i: ((i["box"], i["kept"]), {}),
-        inputs=("maxlen", "box"),
+        inputs=("maxlen", "box", "rows"),
     ),
     "expand": BenchOp(
         "write",
         lambda z: z.data + z.index + z.pooled,
         lambda i: ((LoDTensor(i["values"], LoD([])), _tensor(i)), {}),
-        inputs=("values",),
+        inputs=("values", "rows"),
         name="expand_as",
     ),
     "concat": BenchOp(
         "copy",
         lambda z: 2 * (z.data + z.other_rows * z.row_bytes) + 3 * z.index,
         lambda i: (([_tensor(i), LoDTensor(i["other"], LoD([i["other_offsets"]]))],), {}),
-        inputs=("other",),
+        inputs=("other", "rows"),
     ),
-    "reverse": _copy_op(),
-    "first": BenchOp("copy", lambda z: 2 * z.pooled + z.index, _one, results=_of_full),
-    "last": BenchOp("copy", lambda z: 2 * z.pooled + z.index, _one, results=_of_full),
+    "reverse": _copy_op(inputs=("rows",)),
+    "first": _pick_op(),
+    "last": _pick_op(),
     "slice": BenchOp(
         "copy",
         lambda z: 2 * (z.rows // 2) * z.row_bytes + 3 * z.index,
         lambda i: ((_tensor(i), i["slice_starts"], i["slice_lengths"]), {}),
-        inputs=("slices",),
+        inputs=("slices", "rows"),
     ),
     "cumsum": _copy_op(rounds_off=True),
 }
@@ -235,6 +241,8 @@ def make_inputs(op: str, case: Case, sizes: Sizes) -> Inputs:
     if "slices" in wanted:
         found["slice_starts"] = lengths // 4
         found["slice_lengths"] = lengths // 2
+    if "rows" in wanted:
+        found["rows"] = row_numbers(op, found)
     return found
 
 

@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 
-from lodcli.bench.cases import KERNEL_CASES, RNN_CASES, Case, custom_case
 from lodcli.bench.kernels import kernel_task
-from lodcli.bench.lengths import parse_lengths
 from lodcli.bench.peer_set import PeerSet
 from lodcli.bench.rnn import rnn_task
 from lodcli.bench.runner import run_task
 from tests.benchmarks.page import page
 from tests.benchmarks.targets import targets
 from tests.benchmarks.verdicts import UNMEASURED
-from tests.lodcli.bench.test_device import QUICK
+from tests.lodcli.bench.small import QUICK, small_case, small_layer
 
 cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
@@ -27,18 +25,6 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU"),
 ]
-
-
-def small(base: Case) -> Case:
-    return custom_case(
-        base,
-        rows=9,
-        features=3,
-        sequences=3,
-        hidden=4,
-        lengths=parse_lengths("uniform:1,5"),
-        seed=1,
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -54,9 +40,9 @@ def measured(op: str) -> list[dict[str, Any]]:
     cell, _, which = op.partition(" ")
     with PeerSet("rnn" if which else "kernels", ["torch"], 1, {}, "cuda") as peers:
         if which:
-            task = rnn_task(cell, which, small(RNN_CASES["e"]), peers)
+            task = rnn_task(cell, which, small_layer(rows=9, sequences=3), peers)
         else:
-            task = kernel_task(op, small(KERNEL_CASES["G2"]), peers)
+            task = kernel_task(op, small_case(3, rows=9), peers)
     rows: list[dict[str, Any]] = run_task(task, QUICK, threads=1)["rows"]
     return rows
 
@@ -87,7 +73,7 @@ def test_every_target_is_told_of_by_the_page() -> None:
 def test_a_peer_that_differs_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "index_select", lambda x, axis, rows, out=None: x + 1)
     with PeerSet("kernels", ["torch"], 1, {}, "cuda") as peers:
-        task = kernel_task("reverse", small(KERNEL_CASES["G2"]), peers)
+        task = kernel_task("reverse", small_case(3, rows=9), peers)
     found = run_task(task, QUICK, threads=1)
     assert {row["library"] for row in found["rows"]} == {"lod"}
     assert list(found["skipped"]) == ["torch index_select", "torch index_select out="]

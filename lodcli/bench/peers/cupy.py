@@ -85,45 +85,31 @@ def _softmax(inputs: dict[str, Any], log: bool = False) -> dict[str, Any]:
     return {"composed": (call, _host)}
 
 
-def _taken(rows: Any, x: Any, keep: Any = None) -> dict[str, Any]:
+def _taken(inputs: dict[str, Any], x: Any, keep: Any = None) -> dict[str, Any]:
     """Return x[rows], allocating and not."""
-    there, target = cupy.asarray(rows), cupy.zeros((rows.size, x.shape[1]), x.dtype)
+    rows = cupy.asarray(inputs["rows"])
+    target = cupy.zeros((rows.size, x.shape[1]), x.dtype)
 
     def arrays(found: Any) -> list[Any]:
         host = cupy.asnumpy(found)
         return [host if keep is None else host[keep]]
 
     return {
-        "take": (lambda: cupy.take(x, there, axis=0), arrays),
-        "take out=": (lambda: cupy.take(x, there, axis=0, out=target), arrays),
+        "take": (lambda: cupy.take(x, rows, axis=0), arrays),
+        "take out=": (lambda: cupy.take(x, rows, axis=0, out=target), arrays),
     }
 
 
-def _picked(inputs: dict[str, Any], last: bool) -> dict[str, Any]:
-    offsets = inputs["offsets"]
-    rows = offsets[1:] - 1 if last else offsets[:-1]
-    return _taken(rows.clip(0, len(inputs["data"]) - 1), inputs["data"], inputs["full"])
+def _picked(inputs: dict[str, Any]) -> dict[str, Any]:
+    return _taken(inputs, inputs["data"], inputs["full"])
 
 
-def _reverse(inputs: dict[str, Any]) -> dict[str, Any]:
-    offsets = inputs["offsets"]
-    mirror = np.repeat(offsets[1:] + offsets[:-1] - 1, np.diff(offsets))
-    return _taken(mirror - np.arange(mirror.size), inputs["data"])
-
-
-def _slice(inputs: dict[str, Any]) -> dict[str, Any]:
-    counts = inputs["slice_lengths"]
-    starts = inputs["offsets"][:-1] + inputs["slice_starts"]
-    before = np.cumsum(counts) - counts
-    return _taken(np.repeat(starts - before, counts) + np.arange(counts.sum()), inputs["data"])
+def _moved(inputs: dict[str, Any]) -> dict[str, Any]:
+    return _taken(inputs, inputs["data"])
 
 
 def _concat(inputs: dict[str, Any]) -> dict[str, Any]:
-    first, second = inputs["offsets"], inputs["other_offsets"]
-    x, other = inputs["data"], inputs["other"]
-    # Sorted by sequence, and stable: the rows of x first.
-    owners = [np.repeat(np.arange(cut.size - 1), np.diff(cut)) for cut in (first, second)]
-    rows = cupy.asarray(np.argsort(np.concatenate(owners), kind="stable"))
+    x, other, rows = inputs["data"], inputs["other"], cupy.asarray(inputs["rows"])
     call = lambda: cupy.take(cupy.concatenate([x, other]), rows, axis=0)  # noqa: E731
     return {"concatenate, take": (call, _host)}
 
@@ -146,14 +132,7 @@ def _pad(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unpad(inputs: dict[str, Any]) -> dict[str, Any]:
-    box, kept = inputs["box"], inputs["kept"]
-    rows = np.flatnonzero(np.arange(inputs["maxlen"]) < kept[:, None])
-    return _taken(rows, box.reshape(-1, box.shape[2]))
-
-
-def _expand(inputs: dict[str, Any]) -> dict[str, Any]:
-    counts = np.diff(inputs["offsets"])
-    return _taken(np.repeat(np.arange(counts.size), counts), inputs["values"])
+    return _taken(inputs, inputs["box"].reshape(-1, inputs["box"].shape[2]))
 
 
 _OPS = {
@@ -165,10 +144,10 @@ _OPS = {
     "log_softmax": lambda inputs: _softmax(inputs, log=True),
     "pad": _pad,
     "unpad": _unpad,
-    "expand": _expand,
+    "expand": lambda inputs: _taken(inputs, inputs["values"]),
     "concat": _concat,
-    "reverse": _reverse,
-    "first": lambda inputs: _picked(inputs, last=False),
-    "last": lambda inputs: _picked(inputs, last=True),
-    "slice": _slice,
+    "reverse": _moved,
+    "first": _picked,
+    "last": _picked,
+    "slice": _moved,
 }

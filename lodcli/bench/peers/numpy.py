@@ -72,8 +72,9 @@ def _softmax(inputs: dict[str, Any], log: bool = False) -> dict[str, Any]:
     return {"composed": (call, lambda rows: [rows])}
 
 
-def _taken(rows: Any, x: Any, keep: Any = None) -> dict[str, Any]:
+def _taken(inputs: dict[str, Any], x: Any, keep: Any = None) -> dict[str, Any]:
     """Return x[rows], allocating and not."""
+    rows = inputs["rows"]
     target = np.zeros((rows.size, x.shape[1]), x.dtype)
 
     def arrays(found: Any) -> list[Any]:
@@ -86,28 +87,16 @@ def _taken(rows: Any, x: Any, keep: Any = None) -> dict[str, Any]:
     }
 
 
-def _picked(inputs: dict[str, Any], last: bool) -> dict[str, Any]:
-    offsets = inputs["offsets"]
-    rows = offsets[1:] - 1 if last else offsets[:-1]
-    return _taken(rows.clip(0, len(inputs["data"]) - 1), inputs["data"], inputs["full"])
+def _picked(inputs: dict[str, Any]) -> dict[str, Any]:
+    return _taken(inputs, inputs["data"], inputs["full"])
 
 
-def _reverse(inputs: dict[str, Any]) -> dict[str, Any]:
-    offsets = inputs["offsets"]
-    mirror = np.repeat(offsets[1:] + offsets[:-1] - 1, np.diff(offsets))
-    return _taken(mirror - np.arange(mirror.size), inputs["data"])
-
-
-def _slice(inputs: dict[str, Any]) -> dict[str, Any]:
-    counts = inputs["slice_lengths"]
-    starts = inputs["offsets"][:-1] + inputs["slice_starts"]
-    before = np.cumsum(counts) - counts
-    return _taken(np.repeat(starts - before, counts) + np.arange(counts.sum()), inputs["data"])
+def _moved(inputs: dict[str, Any]) -> dict[str, Any]:
+    return _taken(inputs, inputs["data"])
 
 
 def _concat(inputs: dict[str, Any]) -> dict[str, Any]:
-    rows = concat_rows(inputs["offsets"], inputs["other_offsets"])
-    x, other = inputs["data"], inputs["other"]
+    rows, x, other = inputs["rows"], inputs["data"], inputs["other"]
     both = np.concatenate([x, other])
     target = np.zeros_like(both)
 
@@ -122,15 +111,6 @@ def _concat(inputs: dict[str, Any]) -> dict[str, Any]:
         "concatenate, take": (fresh, lambda found: [found]),
         "concatenate, take out=": (into, lambda found: [found]),
     }
-
-
-def concat_rows(first: Any, second: Any) -> Any:
-    """Return which row of [x, y] each row of the joined sequences is."""
-    counts, others = np.diff(first), np.diff(second)
-    rows = np.empty(int(first[-1] + second[-1]), np.int64)
-    rows[np.arange(first[-1]) + np.repeat(second[:-1], counts)] = np.arange(first[-1])
-    rows[np.arange(second[-1]) + np.repeat(first[1:], others)] = first[-1] + np.arange(second[-1])
-    return rows
 
 
 def _pad(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -158,16 +138,15 @@ def _pad(inputs: dict[str, Any]) -> dict[str, Any]:
 def _unpad(inputs: dict[str, Any]) -> dict[str, Any]:
     box, kept = inputs["box"], inputs["kept"]
     mask = np.arange(inputs["maxlen"]) < kept[:, None]
-    flat, rows = box.reshape(-1, box.shape[2]), np.flatnonzero(mask)
-    return {"mask": (lambda: box[mask], lambda found: [found]), **_taken(rows, flat)}
+    flat = box.reshape(-1, box.shape[2])
+    return {"mask": (lambda: box[mask], lambda found: [found]), **_taken(inputs, flat)}
 
 
 def _expand(inputs: dict[str, Any]) -> dict[str, Any]:
     values, counts = inputs["values"], np.diff(inputs["offsets"])
-    ids = np.repeat(np.arange(counts.size), counts)
     return {
         "repeat": (lambda: np.repeat(values, counts, axis=0), lambda rows: [rows]),
-        **_taken(ids, values),
+        **_taken(inputs, values),
     }
 
 
@@ -182,8 +161,8 @@ _OPS = {
     "unpad": _unpad,
     "expand": _expand,
     "concat": _concat,
-    "reverse": _reverse,
-    "first": lambda inputs: _picked(inputs, last=False),
-    "last": lambda inputs: _picked(inputs, last=True),
-    "slice": _slice,
+    "reverse": _moved,
+    "first": _picked,
+    "last": _picked,
+    "slice": _moved,
 }

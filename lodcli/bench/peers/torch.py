@@ -140,7 +140,8 @@ def _softmax(t: _Tensors, log: bool = False) -> dict[str, Any]:
     return ways
 
 
-def _taken(x: Any, rows: Any, full: Any = None) -> dict[str, Any]:
+def _taken(t: _Tensors, x: Any, full: Any = None) -> dict[str, Any]:
+    rows = t.given("rows")
     target = torch.zeros(len(rows), x.shape[1], device=x.device)
 
     def arrays(found: Any) -> list[Any]:
@@ -152,33 +153,17 @@ def _taken(x: Any, rows: Any, full: Any = None) -> dict[str, Any]:
     }
 
 
-def _picked(t: _Tensors, last: bool) -> dict[str, Any]:
-    rows = t.offsets[1:] - 1 if last else t.offsets[:-1]
-    return _taken(t.x, rows.clamp(0, len(t.x) - 1), t.full)
+def _picked(t: _Tensors) -> dict[str, Any]:
+    return _taken(t, t.x, t.full)
 
 
-def _reverse(t: _Tensors) -> dict[str, Any]:
-    mirror = torch.repeat_interleave(t.bounds[1:] + t.bounds[:-1] - 1, t.counts)
-    return _taken(t.x, t.there(mirror - torch.arange(len(mirror))))
-
-
-def _slice(t: _Tensors) -> dict[str, Any]:
-    counts = torch.from_numpy(t.inputs["slice_lengths"])
-    starts = t.bounds[:-1] + torch.from_numpy(t.inputs["slice_starts"])
-    before = torch.cumsum(counts, 0) - counts
-    rows = torch.repeat_interleave(starts - before, counts) + torch.arange(int(counts.sum()))
-    return _taken(t.x, t.there(rows))
+def _moved(t: _Tensors) -> dict[str, Any]:
+    return _taken(t, t.x)
 
 
 def _concat(t: _Tensors) -> dict[str, Any]:
     other = t.given("other")
-    second = torch.from_numpy(t.inputs["other_offsets"])
-    counts, others = t.counts, torch.diff(second)
-    n, m = len(t.x), len(other)
-    rows = torch.empty(n + m, dtype=torch.int64)
-    rows[torch.arange(n) + torch.repeat_interleave(second[:-1], counts)] = torch.arange(n)
-    rows[torch.arange(m) + torch.repeat_interleave(t.bounds[1:], others)] = n + torch.arange(m)
-    rows = t.there(rows)
+    rows, n, m = t.given("rows"), len(t.x), len(other)
     both, target = torch.cat([t.x, other]), t.x.new_zeros(n + m, t.x.shape[1])
 
     def into() -> Any:
@@ -214,8 +199,7 @@ def _pad(t: _Tensors) -> dict[str, Any]:
 def _unpad(t: _Tensors) -> dict[str, Any]:
     box, kept = t.given("box"), torch.from_numpy(t.inputs["kept"])
     mask = t.there(torch.arange(t.inputs["maxlen"]) < kept[:, None])
-    flat, rows = box.flatten(0, 1), torch.nonzero(mask.flatten()).squeeze(1)
-    return {"mask": (lambda: box[mask], _numpy), **_taken(flat, rows)}
+    return {"mask": (lambda: box[mask], _numpy), **_taken(t, box.flatten(0, 1))}
 
 
 def _expand(t: _Tensors) -> dict[str, Any]:
@@ -225,7 +209,7 @@ def _expand(t: _Tensors) -> dict[str, Any]:
             lambda: torch.repeat_interleave(values, t.lengths, dim=0, output_size=total),
             _numpy,
         ),
-        **_taken(values, t.ids),
+        **_taken(t, values),
     }
 
 
@@ -240,8 +224,8 @@ _OPS = {
     "unpad": _unpad,
     "expand": _expand,
     "concat": _concat,
-    "reverse": _reverse,
-    "first": lambda t: _picked(t, last=False),
-    "last": lambda t: _picked(t, last=True),
-    "slice": _slice,
+    "reverse": _moved,
+    "first": _picked,
+    "last": _picked,
+    "slice": _moved,
 }

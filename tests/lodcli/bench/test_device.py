@@ -14,23 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.bench.cases import KERNEL_CASES, RNN_CASES, custom_case
 from lodcli.bench.errors import DisagreementError
-from lodcli.bench.harness import Effort
 from lodcli.bench.kernels import kernel_task
-from lodcli.bench.lengths import parse_lengths
 from lodcli.bench.machine import NotEnoughMemoryError
 from lodcli.bench.ops import BENCH_OPS
 from lodcli.bench.peer_set import PeerSet, chosen_peers
 from lodcli.bench.rnn import ON_PADDED, STEP_BY_STEP, rnn_task
 from lodcli.bench.runner import run_task
 from tests.benchmarks import measure
+from tests.lodcli.bench.small import QUICK, small_case, small_layer
 from tests.lodcli.conftest import Lod
 
 cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
 pytestmark = pytest.mark.gpu
-
-QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=600, most_rounds=1, sample_seconds=1e-6)
 
 # What torch does each by.
 WAYS = {
@@ -53,18 +49,6 @@ WAYS = {
     "elman forward": ("packed", "packing included", "padded"),
     "lstm training": ("padded", "packed"),
 }
-
-
-def small_case(features: int) -> Any:
-    return custom_case(
-        KERNEL_CASES["G2"],
-        rows=200,
-        features=features,
-        sequences=None,
-        hidden=None,
-        lengths=parse_lengths("lognormal:9,1,0.1"),
-        seed=1,
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +78,7 @@ def require_torch(op: str, peers: PeerSet, rows: Sequence[Mapping[str, Any]]) ->
 
 @pytest.mark.parametrize("op", BENCH_OPS)
 def test_every_op_runs_on_the_device_and_agrees(op: str, peers: PeerSet) -> None:
-    task = kernel_task(op, small_case(5), peers)
+    task = kernel_task(op, small_case(5, rows=200), peers)
     assert task.title.endswith(" on cuda")
     found = run_task(task, QUICK, threads=1)
     assert not found["skipped"]
@@ -112,17 +96,8 @@ def test_every_op_runs_on_the_device_and_agrees(op: str, peers: PeerSet) -> None
     ("cell", "which"), [("lstm", "training"), ("gru", "forward"), ("elman", "forward")]
 )
 def test_every_cell_runs_on_the_device_and_agrees(cell: str, which: str) -> None:
-    case = custom_case(
-        RNN_CASES["e"],
-        rows=60,
-        features=5,
-        sequences=7,
-        hidden=6,
-        lengths=parse_lengths("uniform:1,20"),
-        seed=2,
-    )
     with PeerSet("rnn", chosen_peers("rnn", None, "cuda"), 1, {}, "cuda") as others:
-        found = run_task(rnn_task(cell, which, case, others), QUICK, threads=1)
+        found = run_task(rnn_task(cell, which, small_layer(), others), QUICK, threads=1)
     assert not found["skipped"]
     assert [row["label"] for row in found["rows"][:3]] == ["", STEP_BY_STEP, ON_PADDED]
     assert {(row["device"], row["limit"]) for row in found["rows"]} == {("cuda", "gemm")}
@@ -152,14 +127,14 @@ def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lodcli.kernels.on_cupy.reverse.move_runs", lambda *_, **__: None)
     alone = PeerSet("kernels", [], 1, {}, "cuda")
     with pytest.raises(DisagreementError, match="lod in main memory computed different things"):
-        run_task(kernel_task("reverse", small_case(2), alone), QUICK, threads=1)
+        run_task(kernel_task("reverse", small_case(2, rows=200), alone), QUICK, threads=1)
 
 
 def test_what_does_not_fit_the_device_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", lambda: (1000, 10**9))
     alone = PeerSet("kernels", [], 1, {}, "cuda")
     with pytest.raises(NotEnoughMemoryError, match=r"kernels sum custom needs about .* on the GPU"):
-        kernel_task("sum", small_case(2), alone)
+        kernel_task("sum", small_case(2, rows=200), alone)
 
 
 def test_the_script_keeps_a_report_of_each_part_and_names_those_that_fail(

@@ -12,13 +12,11 @@ import pytest
 from lodcli.bench.cases import CONVERT_CASES, FILE_CASES, Case, custom_case
 from lodcli.bench.convert import CONVERSIONS, convert_task
 from lodcli.bench.files import IO_OPS, files_task
-from lodcli.bench.harness import Effort
 from lodcli.bench.lengths import parse_lengths
 from lodcli.bench.peer_set import PeerSet, chosen_peers
 from lodcli.bench.runner import run_task
+from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
-
-QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=600, most_rounds=1, sample_seconds=1e-4)
 
 
 def small_case(base: Case, features: int) -> Case:

@@ -12,11 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.bench.cases import KERNEL_CASES, custom_case
 from lodcli.bench.errors import DisagreementError
-from lodcli.bench.harness import Effort
 from lodcli.bench.kernels import kernel_task
-from lodcli.bench.lengths import parse_lengths
 from lodcli.bench.ops import BENCH_OPS
 from lodcli.bench.paired import PairedPeer
 from lodcli.bench.peer_set import FOLDER, PeerSet, chosen_peers
@@ -24,21 +21,8 @@ from lodcli.bench.peers import PEERS
 from lodcli.bench.runner import run_task
 from lodcli.bench.tasks import Candidate, Task, Work, in_this_process
 from lodcli.kernels.errors import SelectionError
+from tests.lodcli.bench.small import QUICK, small_case
 from tests.lodcli.conftest import Lod
-
-QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=600, most_rounds=1, sample_seconds=1e-4)
-
-
-def small_case(features: int) -> Any:
-    return custom_case(
-        KERNEL_CASES["B1"],
-        rows=400,
-        features=features,
-        sequences=None,
-        hidden=None,
-        lengths=parse_lengths("lognormal:9,1,0.1"),
-        seed=1,
-    )
 
 
 @pytest.mark.parametrize("features", [1, 5])

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from lodcli.bench.cases import QUESTION_CASES, Case, custom_case
-from lodcli.bench.harness import Effort
 from lodcli.bench.lengths import parse_lengths
 from lodcli.bench.questions import QUESTIONS
 from lodcli.bench.runner import run_task
+from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
 
-QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=600, most_rounds=1, sample_seconds=1e-4)
 ASKED = [(question, op) for question, ops in QUESTIONS.items() for op in ops]
 
 

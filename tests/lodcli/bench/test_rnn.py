@@ -10,15 +10,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from lodcli.bench.cases import RNN_CASES, custom_case
-from lodcli.bench.harness import Effort
+from lodcli.bench.cases import RNN_CASES
 from lodcli.bench.lengths import LengthsError, parse_lengths
 from lodcli.bench.peer_set import PeerSet, chosen_peers
 from lodcli.bench.rnn import CELLS, ON_PADDED, PASSES, box_places, rnn_lengths, rnn_task
 from lodcli.bench.runner import run_task
+from tests.lodcli.bench.small import QUICK, small_layer
 from tests.lodcli.conftest import Lod
-
-QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=600, most_rounds=1, sample_seconds=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +30,7 @@ def peers() -> Iterator[PeerSet]:
 def test_every_peer_and_the_padded_run_agree_with_ours(
     cell: str, which: str, peers: PeerSet
 ) -> None:
-    case = custom_case(
-        RNN_CASES["a"],
-        rows=60,
-        features=5,
-        sequences=7,
-        hidden=6,
-        lengths=parse_lengths("uniform:1,20"),
-        seed=2,
-    )
-    task = rnn_task(cell, which, case, peers)
+    task = rnn_task(cell, which, small_layer(), peers)
     # Two products of 60 rows: inputs and states with the weights of every gate.
     assert task.work.useful == 2 * 60 * CELLS[cell] * 6 * (5 + 6) * (1 if which == "forward" else 3)
     found = run_task(task, QUICK, threads=1)

@@ -15,15 +15,13 @@ import pytest
 from lodcli.bench.cases import KERNEL_CASES, Case
 from lodcli.bench.checks import Result
 from lodcli.bench.errors import DisagreementError, WorkerError
-from lodcli.bench.harness import Effort
 from lodcli.bench.peer_set import PeerSet
 from lodcli.bench.runner import run_task
 from lodcli.bench.session import Findings, Job, run_jobs
 from lodcli.bench.tasks import Task, Work, in_this_process
 from lodcli.kernels.errors import LodError
+from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
-
-QUICK = Effort(rounds=1, least_rounds=1, most_rounds=1, sample_seconds=1e-6)
 
 
 @dataclass(frozen=True)
