@@ -45,66 +45,33 @@ def leading_zeros(typingctx: Any, word: Any) -> Any:
 # costs more than the call does.
 
 
-@_operation
-def put_byte(typingctx: Any, at: Any, byte: Any) -> Any:
-    """Put a byte at an address."""
+def _load(kind: Any, stored: Any) -> Any:
+    """Return what returns the value that lies at an address."""
 
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], builder.inttoptr(args[0], _BYTE.as_pointer()))
-        return context.get_dummy_value()
+    def load(typingctx: Any, at: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.load(builder.inttoptr(args[0], stored.as_pointer()))
 
-    return types.void(types.int64, types.uint8), code
+        return kind(types.int64), code
 
-
-@_operation
-def put_four(typingctx: Any, at: Any, word: Any) -> Any:
-    """Put the four bytes of a uint32 at any address."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        store = builder.store(args[1], builder.inttoptr(args[0], ir.IntType(32).as_pointer()))
-        store.align = 1
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.uint32), code
+    return _operation(load)
 
 
-@_operation
-def byte_at(typingctx: Any, at: Any) -> Any:
-    """Return the byte at an address."""
+def _store(kind: Any, stored: Any, align: int | None = None) -> Any:
+    """Return what puts a value at an address: at any, if `align` is 1."""
 
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(builder.inttoptr(args[0], _BYTE.as_pointer()))
+    def store(typingctx: Any, at: Any, value: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            put = builder.store(args[1], builder.inttoptr(args[0], stored.as_pointer()))
+            put.align = align
+            return context.get_dummy_value()
 
-    return types.uint8(types.int64), code
+        return types.void(types.int64, kind), code
 
-
-@_operation
-def int_at(typingctx: Any, at: Any) -> Any:
-    """Return the int64 at an address."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(builder.inttoptr(args[0], _WORD.as_pointer()))
-
-    return types.int64(types.int64), code
+    return _operation(store)
 
 
-@_operation
-def put_int(typingctx: Any, at: Any, value: Any) -> Any:
-    """Put an int64 at an address."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], builder.inttoptr(args[0], _WORD.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), code
-
-
-@_operation
-def put_real(typingctx: Any, at: Any, value: Any) -> Any:
-    """Put a float64 at an address."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], builder.inttoptr(args[0], _REAL.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.float64), code
+byte_at, int_at = _load(types.uint8, _BYTE), _load(types.int64, _WORD)
+put_byte, put_int = _store(types.uint8, _BYTE), _store(types.int64, _WORD)
+put_real = _store(types.float64, _REAL)
+put_four = _store(types.uint32, ir.IntType(32), align=1)
