@@ -45,15 +45,19 @@ class IndexedSource(Source):
 
     def _batches(self, limit_bytes: int) -> Iterator[Batch]:
         for group in groups(self.schema):
-            if group[0].levels:
-                yield from self._items(group, limit_bytes)
-                continue
-            spec = group[0]
-            assert spec.rows is not None
-            step = max(1, limit_bytes // spec.row_bytes if spec.row_bytes else spec.rows)
-            for start in range(0, max(1, spec.rows), step):
-                stop = min(start + step, spec.rows)
-                yield {spec.name: LoDTensor(self.read_rows(spec.name, start, stop))}
+            yield from self._group(group, limit_bytes)
+
+    def _group(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
+        """Yield the batches of tensors that share their outermost level, or of one of rows."""
+        if group[0].levels:
+            yield from self._items(group, limit_bytes)
+            return
+        spec = group[0]
+        assert spec.rows is not None
+        step = max(1, limit_bytes // spec.row_bytes if spec.row_bytes else spec.rows)
+        for start in range(0, max(1, spec.rows), step):
+            stop = min(start + step, spec.rows)
+            yield {spec.name: LoDTensor(self.read_rows(spec.name, start, stop))}
 
     def _items(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
         lods = [self.lods[spec.name] for spec in group]

@@ -10,15 +10,14 @@ from functools import partial
 
 import numpy as np
 
-from lodcli.formats.ahead import ahead
-from lodcli.formats.base import BATCH_BYTES, RowBlocks, Source, StoredRows
-from lodcli.formats.batching import cuts, groups
+from lodcli.formats.base import RowBlocks, StoredRows
 from lodcli.formats.container import header
 from lodcli.formats.container.checksums import first_bad_block, first_other
 from lodcli.formats.container.header import DatasetEntry
 from lodcli.formats.container.strict import StoredDataset, StrictFile
 from lodcli.formats.container.types import numpy_type
 from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.indexed import IndexedSource
 from lodcli.formats.positions import read_into
 from lodcli.formats.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, find
 from lodcli.kernels.checks import Array, Offsets, check_chain, check_offsets, check_rows
@@ -29,13 +28,13 @@ from lodcli.kernels.errors import (
     ShapeMismatchError,
 )
 from lodcli.kernels.lod import LoD
-from lodcli.kernels.selection import Key, select
+from lodcli.kernels.selection import Key
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.tensor_array import TensorArray
 from lodcli.kernels.unpacking import IndexMap
 
 
-class ContainerSource(Source):
+class ContainerSource(IndexedSource):
     """An open container.
 
     Header and index are checked when opened; rows are checked block by block when read.
@@ -67,8 +66,9 @@ class ContainerSource(Source):
         self._strict.check_overlaps()
         self._offsets: dict[str, Offsets] = {}
         self._indexes: dict[tuple[LevelSpec, ...], LoD] = {}
+        self.lods: dict[str, LoD] = {}
         for spec in self.schema:
-            lod = self._index(spec.levels)
+            lod = self.lods[spec.name] = self._index(spec.levels)
             with naming(self._label, header.data_path(spec.name)):
                 assert spec.rows is not None
                 check_rows(lod.levels, spec.rows)
@@ -78,50 +78,19 @@ class ContainerSource(Source):
     def close(self) -> None:
         self._strict.close()
 
-    def read_index(self, name: str) -> LoD:
-        return self._index(find(self.schema, name).levels)
+    def read_rows(self, name: str, start: int, stop: int) -> Array:
+        return self._rows(header.data_path(name), start, stop)
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        spec = find(self.schema, name)
-        if spec.array:
+        if find(self.schema, name).array:
             raise SelectionError(f"{name} is a TensorArray; `lod pack` it to slice it")
-        assert spec.rows is not None
-        selection = select(self._index(spec.levels), spec.rows, branch, level)
-        rows = self._rows(header.data_path(name), selection.rows.start, selection.rows.stop)
-        if selection.drops_row_axis:
-            return LoDTensor(rows, LoD()).select(0)
-        return LoDTensor(rows, selection.lod)
+        return super().slice(name, branch, level)
 
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        return ahead(self._batches(limit_bytes))
-
-    def _batches(self, limit_bytes: int) -> Iterator[Batch]:
-        for group in groups(self.schema):
-            if group[0].array:
-                yield {spec.name: self._array(spec) for spec in group}
-            elif group[0].levels:
-                yield from self._grouped_batches(group, limit_bytes)
-            else:
-                yield from self._row_batches(group[0], limit_bytes)
-
-    def _grouped_batches(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
-        indexes = [self._index(spec.levels) for spec in group]
-        ends = [lod.absolute(0) for lod in indexes]
-        for start, stop in cuts(ends, [spec.row_bytes for spec in group], limit_bytes):
-            shared: dict[int, LoD] = {}
-            batch = {}
-            for spec, lod in zip(group, indexes, strict=True):
-                part, rows = lod.items(0, start, stop)
-                data = self._rows(header.data_path(spec.name), rows.start, rows.stop)
-                batch[spec.name] = LoDTensor(data, shared.setdefault(id(lod), part))
-            yield batch
-
-    def _row_batches(self, spec: TensorSpec, limit_bytes: int) -> Iterator[Batch]:
-        assert spec.rows is not None
-        step = max(1, limit_bytes // spec.row_bytes if spec.row_bytes else spec.rows)
-        for start in range(0, max(1, spec.rows), step):
-            stop = min(start + step, spec.rows)
-            yield {spec.name: LoDTensor(self._rows(header.data_path(spec.name), start, stop))}
+    def _group(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
+        if group[0].array:
+            yield {spec.name: self._array(spec) for spec in group}
+        else:
+            yield from super()._group(group, limit_bytes)
 
     def read(self, names: Iterable[str] | None = None, *, check: bool = True) -> dict[str, Item]:
         """Return tensors in memory; contiguous rows are mapped, not copied.
@@ -147,14 +116,14 @@ class ContainerSource(Source):
                 mapped = self._rows(path, 0, self._entries[path].shape[0])
             elif check:
                 self._check_blocks(path, mapped, 0)
-            result[name] = LoDTensor(mapped, self._index(spec.levels))
+            result[name] = LoDTensor(mapped, self.lods[spec.name])
         return result
 
     def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:
         spec = find(self.schema, name)
         assert spec.rows is not None
         blocks = self._row_blocks(spec, buffer, block_bytes)
-        return RowBlocks(self._index(spec.levels), spec.rows, blocks)
+        return RowBlocks(self.lods[spec.name], spec.rows, blocks)
 
     def _row_blocks(
         self, spec: TensorSpec, buffer: Callable[[int], Array], block_bytes: int
@@ -180,7 +149,7 @@ class ContainerSource(Source):
         if stored.offset is None or not spec.rows or not spec.row_bytes:
             return None
         return StoredRows(
-            lod=self._index(spec.levels),
+            lod=self.lods[spec.name],
             rows=spec.rows,
             fd=self._fd,
             offset=stored.offset,
@@ -220,7 +189,7 @@ class ContainerSource(Source):
         order = self._rows(order_path, 0, self._entries[order_path].shape[0])
         with naming(self._label, order_path):
             index_map = IndexMap(order, self._index(spec.outer))
-            steps = LoDTensor(data, self._index(spec.levels))
+            steps = LoDTensor(data, self.lods[spec.name])
             held, expected = steps.lod.levels[0][-1], index_map.outer.levels[-1][-1]
             if held != expected:  # before as many are allocated
                 raise ShapeMismatchError(f"the steps: expected {expected} items, found {held}")
