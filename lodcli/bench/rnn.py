@@ -90,7 +90,8 @@ def rnn_task(
         parameters={
             **case.parameters(),
             **{"rows": rows, "padding_ratio": round(padding, 3)},
-            **({} if exact else {"precision": precision}),
+            # By a name of its own: nothing is to be compared with the exact one.
+            **({} if exact else {"case": f"{case.name} {precision}", "precision": precision}),
         },
         candidates=[*in_this_process(OURS, ours(which, there or inputs), peers.timed), *others],
         # The limit is a product in float32.
