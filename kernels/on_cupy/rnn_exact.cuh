@@ -50,12 +50,15 @@ template <class T_> struct Exact {
                 next[turn] = left.four(k + DEEP + brought_four(turn) * 4);
             const int deep = depth - k < DEEP ? depth - k : DEEP;
             if (part < parts) {
+                const T* lower = tile + part * ACROSS + up;
+                const T* right = weights + (k + part) * columns + side;
 #pragma unroll 4
                 for (int d = part; d < deep; d += parts) {
-                    const Four<T> a = *(const Four<T>*)(tile + d * ACROSS + up);
-                    const Four<T> b = *(const Four<T>*)(weights + (k + d) * columns + side);
+                    const Four<T> a = *(const Four<T>*)lower, b = *(const Four<T>*)right;
                     for (int i = 0; i < 4; i++)
                         for (int j = 0; j < 4; j++) made[i][j] += a.v[i] * b.v[j];
+                    lower += parts * ACROSS;
+                    right += parts * columns;
                 }
             }
             // The other one is free: who reads it last did so before this turn's barrier.

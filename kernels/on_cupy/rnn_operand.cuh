@@ -9,15 +9,35 @@ const int SUMS = 16;   // values of the result a thread adds up at most
 
 template <class T> struct alignas(16) Four { T v[4]; };
 
-// Past the first-level cache, which does not see what other multiprocessors write.
-__device__ __forceinline__ Four<float> fresh(const float* place) {
-    const float4 whole = __ldcg((const float4*)place);
-    return {{whole.x, whole.y, whole.z, whole.w}};
+// Reads past the first-level cache, which does not see what other multiprocessors write, and never
+// before a meeting that comes first: __ldcg lets the compiler do that.
+#ifdef __CUDA_ARCH__
+__device__ __forceinline__ float fresh(const float* place) {
+    float value;
+    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(value) : "l"(place) : "memory");
+    return value;
 }
-__device__ __forceinline__ Four<double> fresh(const double* place) {
-    const double2 half = __ldcg((const double2*)place), other = __ldcg((const double2*)place + 1);
-    return {{half.x, half.y, other.x, other.y}};
+__device__ __forceinline__ double fresh(const double* place) {
+    double value;
+    asm volatile("ld.global.cg.f64 %0, [%1];" : "=d"(value) : "l"(place) : "memory");
+    return value;
 }
+__device__ __forceinline__ Four<float> fresh_four(const float* place) {
+    Four<float> f;
+    asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(f.v[0]), "=f"(f.v[1]), "=f"(f.v[2]), "=f"(f.v[3]) : "l"(place) : "memory");
+    return f;
+}
+__device__ __forceinline__ Four<double> fresh_four(const double* place) {
+    Four<double> f;
+    asm volatile("ld.global.cg.v2.f64 {%0, %1}, [%2];" : "=d"(f.v[0]), "=d"(f.v[1]) : "l"(place) : "memory");
+    asm volatile("ld.global.cg.v2.f64 {%0, %1}, [%2];" : "=d"(f.v[2]), "=d"(f.v[3]) : "l"(place + 2) : "memory");
+    return f;
+}
+#else
+template <class T> T fresh(const T* place) { return *place; }
+template <class T> Four<T> fresh_four(const T* place) { return *(const Four<T>*)place; }
+#endif
 
 // One row; a thread brings the same one each time.
 template <class T> struct Left {
@@ -27,13 +47,13 @@ template <class T> struct Left {
 
     __device__ __forceinline__ T one(int k) const {
         if (k >= depth) return (T)0;
-        return __ldcg(k < split ? first + k : second + (k - split));
+        return fresh(k < split ? first + k : second + (k - split));
     }
     // Four values from `k` on, a multiple of four; behind the last one zeros.
     __device__ __forceinline__ Four<T> four(int k) const {
         if (!first || k >= depth) return {{(T)0, (T)0, (T)0, (T)0}};
         if ((split | depth) & 3) return {{one(k), one(k + 1), one(k + 2), one(k + 3)}};
-        return fresh(k < split ? first + k : second + (k - split));
+        return fresh_four(k < split ? first + k : second + (k - split));
     }
 };
 

@@ -8,26 +8,8 @@
 #include "rnn_exact.cuh"
 #include "rnn_gru.cuh"
 #include "rnn_lstm.cuh"
+#include "rnn_meeting.cuh"
 #include "rnn_rounded.cuh"
-
-// Where the blocks of a group meet: a count of arrivals, which begins at 0.
-struct Meeting {
-    unsigned* arrived;
-    unsigned blocks, awaited;
-
-    // What any of them wrote before, all may read after. Nobody leaves before all have come.
-    __device__ __forceinline__ void meet() {
-        awaited += blocks;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            __threadfence();
-            atomicAdd(arrived, 1u);
-            while ((int)(*(volatile unsigned*)arrived - awaited) < 0) __nanosleep(20);
-            __threadfence();
-        }
-        __syncthreads();
-    }
-};
 
 // What a group runs, slice by slice: there and back along the groups, so that nobody gets the
 // longest sequences of every turn.

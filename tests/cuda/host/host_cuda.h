@@ -308,7 +308,6 @@ __attribute__((noinline)) static void host_cuda_barrier() {
 #define HOST_CUDA_HERE ((const void*)(uintptr_t)__LINE__)
 
 inline void __nanosleep(unsigned) { host_cuda::wait(host_cuda::ASLEEP, 0, nullptr); }
-inline void __threadfence() {}
 inline void __syncwarp(unsigned mask = 0xffffffffu) { host_cuda::wait(host_cuda::AT_WARP, mask, nullptr); }
 template <class T> T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
     return host_cuda::exchange(mask, value, (host_cuda::lane() & ~(width - 1)) + (from & (width - 1)), nullptr);
@@ -335,7 +334,6 @@ inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask,
 inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) == mask; }
 
 template <class T> T __ldg(const T* place) { return *place; }
-template <class T> T __ldcg(const T* place) { return *place; }
 template <class T> T atomicAdd(T* place, T value) { T old = *place; *place = old + value; return old; }
 template <class T> T atomicMax(T* place, T value) { T old = *place; *place = old < value ? value : old; return old; }
 template <class T> T atomicMin(T* place, T value) { T old = *place; *place = value < old ? value : old; return old; }

@@ -1,0 +1,36 @@
+// Where the blocks of a group meet, all of which are on the device at once.
+#pragma once
+
+#ifdef __CUDA_ARCH__
+// What this block wrote, and what it has seen of others, is seen by who sees the count.
+__device__ __forceinline__ void arrive(unsigned* count) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
+}
+__device__ __forceinline__ unsigned arrivals(const unsigned* count) {
+    unsigned seen;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(count) : "memory");
+    return seen;
+}
+__device__ __forceinline__ void see_what_they_wrote() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+#else
+inline void arrive(unsigned* count) { ++*count; }
+inline unsigned arrivals(const unsigned* count) { return *count; }
+inline void see_what_they_wrote() {}
+#endif
+
+struct Meeting {
+    unsigned* arrived;  // begins at 0; may pass the largest number
+    unsigned blocks, awaited;
+
+    // What any of them wrote before, all may read after. Nobody leaves before all have come.
+    __device__ __forceinline__ void meet() {
+        awaited += blocks;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            arrive(arrived);
+            while ((int)(arrivals(arrived) - awaited) < 0) __nanosleep(20);
+            see_what_they_wrote();
+        }
+        __syncthreads();
+    }
+};
