@@ -6,10 +6,22 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_cupy.launch import C_WIDE, c_type, flat_rows, on_device, run, tiles
+from lodcli.kernels.on_cupy.launch import (
+    C_WIDE,
+    at_once,
+    blocks,
+    c_type,
+    flat_rows,
+    is_narrow,
+    narrow_tiles,
+    on_device,
+    run,
+    shortest_and_longest,
+    tiles,
+)
 from lodcli.kernels.ops.common import is_float, summed_dtype
 
-HEIGHT = 64  # as in scan.cu
+HEIGHT, LONG = 64, 64  # as in scan.cu
 
 
 def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
@@ -58,15 +70,21 @@ def _scanned(op: str, data: Array, offsets: Offsets, exclusive: bool, reverse: b
     else:
         value, to = c_type(rows.dtype, "a running total"), c_type(result.dtype, "a running total")
         wide = C_WIDE[dtype.name]
-    where = on_device(offsets[-1] - offsets[::-1] if reverse else offsets)
-    grid, block = tiles(count, width, HEIGHT)
-    units = -(-count // HEIGHT)
+    types = f"{value}, {wide}, {to}, {op}"
+    if is_narrow(width * result.itemsize):
+        shape = narrow_tiles(count, width, width * result.itemsize, HEIGHT)
+        name, of_totals = "scan_narrow_", f"{value}, {wide}, {to}, {op}"
+    else:
+        many = at_once(width, rows, result)
+        shape = tiles(count, width // many, HEIGHT)
+        name, of_totals, types = "scan_", f"{value}, {wide}, {op}, {many}", f"{types}, {many}"
+    given = (rows, on_device(offsets), offsets.size - 1, count, width, int(reverse))
+    units = blocks(count, HEIGHT) if shortest_and_longest(offsets)[1] > LONG else 0
     totals, keys = cupy.empty((units, width), dtype), cupy.empty(units, np.int64)
-    index = (where, offsets.size - 1, count, width, int(reverse))
-    run("scan", f"scan_totals<{value}, {wide}, {op}>", grid, block, rows, *index, totals, keys)
-    _through(op, wide, totals, keys)
-    kernel = f"scan_rows<{value}, {wide}, {to}, {op}>"
-    run("scan", kernel, grid, block, rows, *index, int(exclusive), totals, result)
+    if units:
+        run("scan", f"{name}totals<{of_totals}>", *shape, *given, totals, keys)
+        _through(op, wide, totals, keys)
+    run("scan", f"{name}rows<{types}>", *shape, *given, int(exclusive), totals, result)
     return result
 
 
@@ -74,7 +92,7 @@ def _through(op: str, wide: str, totals: Array, keys: Array) -> None:
     """Add to every total those before it of its segment."""
     count, width = totals.shape
     grid, block = tiles(count, width, HEIGHT)
-    units = -(-count // HEIGHT)
+    units = blocks(count, HEIGHT)
     above, above_keys = cupy.empty((units, width), totals.dtype), cupy.empty(units, np.int64)
     if units > 1:
         args = (totals, keys, count, width, above, above_keys)

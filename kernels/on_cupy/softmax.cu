@@ -120,13 +120,9 @@ softmax_narrow_tiles(const T* __restrict__ x, const T* __restrict__ flow, const 
     const InTile<T> to = {of_x.held, out, of_x.top, of_x.bottom, (int)width, (int)threadIdx.x};
     const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
     softmax_unit<OP, A, 1>(of_x, of_flow, to, unit, true, offsets, segments, rows, HEIGHT, HEIGHT, 0, 0);
-    // The rows at the top may be the last ones of a segment that the block above writes.
     __shared__ int64 first;
-    if (threadIdx.x == 0 && threadIdx.y == 0) {
-        const int64 segment = segment_of(offsets, segments, of_x.top);
-        const int64 start = offsets[segment], stop = offsets[segment + 1];
-        first = start < of_x.top && stop - start <= HEIGHT ? stop : of_x.top;
-    }
+    if (threadIdx.x == 0 && threadIdx.y == 0)
+        first = first_written(offsets, segments, of_x.top, HEIGHT);
     __syncthreads();
-    to.write_back(first);
+    if (first < of_x.bottom) to.write_back(first, of_x.bottom);
 }

@@ -124,7 +124,8 @@ template <> __device__ __forceinline__ int64 times<int64>(int64 a, int64 b) {
 }
 
 // The segment of S that holds a row: the last one that starts at or before it.
-__device__ __forceinline__ int64 segment_of(const int64* offsets, int64 segments, int64 row) {
+template <class Offsets>
+__device__ __forceinline__ int64 segment_of(const Offsets& offsets, int64 segments, int64 row) {
     int64 low = 0, high = segments;
     while (high - low > 1) {
         const int64 middle = low + ((high - low) >> 1);

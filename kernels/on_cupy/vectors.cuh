@@ -22,6 +22,7 @@ template <class To, class T, int N> __device__ __forceinline__ Pack<To, N> cast(
 
 // The N columns of a thread; `data` begins at the first of them.
 template <class T, int N> struct Columns {
+    typedef T Value;
     typedef Pack<T, N> Values;
     const T* data;
     int64 width;
@@ -34,10 +35,11 @@ template <class T, int N> struct Columns {
 // Where a thread's N columns of results go.
 template <class T, int N> struct Results {
     typedef T Value;
+    typedef Pack<T, N> Values;
     T* data;
     int64 width;
 
-    __device__ __forceinline__ void put(int64 row, const Pack<T, N>& values) const {
+    __device__ __forceinline__ void put(int64 row, const Values& values) const {
         store(data + row * width, values);
     }
 };

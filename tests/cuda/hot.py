@@ -114,12 +114,14 @@ HOT: dict[str, tuple[str, ...]] = {
         "cell_gradient<double, LSTM<SIGMOID, TANH, TANH, false>>",
     ),
     "scan": (
-        "scan_totals<float, float, SUM>",
+        "scan_totals<float, float, SUM, 4>",
+        "scan_narrow_totals<float, float, float, SUM>",
         "scan_above<float, SUM>",
         "scan_through<float, SUM>",
-        "scan_rows<float, float, float, SUM>",
-        "scan_rows<bfloat16, float, bfloat16, SUM>",
-        "scan_rows<Complex<float>, Complex<float>, Complex<float>, PRODUCT>",
+        "scan_rows<float, float, float, SUM, 4>",
+        "scan_rows<bfloat16, float, bfloat16, SUM, 8>",
+        "scan_rows<Complex<float>, Complex<float>, Complex<float>, PRODUCT, 2>",
+        "scan_narrow_rows<float, float, float, SUM>",
     ),
     "scatter": ("scatter_add<float>", "scatter_add<uint64>", "scatter_take<unsigned int>"),
     "softmax": (

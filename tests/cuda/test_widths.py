@@ -12,7 +12,7 @@ import pytest
 
 from lodcli.kernels.backends import on
 from lodcli.kernels.checks import lengths_to_offsets
-from lodcli.kernels.ops import pool, softmax
+from lodcli.kernels.ops import pool, scan, softmax
 from tests.strategies import BFLOAT16
 
 cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
@@ -77,6 +77,22 @@ def test_softmax_of_every_width() -> None:
     view = moved(cupy.asarray(rows_of(16, np.float32, SHORT)), 1)
     compared(softmax.segment_softmax, view, SHORT)
     compared(softmax.segment_log_softmax, rows_of(16, BFLOAT16, SHORT), SHORT)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_totals_of_every_width(reverse: bool) -> None:
+    def totals(rows: Any, offsets: Any) -> Any:
+        where = on("cupy" if isinstance(rows, cupy.ndarray) else "numpy", scan.segment_cumsum)
+        return where(rows, offsets, exclusive=reverse, reverse=reverse)
+
+    for width in WIDTHS:
+        rows = cupy.asarray(rows_of(width, np.float32))
+        wanted = totals(cupy.asnumpy(rows).astype("f8"), OFFSETS)
+        found = totals(rows, OFFSETS)
+        # Sums of up to 700 values, one after another.
+        np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-4, atol=1e-4)
+        again = totals(moved(rows, 1), OFFSETS)
+        assert cupy.asnumpy(again).tobytes() == cupy.asnumpy(found).tobytes()
 
 
 @pytest.mark.parametrize("width", [1, 16])
