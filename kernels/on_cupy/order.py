@@ -1,4 +1,8 @@
-"""See ops/order.py. Sorted by cupy, which is stable: by value, then by segment."""
+"""See ops/order.py. Sorted by cupy, by one key of segment and value wherever it has 64 bits.
+
+Keys are unsigned integers, which cupy sorts digit by digit and stably. Floating numbers it sorts so
+only in one column, with a NaN of negative sign before all others; complex ones it compares.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +24,23 @@ def segment_numbers(offsets: Offsets) -> Array:
 
 def segment_order(data: Array, offsets: Offsets, descending: bool) -> Array:
     """See ops/order.py."""
+    values, numbers = comparable(data), segment_numbers(offsets)
+    if not values.size:
+        nothing: Array = cupy.zeros(values.shape, np.int64)
+        return nothing
+    if values.dtype.kind == "c":
+        return _complex_order(values, numbers, descending)
+    ranks = _ranks(values)
+    ranks = (~ranks if descending else ranks).reshape(len(values), -1)
+    return _order(ranks, numbers, offsets.size - 1).reshape(values.shape)
+
+
+def _complex_order(values: Array, numbers: Array, descending: bool) -> Array:
     if descending:
         # Ascending from the last row to the first: equal values then end in their order.
-        turned = segment_order(data[::-1], offsets[-1] - offsets[::-1], False)
-        return len(data) - 1 - turned[::-1]
-    numbers = segment_numbers(offsets)
-    order = _argsort(data)
+        turned = _complex_order(values[::-1], numbers[-1] - numbers[::-1], False)
+        return len(values) - 1 - turned[::-1]
+    order = cupy.argsort(values, axis=0)
     again = cupy.argsort(numbers[order], axis=0)
     result: Array = cupy.take_along_axis(order, again, axis=0)
     return result
@@ -52,7 +67,7 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> Arr
     # The last key first: each sorting keeps the order of those before.
     order = cupy.arange(len(rows))
     for key in (*rows.T[::-1], numbers):
-        order = order[_argsort(key[order])]
+        order = order[cupy.argsort(_ranks(key[order]))]
     kept: Array = cupy.empty(len(rows), np.bool_)
     kept[order] = _differs(rows[order], numbers[order])
     return kept
@@ -65,8 +80,8 @@ def segment_searchsorted(
     parts = [values, data] if side == "left" else [data, values]
     cuts = [bounds, offsets] if side == "left" else [offsets, bounds]
     numbers = cupy.concatenate([segment_numbers(cut) for cut in cuts])
-    order = _argsort(cupy.concatenate(parts))
-    order = order[cupy.argsort(numbers[order])]
+    ranks = _ranks(comparable(cupy.concatenate(parts)))
+    order = _order(ranks[:, None], numbers, offsets.size - 1)[:, 0]
     first = 0 if side == "right" else len(values)
     ours = (order >= first) & (order < first + len(data))
     before = cupy.empty(order.size, np.int64)
@@ -90,12 +105,43 @@ def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Array:
     return result
 
 
-def _argsort(data: Array) -> Array:
-    """Return the stable order of every column; NaN is greater than every number."""
-    values = comparable(data)
-    if values.dtype == np.bool_:
-        values = values.view(np.uint8)
-    result: Array = cupy.argsort(values, axis=0)
+def _ranks(values: Array) -> Array:
+    """Return unsigned integers of the same size and order: NaN last, -0.0 equal to 0.0."""
+    size = values.dtype.itemsize
+    word = np.dtype(f"u{size}").type
+    bits: Array = values.view(word)
+    sign, whole = word(1 << (8 * size - 1)), word((1 << 8 * size) - 1)
+    if values.dtype.kind != "f":
+        turned: Array = bits ^ sign if values.dtype.kind == "i" else bits
+        return turned
+    # Of negative numbers the greater bits are the smaller number.
+    ranks = cupy.where(bits >= sign, ~bits, bits | sign)
+    ranks = cupy.where(values == 0, sign, ranks)
+    result: Array = cupy.where(values != values, whole, ranks)
+    return result
+
+
+def _order(ranks: Array, numbers: Array, count: int) -> Array:
+    """Return the rows of every column in their order within `count` segments: (N, D) to (N, D).
+
+    Columns are sorted as segments of their own, all at once.
+    """
+    rows, columns = ranks.shape
+    keys = cupy.ascontiguousarray(ranks.T).reshape(-1)
+    starts = cupy.arange(columns)[:, None]
+    owners = (starts * count + numbers).reshape(-1)
+    value_bits = 8 * ranks.dtype.itemsize
+    bits = (columns * count).bit_length()
+    if value_bits + bits <= 64:
+        word = np.uint32 if value_bits + bits <= 32 else np.uint64
+        order = cupy.argsort((owners.astype(word) << word(value_bits)) | keys)
+    else:
+        order = cupy.argsort(keys)
+        # The shorter the key, the fewer digits are sorted by.
+        owners = owners.astype(np.uint32) if bits <= 32 else owners
+        order = order[cupy.argsort(owners[order])]
+    places = order.reshape(columns, rows) - starts * rows
+    result: Array = cupy.ascontiguousarray(places.T)
     return result
 
 

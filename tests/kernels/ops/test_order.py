@@ -69,6 +69,32 @@ def flat(data: Array) -> Array:
     return wide.reshape(len(data), math.prod(data.shape[1:]))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(), (1,), (2,)])
+def test_a_nan_of_either_sign_is_the_greatest_and_zeros_are_equal(
+    dtype: Any, shape: tuple[int, ...]
+) -> None:
+    values = [NAN, -NAN, 1, -0.0, 0.0, math.inf, -math.inf, -0.0, -2]
+    rows = np.repeat(np.array(values, dtype), math.prod(shape)).reshape(-1, *shape)
+    assert np.signbit(rows[1]).all()
+    tensor = LoDTensor(rows, [[3, 6]])
+    for descending, places in (
+        (False, [2, 0, 1, *(3, 5, 0, 1, 4, 2)]),
+        (True, [0, 1, 2, *(2, 0, 1, 4, 5, 3)]),
+    ):
+        found = sequence_argsort(tensor, descending=descending).data
+        assert found.reshape(len(rows), -1).T.tolist() == [places] * math.prod(shape)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64, np.uint64, np.bool_])
+def test_whole_numbers_are_sorted_from_the_least_to_the_greatest(dtype: Any) -> None:
+    least, most = (0, 1) if dtype is np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    rows = np.array([[most, least], [1, 1], [0, 0], [least, most], [1, 0]], dtype)
+    found = sequence_sort(LoDTensor(rows, [[4, 1]])).data
+    columns = [sorted(column[:4].tolist()) + column[4:].tolist() for column in rows.T]
+    assert found.T.tolist() == columns
+
+
 def test_sorting_by_hand() -> None:
     rows = np.array([[3, 9], [1, 9], [3, 7], [5, 5], [0, 1], [0, 0]], np.uint8)
     tensor = LoDTensor(rows, [[2, 0, 1], [2, 1, 3]])

@@ -224,8 +224,13 @@ add, maximum, minimum = _Ufunc(np.add), _Ufunc(np.maximum), _Ufunc(np.minimum)
 
 
 def argsort(a: Any, axis: int = -1, kind: Any = None) -> Any:
-    """Return the stable order, as the real one does."""
-    return _wrapped(np.argsort(_plain(a), axis=axis, kind="stable"))
+    """Return the stable order; of floats in one axis by their bits, as the real one does."""
+    host = _plain(a)
+    if host.ndim == 1 and host.dtype.kind == "f":
+        word = np.dtype(f"u{host.itemsize}")
+        bits, sign = (host + 0).view(word), word.type(1 << (8 * host.itemsize - 1))
+        host = np.where(bits >= sign, ~bits, bits | sign)
+    return _wrapped(np.argsort(host, axis=axis, kind="stable"))
 
 
 class lib:
