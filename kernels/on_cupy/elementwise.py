@@ -9,7 +9,17 @@ import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.on_cupy.expand import segment_broadcast
-from lodcli.kernels.on_cupy.launch import C_TYPES, flat_rows, on_device, run, tiles
+from lodcli.kernels.on_cupy.launch import (
+    C_TYPES,
+    Grid,
+    at_once,
+    flat_rows,
+    is_narrow,
+    on_device,
+    run,
+    shares,
+    shortest_and_longest,
+)
 from lodcli.kernels.on_cupy.pool import segment_sum, wide_type
 from lodcli.kernels.ops.common import is_half, summed_dtype
 from lodcli.kernels.ops.elementwise import UFUNCS, Arithmetic
@@ -25,13 +35,13 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets)
     if not {data.dtype.name, values.dtype.name} <= C_TYPES.keys():
         return _composed(op, data, values, offsets)
     rows, other = flat_rows(data), flat_rows(values)
-    count, width = rows.shape
     out: Array = cupy.empty(data.shape, dtype)
     if rows.size:
         types = (C_TYPES[one.name] for one in (data.dtype, values.dtype))
         kernel = f"binary<{', '.join(types)}, {wide_type(dtype)}, {C_TYPES[dtype.name]}"
-        args = (rows, other, *kernel_index(offsets, rows, other), out)
-        run("elementwise", f"{kernel}, {op.upper()}>", *tiles(count, width, HEIGHT), *args)
+        shape, many, index = kernel_index(offsets, rows, other, out)
+        args = (rows, other, *index, out)
+        run("elementwise", f"{kernel}, {op.upper()}, {many}>", *shape, *args)
     return out
 
 
@@ -46,18 +56,31 @@ def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
 
 def one_by_one(rows: Array, values: Array, offsets: Offsets) -> bool:
     """Return whether row r of the values goes with row r."""
-    return (
-        values.shape[0] == rows.shape[0] == offsets.size - 1
-        and bool((offsets[1:] - offsets[:-1] == 1).all())
-    )  # fmt: skip
+    together = values.shape[0] == rows.shape[0] == offsets.size - 1 > 0
+    return together and shortest_and_longest(offsets) == (1, 1)
 
 
-def kernel_index(offsets: Offsets, rows: Array, values: Array) -> tuple[Any, ...]:
-    """Return the arguments of a kernel that say where rows and values lie."""
+def kernel_index(
+    offsets: Offsets, rows: Array, values: Array, *others: Array
+) -> tuple[tuple[Grid, Grid], int, tuple[Any, ...]]:
+    """Return grid and block, columns of a thread, and what says where rows and values lie.
+
+    Args:
+        offsets: (S+1,).
+        rows: (N, D).
+        values: (S, D) or (S, 1), or (N, ...), a row for each row.
+        others: what is as wide as the rows.
+    """
     together = one_by_one(rows, values, offsets)
     where = cupy.empty(0, np.int64) if together else on_device(offsets)
-    count = 0 if together else offsets.size - 1
-    return where, count, *rows.shape, values.shape[1], HEIGHT
+    segments = 0 if together else offsets.size - 1
+    (count, width), across = rows.shape, values.shape[1]
+    dealt = is_narrow(width * rows.itemsize)
+    vectors = (rows, *others, values) if across == width else (rows, *others)
+    most = 16 // max(one.itemsize for one in (*vectors, values))
+    many = 1 if dealt else at_once(width, *vectors, most=most)
+    shape = shares(count, width, many, HEIGHT, dealt=dealt)
+    return shape, many, (where, segments, count, width, across, HEIGHT, int(dealt))
 
 
 def _composed(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:

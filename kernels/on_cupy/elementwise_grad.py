@@ -6,8 +6,8 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_cupy.elementwise import HEIGHT, kernel_index, segment_binary
-from lodcli.kernels.on_cupy.launch import c_type, flat_rows, run, tiles
+from lodcli.kernels.on_cupy.elementwise import kernel_index, segment_binary
+from lodcli.kernels.on_cupy.launch import c_type, flat_rows, run
 from lodcli.kernels.on_cupy.pool import segment_sum
 from lodcli.kernels.ops.elementwise import Arithmetic
 
@@ -23,12 +23,11 @@ def segment_binary_grad(
     else:
         rows, other = (flat_rows(one.astype(dtype, copy=False)) for one in (data, values))
         for_data, each = cupy.empty(data.shape, dtype), cupy.empty(rows.shape, dtype)
-        count, width = rows.shape
         if rows.size:
-            kernel = f"binary_grad<{c_type(dtype, 'arithmetic')}, {op.upper()}>"
-            index = kernel_index(offsets, rows, other)
+            shape, many, index = kernel_index(offsets, rows, other, flow, for_data, each)
+            kernel = f"binary_grad<{c_type(dtype, 'arithmetic')}, {op.upper()}, {many}>"
             args = (rows, other, *index, flow, for_data, each)
-            run("elementwise", kernel, *tiles(count, width, HEIGHT), *args)
+            run("elementwise", kernel, *shape, *args)
     if flat_rows(values).shape[1] != each.shape[1]:
         # One value went to a whole row.
         each = each.sum(axis=1, keepdims=True)

@@ -254,6 +254,14 @@ def narrow_tiles(rows: int, width: int, row_bytes: int, height: int) -> tuple[Gr
     return (blocks(blocks(rows, height), units),), (width, units)
 
 
+def shares(rows: int, width: int, many: int, height: int, *, dealt: bool) -> tuple[Grid, Grid]:
+    """Return grid and block for dealt.cuh: threads have `many` columns, units `height` rows."""
+    if not dealt:
+        return tiles(rows, width // many, height)
+    units = THREADS // width
+    return (blocks(blocks(rows, height), units),), (width, units)
+
+
 def is_narrow(row_bytes: int) -> bool:
     """Return whether rows of so many bytes are less than memory gives at once."""
     return row_bytes < SECTOR_BYTES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cupy
 
 from lodcli.kernels.checks import Array
-from lodcli.kernels.on_cupy.launch import blocks, c_type, run, tiles
+from lodcli.kernels.on_cupy.launch import at_once, blocks, c_type, is_narrow, run, shares
 
 THREADS, LANES, HEIGHT = 256, 32, 64
 
@@ -38,9 +38,10 @@ def _normed(kind: str, data: Array, weight: Array, bias: Array, epsilon: float) 
     rows: Array = cupy.ascontiguousarray(data)
     out: Array = cupy.empty(rows.shape, rows.dtype)
     if rows.size:
-        kernel = f"norm_rows<{c_type(rows.dtype, 'normalising')}, {kind}>"
+        many = at_once(rows.shape[1], rows, weight, bias, out)
+        kernel = f"norm_rows<{c_type(rows.dtype, 'normalising')}, {kind}, {many}>"
         args = (rows, weight, bias, *rows.shape, float(epsilon), out)
-        run("norms", kernel, *_by_row(rows), *args)
+        run("norms", kernel, *_by_row(rows, many), *args)
     return out
 
 
@@ -55,17 +56,20 @@ def _gradients(
         return out, cupy.zeros(width, rows.dtype), cupy.zeros(width, rows.dtype)
     value = c_type(rows.dtype, "normalising")
     means, scales = cupy.empty(count, rows.dtype), cupy.empty(count, rows.dtype)
+    many = at_once(width, rows, flow, weight, out)
     args = (flow, rows, weight, count, width, float(epsilon), out, means, scales)
-    run("norms", f"norm_grad_rows<{value}, {kind}>", *_by_row(rows), *args)
-    units = blocks(count, HEIGHT)
-    parts = cupy.empty((2, units, width), rows.dtype)
-    columns = (flow, rows, means, scales, count, width, HEIGHT, units, parts)
-    run("norms", f"norm_grad_columns<{value}>", *tiles(count, width, HEIGHT), *columns)
+    run("norms", f"norm_grad_rows<{value}, {kind}, {many}>", *_by_row(rows, many), *args)
+    if dealt := is_narrow(width * rows.itemsize):
+        many = 1
+    grid, block = shares(count, width, many, HEIGHT, dealt=dealt)
+    parts = cupy.empty((2, grid[0] * block[1], width), rows.dtype)
+    columns = (flow, rows, means, scales, count, width, HEIGHT, int(dealt), parts)
+    run("norms", f"norm_grad_columns<{value}, {many}>", grid, block, *columns)
     weights, biases = parts.sum(axis=1)
     return out, weights, biases
 
 
-def _by_row(rows: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _by_row(rows: Array, many: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return grid and block: a power of two of threads a row, at most a warp."""
-    lanes = min(LANES, 1 << max(0, rows.shape[1] - 1).bit_length())
+    lanes = min(LANES, 1 << (rows.shape[1] // many - 1).bit_length())
     return (blocks(rows.shape[0], THREADS // lanes),), (lanes, THREADS // lanes)

@@ -1,33 +1,37 @@
 // Gradients of pooling. See ops/pool_grad.py.
-#include "types.cuh"
+#include "dealt.cuh"
 
 enum { EVERY, MEAN, ROOT, FIRST, LAST };
 
 // A row of the result takes its segment's row of `upstream`, or its share. A block is
-// (columns, units); a unit walks down the rows of a tile, so that it looks up its segment once.
-template <class T, class A>
-__global__ void __launch_bounds__(256)
+// (columns, units); a thread has N columns. It looks up a segment once, however many of its rows
+// follow each other.
+template <class T, class A, int N>
+__global__ void __launch_bounds__(256, 4)
 pool_spread(const T* __restrict__ upstream, const int64* __restrict__ offsets, int64 segments,
-            int64 rows, int64 width, int64 height, int64 how, T* __restrict__ out) {
-    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
-    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
-    const int64 top = unit * height;
-    if (top >= rows || column >= width) return;
-    const int64 bottom = min(top + height, rows);
-    int64 segment = segment_of(offsets, segments, top);
-    int64 start = 0, stop = top;
-    T share = T();
-    for (int64 row = top; row < bottom; row++) {
+            int64 rows, int64 width, int64 height, int64 dealt, int64 how, T* __restrict__ out) {
+    const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x);
+    const Share share = share_of(rows, height, dealt);
+    if (!share.count || column >= width) return;
+    int64 segment = segment_of(offsets, segments, share.first);
+    int64 start = 0, stop = share.first;
+    Pack<T, N> given, zero;
+#pragma unroll
+    for (int n = 0; n < N; n++) given.at[n] = zero.at[n] = T();
+    for (int i = 0; i < share.count; i++) {
+        const int64 row = share.row(i);
         if (row >= stop) {
             segment = segment_after(offsets, segments, segment, row);
             start = offsets[segment];
             stop = offsets[segment + 1];
-            share = upstream[segment * width + column];
-            if (how == MEAN) share = as<T, A>((A)share / (A)(stop - start));
-            if (how == ROOT) share = as<T, A>((A)share / (A)sqrt((double)(stop - start)));
+            given = Columns<T, N>{upstream + column, width}.at(segment);
+            const A length = (A)(stop - start), by = how == ROOT ? (A)sqrt((double)(stop - start)) : length;
+#pragma unroll
+            for (int n = 0; n < N; n++)
+                if (how == MEAN || how == ROOT) given.at[n] = as<T, A>((A)given.at[n] / by);
         }
         const bool taken = how == FIRST ? row == start : how == LAST ? row == stop - 1 : true;
-        out[row * width + column] = taken ? share : T();
+        store(out + row * width + column, taken ? given : zero);
     }
 }
 

@@ -6,11 +6,22 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_cupy.launch import WORDS, blocks, c_type, flat_rows, on_device, run
+from lodcli.kernels.on_cupy.launch import (
+    THREADS,
+    WORDS,
+    at_once,
+    blocks,
+    c_type,
+    flat_rows,
+    is_narrow,
+    on_device,
+    run,
+    shares,
+)
 from lodcli.kernels.ops.common import is_float
 
 EVERY, MEAN, ROOT, FIRST, LAST = range(5)
-THREADS, HEIGHT = 256, 16
+HEIGHT = 16
 
 
 def segment_sum_grad(upstream: Array, offsets: Offsets) -> Array:
@@ -61,10 +72,10 @@ def _spread(upstream: Array, offsets: Offsets, how: int) -> Array:
         flow, out = flow.view(real), result.view(real)
     width = flow.shape[1]
     wide = "float" if is_float(flow.dtype) and flow.dtype.itemsize < 8 else "double"
-    kernel = f"pool_spread<{c_type(flow.dtype, 'pooling')}, {wide}>"
-    columns = min(THREADS, 1 << max(0, width - 1).bit_length())
-    grid = (blocks(blocks(rows, HEIGHT), THREADS // columns), blocks(width, columns))
-    block = (columns, THREADS // columns)
-    where = on_device(offsets)
-    run("pool_grad", kernel, grid, block, flow, where, segments, rows, width, HEIGHT, how, out)
+    dealt = is_narrow(width * flow.itemsize)
+    many = 1 if dealt else at_once(width, flow, out)
+    kernel = f"pool_spread<{c_type(flow.dtype, 'pooling')}, {wide}, {many}>"
+    shape = shares(rows, width, many, HEIGHT, dealt=dealt)
+    args = (flow, on_device(offsets), segments, rows, width, HEIGHT, int(dealt), how, out)
+    run("pool_grad", kernel, *shape, *args)
     return result

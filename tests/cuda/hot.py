@@ -44,11 +44,12 @@ HOT: dict[str, tuple[str, ...]] = {
     "crc32c": ("crc32c_parts",),
     "distance": ("edit_distance<uint64>",),
     "elementwise": (
-        "binary<float, float, float, float, ADD>",
-        "binary<bfloat16, bfloat16, float, bfloat16, MUL>",
-        "binary<int64, int64, double, double, DIV>",
-        "binary_grad<float, MUL>",
-        "binary_grad<float, DIV>",
+        "binary<float, float, float, float, ADD, 4>",
+        "binary<bfloat16, bfloat16, float, bfloat16, MUL, 8>",
+        "binary<int64, int64, double, double, DIV, 2>",
+        "binary<float, float, float, float, ADD, 1>",
+        "binary_grad<float, MUL, 4>",
+        "binary_grad<float, DIV, 4>",
     ),
     "ids": ("enumerate<uint64>",),
     "moves": (
@@ -56,10 +57,10 @@ HOT: dict[str, tuple[str, ...]] = {
         *("move_narrow_runs<unsigned int>", "move_narrow_pad<unsigned int>"),
     ),
     "norms": (
-        "norm_rows<float, LAYER>",
-        "norm_rows<float, RMS>",
-        "norm_grad_rows<float, LAYER>",
-        "norm_grad_columns<float>",
+        "norm_rows<float, LAYER, 4>",
+        "norm_rows<float, RMS, 4>",
+        "norm_grad_rows<float, LAYER, 4>",
+        "norm_grad_columns<float, 4>",
     ),
     "pool": (
         "pool_tiles<float, float, float, SUM, 4>",
@@ -77,8 +78,9 @@ HOT: dict[str, tuple[str, ...]] = {
         "pool_pick<uint4>",
     ),
     "pool_grad": (
-        "pool_spread<float, float>",
-        "pool_spread<float16, float>",
+        "pool_spread<float, float, 4>",
+        "pool_spread<float, float, 1>",
+        "pool_spread<float16, float, 8>",
         "pool_scatter<unsigned int>",
     ),
     "rnn_gru_paddle": (

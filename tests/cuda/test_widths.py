@@ -12,7 +12,7 @@ import pytest
 
 from lodcli.kernels.backends import on
 from lodcli.kernels.checks import lengths_to_offsets
-from lodcli.kernels.ops import pool, scan, softmax
+from lodcli.kernels.ops import elementwise, norms, pool, pool_grad, scan, softmax
 from tests.strategies import BFLOAT16
 
 cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
@@ -93,6 +93,48 @@ def test_running_totals_of_every_width(reverse: bool) -> None:
         np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-4, atol=1e-4)
         again = totals(moved(rows, 1), OFFSETS)
         assert cupy.asnumpy(again).tobytes() == cupy.asnumpy(found).tobytes()
+
+
+# Dealt out, a value, two and four at a time.
+@pytest.mark.parametrize("width", [3, 65, 66, 64])
+def test_rows_and_what_goes_with_them(width: int) -> None:
+    def multiplied(rows: Any, values: Any, offsets: Any) -> Any:
+        there = isinstance(rows, cupy.ndarray)
+        return on("cupy" if there else "numpy", elementwise.segment_binary)(
+            "mul", rows, values, offsets
+        )
+
+    def same(found: Any, wanted: Any) -> None:
+        np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-6)
+
+    rows = rows_of(width, np.float32)
+    each, one = rows[: len(LENGTHS)].copy(), rows[: len(LENGTHS), :1].copy()
+    there = cupy.asarray(rows)
+    for values in (each, one):
+        wanted = multiplied(rows, values, OFFSETS)
+        for skipped in (0, 1):
+            moved_values = moved(cupy.asarray(values), skipped)
+            same(multiplied(there, moved_values, OFFSETS), wanted)
+    alone = np.arange(len(rows) + 1)
+    same(multiplied(there, there, alone), rows * rows)
+    for skipped in (0, 1):
+        found = on("cupy", pool_grad.segment_mean_grad)(moved(cupy.asarray(each), skipped), OFFSETS)
+        same(found, pool_grad.segment_mean_grad(each, OFFSETS))
+
+
+@pytest.mark.parametrize("width", [5, 64])
+def test_norms(width: int) -> None:
+    rows, flow = rows_of(width, np.float32), rows_of(width, np.float32)[::-1].copy()
+    weight, bias = rows[0] + 2, rows[1].copy()
+    there = [cupy.asarray(one) for one in (rows, flow, weight, bias)]
+    wanted = norms.rows_layer_norm(rows.astype("f8"), weight, bias, 1e-5)
+    found = on("cupy", norms.rows_layer_norm)(there[0], there[2], there[3], 1e-5)
+    np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-5, atol=1e-5)
+    gradients = norms.rows_layer_norm_grad(flow.astype("f8"), rows.astype("f8"), weight, 1e-5)
+    arrays = on("cupy", norms.rows_layer_norm_grad)(there[1], there[0], there[2], 1e-5)
+    for one, expected in zip(arrays, gradients, strict=True):
+        # Sums over 1,386 rows.
+        np.testing.assert_allclose(cupy.asnumpy(one), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("width", [1, 16])

@@ -1,0 +1,30 @@
+// Who goes through which rows, where none depends on another.
+#pragma once
+#include "vectors.cuh"
+
+// `count` rows, of which every `step`th is a thread's: `height` in a row, or, if they are `dealt` to
+// the units of a block in turn, such as neighbouring threads have neighbouring rows: narrow ones.
+struct Share {
+    int64 first;
+    int step, count;
+
+    __device__ __forceinline__ int64 row(int i) const { return first + i * step; }
+};
+
+__device__ __forceinline__ Share share_of(int64 rows, int64 height, int64 dealt) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 above = (int64)blockIdx.x * blockDim.y * height;
+    const int64 first = dealt ? above + threadIdx.y : unit * height;
+    const int step = dealt ? (int)blockDim.y : 1;
+    const int64 left = first < rows ? (rows - first + step - 1) / step : 0;
+    return {first, step, (int)min(left, height)};
+}
+
+// Rows of a share by their number in it, as fetch() asks for them.
+template <class T, int N> struct Shared {
+    typedef Pack<T, N> Values;
+    Columns<T, N> columns;
+    Share share;
+
+    __device__ __forceinline__ Values at(int64 i) const { return columns.at(share.row((int)i)); }
+};
