@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import json
 import os
 import shlex
 import subprocess
@@ -147,6 +148,18 @@ def measure(
     return last[0] if done.returncode else ""
 
 
+def held(folder: Path, name: str) -> str:
+    """Return in words what the report of a part holds, and what it does not."""
+    report = json.loads((folder / f"{name}.json").read_bytes())
+    parts = [f"{len(report.get('results', report.get('rows', [])))} rows"]
+    if report.get("missing"):
+        parts.append(f"without {', '.join(report['missing'])}")
+    left_out = {way for ways in report.get("skipped", {}).values() for way in ways}
+    if left_out:
+        parts.append(f"ways left out at times: {', '.join(sorted(left_out))}")
+    return "; ".join(parts)
+
+
 def chosen(patterns: Sequence[str]) -> list[str]:
     """Return the parts that names or patterns mean, in their order; all but a GPU's for none."""
     for pattern in patterns:
@@ -186,7 +199,7 @@ def main() -> int:
         )
         failed += [name] if wrong else []
         seconds = time.monotonic() - start
-        print(f"{seconds:6.0f} s  {name}{': ' if wrong else ''}{wrong}", flush=True)
+        print(f"{seconds:6.0f} s  {name}: {wrong or held(options.folder, name)}", flush=True)
     then = "" if options.quick else "; now: python -m tests.benchmarks.page"
     print(f"{time.monotonic() - began:6.0f} s  in all{then}")
     if failed:

@@ -6,6 +6,7 @@ So does torch, where it finds a GPU; tests/cuda/host/torch_on_gpu.py gives it on
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -141,6 +142,7 @@ def test_the_script_keeps_a_report_of_each_part_and_names_those_that_fail(
     monkeypatch.setattr(sys, "argv", ["measure", "--quick", "--folder", str(tmp_path), "gpu-*"])
     assert measure.main() == 1
     said = capsys.readouterr().out.splitlines()
+    assert re.match(r" +\d+ s  gpu-one: \d+ rows", said[0])
     assert said[-1] == "failed, in whole or in part: gpu-two"
     assert "needs about" in said[1]
     assert [path.name for path in tmp_path.iterdir()] == ["gpu-one.json"]
