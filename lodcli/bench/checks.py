@@ -86,8 +86,8 @@ def _array_difference(a: Array, b: Array, tolerance: float) -> str | None:
         return f"shape {a.shape} against {b.shape}"
     exact = not tolerance or a.dtype.kind not in "fc"
     flat, other = a.reshape(-1), b.reshape(-1)
-    allowed = 0.0 if exact else tolerance * max(_blocks(_greatest, other), default=0.0)
-    gaps = list(_blocks(_unequal if exact else _gap, flat, other))
+    allowed = 0.0 if exact else tolerance * max(_blocks(_greatest, other, size=BLOCK), default=0.0)
+    gaps = list(_blocks(_unequal if exact else _gap, flat, other, size=BLOCK))
     widest, block = max(((gap, -n) for n, (gap, _) in enumerate(gaps)), default=(0.0, 0))
     if widest <= allowed:
         return None
@@ -118,7 +118,7 @@ def _gap(a: Array, b: Array) -> tuple[float, int]:
     return float(gap[worst]), worst
 
 
-def _blocks(function: Callable[..., T], *arrays: Array, size: int = BLOCK) -> Iterator[T]:
+def _blocks(function: Callable[..., T], *arrays: Array, size: int) -> Iterator[T]:
     """Yield what a function says of each block of flat arrays, in order."""
     cuts = range(0, len(arrays[0]), size)
     if len(cuts) < 2:
