@@ -16,8 +16,9 @@ __device__ __forceinline__ Share share_of(int64 rows, int64 height, int64 dealt)
     const int64 above = (int64)blockIdx.x * blockDim.y * height;
     const int64 first = dealt ? above + threadIdx.y : unit * height;
     const int step = dealt ? (int)blockDim.y : 1;
-    const int64 left = first < rows ? (rows - first + step - 1) / step : 0;
-    return {first, step, (int)min(left, height)};
+    // Below 2^31: a division of 64 bits is a long one.
+    const int left = first < rows ? (int)min(rows - first, height * step) : 0;
+    return {first, step, dealt ? (left + step - 1) / step : left};
 }
 
 // Rows of a share by their number in it, as fetch() asks for them.

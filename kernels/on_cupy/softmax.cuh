@@ -5,8 +5,11 @@
 
 enum { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD };
 enum { SHIFT = 6, HEIGHT = 1 << SHIFT };
-// Rows of up to 16 bytes that a thread keeps; more than LONG rows are those of a long segment.
-enum { KEPT = 7, LONG = 16 * KEPT };
+// Rows that a thread keeps, N values of each: what registers have room for, where gradients read two
+// values for each. More than LONG rows, for which a block has none, are those of a long segment.
+template <int OP, int N> struct Room {
+    enum { KEPT = OP >= SOFTMAX_GRAD ? 7 : 13, LONG = 8 * N * KEPT };
+};
 
 __device__ __forceinline__ float power(float value) { return expf(value); }
 __device__ __forceinline__ double power(double value) { return exp(value); }
@@ -63,9 +66,10 @@ template <int OP, class A> struct Rule {
     }
 };
 
-// Rows in registers: the `left` ones from `row` on, every `step`th of them.
+// Rows in registers: every `step`th of the `left` ones from a row on.
 template <int OP, class A, int N> struct Kept {
     typedef Rule<OP, A> Of;
+    enum { KEPT = Room<OP, N>::KEPT };
     Pack<A, N> x[KEPT], flow[KEPT];
     int left, step;
 
@@ -76,7 +80,7 @@ template <int OP, class A, int N> struct Kept {
         left = count;
 #pragma unroll
         for (int i = 0; i < KEPT; i++) {
-            if (i >= left) continue;
+            if (i * step >= left) continue;
             x[i] = cast<A>(of_x.at(row + i * step));
             flow[i] = Of::IS_GRADIENT ? cast<A>(of_flow.at(row + i * step)) : x[i];
         }
@@ -84,13 +88,13 @@ template <int OP, class A, int N> struct Kept {
     __device__ __forceinline__ A top(int n, A top) const {
 #pragma unroll
         for (int i = 0; i < KEPT; i++)
-            if (!Of::IS_GRADIENT && i < left && x[i].at[n] > top) top = x[i].at[n];
+            if (!Of::IS_GRADIENT && i * step < left && x[i].at[n] > top) top = x[i].at[n];
         return top;
     }
     __device__ __forceinline__ A sum(int n, A sum, A base) const {
 #pragma unroll
         for (int i = 0; i < KEPT; i++)
-            if (i < left) sum += Of::term(x[i].at[n], flow[i].at[n], base);
+            if (i * step < left) sum += Of::term(x[i].at[n], flow[i].at[n], base);
         return sum;
     }
     template <class Out>
@@ -98,7 +102,7 @@ template <int OP, class A, int N> struct Kept {
     write(const Out& out, int64 row, const Pack<Powers<A>, N>& closed) const {
 #pragma unroll
         for (int i = 0; i < KEPT; i++) {
-            if (i >= left) continue;
+            if (i * step >= left) continue;
             Pack<A, N> values;
 #pragma unroll
             for (int n = 0; n < N; n++)
@@ -114,6 +118,7 @@ template <int OP, class A, int N> __device__ __forceinline__ Pack<Powers<A>, N> 
     for (int n = 0; n < N; n++) parts.at[n] = {Rule<OP, A>::least(), (A)0};
     return parts;
 }
+// What all rows of a segment need, from what these and others come to.
 template <int OP, class A, int N> __device__ __forceinline__ void close(Pack<Powers<A>, N>& parts) {
 #pragma unroll
     for (int n = 0; n < N; n++) parts.at[n] = Rule<OP, A>::closed(parts.at[n]);
@@ -124,6 +129,7 @@ template <int OP, class A, int N, class Rows>
 __device__ __forceinline__ Pack<Powers<A>, N>
 reduced(const Rows& x, const Rows& flow, int64 row, int count, Kept<OP, A, N>& kept, int& last) {
     typedef Rule<OP, A> Of;
+    enum { KEPT = Room<OP, N>::KEPT };
     Pack<Powers<A>, N> parts = nothing<OP, A, N>();
 #pragma unroll 1
     for (int at = 0; at < count; at += KEPT) {

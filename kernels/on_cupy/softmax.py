@@ -23,8 +23,7 @@ from lodcli.kernels.on_cupy.launch import (
 )
 
 # As in softmax.cuh and softmax.cu.
-HEIGHT, MOST_COLUMNS = 64, 16
-LONG, NARROW_LONG = 112, 64
+HEIGHT, KEPT, KEPT_OF_GRADIENTS = 64, 13, 7
 
 
 def segment_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
@@ -70,19 +69,18 @@ def _write(op: str, x: Array, flow: Array, offsets: Offsets, out: Array) -> None
     if not rows.size:
         return
     value, wide = c_type(rows.dtype, "softmax"), "double" if rows.itemsize == 8 else "float"
-    narrow = is_narrow(width * rows.itemsize)
-    has_long = shortest_and_longest(offsets)[1] > (NARROW_LONG if narrow else LONG)
     types, where, units = f"{value}, {wide}, {op}", on_device(offsets), blocks(count, HEIGHT)
-    if narrow:
+    if narrow := is_narrow(width * rows.itemsize):
         shape = teams = narrow_tiles(count, width, width * rows.itemsize, HEIGHT)
-        name = "softmax_narrow"
+        name, most = "softmax_narrow", HEIGHT
     else:
         many = at_once(width, rows, upstream, out, most=4)
-        shape, teams = tiles(count, width // many, HEIGHT), _teams(count, width // many)
+        shape, teams = tiles(count, width // many, HEIGHT), _teams(count, width, many)
         name, types = "softmax", f"{types}, {many}"
+        most = 8 * many * (KEPT_OF_GRADIENTS if op.endswith("GRAD") else KEPT)
     given = (rows, upstream, where, offsets.size - 1, count, width)
     run("softmax", f"{name}_tiles<{types}>", *teams, *given, out)
-    if not has_long:
+    if shortest_and_longest(offsets)[1] <= most:
         return
     carry, keys = _parts(2 * units, width, wide), cupy.empty(2 * units, np.int64)
     run("softmax_long", f"{name}_long<{types}>", *shape, *given, carry, keys)
@@ -105,8 +103,9 @@ def _parts(count: int, width: int, wide: str) -> Array:
     return made
 
 
-def _teams(rows: int, columns: int) -> tuple[Grid, Grid]:
+def _teams(rows: int, width: int, many: int) -> tuple[Grid, Grid]:
     """Return grid and block of few columns, so that a block has many units for one segment."""
-    across = min(MOST_COLUMNS, 1 << (columns - 1).bit_length())
+    columns = width // many
+    across = min(32 // many, 1 << (columns - 1).bit_length())
     units = THREADS // across
-    return (blocks(blocks(rows, HEIGHT), units), blocks(columns, across)), (across, units)
+    return (blocks(blocks(rows, HEIGHT), units) * blocks(columns, across),), (across, units)

@@ -16,6 +16,7 @@ long_parts(const Rows& x, const Rows& flow, int64 unit, int64 column, const int6
     const int64 bottom = min(top + HEIGHT, rows);
     const int64 first = segment_of(offsets, segments, top);
     const int64 last = segment_after(offsets, segments, first, bottom - 1);
+#pragma unroll 1
     for (int slot = 0; slot < 2; slot++) {
         const int64 segment = slot ? last : first, start = offsets[segment], stop = offsets[segment + 1];
         const bool is_here = stop - start > longest && (start >= top) == (slot == 1);
@@ -29,9 +30,10 @@ long_parts(const Rows& x, const Rows& flow, int64 unit, int64 column, const int6
     }
 }
 
-// The parts of long segments: (2 * units, width), and their segments, -1 for none.
+// The parts of long segments: (2 * units, width), and their segments, -1 for none. Two blocks a
+// multiprocessor would make the compiler spill; what one has under way is enough.
 template <class T, class A, int OP, int N>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, 1)
 softmax_long(const T* __restrict__ x, const T* __restrict__ flow, const int64* __restrict__ offsets,
              int64 segments, int64 rows, int64 width, Powers<A>* __restrict__ carry,
              int64* __restrict__ carry_keys) {
@@ -39,8 +41,8 @@ softmax_long(const T* __restrict__ x, const T* __restrict__ flow, const int64* _
     const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x);
     if (column >= width) return;
     const Columns<T, N> of_x = {x + column, width}, of_flow = {flow + column, width};
-    long_parts<OP, A, N>(of_x, of_flow, unit, column, offsets, segments, rows, width, LONG, carry,
-                         carry_keys);
+    long_parts<OP, A, N>(of_x, of_flow, unit, column, offsets, segments, rows, width,
+                         Room<OP, N>::LONG, carry, carry_keys);
 }
 template <class T, class A, int OP>
 __global__ void __launch_bounds__(256, 2)
