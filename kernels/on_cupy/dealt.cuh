@@ -24,6 +24,7 @@ __device__ __forceinline__ Share share_of(int64 rows, int64 height, int64 dealt)
 // Rows of a share by their number in it, as fetch() asks for them.
 template <class T, int N> struct Shared {
     typedef Pack<T, N> Values;
+    enum { BURST = Columns<T, N>::BURST };
     Columns<T, N> columns;
     Share share;
 

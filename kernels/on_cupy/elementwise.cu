@@ -46,6 +46,7 @@ binary(const T* __restrict__ data, const Z* __restrict__ values, const int64* __
     const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x);
     const Share share = share_of(rows, height, dealt);
     if (!share.count || column >= width) return;
+    enum { BURST = Shared<T, N>::BURST };
     const Shared<T, N> of_data = {{data + column, width}, share};
     Places where = places(offsets, segments, share.first);
     for (int i = 0; i < share.count; i += BURST) {
@@ -78,6 +79,7 @@ binary_grad(const A* __restrict__ data, const A* __restrict__ values,
     const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x);
     const Share share = share_of(rows, height, dealt);
     if (!share.count || column >= width) return;
+    enum { BURST = Shared<A, N>::BURST };
     const Shared<A, N> of_data = {{data + column, width}, share}, of_grad = {{grad + column, width}, share};
     Places where = places(offsets, segments, share.first);
     for (int i = 0; i < share.count; i += BURST) {

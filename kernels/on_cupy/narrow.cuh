@@ -16,6 +16,7 @@ __device__ __forceinline__ int padded(int value) { return value + (value >> 6); 
 template <class T, class H> struct Tile {
     typedef H Value;
     typedef Pack<H, 1> Values;
+    enum { BURST = 4 };
     H* held;
     const T* data;
     int64 top, bottom;

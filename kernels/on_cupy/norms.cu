@@ -105,6 +105,7 @@ norm_grad_columns(const A* __restrict__ grad, const A* __restrict__ data,
     const int64 column = N * ((int64)blockIdx.y * blockDim.x + threadIdx.x);
     if (column >= width) return;
     const Share share = share_of(rows, height, dealt);
+    enum { BURST = Shared<A, N>::BURST };
     const Shared<A, N> of_grad = {{grad + column, width}, share}, of_data = {{data + column, width}, share};
     Pack<A, N> weight, bias;
 #pragma unroll

@@ -119,6 +119,7 @@ pool_tile(const Rows& data, int64 unit, int64 column, const int64* __restrict__ 
           int64* __restrict__ index, int64 has_long,
           typename Running<OP, A>::Part* __restrict__ carry, int64* __restrict__ carry_keys) {
     typedef Running<OP, A> Rule;
+    enum { BURST = Rows::BURST };
     const int64 top = unit * HEIGHT;
     if (top >= rows) return;
     const int64 bottom = min(top + HEIGHT, rows);

@@ -73,8 +73,9 @@ template <int OP, class A, int N> __device__ __forceinline__ Pack<A, N> nothing(
 // `keys` are these segments, -1 for none.
 template <int OP, class A, int N, class Rows>
 __device__ __forceinline__ void
-total_of(const Rows& data, const Direction& way, int64 unit, int64 column, int64 width,
+total_of(const Turned<Rows>& data, const Direction& way, int64 unit, int64 column, int64 width,
          A* __restrict__ totals, int64* __restrict__ keys) {
+    enum { BURST = Rows::BURST };
     const int64 top = unit * HEIGHT;
     if (top >= way.rows) return;
     const int64 bottom = min(top + HEIGHT, way.rows);
@@ -178,8 +179,9 @@ scan_through(A* __restrict__ totals, const int64* __restrict__ keys, int64 count
 // in the long segment at its top.
 template <int OP, class A, int N, class Rows, class Out>
 __device__ __forceinline__ void
-scan_unit(const Rows& data, const Out& out, const Direction& way, int64 unit, int64 column,
+scan_unit(const Turned<Rows>& data, const Turned<Out>& out, const Direction& way, int64 unit, int64 column,
           int64 width, int64 exclusive, const A* __restrict__ totals) {
+    enum { BURST = Rows::BURST };
     const int64 top = unit * HEIGHT;
     if (top >= way.rows) return;
     const int64 bottom = min(top + HEIGHT, way.rows);

@@ -109,6 +109,7 @@ softmax_rest(const T* __restrict__ x, const T* __restrict__ flow, const int64* _
     const int64 top = unit * HEIGHT;
     if (top >= rows || column >= width) return;
     const int64 bottom = min(top + HEIGHT, rows);
+    enum { BURST = Columns<T, N>::BURST };
     const Columns<T, N> of_x = {x + column, width}, of_flow = {flow + column, width};
     for (int slot = 0; slot < 2; slot++) {
         const int64 segment = keys[2 * unit + slot];

@@ -20,10 +20,12 @@ template <class To, class T, int N> __device__ __forceinline__ Pack<To, N> cast(
     return result;
 }
 
-// The N columns of a thread; `data` begins at the first of them.
+// The N columns of a thread; `data` begins at the first of them. BURST rows are asked for before the
+// first of them is there: 32 to 64 bytes a thread, of what registers have room for.
 template <class T, int N> struct Columns {
     typedef T Value;
     typedef Pack<T, N> Values;
+    enum { BURST = sizeof(Values) >= 8 ? 4 : 8 };
     const T* data;
     int64 width;
 
@@ -44,15 +46,11 @@ template <class T, int N> struct Results {
     }
 };
 
-// Rows that are asked for before the first of them is there: of 16 bytes each, 64 bytes a thread.
-// Always the same, so that the order of additions is the same for every N.
-enum { BURST = 4 };
-
-// Asks for BURST rows from `row` on, of those before `stop`.
-template <class Rows>
+// Asks for COUNT rows from `row` on, of those before `stop`.
+template <class Rows, int COUNT>
 __device__ __forceinline__ void
-fetch(const Rows& rows, int64 row, int64 stop, typename Rows::Values (&got)[BURST]) {
+fetch(const Rows& rows, int64 row, int64 stop, typename Rows::Values (&got)[COUNT]) {
 #pragma unroll
-    for (int i = 0; i < BURST; i++)
+    for (int i = 0; i < COUNT; i++)
         if (row + i < stop) got[i] = rows.at(row + i);
 }
