@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 HOST = Path(__file__).parents[1]
@@ -16,24 +18,30 @@ FLAGS = ["-std=c++17", "-O1", LINES, "-fPIC", "-shared", "-fno-strict-aliasing",
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
-def compiled(source: str, options: Sequence[str]) -> Path:
-    """Return the shared library of a source, made when it is not there yet."""
-    flags = [*FLAGS, *(SANITIZE if os.environ.get("HOST_CUDA_SANITIZE") == "1" else [])]
-    includes = [f"-I{HOST}", *(option for option in options if option.startswith("-I"))]
-    headers = "".join(
-        path.read_text() for folder in includes for path in sorted(Path(folder[2:]).glob("*.*h"))
-    )
-    key = hashlib.sha256("\0".join([source, headers, *flags]).encode()).hexdigest()[:24]
+def compiled(source: str, options: Sequence[str]) -> ctypes.CDLL:
+    """Return the library of a source, compiled when it is not there yet."""
+    sanitize = os.environ.get("HOST_CUDA_SANITIZE") == "1"
+    flags = (*FLAGS, *(SANITIZE if sanitize else ()))
     folder = Path(os.environ.get("HOST_CUDA_CACHE", Path(tempfile.gettempdir()) / "host-cuda"))
     folder.mkdir(parents=True, exist_ok=True)
+    _load_runtime(flags, folder)
+    includes = [option[2:] for option in options if option.startswith("-I")]
+    return ctypes.CDLL(str(_library(source, includes, flags, folder)))
+
+
+def _library(source: str, includes: Sequence[str], flags: Sequence[str], folder: Path) -> Path:
+    headers = "".join(
+        path.read_text() for one in (HOST, *includes) for path in sorted(Path(one).glob("*.*h"))
+    )
+    key = hashlib.sha256("\0".join([source, headers, *flags]).encode()).hexdigest()[:24]
     library = folder / f"{key}.so"
     if not library.exists():
-        prepared = _prepared(flags, folder)
+        paths = [f"-I{path}" for path in (_prepared(flags, folder), *includes)]
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             file, made = Path(scratch, "kernel.cpp"), Path(scratch, "kernel.so")
             file.write_text(source)
             done = subprocess.run(
-                ["g++", *flags, f"-I{prepared}", *includes, str(file), "-o", str(made)],
+                ["g++", *flags, *paths, str(file), "-o", str(made)],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -42,6 +50,13 @@ def compiled(source: str, options: Sequence[str]) -> Path:
                 raise RuntimeError(f"g++ failed:\n{done.stderr[:8000]}")
             made.rename(library)
     return library
+
+
+@cache
+def _load_runtime(flags: Sequence[str], folder: Path) -> None:
+    """Load what runs kernels, so that their libraries find it."""
+    source = (HOST / "host_cuda.cpp").read_text("utf-8")
+    ctypes.CDLL(str(_library(source, [], flags, folder)), ctypes.RTLD_GLOBAL)
 
 
 def _prepared(flags: Sequence[str], folder: Path) -> Path:

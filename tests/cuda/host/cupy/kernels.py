@@ -97,7 +97,7 @@ class RawModule:
                 f"return host_cuda::parameters(&{name}, sizes); }}"
             )
         self._names = {name: number for number, name in enumerate(name_expressions)}
-        self._library = ctypes.CDLL(str(compiled("\n".join(parts), options)))
+        self._library = compiled("\n".join(parts), options)
         self._together = enable_cooperative_groups
 
     def get_function(self, name: str) -> _Kernel:

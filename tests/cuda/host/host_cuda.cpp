@@ -1,0 +1,283 @@
+// How CUDA C++ runs on the CPU: see host_cuda.h. Kernels' libraries find this one's names.
+#include "host_cuda.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+dim3 gridDim, blockDim, blockIdx, threadIdx;
+
+namespace host_cuda {
+
+struct Fiber {
+    ucontext_t context;
+    void* stack = nullptr;
+    State state = DONE;
+    unsigned mask = 0;
+    dim3 index;
+    const void* where = nullptr;
+    void* fake_stack = nullptr;
+};
+
+struct Block {
+    std::vector<Fiber> fibers;
+    dim3 index;
+    uint64_t slots[1024];
+    unsigned fragments[1024][6];  // what each thread gives to a product of its warp
+    unsigned char* shared = nullptr;
+};
+
+const size_t STACK_BYTES = 256 << 10;
+static std::vector<Block> running;
+static Block* block = nullptr;
+static ucontext_t scheduler;
+static void* scheduler_fake = nullptr;
+static const void* scheduler_bottom = nullptr;
+static size_t scheduler_size = 0;
+static Fiber* current = nullptr;
+static void (*body)(void*) = nullptr;
+static void* argument = nullptr;
+
+[[noreturn]] void fail(const char* what) {
+    std::fprintf(stderr, "host_cuda: %s\n", what);
+    std::abort();
+}
+
+static void leave(bool for_good) {
+    Fiber* self = current;
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(for_good ? nullptr : &self->fake_stack, scheduler_bottom, scheduler_size);
+#endif
+    if (for_good) {
+        setcontext(&scheduler);
+        fail("a fiber ran on after its end");
+    }
+    swapcontext(&self->context, &scheduler);
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(self->fake_stack, nullptr, nullptr);
+#endif
+}
+
+static void enter(Fiber& fiber) {
+    current = &fiber;
+    threadIdx = fiber.index;
+    blockIdx = block->index;
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(&scheduler_fake, fiber.stack, STACK_BYTES);
+#endif
+    swapcontext(&scheduler, &fiber.context);
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(scheduler_fake, nullptr, nullptr);
+#endif
+}
+
+static void start() {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(nullptr, &scheduler_bottom, &scheduler_size);
+#endif
+    body(argument);
+    current->state = DONE;
+    leave(true);
+}
+
+void wait(State state, unsigned mask, const void* where) {
+    current->state = state;
+    current->mask = mask;
+    current->where = where;
+    leave(false);
+}
+
+// Lets go on whoever waits for others that are all there; false if nobody could.
+static bool release(size_t count) {
+    std::vector<Fiber>& fibers = block->fibers;
+    bool any = false, all = true;
+    const void* where = nullptr;
+    for (size_t i = 0; i < count; i++) {
+        if (fibers[i].state == DONE) continue;
+        any = true;
+        if (fibers[i].state != AT_BLOCK) { all = false; continue; }
+        if (where && where != fibers[i].where) fail("threads of a block wait at different barriers");
+        where = fibers[i].where;
+    }
+    if (any && all) {
+        for (size_t i = 0; i < count; i++) if (fibers[i].state == AT_BLOCK) fibers[i].state = READY;
+        return true;
+    }
+    bool released = false;
+    for (size_t warp = 0; warp < count; warp += 32) {
+        for (size_t i = warp; i < warp + 32 && i < count; i++) {
+            if (fibers[i].state != AT_WARP) continue;
+            bool there = true;
+            for (unsigned lane = 0; lane < 32; lane++) {
+                if (!(fibers[i].mask >> lane & 1)) continue;
+                if (warp + lane >= count) continue;  // a lane that the block does not have
+                const Fiber& other = fibers[warp + lane];
+                there = there && (other.state == AT_WARP && other.mask == fibers[i].mask);
+            }
+            if (!there) continue;
+            const unsigned mask = fibers[i].mask;
+            for (unsigned lane = 0; lane < 32 && warp + lane < count; lane++)
+                if (mask >> lane & 1) fibers[warp + lane].state = READY;
+            released = true;
+        }
+    }
+    return released;
+}
+
+static void prepare(Block& made, size_t count, dim3 index, size_t shared_bytes) {
+    made.index = index;
+    // Exactly as much as was asked for, so that the sanitizer sees who goes beyond; not of zeros.
+    std::free(made.shared);
+    made.shared = (unsigned char*)std::malloc(shared_bytes);
+    std::memset(made.shared, 0xA5, shared_bytes);
+    if (made.fibers.size() < count) made.fibers.resize(count);
+    for (size_t i = 0; i < count; i++) {
+        Fiber& fiber = made.fibers[i];
+        if (!fiber.stack) {
+            fiber.stack = mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (fiber.stack == MAP_FAILED) fail("no memory for a stack");
+        }
+        fiber.index = {(unsigned)(i % blockDim.x), (unsigned)(i / blockDim.x % blockDim.y),
+                       (unsigned)(i / blockDim.x / blockDim.y)};
+        fiber.state = READY;
+        fiber.fake_stack = nullptr;
+        getcontext(&fiber.context);
+        fiber.context.uc_stack.ss_sp = fiber.stack;
+        fiber.context.uc_stack.ss_size = STACK_BYTES;
+        fiber.context.uc_link = nullptr;
+        makecontext(&fiber.context, start, 0);
+    }
+}
+
+enum Turn { OVER, WENT_ON, SLEPT, STUCK };
+
+// Runs all threads of a block that can, up to where they wait.
+static Turn turn(size_t count, bool reverse) {
+    bool went = false, left = false, asleep = false;
+    for (size_t k = 0; k < count; k++) {
+        Fiber& fiber = block->fibers[reverse ? count - 1 - k : k];
+        if (fiber.state == READY || fiber.state == ASLEEP) {
+            enter(fiber);
+            went = went || fiber.state != ASLEEP;
+        }
+        asleep = asleep || fiber.state == ASLEEP;
+        left = left || fiber.state != DONE;
+    }
+    if (!left) return OVER;
+    if (went || release(count)) return WENT_ON;
+    return asleep ? SLEPT : STUCK;
+}
+
+// Runs the first `blocks` of those prepared to their ends. Each goes on for as long as it can: who
+// does not wait for others gets far ahead of them.
+static void run_blocks(size_t blocks, size_t count, bool reverse) {
+    for (size_t idle = 0;;) {
+        bool left = false, went = false;
+        for (size_t k = 0; k < blocks; k++) {
+            block = &running[reverse ? blocks - 1 - k : k];
+            Turn done;
+            while ((done = turn(count, reverse)) == WENT_ON) went = true;
+            if (done == STUCK) fail("the threads of a block wait for ever");
+            left = left || done != OVER;
+        }
+        if (!left) return;
+        idle = went ? 0 : idle + 1;
+        if (idle > 100) fail("blocks wait for each other for ever");
+    }
+}
+
+unsigned warp_start() {
+    return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & ~31u;
+}
+
+uint64_t exchange(unsigned mask, uint64_t raw, unsigned from) {
+    if (!(mask >> lane() & 1)) fail("a thread shuffles that is not in its mask");
+    const unsigned start = warp_start();
+    block->slots[start + lane()] = raw;
+    wait(AT_WARP, mask, nullptr);
+    const uint64_t result = from < 32 && (mask >> from & 1) ? block->slots[start + from] : raw;
+    wait(AT_WARP, mask, nullptr);
+    return result;
+}
+
+void* shared_memory() { return block->shared; }
+
+void launch(const Shape& shape, void (*kernel)(void*), void* of) {
+    const char* order = std::getenv("HOST_CUDA_REVERSE");
+    const bool reverse = order && *order == '1';
+    const dim3 grid = gridDim = shape.grid;
+    blockDim = shape.block;
+    body = kernel;
+    argument = of;
+    const size_t count = (size_t)blockDim.x * blockDim.y * blockDim.z;
+    const size_t blocks = (size_t)grid.x * grid.y * grid.z, at_once = shape.together ? blocks : 1;
+    if (count > 1024) fail("more than 1024 threads in a block");
+    if (running.size() < at_once) running.resize(at_once);
+    for (size_t k = 0; k < blocks; k++) {
+        const size_t b = reverse && !shape.together ? blocks - 1 - k : k;
+        const dim3 index{(unsigned)(b % grid.x), (unsigned)(b / grid.x % grid.y), (unsigned)(b / grid.x / grid.y)};
+        prepare(running[k % at_once], count, index, shape.shared_bytes);
+        if ((k + 1) % at_once == 0) run_blocks(at_once, count, reverse);
+    }
+}
+
+}  // namespace host_cuda
+
+// Products of a warp, as PTX defines mma.sync for these shapes: where each lane has its part of
+// the operands and of the sums. The values of a word are `decoded`, the first in its lower half.
+namespace host_cuda {
+
+template <class Decoded>
+static void multiply_add(float (&sums)[4], const unsigned (&left)[4], const unsigned (&right)[2], Decoded decoded) {
+    const unsigned start = warp_start(), g = lane() / 4, t = lane() % 4;
+    unsigned* mine = block->fragments[start + lane()];
+    std::copy(left, left + 4, mine);
+    std::copy(right, right + 2, mine + 4);
+    wait(AT_WARP, 0xffffffffu, nullptr);
+    for (unsigned place = 0; place < 4; place++) {
+        const unsigned row = g + place / 2 * 8, column = 2 * t + place % 2;
+        double sum = sums[place];
+        for (unsigned word = 0; word < 8; word++) {
+            const unsigned a = block->fragments[start + row % 8 * 4 + word % 4][row / 8 + word / 4 * 2];
+            const unsigned b = block->fragments[start + column * 4 + word % 4][4 + word / 4];
+            sum += decoded(a, b);
+        }
+        sums[place] = (float)sum;
+    }
+    wait(AT_WARP, 0xffffffffu, nullptr);
+}
+
+static double half_value(unsigned bits) {
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    if (exponent == 31) return fraction ? NAN : bits & 0x8000 ? -INFINITY : INFINITY;
+    const double value = exponent ? std::ldexp(1024 + fraction, exponent - 25) : std::ldexp(fraction, -24);
+    return bits & 0x8000 ? -value : value;
+}
+
+}  // namespace host_cuda
+
+void mma_tf32(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    host_cuda::multiply_add(sums, a, b, [](unsigned x, unsigned y) {
+        if ((x | y) & 0x1fff) host_cuda::fail("an operand of tf32 has too many digits");
+        return (double)__uint_as_float(x) * __uint_as_float(y);
+    });
+}
+void mma_bf16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    host_cuda::multiply_add(sums, a, b, [](unsigned x, unsigned y) {
+        return (double)__uint_as_float(x << 16) * __uint_as_float(y << 16) +
+               (double)__uint_as_float(x & 0xffff0000u) * __uint_as_float(y & 0xffff0000u);
+    });
+}
+void mma_f16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    host_cuda::multiply_add(sums, a, b, [](unsigned x, unsigned y) {
+        return host_cuda::half_value(x & 0xffff) * host_cuda::half_value(y & 0xffff) +
+               host_cuda::half_value(x >> 16) * host_cuda::half_value(y >> 16);
+    });
+}
