@@ -189,7 +189,12 @@ def _copied(offsets: Offsets) -> _Copy:
 
 
 def shortest_and_longest(offsets: Offsets) -> tuple[int, int]:
-    """Return the least and the greatest length of the segments, of which there are some."""
+    """Return the least and the greatest length of the segments, of which there are some.
+
+    Of offsets that were made on the device, what they may be: nobody waits for them.
+    """
+    if not isinstance(offsets, np.ndarray):
+        return 0, np.iinfo(np.int64).max
     return _made_once(offsets, "lengths", _extremes)  # type: ignore[no-any-return]
 
 

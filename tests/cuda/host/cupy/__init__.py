@@ -8,7 +8,7 @@ the folder that holds this package before all others on the path to use it.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -31,6 +31,14 @@ class _Memory:
         ctypes.memmove(self.ptr, source.ptr, size)
 
 
+class _Flags(NamedTuple):
+    """All that the real one tells: nothing of whether an array may be written to."""
+
+    c_contiguous: bool
+    f_contiguous: bool
+    owndata: bool
+
+
 class ndarray(NDArrayOperatorsMixin):
     """An array on the device: NumPy's functions dispatch to it, turning it into one fails."""
 
@@ -38,7 +46,7 @@ class ndarray(NDArrayOperatorsMixin):
         self._host = host
 
     def __getattr__(self, name: str) -> Any:
-        if name in {*("shape", "dtype", "ndim", "size", "nbytes", "strides", "itemsize", "flags")}:
+        if name in {*("shape", "dtype", "ndim", "size", "nbytes", "strides", "itemsize")}:
             return getattr(self._host, name)
         raise AttributeError(name)
 
@@ -53,6 +61,11 @@ class ndarray(NDArrayOperatorsMixin):
     @property
     def device(self) -> Any:
         return cuda.Device(0)
+
+    @property
+    def flags(self) -> Any:
+        mine = self._host.flags
+        return _Flags(mine.c_contiguous, mine.f_contiguous, mine.owndata)
 
     def __len__(self) -> int:
         return len(self._host)
