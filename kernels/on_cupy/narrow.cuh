@@ -56,15 +56,17 @@ template <class H> struct InTile {
 template <class T, class H>
 __device__ __forceinline__ Tile<T, H>
 brought(H* held, const T* data, int64 top, int64 bottom, int64 width) {
+    enum { AT_ONCE = 16 };
     const int count = (int)((bottom - top) * width), threads = (int)(blockDim.x * blockDim.y);
     const T* from = data + top * width;
-    for (int value = (int)(threadIdx.x + blockDim.x * threadIdx.y); value < count; value += 8 * threads) {
-        T got[8];
+    int value = (int)(threadIdx.x + blockDim.x * threadIdx.y);
+    for (; value < count; value += AT_ONCE * threads) {
+        T got[AT_ONCE];
 #pragma unroll
-        for (int i = 0; i < 8; i++)
+        for (int i = 0; i < AT_ONCE; i++)
             if (value + i * threads < count) got[i] = from[value + i * threads];
 #pragma unroll
-        for (int i = 0; i < 8; i++)
+        for (int i = 0; i < AT_ONCE; i++)
             if (value + i * threads < count) held[padded(value + i * threads)] = as<H, T>(got[i]);
     }
     __syncthreads();
