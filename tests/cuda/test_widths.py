@@ -67,6 +67,22 @@ def test_softmax_of_every_width() -> None:
     compared(softmax.segment_softmax, view, KEPT)
 
 
+# Of rows of 28 bytes a block brings 576 to shared memory: sequences that begin in one go on in the
+# next. One is as long as a unit does alone, and one is longer.
+@pytest.mark.parametrize(("op", "more"), [
+    (pool.segment_sum, {}),
+    (softmax.segment_softmax, {}),
+    (scan.segment_cumsum, {"exclusive": False, "reverse": False}),
+    (scan.segment_cumsum, {"exclusive": True, "reverse": True}),
+])  # fmt: skip
+def test_narrow_sequences_that_reach_into_the_next_block(op: Op, more: dict[str, bool]) -> None:
+    offsets = lengths_to_offsets(np.array([50] * 11 + [64, 200] + [50] * 20), level=0)
+    rows = rows_of(7, np.float32, offsets)
+    found = on("cupy", op)(cupy.asarray(rows), offsets, **more)
+    wanted = op(rows.astype(np.float64), offsets, **more)
+    np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("width", [1, 16])
 def test_softmax_of_infinities_before_other_values(width: int) -> None:
     # More of them than are read together, and than one thread has room for.
