@@ -187,7 +187,8 @@ def sequence_mask(
         raise InvalidDataError(f"sequence_mask: lengths must be integers, found {counts.dtype}")
     if maxlen == 0 or maxlen < -1:
         raise OptionError(f"sequence_mask: maxlen must be -1 or at least 1, found {maxlen}")
-    steps = max(0, int(counts.max(initial=0))) if maxlen == -1 else maxlen
+    # Not max(initial=0), which cupy's arrays do not take.
+    steps = max(0, int(counts.max()) if counts.size else 0) if maxlen == -1 else maxlen
     result: Array = (beside(np.arange(steps), counts) < counts[..., None]).astype(dtype)
     return result
 

@@ -22,6 +22,16 @@ __version__ = "0.host"
 cuda.cublas = cublas
 
 
+# NumPy's functions that may be called with arrays on the device: the real one has them, with the
+# same arguments.
+_FUNCTIONS = frozenset(
+    (
+        *("asarray", "atleast_1d", "concatenate", "stack", "split", "take", "take_along_axis"),
+        *("empty_like", "full_like", "ones_like", "zeros_like", "put_along_axis", "flatnonzero"),
+    )
+)
+
+
 class _Memory:
     def __init__(self, host: Any) -> None:
         self.ptr = host.ctypes.data
@@ -117,28 +127,45 @@ class ndarray(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **more: Any) -> Any:
         refuse_while_capturing(ufunc.__name__)
+        if method != "__call__":  # the real one has none of the others
+            return NotImplemented
         plain = {name: _plain(value) for name, value in more.items()}
         return _wrapped(getattr(ufunc, method)(*(_device(value) for value in inputs), **plain))
 
     def __array_function__(self, function: Any, types: Any, args: Any, more: Any) -> Any:
         refuse_while_capturing(function.__name__)
+        if function.__name__ not in _FUNCTIONS:
+            return NotImplemented
         if function is np.asarray:  # np.asarray(.., like=..)
             return asarray(*args, **more)
         return _like(function)(*args, **more)
 
 
-def _method(name: str) -> Any:
+# The keywords that methods of the real one take.
+_REDUCED = frozenset(("axis", "out", "keepdims"))
+_KEYWORDS = {
+    **dict.fromkeys(("max", "min", "any", "all"), _REDUCED),
+    **dict.fromkeys(("sum", "mean"), _REDUCED | {"dtype"}),
+    **dict.fromkeys(("copy", "reshape", "ravel"), frozenset(("order",))),
+    **dict.fromkeys(("squeeze", "argsort"), frozenset(("axis",))),
+    **dict.fromkeys(("view", "transpose", "fill", "nonzero", "swapaxes"), frozenset()),
+    "astype": frozenset(("order", "casting", "subok", "copy")),
+    "cumsum": frozenset(("axis", "dtype", "out")),
+    "take": frozenset(("axis", "out")),
+}
+
+
+def _method(name: str, keywords: frozenset[str]) -> Any:
     def call(self: ndarray, *args: Any, **more: Any) -> Any:
+        if not more.keys() <= keywords:
+            raise TypeError(f"{name}() got an unexpected keyword argument in {sorted(more)}")
         return _wrapped(getattr(self._host, name)(*_plain(args), **_plain(more)))
 
     return call
 
 
-for _name in (
-    *("view", "copy", "reshape", "astype", "sum", "max", "min", "any", "all", "ravel", "cumsum"),
-    *("transpose", "fill", "mean", "argsort", "nonzero", "take", "squeeze", "swapaxes"),
-):
-    setattr(ndarray, _name, _method(_name))
+for _name, _keywords in _KEYWORDS.items():
+    setattr(ndarray, _name, _method(_name, _keywords))
 ndarray.T = property(lambda self: ndarray(self._host.T))
 
 
