@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from lodcli.bench.errors import DisagreementError
+from lodcli.bench.machine import usable_cores
 from lodcli.kernels.checks import Array
 
 T = TypeVar("T")
@@ -124,7 +124,7 @@ def _blocks(function: Callable[..., T], *arrays: Array, size: int) -> Iterator[T
     if len(cuts) < 2:
         yield from (function(*(array[cut : cut + size] for array in arrays)) for cut in cuts)
         return
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         yield from pool.map(lambda cut: function(*(x[cut : cut + size] for x in arrays)), cuts)
 
 
