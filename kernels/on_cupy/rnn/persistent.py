@@ -67,7 +67,6 @@ class Fit:
         types: of C++, of the cell and of what multiplies.
         units: of the hidden state that a block keeps the weights of.
         tall: how many sequences a group runs at a time.
-        slices: of so many sequences, all in all.
         groups: of blocks, each with all units.
         shared_bytes: of a block.
         clocks: how long it takes, estimated.
@@ -76,7 +75,6 @@ class Fit:
     types: str
     units: int
     tall: int
-    slices: int
     groups: int
     shared_bytes: int
     clocks: float
@@ -142,12 +140,14 @@ def best_way(
     layer: Layer, lengths: Offsets, sizes: Offsets, large: int, device: DeviceLimits
 ) -> Way:
     """Return the fastest way for steps of these sizes, of which cuBLAS may run the large ones."""
-    whole = best_fit(layer, lengths, device)
-    rest = best_fit(layer, lengths[: sizes[large]] - large, device) if large < len(sizes) else None
     first = _by_cublas(layer, sizes[:large], device)
     ways = [(first + _stepwise(layer, sizes[large:], device), Way(large, None))]
-    ways += [(first + rest.clocks, Way(large, rest))] if rest else []
-    ways += [(whole.clocks, Way(0, whole))] if whole else []
+    fit = best_fit(layer, lengths, device)
+    if fit:
+        ways.append((fit.clocks, Way(0, fit)))
+    if 0 < large < len(sizes):
+        rest = best_fit(layer, lengths[: sizes[large]] - large, device)
+        ways += [(first + rest.clocks, Way(large, rest))] if rest else []
     return min(ways, key=lambda pair: pair[0])[1]
 
 
@@ -176,7 +176,7 @@ def best_fit(layer: Layer, lengths: Offsets, device: DeviceLimits) -> Fit | None
             step += min(tall, sequences) * layer.depth * layer.value_bytes / _BROUGHT
             clocks = step * max(longest, whole / groups)
             types = f"{layer.cell}, {product}"
-            found.append(Fit(types, units, tall, len(lasting), groups, shared, clocks))
+            found.append(Fit(types, units, tall, groups, shared, clocks))
         if tall >= sequences:
             break
     return min(found, key=lambda fit: fit.clocks, default=None)
