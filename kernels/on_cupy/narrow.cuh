@@ -3,11 +3,12 @@
 // brings the tiles of all its units into shared memory, neighbouring threads neighbouring values,
 // and its units walk there. A block is (columns, units), without any idle thread.
 #pragma once
+#include "parts.cuh"
 #include "vectors.cuh"
 
-// Of the tiles of a block: 64 rows for every unit, units of 256 bytes together (launch.py), and a
+// Of the tiles of a block: all rows of every unit, units of 256 bytes together (launch.py), and a
 // value to spare after every 64, without which the units would meet in one bank.
-enum { NARROW_BYTES = 64 * 256 + 256 };
+enum { NARROW_BYTES = HEIGHT * 256 + 256 };
 
 __device__ __forceinline__ int padded(int value) { return value + (value >> 6); }
 

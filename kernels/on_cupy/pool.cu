@@ -97,9 +97,6 @@ __device__ __forceinline__ void finish(const Pack<Indexed<A>, N>& parts, int64, 
     store(index, places);
 }
 
-// Rows that a unit walks: enough to make the parts few, few enough to make the units many.
-// Of a tile come two parts, so it must be more than two for them to become fewer.
-enum { SHIFT = 6, HEIGHT = 1 << SHIFT };
 // Rows of a segment that one unit may walk down: no more than its share, or others wait for it.
 enum { LONG = HEIGHT };
 
@@ -187,9 +184,8 @@ pool_narrow(const T* __restrict__ data, const int64* __restrict__ offsets, int64
                              index, has_long, carry, carry_keys);
 }
 
-// Joins parts, `depth` reductions after the rows. A block is (columns, units).
-//
-//   parts, keys    as pool_tiles left them in `carry` and `carry_keys`, or the depth before
+// Joins parts: see parts.cuh. `parts` and `keys` are what pool_tiles left in `carry` and
+// `carry_keys`, or the depth before.
 template <class A, class Out, int OP>
 __global__ void __launch_bounds__(256)
 pool_parts(const typename Running<OP, A>::Part* __restrict__ parts, const int64* __restrict__ keys,
@@ -197,38 +193,15 @@ pool_parts(const typename Running<OP, A>::Part* __restrict__ parts, const int64*
            Out* __restrict__ out, int64* __restrict__ index,
            typename Running<OP, A>::Part* __restrict__ carry, int64* __restrict__ carry_keys) {
     typedef Running<OP, A> Rule;
-    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
-    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
-    const int64 top = unit * HEIGHT;
-    if (top >= count) return;
-    const int64 bottom = min(top + HEIGHT, count);
-    if (column == 0) carry_keys[2 * unit] = carry_keys[2 * unit + 1] = -1;
-    if (column >= width) return;
-    for (int64 row = top; row < bottom;) {
-        const int64 segment = keys[row];
-        if (segment < 0) {
-            row++;
-            continue;
-        }
-        // Where the segment's parts lie: the first and the last of them.
-        const int64 start = offsets[segment], stop = offsets[segment + 1];
-        int64 first = start, last = stop - 1;
-        for (int64 level = 0; level < depth; level++) {
-            first = 2 * (first >> SHIFT) + 1;
-            last = 2 * (last >> SHIFT);
-        }
-        Pack<typename Rule::Part, 1> part = {{Rule::none()}};
-        for (; row < bottom && row <= last; row++)
-            if (keys[row] == segment) Rule::join(part.at[0], parts[row * width + column]);
-        if (first >= top && last < bottom) {
-            const int64 place = segment * width + column;
-            finish(part, stop - start, scale, out + place, index + place);
-        } else {
-            const int64 slot = 2 * unit + (first >= top);
-            carry[slot * width + column] = part.at[0];
-            if (column == 0) carry_keys[slot] = segment;
-        }
-    }
+    typedef typename Rule::Part Part;
+    const auto write = [&](int64 segment, int64 column, const Part& part) {
+        const int64 place = segment * width + column;
+        const Pack<Part, 1> whole = {{part}};
+        finish(whole, offsets[segment + 1] - offsets[segment], scale, out + place, index + place);
+    };
+    join_parts(parts, keys, offsets, count, width, depth, Rule::none(),
+               [](Part& above, const Part& below) { Rule::join(above, below); }, write, carry,
+               carry_keys);
 }
 
 // Every value of the segments that have no rows.

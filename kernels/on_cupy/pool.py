@@ -29,7 +29,7 @@ from lodcli.kernels.ops.common import is_float, mean_dtype, summed_dtype
 
 AS_IT_IS, MEAN, ROOT = 0, 1, 2
 THREADS = 256
-HEIGHT, LONG = 64, 64  # as in pool.cu
+HEIGHT, LONG = 64, 64  # as in parts.cuh and pool.cu
 
 
 def segment_sum(

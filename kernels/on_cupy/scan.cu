@@ -9,7 +9,7 @@
 #include "narrow.cuh"
 
 enum { SUM, PRODUCT };
-enum { SHIFT = 6, HEIGHT = 1 << SHIFT, LONG = HEIGHT };
+enum { LONG = HEIGHT };
 
 // For products; sums take the two parts as columns of their own.
 template <class A> struct Complex { A real, imaginary; };

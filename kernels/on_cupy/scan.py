@@ -21,7 +21,7 @@ from lodcli.kernels.on_cupy.launch import (
 )
 from lodcli.kernels.ops.common import is_float, summed_dtype
 
-HEIGHT, LONG = 64, 64  # as in scan.cu
+HEIGHT, LONG = 64, 64  # as in parts.cuh and scan.cu
 
 
 def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:

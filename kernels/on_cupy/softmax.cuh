@@ -4,7 +4,6 @@
 #include "narrow.cuh"
 
 enum { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD };
-enum { SHIFT = 6, HEIGHT = 1 << SHIFT };
 // Rows that a thread keeps, N values of each: what registers have room for, where gradients read two
 // values for each. More than LONG rows, for which a block has none, are those of a long segment.
 template <int OP, int N> struct Room {

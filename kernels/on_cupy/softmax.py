@@ -22,7 +22,7 @@ from lodcli.kernels.on_cupy.launch import (
     tiles,
 )
 
-# As in softmax.cuh and softmax.cu.
+# As in parts.cuh and softmax.cuh.
 HEIGHT, KEPT, KEPT_OF_GRADIENTS = 64, 13, 7
 
 

@@ -57,44 +57,19 @@ softmax_narrow_long(const T* __restrict__ x, const T* __restrict__ flow,
                          offsets, segments, rows, width, HEIGHT, carry, carry_keys);
 }
 
-// Joins parts, `depth` reductions after the rows. A segment is done
-// once its parts lie in one tile; it goes to the row of `totals` of the tile of rows that it
-// began in, for in each at most one begins that goes on below.
+// Joins parts: see parts.cuh. What a segment comes to goes to the row of `totals` of the tile of
+// rows that it began in, for in each at most one begins that goes on below.
 template <class A, int OP>
 __global__ void __launch_bounds__(256)
 softmax_parts(const Powers<A>* __restrict__ parts, const int64* __restrict__ keys,
               const int64* __restrict__ offsets, int64 count, int64 width, int64 depth,
               Powers<A>* __restrict__ totals, Powers<A>* __restrict__ carry, int64* __restrict__ carry_keys) {
-    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
-    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
-    const int64 top = unit * HEIGHT;
-    if (top >= count) return;
-    const int64 bottom = min(top + HEIGHT, count);
-    if (column == 0) carry_keys[2 * unit] = carry_keys[2 * unit + 1] = -1;
-    if (column >= width) return;
-    for (int64 row = top; row < bottom;) {
-        const int64 segment = keys[row];
-        if (segment < 0) {
-            row++;
-            continue;
-        }
-        const int64 start = offsets[segment];
-        int64 first = start, last = offsets[segment + 1] - 1;
-        for (int64 level = 0; level < depth; level++) {
-            first = 2 * (first >> SHIFT) + 1;
-            last = 2 * (last >> SHIFT);
-        }
-        Powers<A> part = {Rule<OP, A>::least(), (A)0};
-        for (; row < bottom && row <= last; row++)
-            if (keys[row] == segment) part.join(parts[row * width + column]);
-        if (first >= top && last < bottom) {
-            totals[(start >> SHIFT) * width + column] = part;
-        } else {
-            const int64 slot = 2 * unit + (first >= top);
-            carry[slot * width + column] = part;
-            if (column == 0) carry_keys[slot] = segment;
-        }
-    }
+    const auto write = [&](int64 segment, int64 column, const Powers<A>& part) {
+        totals[(offsets[segment] >> SHIFT) * width + column] = part;
+    };
+    join_parts(parts, keys, offsets, count, width, depth, Powers<A>{Rule<OP, A>::least(), (A)0},
+               [](Powers<A>& above, const Powers<A>& below) { above.join(below); }, write, carry,
+               carry_keys);
 }
 
 // Writes the rows of the long segments; `keys` are those of the first reduction. A block is
