@@ -13,6 +13,7 @@ import click
 from lodcli.formats.interrupts import Interrupted
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
 from lodcli.printable import printable
+from lodcli.remedies import remedy
 from lodcli.signals import CLOSED_PIPE
 
 INVALID, USAGE, IO, UNSUPPORTED = 1, 2, 3, 4
@@ -118,7 +119,11 @@ def _os_message(error: OSError) -> str:
         if error.errno == errno.ENOENT:
             what = "its folder does not exist"
         what = f"cannot be written: {what}"
-    return f"{os.fsdecode(name) if isinstance(name, str | bytes) else name}: {what}"
+    if not isinstance(name, str | bytes | os.PathLike):
+        return f"{name}: {what}"
+    shown = os.fsdecode(name)
+    more = "" if error.filename2 is not None else remedy(error.errno, shown)
+    return f"{shown}: {what}{more}"
 
 
 def _say(text: str) -> None:

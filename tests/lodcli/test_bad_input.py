@@ -49,8 +49,8 @@ def make_loop(path: Path) -> None:
 
 
 SOURCES = {
-    "missing": (make_nothing, 3, "no such file"),
-    "a directory": (make_directory, 3, "is a folder"),
+    "missing": (make_nothing, 3, "no such file; check the path"),
+    "a directory": (make_directory, 3, "is a folder, not a file; name a file in it"),
     "empty": (make_empty, 1, "is empty"),
     "text": (make_text, 1, "does not begin like it"),
     "truncated": (make_truncated, 1, "bad.lod.h5"),
@@ -238,13 +238,44 @@ def test_a_closed_standard_input_is_an_io_failure(shell: Lod, folder: Path, comm
     assert done.stderr == f"lod {command}: standard input: is closed\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("word.lod.h5", "no such file; did you mean words.lod.h5?"),
+        ("gone/deep/words.lod.h5", "no such file: there is no folder gone"),
+        ("gone.lod.h5::tags", "gone.lod.h5: no such file; "),
+        ("link.lod.h5", "no such file: it is a link to nowhere, which is not there"),
+    ],
+)
+def test_a_missing_file_comes_with_what_to_do(lod: Lod, folder: Path, name: str, said: str) -> None:
+    Path("link.lod.h5").symlink_to("nowhere")
+    for command in ("verify", "inspect"):
+        done = lod(command, name)
+        assert done.code == 3
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_deleted_current_folder_is_no_second_error(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "sub").mkdir()
+    monkeypatch.chdir(folder / "sub")
+    (folder / "sub").rmdir()
+    done = lod("verify", "words.lod.h5")
+    assert (done.code, done.stderr) == (
+        3,
+        "lod verify: words.lod.h5: no such file; check the path\n",
+    )
+
+
 def test_a_name_cannot_steer_the_terminal(lod: Lod, folder: Path) -> None:
     done = lod("inspect", "\x1b[2J\nnone\u202e.npz")
     assert done.code == 3
-    assert done.stderr == "lod inspect: \\x1b[2J\\nnone\\u202e.npz: no such file\n"
+    assert done.stderr.startswith("lod inspect: \\x1b[2J\\nnone\\u202e.npz: no such file; ")
 
 
 def test_a_name_that_is_no_text_can_be_shown(shell: Lod, folder: Path) -> None:
     done = shell("lod inspect $'\\xff.npz'")
     assert done.code == 3
-    assert done.stderr == "lod inspect: \\udcff.npz: no such file\n"
+    assert done.stderr.startswith("lod inspect: \\udcff.npz: no such file; ")

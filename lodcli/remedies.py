@@ -1,0 +1,68 @@
+"""What to do about a file that is not there, or is a folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+from itertools import islice
+
+# Of a folder with more names, only so many are compared with the one that is missing.
+MOST_NAMES = 2000
+# Share of letters in common from which a name is suggested.
+LIKE = 0.75
+
+
+def remedy(code: int | None, name: str) -> str:
+    """Return what follows the message of an OSError about an input file; "" for most.
+
+    >>> remedy(errno.EISDIR, "articles")
+    '; name a file in it'
+    """
+    if code == errno.EISDIR:
+        return "; name a file in it"
+    if code != errno.ENOENT:
+        return ""
+    if os.path.islink(name):
+        return f": it is a link to {os.readlink(name)}, which is not there"
+    missing = _missing_folder(name)
+    if missing:
+        return f": there is no folder {missing}"
+    near = _near(name)
+    return f"; did you mean {near}?" if near else f"; check the path{_relative_to(name)}"
+
+
+def _missing_folder(name: str) -> str | None:
+    """Return the outermost folder of a path that is not there."""
+    folder, missing = os.path.dirname(name), None
+    while folder and not os.path.lexists(folder):
+        missing, folder = folder, os.path.dirname(folder)
+    return missing
+
+
+def _relative_to(name: str) -> str:
+    try:
+        return "" if os.path.isabs(name) else f", relative to {os.getcwd()}"
+    except OSError:
+        return ""  # the current folder was deleted
+
+
+def _near(name: str) -> str | None:
+    """Return the path beside `name` whose name is most like it."""
+    # Imported only here: it takes longer than all else in this file.
+    from difflib import SequenceMatcher
+
+    folder, base = os.path.split(name)
+    try:
+        with os.scandir(folder or ".") as entries:
+            names = [entry.name for entry in islice(entries, MOST_NAMES)]
+    except OSError:
+        return None
+
+    def likeness(a: str, b: str) -> float:
+        return SequenceMatcher(None, a, b).ratio()
+
+    # By what is before the first dot: two files are not alike for both ending in .lod.h5.
+    stem = base.partition(".")[0]
+    alike = [other for other in names if likeness(stem, other.partition(".")[0]) >= LIKE]
+    found = max(alike, key=lambda other: likeness(base, other), default=None)
+    return None if found is None else os.path.join(folder, found)
