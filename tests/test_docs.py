@@ -16,7 +16,7 @@ from lodcli.formats import table
 ROOT = Path(__file__).parent.parent
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
 # What a command that mentions the one needs besides the project itself.
-_NEEDS = {"arrow": "pyarrow", "awkward": "awkward", "parquet": "pyarrow", "polars": "polars"}
+_NEEDS = {"awkward": "awkward", "polars": "polars"}
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -7,4 +7,4 @@ from lodcli.kernels.errors import UnsupportedError
 try:
     import pyarrow  # noqa: F401 - only to say what is missing
 except ImportError:
-    raise UnsupportedError("this format needs the package pyarrow; install lodcli[arrow]") from None
+    raise UnsupportedError("this format needs the package pyarrow; pip install pyarrow") from None

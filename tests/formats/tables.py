@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lodcli.kernels.tensor import LoDTensor
 from tests.formats.opening import content
-
-pa = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
-import pyarrow.parquet as pq  # noqa: E402
 
 SUFFIXES = pytest.mark.parametrize("suffix", [".arrow", ".arrows", ".parquet"])
 NESTED = [[[1, 2], []], [], [[3]], [[4, 5, 6], [7]]]

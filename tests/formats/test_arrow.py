@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,13 +28,8 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.tensor_array import TensorArray
 from tests.formats.opening import batches_of, content, nested, pipe, tensors_of
+from tests.formats.tables import NESTED, SUFFIXES, column, read_by_pyarrow, written_by_pyarrow
 from tests.strategies import DTYPES, tensors
-
-pa = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
-import pyarrow.feather  # noqa: E402
-import pyarrow.parquet as pq  # noqa: E402
-
-from tests.formats.tables import NESTED, SUFFIXES, column, read_by_pyarrow, written_by_pyarrow  # noqa: E402
 
 HELD = [dtype for dtype in DTYPES if dtype.name not in ("bfloat16", "complex64", "complex128")]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lodcli.formats import io
@@ -18,8 +19,6 @@ from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from tests.formats.opening import content, pipe
-
-pa = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
 
 ROOT = Path(__file__).parents[2]
 NAMES = {".arrow": "arrow", ".arrows": "arrow-stream", ".parquet": "parquet"}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lodcli.kernels.errors import (
@@ -14,10 +15,7 @@ from lodcli.kernels.errors import (
     UnsupportedError,
 )
 from tests.formats.opening import content, nested
-
-pa = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
-
-from tests.formats.tables import NESTED, SUFFIXES, column, written_by_pyarrow  # noqa: E402
+from tests.formats.tables import NESTED, SUFFIXES, column, written_by_pyarrow
 
 # -- Arrow's types -------------------------------------------------------------------
 

@@ -79,8 +79,6 @@ def test_a_late_fault_leaves_no_target(
     target: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if target in ("out.arrow", "out.arrows", "out.parquet", "datasets"):
-        pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     if target == "out.pt":
         pytest.importorskip("torch", reason="the extra torch is not installed")
     # Less is read at once than there is, so that the writer has been at work.

@@ -61,8 +61,6 @@ COLUMNS = {"arrow": ".arrow", "parquet": ".parquet", "datasets": ".ds"}
 
 @pytest.mark.parametrize("files", [FILES, COLUMNS], ids=["ours", "columns"])
 def test_memory_does_not_grow_with_the_file(files: dict[str, str], tmp_path: Path) -> None:
-    if files is COLUMNS:
-        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     named = [f"{name}={file}" for name, file in files.items()]
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(tmp_path), str(SMALL), str(LARGE), *named],

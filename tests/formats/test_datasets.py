@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,8 +28,6 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from tests.formats.opening import batches_of, content, nested
 from tests.strategies import DTYPES, tensors
-
-pa = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
 
 THEIRS = Path(__file__).parent / "theirs" / "datasets"
 FIRST, SECOND = "data-00000-of-00002.arrow", "data-00001-of-00002.arrow"

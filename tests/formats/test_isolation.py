@@ -78,7 +78,6 @@ def test_text_formats_are_read_too(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["t.arrow", "t.arrows", "t.parquet"])
 def test_what_is_mapped_is_read_too(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     path = tmp_path / name
     io.write(path, TENSOR)
     with io.open_source(path, limits=ISOLATED) as source:

@@ -50,7 +50,6 @@ FILES: dict[str, tuple[Path | str, dict[str, Any]]] = {
     "text": (SAMPLES / "articles.txt", {}),
 }
 NEEDS = {
-    **dict.fromkeys(("arrow", "arrow-stream", "parquet", "datasets"), "pyarrow"),
     "torch": "torch",
 }
 

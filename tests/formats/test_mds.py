@@ -47,8 +47,6 @@ def made(folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["mds", "mds_zstd"])
 def test_a_dataset_of_mosaic_is_read(name: str) -> None:
-    if name == "mds_zstd":
-        pytest.importorskip("pyarrow", reason="decompresses zstd")
     found = content(THEIRS / name)
     assert list(found) == ["any", "box", "frames", "label", "raw", "text", "tokens", "weight"]
     assert nested(found["tokens"]) == [[0], [10, 11], [20, 21, 22], [30, 31, 32, 33]]
@@ -279,7 +277,6 @@ def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
 
 
 def test_a_shard_that_unpacks_to_something_else_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="decompresses zstd")
     path = tmp_path / "x"
     shutil.copytree(THEIRS / "mds_zstd", path)
     whole = (path / "shard.00000.mds.zstd").read_bytes()

@@ -290,6 +290,19 @@ def test_importing_the_package_loads_nothing() -> None:
         assert name not in loaded
 
 
+def test_a_command_loads_only_the_packages_that_its_files_need(folder: Path) -> None:
+    code = (
+        "import sys; from lodcli.failures import run; from lodcli.group import group\n"
+        "run(group, {!r}); print('LOADED', *sys.modules)"
+    )
+    written = python(code.format(["slice", "words.lod.h5", "0", "-o", "s.npz"]))
+    loaded = python(code.format(["inspect", "words.lod.h5", "--json"])) + written
+    for name in ("pyarrow", "torch", "numba", "cupy", "zstandard", "hdf5plugin"):
+        assert name not in loaded.split()
+    table = python(code.format(["slice", "words.lod.h5", "0", "-o", "s.parquet"]))
+    assert "pyarrow" in table.split()
+
+
 def test_the_public_functions_read_and_write(folder: Path) -> None:
     found = lodcli.read("words.lod.h5")
     assert isinstance(found, lodcli.LoDTensor)

@@ -26,8 +26,6 @@ def _shares(path: Path) -> list[float]:
 
 @pytest.mark.parametrize("ending", [".lod.h5", ".npz", ".jsonl", ".jsonl.gz", ".parquet", ".idx"])
 def test_the_share_of_a_file_that_was_read_grows_to_one(tmp_path: Path, ending: str) -> None:
-    if ending == ".parquet":
-        pytest.importorskip("pyarrow", reason="for Parquet")
     rng = np.random.default_rng(0)
     data = rng.integers(0, 9999, 1_000_000).astype(np.int64)
     path = tmp_path / f"x{ending}"

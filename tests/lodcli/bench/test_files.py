@@ -34,8 +34,6 @@ def small_case(base: Case, features: int) -> Case:
 @pytest.mark.parametrize("dtype", ["int64", "float32"])
 @pytest.mark.parametrize("op", CONVERSIONS)
 def test_every_converter_gives_the_same_values(op: str, dtype: str, tmp_path: Path) -> None:
-    if op.endswith("megatron") or op.startswith(("megatron", "arrow", "parquet")):
-        pytest.importorskip("pyarrow", reason="the extra `arrow` reads and writes it")
     case = small_case(CONVERT_CASES["lines"], 1)
     with PeerSet("convert", chosen_peers("convert", None), 1, {}) as peers:
         task = convert_task(op, case, np.dtype(dtype), tmp_path, peers)
