@@ -30,14 +30,14 @@ class AwkwardHdf5(Format):
     suffixes = ()
     many = True
     options = frozenset({"data"})
-    modules = ("lodcli.formats.hdf5_trusting", "encodings.ascii")
+    modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
     isolated = True
 
     def sniff(self, head: bytes) -> bool:
         return False  # begins like any HDF5
 
     def open(self, source: Input, options: ReadOptions) -> Source:
-        from lodcli.formats import hdf5_trusting as hdf5
+        from lodcli.formats.hdf5 import trusting as hdf5
 
         file = hdf5.opened(source.make_seekable().fileno())
         group = hdf5.group(file, options.data or _only_group(hdf5, file))

@@ -48,7 +48,7 @@ class H5ad(Format):
     row_ranks = 0
     many = True
     options = frozenset({"data", "levels"})
-    modules = ("lodcli.formats.hdf5_trusting", "encodings.ascii")
+    modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
     isolated = True
     seekable_output = True
 
@@ -88,7 +88,7 @@ class H5ad(Format):
 
 class _H5adSource(Source):
     def __init__(self, fd: int, options: ReadOptions) -> None:
-        from lodcli.formats import hdf5_trusting as hdf5
+        from lodcli.formats.hdf5 import trusting as hdf5
 
         self._hdf5: Any = hdf5
         self._file = hdf5.opened(fd)

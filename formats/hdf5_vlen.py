@@ -31,7 +31,7 @@ class Hdf5Vlen(Format):
     name = "hdf5-vlen"
     suffixes = ()
     options = frozenset({"data", "levels"})
-    modules = ("lodcli.formats.hdf5_trusting", "encodings.ascii")
+    modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
     isolated = True
 
     def sniff(self, head: bytes) -> bool:
@@ -50,7 +50,7 @@ class Hdf5Vlen(Format):
 
 class _VlenSource(Source):
     def __init__(self, fd: int, path: str, names: tuple[str, ...] | None) -> None:
-        from lodcli.formats import hdf5_trusting as hdf5
+        from lodcli.formats.hdf5 import trusting as hdf5
 
         self._hdf5: Any = hdf5
         self._file = hdf5.opened(fd)

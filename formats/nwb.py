@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
-from lodcli.formats.datasets import MODULES, Datasets, DatasetsSource
+from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema, check_name

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 
 from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
-from lodcli.formats.datasets import MODULES, Datasets, DatasetsSource
 from lodcli.formats.errors import naming
+from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import DEFAULT_NAME, Batch, Schema

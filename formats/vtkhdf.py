@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
-from lodcli.formats.datasets import MODULES, Datasets, DatasetsSource
 from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema

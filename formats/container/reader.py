@@ -14,9 +14,9 @@ from lodcli.formats.base import RowBlocks, StoredRows
 from lodcli.formats.container import header
 from lodcli.formats.container.checksums import first_bad_block, first_other
 from lodcli.formats.container.header import DatasetEntry
-from lodcli.formats.container.strict import StoredDataset, StrictFile
 from lodcli.formats.container.types import numpy_type
 from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.hdf5.strict import StoredDataset, StrictFile
 from lodcli.formats.indexed import IndexedSource
 from lodcli.formats.positions import read_into
 from lodcli.formats.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, find

@@ -17,8 +17,8 @@ from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.header import Header
 from lodcli.formats.container.owned import OwnedFile
 from lodcli.formats.container.sinks import ChunkedSink, ContiguousSink, Sink
-from lodcli.formats.container.strict import load_codec
 from lodcli.formats.errors import naming
+from lodcli.formats.hdf5.strict import load_codec
 from lodcli.formats.interrupts import shielded
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Item, LevelSpec, Schema, StoredArray, TensorSpec

@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from lodcli.formats.container.strict import StrictFile
-from lodcli.formats.container.tree import dataset_paths
 from lodcli.formats.errors import naming
+from lodcli.formats.hdf5.strict import StrictFile
+from lodcli.formats.hdf5.tree import dataset_paths
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
 from lodcli.formats.weights.common import keeping_by_update

@@ -258,7 +258,7 @@ def test_a_hang_in_the_library_is_ended(vlen: Path, monkeypatch: pytest.MonkeyPa
             pass
 
     monkeypatch.setattr("lodcli.formats.isolation.CPU_SECONDS", 1)
-    monkeypatch.setattr("lodcli.formats.hdf5_trusting.texts", hang)
+    monkeypatch.setattr("lodcli.formats.hdf5.trusting.texts", hang)
     with pytest.raises(LodError, match="takes more processor time"):
         read_as("hdf5-vlen", vlen, data="/text")
 

@@ -17,11 +17,11 @@ from lodcli.kernels.lod import LoD
 if TYPE_CHECKING:
     from h5py import h5d
 
-    from lodcli.formats.container.strict import StrictFile
+    from lodcli.formats.hdf5.strict import StrictFile
 
 # What opening such a file imports only then; see Format.modules.
 MODULES = (
-    "lodcli.formats.container.strict",
+    "lodcli.formats.hdf5.strict",
     "lodcli.formats.container.hdf5plugin",
     "hdf5plugin",
 )
@@ -31,7 +31,7 @@ class Datasets:
     """Datasets of an HDF5 file of which nothing is trusted; attributes are never read."""
 
     def __init__(self, fd: int, size: int) -> None:
-        from lodcli.formats.container.strict import StrictFile
+        from lodcli.formats.hdf5.strict import StrictFile
 
         self.strict: StrictFile = StrictFile(fd, size, foreign=True)
 

@@ -1,0 +1,1 @@
+"""HDF5 of other projects, read through libhdf5."""
