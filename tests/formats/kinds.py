@@ -1,0 +1,237 @@
+"""How every format is written and read back in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats import io, table
+from lodcli.formats.base import ReadOptions, WriteOptions
+from lodcli.formats.schema import Item, StoredArray
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+Content = dict[str, Item]
+NAMES = ("data", "b", "article", "c.d")
+READ_ONLY = ("hdf5", "nwb", "vtkhdf", "hdf5-vlen", "awkward-hdf5")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a format is written and read back here.
+
+    Attributes:
+        path: where to.
+        options: for reading, by the content; one at a time if `apart`.
+        write: for writing, by the content.
+        refused: what it may say of content within what it declares to hold, for it depends on
+            the values.
+        apart: whether each tensor is read by itself.
+        nans: whether one NaN may come back as another: text has but one.
+        shape: what becomes of an item on the way, beside names.
+        made: changes what is drawn, so that more of it is held.
+    """
+
+    path: str
+    options: Callable[[str, LoDTensor], dict[str, Any]] = lambda name, tensor: {}
+    write: Callable[[Content], dict[str, Any]] = lambda content: {}
+    refused: tuple[str, ...] = ()
+    apart: bool = False
+    nans: bool = False
+    shape: Callable[[str, LoDTensor], LoDTensor] = lambda name, tensor: tensor
+    made: Callable[[Content], Content] = lambda content: content
+    needs: tuple[str, ...] = field(default=())
+
+
+def _level_names(tensor: LoDTensor) -> tuple[str, ...]:
+    return tuple(name or f"level{n}" for n, name in enumerate(tensor.lod.names))
+
+
+def _lines(name: str, tensor: LoDTensor) -> dict[str, Any]:
+    return {"levels": tuple(f"l{n}" for n in range(tensor.lod.n_levels)), "dtype": tensor.dtype}
+
+
+def _series(name: str, tensor: LoDTensor) -> dict[str, Any]:
+    return {**_lines(name, tensor), "dtype": _real(name, tensor).dtype}
+
+
+def _real(name: str, tensor: LoDTensor) -> LoDTensor:
+    """Return what a format of real numbers makes of whole ones."""
+    return tensor if tensor.dtype.kind in "fV" else LoDTensor(tensor.data.astype(float), tensor.lod)
+
+
+def _fields(name: str, tensor: LoDTensor) -> dict[str, Any]:
+    return {**_lines(name, tensor), "field": (name,)}
+
+
+def _columns(name: str, tensor: LoDTensor) -> dict[str, Any]:
+    return {"levels": _level_names(tensor), "dtype": tensor.dtype, "field": (name,)}
+
+
+def _letters(content: Content) -> Content:
+    """Return the content with bytes that are no white space."""
+    return {
+        name: LoDTensor((item.data.astype(np.int64) % 26 + 97).astype(np.uint8), item.lod)
+        if isinstance(item, LoDTensor)
+        else item
+        for name, item in content.items()
+    }
+
+
+def _ended(content: Content) -> Content:
+    """Return the content with a 0 at the end of each item, and nowhere else."""
+    made: Content = {}
+    for name, item in content.items():
+        assert isinstance(item, LoDTensor)
+        data = (item.data.astype(np.int64) % 1000 + 1).astype(item.dtype)
+        if item.lod.n_levels:
+            ends = item.lod.levels[0][1:] - 1
+            data[ends[ends >= 0]] = 0
+        made[name] = LoDTensor(data, item.lod)
+    return made
+
+
+def _end(content: Content) -> dict[str, Any]:
+    (item, *_) = content.values()
+    levels = isinstance(item, LoDTensor) and item.lod.n_levels
+    return {"end_token": 0} if levels else {}
+
+
+def _tokens(name: str, tensor: LoDTensor) -> dict[str, Any]:
+    end = _end({name: tensor})
+    return {**end, "dtype": tensor.dtype}
+
+
+def sparse(content: Content) -> Content:
+    """Return one of the tensors and the columns of its values."""
+    (item, *_) = content.values()
+    assert isinstance(item, LoDTensor)
+    return {"data": item, "indices": LoDTensor(np.arange(item.rows, dtype=np.int64), item.lod)}
+
+
+def _documents(name: str, tensor: LoDTensor) -> LoDTensor:
+    if tensor.lod.n_levels != 1:
+        return tensor
+    lengths = tensor.recursive_sequence_lengths()[0]
+    return LoDTensor(tensor.data, LoD.from_lengths([[1] * len(lengths), lengths]))
+
+
+APART = ("equally many outermost items", "same number of items", "as many outermost items")
+# What no row of is written, nothing tells.
+EMPTY = ("no items", "no samples", "no empty", "without rows", "is empty")
+KINDS = {
+    "lod.h5": Kind("t.lod.h5"),
+    "lod.stream": Kind("t.lods"),
+    "npz": Kind("t.npz"),
+    "awkward": Kind("t.npz", refused=APART),
+    "torch": Kind("t.pt", write=lambda content: {"form": "flat"}, needs=("torch",)),
+    "safetensors": Kind("t.safetensors"),
+    "paddle": Kind("t.lodt", refused=("no level without items",)),
+    "megatron": Kind("t.idx", shape=_documents, refused=("a mode for each",)),
+    "arrow": Kind("t.arrow", refused=APART),
+    "arrow-stream": Kind("t.arrows", refused=APART),
+    "parquet": Kind("t.parquet", refused=APART),
+    "datasets": Kind("t", refused=APART),
+    "h5ad": Kind("t.h5ad", made=sparse),
+    "llmc": Kind(
+        "t.bin",
+        options=lambda name, tensor: _end({name: tensor}),
+        write=_end,
+        made=_ended,
+        refused=("empty",),
+    ),
+    "tokens": Kind("t.bin", options=_tokens, write=_end, made=_ended, refused=("empty",)),
+    "mds": Kind("t", refused=(*APART, *EMPTY, "no rows of shape")),
+    "webdataset": Kind("t.tar", refused=(*APART, *EMPTY, "as single numbers", "no rows of shape")),
+    "ts": Kind(
+        "t.ts", options=_series, shape=_real, nans=True, refused=("ts holds", "ts: ", *EMPTY)
+    ),
+    "jsonl": Kind(
+        "t.jsonl", options=_fields, apart=True, nans=True, refused=(*APART, "JSON has none")
+    ),
+    "csv": Kind(
+        "t.csv",
+        options=_columns,
+        apart=True,
+        nans=True,
+        refused=("share all their levels", "column", *EMPTY),
+    ),
+    "tsv": Kind(
+        "t.tsv",
+        options=_columns,
+        apart=True,
+        nans=True,
+        refused=("share all their levels", "column", *EMPTY),
+    ),
+    "text": Kind(
+        "t.txt",
+        options=lambda name, tensor: {"levels": tuple(f"l{n}" for n in range(tensor.lod.n_levels))},
+        made=_letters,
+        refused=("text holds no empty", "--vocab"),
+    ),
+}
+
+
+def written(folder: str, name: str, content: Content) -> Path:
+    path = Path(folder, KINDS[name].path)
+    options = WriteOptions(**KINDS[name].write(content))
+    io.write(path, content, format_name=name, options=options)
+    return path
+
+
+def read_back(path: Path, name: str, content: Content) -> Mapping[str, Item]:
+    kind, found = KINDS[name], dict[str, Item]()
+    for wanted, item in content.items():
+        options = kind.options(wanted, item) if isinstance(item, LoDTensor) else {}
+        if kind.apart and len(content) == 1:
+            options.pop("field", None)
+        with io.open_source(path, format_name=name, options=ReadOptions(**options)) as source:
+            if not kind.apart:
+                return source.read()
+            found[wanted] = source.read()["data" if len(content) == 1 else wanted]
+    return found
+
+
+def _bits(data: Any, *, nans: bool) -> tuple[str, bytes]:
+    data = np.ascontiguousarray(data)
+    if nans and data.dtype.kind in "fV":
+        data = np.where(np.isnan(data), np.array(np.nan, data.dtype), data)
+    return data.dtype.name, data.tobytes()
+
+
+def check_same(name: str, content: Content, found: Mapping[str, Item]) -> None:
+    kind, declared = KINDS[name], table.get(name)
+    names = list(content)
+    if name == "paddle":  # which names nothing
+        found = dict(zip(names, found.values(), strict=True))
+    if name == "h5ad":  # which names rows and columns as well
+        found = {one: found[one] for one in names}
+    if len(names) == 1 and not set(names) & set(found):
+        found = dict(zip(names, found.values(), strict=True))
+    assert sorted(found) == sorted(names)
+    for one, item in content.items():
+        other = found[one]
+        if isinstance(item, StoredArray):
+            assert isinstance(other, StoredArray)
+            assert item.array.identical(other.array)
+            assert item.index_map == other.index_map
+            continue
+        assert isinstance(other, LoDTensor)
+        item = kind.shape(one, item)
+        assert other.lod.levels == () or all(level.dtype == np.int64 for level in other.lod.levels)
+        assert other.recursive_sequence_lengths() == item.recursive_sequence_lengths()
+        if item.rows or declared.zero_rows:
+            assert other.data.shape == item.data.shape
+        assert _bits(other.data, nans=kind.nans) == _bits(item.data, nans=kind.nans)
+        if declared.level_names:
+            assert other.lod.names == item.lod.names
+
+
+def require(name: str) -> None:
+    for module in KINDS[name].needs:
+        pytest.importorskip(module, reason=f"{name} needs {module}")
