@@ -16,7 +16,14 @@ import numpy as np
 
 from lodcli.formats.base import ReadOptions, WriteOptions
 from lodcli.formats.errors import DamagedFileError, naming
-from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, check_name
+from lodcli.formats.schema import (
+    DEFAULT_NAME,
+    LevelKeys,
+    LevelSpec,
+    Schema,
+    TensorSpec,
+    check_name,
+)
 from lodcli.kernels.checks import (
     Array,
     Offsets,
@@ -139,9 +146,8 @@ def described(
         options: whether the levels are lengths.
     """
     specs: list[TensorSpec] = []
-    keys = LevelKeys()
     lods: dict[str, LoD] = {}
-    shared: dict[tuple[LevelSpec, ...], LoD] = {}
+    equal = EqualLevels()
     known: dict[str, Offsets] = {}
     for name, parts in tensors.items():
         info = arrays[parts.data]
@@ -153,30 +159,35 @@ def described(
             if not info.shape:
                 raise InvalidDataError("is a single value; a tensor needs a row axis")
             check_rows(lod.levels, info.shape[0])
-        levels = tuple(
-            LevelSpec(keys.of(offsets, array), items=offsets.size - 1)
-            for offsets, array in zip(lod.levels, parts.levels, strict=True)
-        )
-        lods[name] = shared.setdefault(levels, lod)
+        levels, lods[name] = equal.shared(lod)
         dtype = info.dtype.newbyteorder("=")
         specs.append(TensorSpec(name, dtype, info.shape[1:], levels, info.shape[0]))
     return tuple(specs), lods
 
 
-class LevelKeys:
-    """Keys of levels: equal offsets have the key of the first of them."""
+class EqualLevels:
+    """Finds the levels that tensors share in a file that does not say so: by comparing them."""
 
     def __init__(self) -> None:
-        self._known: list[tuple[Offsets, str]] = []
+        self._keys = LevelKeys()
+        self._known: dict[tuple[int, int], list[Offsets]] = {}
+        self._lods: dict[tuple[LevelSpec, ...], LoD] = {}
 
-    def of(self, offsets: Offsets, key: str) -> str:
-        """Return the key of a level that has `key` if there is none like it."""
-        for other, found in self._known:
-            # No copy of their bytes to look up: an index may be large.
+    def shared(self, lod: LoD) -> tuple[tuple[LevelSpec, ...], LoD]:
+        """Return the levels of one more tensor, and its index: one object if all are the same."""
+        lod = LoD._trusted([self._first(offsets) for offsets in lod.levels], lod.names)
+        levels = self._keys.specs(lod)
+        return levels, self._lods.setdefault(levels, lod)
+
+    def _first(self, offsets: Offsets) -> Offsets:
+        """Return the first that had the same values."""
+        # No copy of their bytes to look up: an index may be large.
+        alike = self._known.setdefault((offsets.size, int(offsets[-1])), [])
+        for other in alike:
             if other is offsets or np.array_equal(other, offsets):
-                return found
-        self._known.append((offsets, key))
-        return key
+                return other
+        alike.append(offsets)
+        return offsets
 
 
 def _offsets(

@@ -20,7 +20,7 @@ from lodcli.formats.folders import FolderOutput
 from lodcli.formats.inputs import Input
 from lodcli.formats.limits import Limits, open_within
 from lodcli.formats.outputs import Output
-from lodcli.formats.schema import DEFAULT_NAME, Batch, Item, Schema, find, schema_of
+from lodcli.formats.schema import DEFAULT_NAME, Batch, Item, Schema, find, rekeyed, schema_of
 from lodcli.kernels.devices import gpu_number, require_gpu
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.tensor import LoDTensor
@@ -147,6 +147,7 @@ def write_batches(
 ) -> None:
     """Write batches as they come. See `write`."""
     options = options or WriteOptions()
+    schema = rekeyed(schema)
     kind = table.get(output_format(path, format_name))
     with naming(os.fspath(path)):
         refuse_unknown_options(kind.write_options, options, kind.name)

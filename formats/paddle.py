@@ -22,7 +22,7 @@ import numpy as np
 
 from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
-from lodcli.formats.flat import LevelKeys, array_name
+from lodcli.formats.flat import EqualLevels, array_name
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
 from lodcli.formats.placed import (
@@ -34,7 +34,7 @@ from lodcli.formats.placed import (
     write_placed,
 )
 from lodcli.formats.positions import read_into
-from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, check_name
+from lodcli.formats.schema import DEFAULT_NAME, Batch, Schema, TensorSpec, check_name
 from lodcli.kernels.checks import Array, check_rows
 from lodcli.kernels.errors import (
     InvalidLoDError,
@@ -156,16 +156,11 @@ def _opened(fd: int, size: int, names: tuple[str, ...] | None) -> Source:
         with naming(f"tensor {len(found)}"):
             found.append(_read_tensor(cursor, f"tensor {len(found)}"))
     called = _names(len(found), names)
-    keys = LevelKeys()
-    shared: dict[tuple[LevelSpec, ...], LoD] = {}
+    equal = EqualLevels()
     specs, lods = [], {}
     for name, (lod, array) in zip(called, found, strict=True):
-        levels = tuple(
-            LevelSpec(keys.of(offsets, f"{name}/{level}"), None, offsets.size - 1)
-            for level, offsets in enumerate(lod.levels)
-        )
+        levels, lods[name] = equal.shared(lod)
         specs.append(TensorSpec(name, array.dtype, array.shape[1:], levels, array.shape[0]))
-        lods[name] = shared.setdefault(levels, lod)
     arrays = {name: array for name, (_, array) in zip(called, found, strict=True)}
     return PlacedSource(fd, tuple(specs), arrays, lods)
 

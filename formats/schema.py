@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -105,41 +105,90 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
     raise SelectionError(f"no tensor named {name!r}; there are: {known}")
 
 
+class LevelKeys:
+    """Keys of the levels of one file: two levels have one key if they are the same level.
+
+    That they are takes equal offsets, and that the levels above them are the same as well: equal
+    offsets below different levels divide the items of different parents.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[str, Hashable], str] = {}
+
+    def of(self, offsets: Iterable[Hashable], root: str = "") -> tuple[str, ...]:
+        """Return the keys of one tensor's levels, outermost first.
+
+        Args:
+            offsets: what identifies the offsets of each level, such as their `id`.
+            root: levels below different roots are never the same.
+        """
+        keys: list[str] = []
+        for one in offsets:
+            above = keys[-1] if keys else f"/{root}"
+            keys.append(self._keys.setdefault((above, one), str(len(self._keys))))
+        return tuple(keys)
+
+    def specs(self, lod: LoD, root: str = "") -> tuple[LevelSpec, ...]:
+        """Return the levels of an index in memory; levels that are one object are the same."""
+        found = zip(self.of(map(id, lod.levels), root), lod.names, lod.levels, strict=True)
+        return tuple(LevelSpec(key, name, offsets.size - 1) for key, name, offsets in found)
+
+
+def rekeyed(
+    schema: Schema, same: Callable[[LevelSpec], Hashable] = lambda level: level.key
+) -> Schema:
+    """Return the schema with keys by the rule of `LevelKeys`: "0", "1", .., as they come.
+
+    Args:
+        schema: its keys need not follow the rule.
+        same: what the offsets of a level are identified by.
+    """
+    keys = LevelKeys()
+
+    def levels(found: tuple[LevelSpec, ...], root: str) -> tuple[LevelSpec, ...]:
+        new = keys.of(map(same, found), root)
+        return tuple(replace(level, key=key) for level, key in zip(found, new, strict=True))
+
+    return tuple(
+        replace(
+            spec,
+            levels=levels(spec.levels, _steps_root(spec.name) if spec.array else ""),
+            outer=levels(spec.outer, _outer_root(spec.name)),
+        )
+        for spec in schema
+    )
+
+
+def _steps_root(name: str) -> str:
+    """Return the root of the levels of a TensorArray, which are its own."""
+    return f"{name}/steps"
+
+
+def _outer_root(name: str) -> str:
+    return f"{name}/outer"
+
+
 def schema_of(items: Mapping[str, Item]) -> Schema:
     """Return the description of tensors in memory.
 
     Levels that tensors share by reference, from the outermost down, get one key.
     """
-    keys: dict[tuple[object, ...], str] = {}
-
-    def level_specs(lod: LoD, *owner: str) -> tuple[LevelSpec, ...]:
-        specs = []
-        path: tuple[object, ...] = owner
-        for offsets, name in zip(lod.levels, lod.names, strict=True):
-            # The whole path: only with the levels above it does a level mean the same.
-            path = (*path, id(offsets))
-            key = keys.setdefault(path, str(len(keys)))
-            specs.append(LevelSpec(key, name, offsets.size - 1))
-        return tuple(specs)
-
+    keys = LevelKeys()
     specs = []
     for name, item in items.items():
         check_name(name)
+        array = isinstance(item, StoredArray)
         tensor = item if isinstance(item, LoDTensor) else item.array.steps
-        outer: tuple[LevelSpec, ...] = ()
-        owner: tuple[str, ...] = ()
-        if isinstance(item, StoredArray):
-            owner = (name, "steps")
-            outer = level_specs(item.index_map.outer, name, "outer")
+        outer = item.index_map.outer if isinstance(item, StoredArray) else LoD()
         specs.append(
             TensorSpec(
                 name=name,
                 dtype=tensor.dtype,
                 row_shape=tensor.row_shape,
-                levels=level_specs(tensor.lod, *owner),
+                levels=keys.specs(tensor.lod, _steps_root(name) if array else ""),
                 rows=tensor.rows,
-                array=isinstance(item, StoredArray),
-                outer=outer,
+                array=array,
+                outer=keys.specs(outer, _outer_root(name)),
             )
         )
     if not specs:

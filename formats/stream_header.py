@@ -11,7 +11,7 @@ import numpy as np
 
 from lodcli.formats.base import ALL_DTYPES
 from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.schema import LevelSpec, Schema, TensorSpec, check_name
+from lodcli.formats.schema import LevelSpec, Schema, TensorSpec, check_name, rekeyed
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.lod import is_level_name
 
@@ -82,33 +82,17 @@ def numbers(levels: tuple[LevelSpec, ...]) -> list[int]:
 def plan(schema: Schema) -> StreamHeader:
     """Return the header for tensors that are to be written.
 
-    Levels are shared where all levels above are shared too, so that tensors can be cut
-    into batches together. Those of a TensorArray are its own.
+    Shared levels have one name. Those of a TensorArray are its own.
     """
-    table: list[LevelSpec] = []
-    known: dict[object, int] = {}
-
-    def numbered(levels: tuple[LevelSpec, ...], root: str) -> tuple[LevelSpec, ...]:
-        parent: object = root
-        result = []
-        for level in levels:
-            parent = (parent, level.key, level.name)
-            if parent not in known:
-                known[parent] = len(table)
-                table.append(replace(level, key=str(len(table))))
-            result.append(table[known[parent]])
-        return tuple(result)
-
     specs = tuple(
-        replace(
-            spec,
-            dtype=spec.dtype.newbyteorder("="),
-            levels=numbered(spec.levels, f"{spec.name}/steps" if spec.array else ""),
-            outer=numbered(spec.outer, f"{spec.name}/outer"),
-        )
-        for spec in schema
+        replace(spec, dtype=spec.dtype.newbyteorder("="))
+        for spec in rekeyed(schema, same=lambda level: (level.key, level.name))
     )
-    return StreamHeader(specs, tuple(table))
+    table: dict[str, LevelSpec] = {}
+    for spec in specs:
+        for level in (*spec.levels, *spec.outer):
+            table.setdefault(level.key, level)
+    return StreamHeader(specs, tuple(table.values()))
 
 
 def encode(header: StreamHeader) -> bytes:

@@ -61,6 +61,8 @@ class WebDataset(Format):
                     f"webdataset holds tensors without levels as single numbers; rows of "
                     f"{spec.name} have shape {spec.row_shape}"
                 )
+            if (spec.levels[0].items if spec.levels else spec.rows) == 0:
+                raise _without_samples()
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
@@ -76,7 +78,16 @@ class WebDataset(Format):
                         _write_member(output, f"{count:09}.{name}.{ending}", data)
                     count += 1
             joiner.finish()
+        if not count:
+            raise _without_samples()
         output.write(bytes(2 * BLOCK))
+
+
+def _without_samples() -> UnsupportedError:
+    return UnsupportedError(
+        "webdataset holds at least one sample, for the files of a sample name the fields; "
+        "this has none"
+    )
 
 
 def _encoded(spec: TensorSpec, value: Array) -> tuple[str, bytes]:

@@ -13,7 +13,7 @@ from typing import Any
 from lodcli.formats.container.checksums import HEX_DIGITS, crc32c
 from lodcli.formats.container.types import NAMES, numpy_type
 from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, check_name
+from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, check_name, rekeyed
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.lod import is_level_name
 
@@ -227,17 +227,16 @@ def _require_all_used(schema: Schema, datasets: Mapping[str, DatasetEntry]) -> N
 
 
 def _require_shared_from_the_top(schema: Schema) -> None:
-    """A level means the same only together with all levels above it."""
-    seen: dict[str, tuple[str, ...]] = {}
-    for spec in schema:
-        for levels in (spec.levels, spec.outer):
-            path: tuple[str, ...] = (spec.name,) if spec.array else ()
-            for level in levels:
-                path = (*path, level.key)
-                _require(
-                    seen.setdefault(level.key, path) == path,
-                    f"{level.key}: shared by tensors that differ in the levels above it",
-                )
+    """Refuse a level that is shared by tensors whose levels above it differ."""
+    seen: dict[str, str] = {}
+    for spec, ruled in zip(schema, rekeyed(schema), strict=True):
+        for level, rule in zip(
+            (*spec.levels, *spec.outer), (*ruled.levels, *ruled.outer), strict=True
+        ):
+            _require(
+                seen.setdefault(level.key, rule.key) == rule.key,
+                f"{level.key}: shared by tensors that differ in the levels above it",
+            )
 
 
 def _items(content: dict[str, Any], key: str) -> list[tuple[str, Any]]:

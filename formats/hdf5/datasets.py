@@ -9,7 +9,7 @@ import numpy as np
 
 from lodcli.formats.errors import naming
 from lodcli.formats.indexed import IndexedSource
-from lodcli.formats.schema import LevelSpec, TensorSpec
+from lodcli.formats.schema import LevelKeys, TensorSpec
 from lodcli.kernels.checks import Array, Offsets, as_int64, check_rows, lengths_to_offsets
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD
@@ -85,18 +85,15 @@ class DatasetsSource(IndexedSource):
         self._paths = {name: path for name, (path, _) in tensors.items()}
         self.lods = {name: lod for name, (_, lod) in tensors.items()}
         self._handles = {path: datasets.open(path) for path in self._paths.values()}
+        keys = LevelKeys()
         specs = []
         for name, (path, lod) in tensors.items():
             dataset = self._handles[path]
             rows, row_shape = dataset.shape[0], dataset.shape[1:]
             with naming(path):
                 check_rows(lod.levels, rows)
-            levels = []
-            key = ""
-            for level_name, offsets in zip(lod.names, lod.levels, strict=True):
-                key = f"{key}/{id(offsets)}"
-                levels.append(LevelSpec(key, level_name, offsets.size - 1))
-            specs.append(TensorSpec(name, native(dataset, path), row_shape, tuple(levels), rows))
+            levels = keys.specs(lod)
+            specs.append(TensorSpec(name, native(dataset, path), row_shape, levels, rows))
         self.schema = tuple(specs)
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:

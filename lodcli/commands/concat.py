@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import click
 
 from lodcli import options
-from lodcli.formats.schema import Batch, Item, LevelSpec, Schema, TensorSpec
+from lodcli.formats.schema import Batch, Item, LevelKeys, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.opened import Opened
@@ -89,11 +89,14 @@ def _joined(schemas: Sequence[Schema], sources: Sequence[Reference]) -> Schema:
     for schema, source in zip(schemas, sources, strict=True):
         if found := _difference(first, schema):
             raise ShapeMismatchError(f"{source.label}: does not fit {sources[0].label}: {found}")
-    joined = []
+    joined, keys = [], LevelKeys()
     for specs in zip(*schemas, strict=True):
+        parts = list(zip(*(spec.levels for spec in specs), strict=True))
+        # Levels that only some of the sources share may coincide there by chance.
+        shared = keys.of(tuple(level.key for level in same) for same in parts)
         levels = tuple(
-            LevelSpec(same[0].key, same[0].name, _sum([level.items for level in same]))
-            for same in zip(*(spec.levels for spec in specs), strict=True)
+            LevelSpec(key, same[0].name, _sum([level.items for level in same]))
+            for key, same in zip(shared, parts, strict=True)
         )
         rows = _sum([spec.rows for spec in specs])
         joined.append(dataclasses.replace(specs[0], levels=levels, rows=rows))

@@ -147,7 +147,10 @@ KINDS = {
     ),
     "tokens": Kind("t.bin", options=_tokens, write=_end, made=_ended, refused=("empty",)),
     "mds": Kind("t", refused=(*APART, *EMPTY, "no rows of shape")),
-    "webdataset": Kind("t.tar", refused=(*APART, *EMPTY, "as single numbers", "no rows of shape")),
+    "webdataset": Kind(
+        "t.tar",
+        refused=(*APART, *EMPTY, "as single numbers", "no rows of shape", "at least one sample"),
+    ),
     "ts": Kind(
         "t.ts", options=_series, shape=_real, nans=True, refused=("ts holds", "ts: ", *EMPTY)
     ),
@@ -235,3 +238,8 @@ def check_same(name: str, content: Content, found: Mapping[str, Item]) -> None:
 def require(name: str) -> None:
     for module in KINDS[name].needs:
         pytest.importorskip(module, reason=f"{name} needs {module}")
+
+
+def items(item: Item) -> int:
+    """Return the number of outermost items."""
+    return len(item) if isinstance(item, LoDTensor) else 1

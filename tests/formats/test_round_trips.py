@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats import io, table
-from lodcli.formats.schema import Item, StoredArray
+from lodcli.formats.schema import StoredArray
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
@@ -23,6 +23,7 @@ from tests.formats.kinds import (
     READ_ONLY,
     Content,
     check_same,
+    items,
     read_back,
     require,
     sparse,
@@ -70,16 +71,12 @@ def _tried(name: str, content: Content) -> LodError | None:
             refused = error
         else:
             # What has no items has no lines, and no samples.
-            if table.get(name).zero_rows or any(map(_items, content.values())):
+            if table.get(name).zero_rows or any(map(items, content.values())):
                 check_same(name, content, read_back(path, name, content))
             return None
         assert not os.listdir(folder)
         assert len(str(refused).splitlines()) == 1
         return refused
-
-
-def _items(item: Item) -> int:
-    return len(item) if isinstance(item, LoDTensor) else 1
 
 
 @pytest.mark.parametrize("name", KINDS)

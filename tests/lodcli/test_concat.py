@@ -66,6 +66,22 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     assert not Path("out.lod.h5").exists()
 
 
+def test_levels_that_coincide_in_one_source_only_are_not_shared(lod: Lod, folder: Path) -> None:
+    same, other = LoD.from_lengths([[1, 2]]), LoD.from_lengths([[2, 1]])
+    rows = np.arange(3)
+    for path, b in (("one.lod.h5", same), ("two.lod.h5", other), ("three.npz", same)):
+        io.write(path, {"a": LoDTensor(rows, same), "b": LoDTensor(rows, b)})
+    for suffix in ("lod.h5", "lods", "npz", "parquet"):
+        out = f"out.{suffix}"
+        assert lod("concat", "one.lod.h5", "two.lod.h5", "three.npz", "-o", out).stderr == ""
+        assert tensor(out, "a").recursive_sequence_lengths() == [[1, 2, 1, 2, 1, 2]]
+        assert tensor(out, "b").recursive_sequence_lengths() == [[1, 2, 2, 1, 1, 2]]
+    assert lod("concat", "one.lod.h5", "three.npz", "-o", "shared.lod.h5").code == 0
+    with io.open_source("shared.lod.h5") as source:
+        one, two = source.schema
+    assert one.levels == two.levels
+
+
 def test_other_tensors_are_refused(lod: Lod, folder: Path) -> None:
     done = lod("concat", "many.lod.h5", "words.lod.h5", "-o", "out.lod.h5")
     assert done.code == 1
