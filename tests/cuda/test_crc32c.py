@@ -11,7 +11,7 @@ import google_crc32c
 import numpy as np
 import pytest
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
 # What a thread takes at once, all threads of a block together, and one block of them at most.

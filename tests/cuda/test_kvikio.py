@@ -23,8 +23,8 @@ from lodcli.formats.io import open_source
 from lodcli.formats.limits import Limits
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
-kvikio: Any = pytest.importorskip("kvikio", reason="the kvikio package is not installed")
+cupy: Any = pytest.importorskip("cupy")
+kvikio: Any = pytest.importorskip("kvikio")
 pytestmark = pytest.mark.gpu
 
 PIECE_BYTES = 1 << 12

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+cupy: Any = pytest.importorskip("cupy")
 from lodcli.kernels.on_cupy import launch  # noqa: E402
 
 pytestmark = pytest.mark.gpu

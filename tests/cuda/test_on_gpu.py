@@ -14,7 +14,7 @@ import pytest
 
 from tests.cuda.hot import OF_RNNS, ROOT, TESTED, TESTED_RNNS
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
 

@@ -19,8 +19,8 @@ from tests.benchmarks.targets import targets
 from tests.benchmarks.verdicts import UNMEASURED
 from tests.lodcli.bench.small import QUICK, small_case, small_layer
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
-torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+cupy: Any = pytest.importorskip("cupy")
+torch: Any = pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU"),

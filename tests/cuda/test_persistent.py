@@ -13,7 +13,7 @@ from lodcli.kernels.precision import PRECISIONS
 from lodcli.kernels.rnn.plan import plan_steps
 from tests.oracles_rnn import offsets_of
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+cupy: Any = pytest.importorskip("cupy")
 from lodcli.kernels.on_cupy import launch  # noqa: E402
 from lodcli.kernels.on_cupy.rnn import persistent, product  # noqa: E402
 from tests.cuda.problem_rnn import LENGTHS, TOLERANCES, Problem, check  # noqa: E402

@@ -30,7 +30,7 @@ from tests.kernels.ops.gradient_parts import Setting
 from tests.kernels.ops.op_arguments import arguments
 from tests.kernels.ops.test_gradients import LODS, arrays_of
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
 LOD = LoD.from_lengths([[2, 0, 3], [3, 0, 1, 4, 2]])

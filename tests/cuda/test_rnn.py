@@ -18,7 +18,7 @@ from lodcli.kernels.rnn.stack import seeded_weights, stack_backward, stack_forwa
 from tests.cells_rnn import VARIANTS
 from tests.oracles_rnn import close, offsets_of
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+cupy: Any = pytest.importorskip("cupy")
 from tests.cuda.problem_rnn import LENGTHS, TOLERANCES, Problem, check  # noqa: E402
 
 pytestmark = pytest.mark.gpu

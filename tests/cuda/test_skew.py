@@ -17,7 +17,7 @@ from lodcli.kernels.ops.softmax import segment_log_softmax_grad, segment_softmax
 from lodcli.kernels.ops.table import OPS
 from lodcli.kernels.tensor import LoDTensor
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+cupy: Any = pytest.importorskip("cupy")
 OPTIONS: Any = importlib.import_module("lodcli.kernels.on_cupy.launch").OPTIONS
 pytestmark = pytest.mark.gpu
 

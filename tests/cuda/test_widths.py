@@ -14,7 +14,7 @@ from lodcli.kernels.backends import on
 from lodcli.kernels.checks import lengths_to_offsets
 from lodcli.kernels.ops import elementwise, norms, pool, pool_grad, scan, softmax
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+cupy: Any = pytest.importorskip("cupy")
 at_once: Any = importlib.import_module("lodcli.kernels.on_cupy.launch").at_once
 pytestmark = pytest.mark.gpu
 

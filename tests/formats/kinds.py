@@ -237,7 +237,7 @@ def check_same(name: str, content: Content, found: Mapping[str, Item]) -> None:
 
 def require(name: str) -> None:
     for module in KINDS[name].needs:
-        pytest.importorskip(module, reason=f"{name} needs {module}")
+        pytest.importorskip(module)
 
 
 def items(item: Item) -> int:

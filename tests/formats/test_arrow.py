@@ -259,7 +259,7 @@ def test_no_records_are_a_tensor_without_items(suffix: str, tmp_path: Path) -> N
 
 
 def test_files_of_polars(tmp_path: Path) -> None:
-    pl = pytest.importorskip("polars", reason="not installed (lodcli[oracles])")
+    pl = pytest.importorskip("polars")
     lists = [[[1, 2], []], [], [[3]]]
     frame = pl.DataFrame(
         {"x": lists, "t": ["a", "größe", ""], "c": pl.Series(["u", "v", "u"], dtype=pl.Categorical)}
@@ -283,7 +283,7 @@ def test_files_of_polars(tmp_path: Path) -> None:
 
 
 def test_files_of_awkward(tmp_path: Path) -> None:
-    ak = pytest.importorskip("awkward", reason="not installed (lodcli[oracles])")
+    ak = pytest.importorskip("awkward")
     lists = [[[1.5, 2], []], [], [[3]]]
     for extension in (True, False):
         path = tmp_path / f"t{extension}.parquet"

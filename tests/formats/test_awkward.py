@@ -39,7 +39,7 @@ def saved(folder: Path, form: Any, length: Any, **buffers: Any) -> Path:
 
 def stored(folder: Path, array: Any) -> Path:
     """Return a file of any Awkward array."""
-    ak = pytest.importorskip("awkward", reason="checks against Awkward")
+    ak = pytest.importorskip("awkward")
     form, length, container = ak.to_buffers(array)
     np.savez(folder / "given.npz", form=form.to_json(), length=length, **container)
     return folder / "given.npz"
@@ -93,7 +93,7 @@ def test_records_of_awkward_are_tensors_by_field() -> None:
 def test_every_layout_without_missing_values_is_read(
     make: Any, expected: Any, tmp_path: Path
 ) -> None:
-    ak = pytest.importorskip("awkward", reason="checks against Awkward")
+    ak = pytest.importorskip("awkward")
     array = make(ak)
     found = content(stored(tmp_path, array))["data"]
     assert nested(found) == (ak.to_list(array) if expected is None else expected)
@@ -112,7 +112,7 @@ def test_every_layout_without_missing_values_is_read(
     ],
 )
 def test_what_no_tensor_has_is_refused(make: Any, message: str, tmp_path: Path) -> None:
-    ak = pytest.importorskip("awkward", reason="checks against Awkward")
+    ak = pytest.importorskip("awkward")
     with pytest.raises((UnsupportedError, InvalidDataError), match=message):
         content(stored(tmp_path, make(ak)))
 
@@ -122,7 +122,7 @@ def test_what_no_tensor_has_is_refused(make: Any, message: str, tmp_path: Path) 
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_awkward_reads_what_we_write(tmp_path: Path, tensor: LoDTensor) -> None:
-    ak = pytest.importorskip("awkward", reason="checks against Awkward")
+    ak = pytest.importorskip("awkward")
     io.write(tmp_path / "x.npz", tensor, format_name="awkward", overwrite=True)
     with np.load(tmp_path / "x.npz") as file:
         theirs = ak.from_buffers(file["form"].item(), file["length"].item(), dict(file))

@@ -73,7 +73,7 @@ def test_a_folder_of_splits_asks_for_one() -> None:
 
 
 def test_what_datasets_saves_now_is_read(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets", reason="checks against Hugging Face datasets")
+    datasets = pytest.importorskip("datasets")
     theirs = datasets.load_from_disk(str(THEIRS / "train"))
     theirs.select([3, 0]).save_to_disk(tmp_path / "x")
     found = content(tmp_path / "x")
@@ -83,7 +83,7 @@ def test_what_datasets_saves_now_is_read(tmp_path: Path) -> None:
 
 
 def test_what_datasets_saves_without_a_row_is_read(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets", reason="checks against Hugging Face datasets")
+    datasets = pytest.importorskip("datasets")
     theirs = datasets.load_from_disk(str(THEIRS / "train"))
     theirs.select([]).save_to_disk(tmp_path / "x")  # which `datasets` itself cannot load again
     assert json.loads((tmp_path / "x" / "state.json").read_text())["_data_files"] == []
@@ -97,7 +97,7 @@ def test_what_datasets_saves_without_a_row_is_read(tmp_path: Path) -> None:
 
 
 def test_datasets_reads_what_we_write(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets", reason="checks against Hugging Face datasets")
+    datasets = pytest.importorskip("datasets")
     items = content(THEIRS / "train")
     io.write(tmp_path / "x", items, format_name="datasets")
     theirs = datasets.load_from_disk(str(THEIRS / "train"))
@@ -112,7 +112,7 @@ def test_datasets_reads_what_we_write(tmp_path: Path) -> None:
 
 
 def test_datasets_does_not_take_other_rows_for_these(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets", reason="checks against Hugging Face datasets")
+    datasets = pytest.importorskip("datasets")
     prints = set()
     for name, tensor in (("a", RAGGED), ("b", RAGGED[1:3])):
         io.write(tmp_path / name, tensor, format_name="datasets")

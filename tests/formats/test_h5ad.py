@@ -58,7 +58,7 @@ def test_a_file_of_anndata_is_read() -> None:
 
 
 def test_anndata_reads_what_we_write(tmp_path: Path) -> None:
-    anndata = pytest.importorskip("anndata", reason="checks against anndata")
+    anndata = pytest.importorskip("anndata")
     found = content(THEIRS)
     io.write(tmp_path / "x.h5ad", found)
     theirs, ours = anndata.read_h5ad(THEIRS), anndata.read_h5ad(tmp_path / "x.h5ad")
@@ -90,7 +90,7 @@ def test_bits_come_back(tmp_path: Path, lod: LoD, dtype: np.dtype[Any], seed: in
 
 
 def test_matrices_of_scipy_are_read_from_npz(tmp_path: Path) -> None:
-    sparse = pytest.importorskip("scipy.sparse", reason="checks against scipy")
+    sparse = pytest.importorskip("scipy.sparse")
     matrix = sparse.csr_matrix(np.array([[0, 1.5], [0, 0], [2, 3]]))
     np.savez(tmp_path / "x.npz", data=matrix.data, indices=matrix.indices, indptr=matrix.indptr)
     found = content(tmp_path / "x.npz", data="data,indices", offsets=("indptr",))

@@ -60,7 +60,7 @@ def test_ragged_columns_of_nwb_are_read() -> None:
 
 
 def test_pynwb_says_the_same_of_its_file() -> None:
-    pynwb = pytest.importorskip("pynwb", reason="checks against pynwb")
+    pynwb = pytest.importorskip("pynwb")
     with pynwb.NWBHDF5IO(str(UNITS), "r") as file:
         units = file.read().units
         theirs = [list(units.get_unit_spike_times(number)) for number in range(len(units))]

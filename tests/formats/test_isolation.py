@@ -85,7 +85,7 @@ def test_what_is_mapped_is_read_too(name: str, tmp_path: Path) -> None:
 
 
 def test_torch_is_read_where_nothing_else_was_looked_at(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="the extra torch is not installed")
+    pytest.importorskip("torch")
     path = tmp_path / "t.pt"
     io.write(path, TENSOR)
     # In a new process: which modules are there already decides.

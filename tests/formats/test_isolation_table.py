@@ -79,7 +79,7 @@ def test_every_format_is_here() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_read_in_isolation_is_the_same(name: str, tmp_path: Path) -> None:
     if name in NEEDS:
-        pytest.importorskip(NEEDS[name], reason=f"{name} needs it")
+        pytest.importorskip(NEEDS[name])
     path, options = FILES[name]
     if isinstance(path, str):
         path = _made(tmp_path / path, name)

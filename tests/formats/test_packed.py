@@ -24,13 +24,13 @@ TEXT = "".join(f"{json.dumps(line)}\n" for line in LISTS).encode()
 
 
 def zstd(data: bytes) -> bytes:
-    package = pytest.importorskip("zstandard", reason="the extra codecs is not installed")
+    package = pytest.importorskip("zstandard")
     packed: bytes = package.ZstdCompressor(write_checksum=True).compress(data)
     return packed
 
 
 def unzstd(data: bytes) -> bytes:
-    package = pytest.importorskip("zstandard", reason="the extra codecs is not installed")
+    package = pytest.importorskip("zstandard")
     found: bytes = package.ZstdDecompressor().decompressobj().decompress(data)
     return found
 

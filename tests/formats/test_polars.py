@@ -16,7 +16,7 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from tests.formats.opening import content
 
-pl = pytest.importorskip("polars", reason="polars is not installed")
+pl = pytest.importorskip("polars")
 
 
 def numbers(count: int, dtype: str) -> np.ndarray[Any, Any]:

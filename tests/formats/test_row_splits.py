@@ -55,7 +55,7 @@ def test_splits_that_do_not_fit_are_refused(splits: Any, tmp_path: Path) -> None
 
 
 def test_tensorflow_agrees(tmp_path: Path) -> None:
-    tf = pytest.importorskip("tensorflow", reason="checks against TensorFlow")
+    tf = pytest.importorskip("tensorflow")
     ragged = tf.ragged.constant(NESTED, dtype=tf.int32)
     outer, inner = (splits.numpy() for splits in ragged.nested_row_splits)
     path = saved(tmp_path, values=ragged.flat_values.numpy(), outer=outer, inner=inner)

@@ -26,7 +26,7 @@ from lodcli.kernels.tensor_array import TensorArray
 from tests.formats.opening import batches_of, content, pipe
 from tests.strategies import tensors
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+torch = pytest.importorskip("torch")
 rnn = torch.nn.utils.rnn
 
 MADE = Path(__file__).parent / "made"

@@ -18,7 +18,7 @@ from lodcli.formats import io
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError, TooLargeError
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, LodError, UnsupportedError
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+torch = pytest.importorskip("torch")
 rnn = torch.nn.utils.rnn
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -215,7 +215,7 @@ def test_what_ts_does_not_hold_is_refused(
 
 @pytest.fixture
 def aeon() -> Any:
-    return pytest.importorskip("aeon.datasets", reason="needs the aeon package")
+    return pytest.importorskip("aeon.datasets")
 
 
 def test_aeon_reads_what_we_write(tmp_path: Path, aeon: Any) -> None:

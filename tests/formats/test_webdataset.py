@@ -75,7 +75,7 @@ def test_an_archive_of_webdataset_is_read(tmp_path: Path) -> None:
 
 
 def test_webdataset_reads_what_we_write(tmp_path: Path) -> None:
-    webdataset = pytest.importorskip("webdataset", reason="checks against webdataset")
+    webdataset = pytest.importorskip("webdataset")
     items = content(THEIRS)
     io.write(tmp_path / "x.tar", items)
     with warnings.catch_warnings():

@@ -22,7 +22,7 @@ PACKAGE = {"onnx": "onnx", "torch": "torch"}
 
 def need(kind: str) -> None:
     if kind in PACKAGE:
-        pytest.importorskip(PACKAGE[kind], reason=f"{PACKAGE[kind]} is not installed")
+        pytest.importorskip(PACKAGE[kind])
 
 
 def again(folder: Path, weights: RNNWeights, kind: str) -> RNNWeights:

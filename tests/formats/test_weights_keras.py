@@ -49,11 +49,11 @@ def test_layers_with_others_between_them_are_rnns_of_their_own() -> None:
 
 
 def test_keras_loads_what_we_write_and_computes_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch, on which Keras runs here, is not installed")
+    pytest.importorskip("torch")
     os.environ.setdefault("KERAS_BACKEND", "torch")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        keras = pytest.importorskip("keras", reason="Keras is not installed")
+        keras = pytest.importorskip("keras")
         for cell in CELLS:
             weights = rnn(cell, "float32", **SHAPES["both" if cell == "gru" else "layers"])
             write_weights(tmp_path / "w.keras", weights, overwrite=True)

@@ -16,7 +16,7 @@ from lodcli.kernels.rnn.stack import stack_forward
 from lodcli.kernels.rnn.state_dict import rnn_prefixes, weights_from_state_dict
 from tests.formats.weights_cases import CELLS, LENGTHS, OFFSETS, SHAPES, outputs, rnn, rows
 
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+onnx = pytest.importorskip("onnx")
 
 MADE = Path(__file__).parent / "made"
 CLOSE = 1e-6  # float32, sums of eight products, two layers
@@ -34,7 +34,7 @@ def test_models_exported_by_torch_compute_what_torch_does(kind: str) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_onnxruntime_computes_what_we_do(tmp_path: Path, cell: str, shape: str) -> None:
-    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    runtime = pytest.importorskip("onnxruntime")
     weights = rnn(cell, "float32", **SHAPES[shape])
     if cell == "lstm":
         weights = rnn(cell, "float32", peepholes=True, **SHAPES[shape])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("numba", reason="nothing is compiled without numba")
+pytest.importorskip("numba")
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 # Sums by hand; then how often the kernel was loaded and how often compiled.

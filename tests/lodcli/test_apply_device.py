@@ -13,7 +13,7 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from tests.lodcli.conftest import Lod
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
 # A device adds in another order.

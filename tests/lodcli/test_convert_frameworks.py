@@ -24,7 +24,7 @@ def test_packed_batches_go_both_ways(lod: Lod, folder: Path) -> None:
 
 
 def test_torch_goes_both_ways(lod: Lod, folder: Path) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    torch = pytest.importorskip("torch")
     assert lod("convert", "many.lod.h5::other", "x.pt", "--form", "padded").code == 0
     assert lod("convert", "x.pt", "y.jsonl").code == 0
     assert Path("y.jsonl").read_text() == "[0]\n[]\n[1,2,3]\n"
@@ -42,7 +42,7 @@ def test_torch_goes_both_ways(lod: Lod, folder: Path) -> None:
 
 
 def test_the_commands_of_the_documentation_do_what_they_say(lod: Lod, folder: Path) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    torch = pytest.importorskip("torch")
     vowels = Path(__file__).parents[2] / "samples" / "japanese_vowels.ts"
     assert lod("convert", f"{vowels}::data", "vowels.pt", "--form", "packed").code == 0
     assert lod("pack", "vowels.pt", "-o", "packed.lods").code == 0
@@ -51,6 +51,6 @@ def test_the_commands_of_the_documentation_do_what_they_say(lod: Lod, folder: Pa
 
 
 def test_torch_is_quiet_about_its_prototypes(shell: Lod) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("torch")
     done = shell("lod convert many.lod.h5::other x.pt && lod convert x.pt y.jsonl")
     assert (done.code, done.stdout, done.stderr) == (0, "", "")

@@ -232,7 +232,7 @@ def test_a_tensor_without_levels_is_refused(lod: Lod, folder: Path) -> None:
 def test_weights_are_put_in_order_once_for_all_batches(
     lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, how: list[str], count: int
 ) -> None:
-    pytest.importorskip("numba", reason="the numba package is not installed")
+    pytest.importorskip("numba")
     from lodcli.kernels.on_numba.rnn import packing
 
     monkeypatch.setattr("lodcli.kernels.rnn.engine.COMPILED_WORK", 0)

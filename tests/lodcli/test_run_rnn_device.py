@@ -12,7 +12,7 @@ from lodcli.formats import io
 from lodcli.kernels.tensor import LoDTensor
 from tests.lodcli.conftest import Lod
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
 STEP = """

@@ -29,7 +29,7 @@ TOLERANCE = 1e-5
 @pytest.fixture
 def torch() -> Iterator[Any]:
     """torch with one thread: two that wait for each other take ten times as long here."""
-    module = pytest.importorskip("torch", reason="torch is the oracle")
+    module = pytest.importorskip("torch")
     before = module.get_num_threads()
     module.set_num_threads(1)
     yield module

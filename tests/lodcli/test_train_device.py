@@ -14,7 +14,7 @@ from lodcli.formats.weights import read_weights
 from lodcli.kernels.tensor import LoDTensor
 from tests.lodcli.conftest import Lod
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
 

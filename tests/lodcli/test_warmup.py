@@ -19,7 +19,7 @@ from lodcli.kernels.ops.table import OPS
 from lodcli.kernels.tensor import LoDTensor
 from tests.lodcli.conftest import Lod, environment
 
-pytest.importorskip("numba", reason="there is nothing to compile without numba")
+pytest.importorskip("numba")
 
 
 def versions(cache: Path) -> set[Path]:

@@ -48,7 +48,7 @@ def test_json_says_the_same(lod: Lod, folder: Path) -> None:
 @pytest.mark.parametrize("name", ["w.keras", "w.weights.h5", "w.lodt", "w.onnx", "w.pt"])
 def test_run_rnn_takes_every_kind(lod: Lod, folder: Path, name: str) -> None:
     package = {"w.onnx": "onnx", "w.pt": "torch"}.get(name, "numpy")
-    pytest.importorskip(package, reason=f"{package} is not installed")
+    pytest.importorskip(package)
     write_weights("w.safetensors", lstm())
     assert lod("weights", "w.safetensors", "-o", name).code == 0
     done = lod("run-rnn", "words.lod.h5", "--weights", name, "-o", "out.npz")

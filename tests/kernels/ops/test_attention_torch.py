@@ -13,7 +13,7 @@ from lodcli.kernels.ops.attention import sequence_attention, sequence_attention_
 from lodcli.kernels.tensor import LoDTensor
 from tests.cases_ops import near, on_every_backend
 
-torch: Any = pytest.importorskip("torch", reason="the torch package is not installed")
+torch: Any = pytest.importorskip("torch")
 
 # Queries and keys of each sequence.
 CASES = [([3, 1, 5], [2, 4, 5]), ([3, 1, 5], [3, 1, 5]), ([3, 20, 1], [5, 17, 30])]
@@ -23,7 +23,7 @@ def mask_of(queries: int, keys: int, align: str | None) -> Any:
     """Return what torch masks: nothing, or as its two causal masks do."""
     if align is None:
         return None
-    bias = pytest.importorskip("torch.nn.attention.bias", reason="the torch package is too old")
+    bias = pytest.importorskip("torch.nn.attention.bias")
     made = bias.causal_lower_right if align == "last" else bias.causal_upper_left
     return made(queries, keys)
 

@@ -25,7 +25,7 @@ from lodcli.kernels.tensor import LoDTensor
 from tests.kernels.ops.helpers import both
 from tests.strategies import lengths_trees, random_values
 
-ak: Any = pytest.importorskip("awkward", reason="the awkward package is not installed")
+ak: Any = pytest.importorskip("awkward")
 
 DTYPES = tuple(np.dtype(name) for name in ("float64", "int32"))
 

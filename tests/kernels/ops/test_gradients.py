@@ -79,7 +79,7 @@ def test_gradients_are_those_of_finite_differences(
     [one for one in ALL if CASES[str(one.values[0])].torch is not None],
 )
 def test_gradients_are_those_of_torch(name: str, level: int, backend: str, lod: LoD) -> None:
-    torch: Any = pytest.importorskip("torch", reason="the torch package is not installed")
+    torch: Any = pytest.importorskip("torch")
     case, setting = CASES[name], Setting(lod, level, backend)
     assert case.torch is not None
     arrays, upstream, gradients = run(name, setting)

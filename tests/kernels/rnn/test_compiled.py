@@ -18,7 +18,7 @@ from lodcli.kernels.rnn.stack import seeded_weights
 from tests.cells_rnn import VARIANTS, cell_weights
 from tests.oracles_rnn import Array, close, offsets_of
 
-pytest.importorskip("numba", reason="the numba package is not installed")
+pytest.importorskip("numba")
 
 LENGTHS = [3, 0, 7, 1, 7, 2, 0]  # ties, empty ones inside and last
 CELLS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -22,7 +22,7 @@ from lodcli.kernels.rnn.engine import rnn_backward, rnn_forward
 from tests.kernels.rnn.test_compiled import LENGTHS, Problem, check, problem
 from tests.oracles_rnn import Array
 
-pytest.importorskip("numba", reason="the numba package is not installed")
+pytest.importorskip("numba")
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ TOLERANCE = 1e-6
 
 
 def test_a_coupled_lstm_is_onnx_with_input_forget() -> None:
-    onnx = pytest.importorskip("onnx", reason="onnx describes the model")
-    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is the oracle")
+    onnx = pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
     rng = np.random.default_rng(5)
     sequences, steps, width, hidden = 3, 4, 5, 2
     weights = seeded_weights("lstm", width, hidden, rng=rng).with_options(coupled=True)

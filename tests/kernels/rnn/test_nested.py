@@ -99,7 +99,7 @@ def words(seed: int = 1) -> LoDTensor:
 
 def items(tensor: LoDTensor, levels: list[int | str]) -> tuple[Any, list[Any]]:
     """Return the rows as a leaf of torch, and nested lists of them down to the last level's."""
-    torch = pytest.importorskip("torch", reason="torch is the oracle")
+    torch = pytest.importorskip("torch")
     data = torch.from_numpy(tensor.data).requires_grad_()
     numbers = [tensor.lod.level(level) for level in levels]
 
@@ -121,7 +121,7 @@ def items(tensor: LoDTensor, levels: list[int | str]) -> tuple[Any, list[Any]]:
 
 @pytest.mark.parametrize("chain", CHAINS)
 def test_states_and_gradients_are_those_of_torch(chain: str) -> None:
-    torch = pytest.importorskip("torch", reason="torch is the oracle")
+    torch = pytest.importorskip("torch")
     rnn, tensor, rng = rnn_of(*CHAINS[chain]), words(), np.random.default_rng(9)
     top = rnn.levels[0].weights
     count = len(top.layers) * top.directions

@@ -12,7 +12,7 @@ from lodcli.kernels.rnn.stack import stack_backward, stack_forward
 from lodcli.kernels.rnn.state_dict import state_dict, weights_from_state_dict
 from tests.oracles_rnn import Array, close, offsets_of
 
-torch: Any = pytest.importorskip("torch", reason="the torch package is not installed")
+torch: Any = pytest.importorskip("torch")
 
 LENGTHS = [2, 4, 1, 4, 3]  # ties; torch packs no empty sequences
 MODULES: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -65,7 +65,7 @@ def _compare(
     dtype: str,
 ) -> None:
     if backend == "numba":
-        pytest.importorskip("numba", reason="the numba package is not installed")
+        pytest.importorskip("numba")
     tolerance = TOLERANCES[dtype]
     cell, module_name, options = MODULES[name]
     torch.manual_seed(0)

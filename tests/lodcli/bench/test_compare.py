@@ -16,7 +16,7 @@ from tests.lodcli.conftest import Lod
 
 @pytest.mark.parametrize(("n", "m"), [(3, 3), (5, 8), (11, 11), (12, 7), (30, 25), (13, 4)])
 def test_the_chance_is_that_of_scipy(n: int, m: int) -> None:
-    stats = pytest.importorskip("scipy.stats", reason="the oracle of the test")
+    stats = pytest.importorskip("scipy.stats")
     rng = np.random.default_rng(n * m)
     method = "exact" if max(n, m) <= 12 else "asymptotic"
     for shift in (-0.5, 0.0, 0.7):
@@ -26,7 +26,7 @@ def test_the_chance_is_that_of_scipy(n: int, m: int) -> None:
 
 
 def test_the_chance_with_ties_is_that_of_scipy() -> None:
-    stats = pytest.importorskip("scipy.stats", reason="the oracle of the test")
+    stats = pytest.importorskip("scipy.stats")
     old, new = [1.0, 1.0, 2.0, 2.0, 3.0], [1.0, 2.0, 2.0, 4.0, 4.0, 4.0]
     expected = stats.mannwhitneyu(new, old, alternative="greater", method="asymptotic").pvalue
     assert chance_of_slower(old, new) == pytest.approx(expected, rel=1e-9)

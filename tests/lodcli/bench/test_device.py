@@ -26,7 +26,7 @@ from tests.benchmarks import measure
 from tests.lodcli.bench.small import QUICK, small_case, small_layer
 from tests.lodcli.conftest import Lod
 
-cupy: Any = pytest.importorskip("cupy", reason="the cupy package is not installed")
+cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
 # What torch does each by.

@@ -67,7 +67,7 @@ def test_marks_on_the_terminal_rise_along_a_power() -> None:
 
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_a_picture_is_drawn(kind: str, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the extra `plot` draws pictures")
+    pytest.importorskip("matplotlib")
     path = tmp_path / f"curve.{kind}"
     draw(report(1), str(path), force=False)
     if kind == "svg":
@@ -88,7 +88,7 @@ def test_a_picture_of_nothing_or_nowhere_is_refused_first(lod: Lod) -> None:
     done = lod("bench", "kernels", "--op", "sum", "--plot", "-")
     assert (done.code, done.stdout) == (2, "")
     assert "--sweep" in done.stderr
-    pytest.importorskip("matplotlib", reason="the extra `plot` draws pictures")
+    pytest.importorskip("matplotlib")
     sweep = ("--sweep", "rows=10,20", "--plot", "nowhere/curve.svg")
     done = lod("bench", "kernels", "--op", "sum", *sweep)
     assert (done.code, done.stdout) == (3, "")

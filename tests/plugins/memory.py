@@ -1,0 +1,94 @@
+"""A limit on the memory of each process that runs tests, and which tests made it grow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugins.slow import chosen, is_quick
+
+# On its own, a process of the quick run: a laptop runs as many as it has cores.
+QUICK_BYTES = 1_000_000_000
+# All of torch, Keras, ONNX, pandas, polars and every compiled kernel in one process.
+ALL_BYTES = 2_000_000_000
+SHOWN = 5
+_STATUS = Path("/proc/self/status")
+
+GROWTH = pytest.StashKey[dict[str, int]]()
+PEAKS = pytest.StashKey[dict[str, dict[str, Any]]]()
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had at once, or 0 if the system cannot say."""
+    if not _STATUS.exists():
+        return 0
+    found = re.search(r"^VmHWM:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
+    return int(found[1]) << 10 if found else 0
+
+
+def limit(config: pytest.Config) -> int | None:
+    """Return how much a process may take; none is set where the caller chose the tests."""
+    if is_quick(config):
+        return QUICK_BYTES
+    return None if chosen(config) else ALL_BYTES
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make room for what is found out."""
+    config.stash[GROWTH] = {}
+    config.stash[PEAKS] = {}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Note by how much a test raises the peak, imports and compiled kernels included."""
+    before = peak_bytes()
+    done = yield
+    if grown := peak_bytes() - before:
+        item.config.stash[GROWTH][item.nodeid] = grown
+    return done
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which a process took too much; a worker only tells what it took."""
+    config = session.config
+    growth = sorted(config.stash[GROWTH].items(), key=lambda each: -each[1])[:SHOWN]
+    found = {"peak": peak_bytes(), "growth": growth}
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["memory"] = found
+        return
+    peaks = config.stash[PEAKS]
+    if not peaks:
+        peaks["the process"] = found
+    most = limit(config)
+    if most and any(one["peak"] > most for one in peaks.values()) and not session.exitstatus:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a worker of pytest-xdist told."""
+    if found := getattr(node, "workeroutput", {}).get("memory"):
+        node.config.stash[PEAKS][f"worker {node.gateway.id}"] = found
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much memory was taken; of a process with too much, also by which tests."""
+    most = limit(terminalreporter.config)
+    for name, found in sorted(terminalreporter.config.stash[PEAKS].items()):
+        if most and found["peak"] > most:
+            terminalreporter.section("too much memory")
+            terminalreporter.write_line(f"{name}: {_mb(found['peak'])}, allowed are {_mb(most)}")
+            for test, grown in found["growth"]:
+                terminalreporter.write_line(f"  +{_mb(grown)}  {test}")
+        elif found["peak"]:
+            terminalreporter.write_line(f"{name}: at most {_mb(found['peak'])} of memory")
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
