@@ -14,9 +14,10 @@ from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.inputs import Input
 from lodcli.formats.memory import MemorySource
 from lodcli.formats.npz import Spool, new_archive, new_member
-from lodcli.formats.npz_members import Rows, check_sizes, damage, read_header, read_single
+from lodcli.formats.npz_members import Rows, read_header, read_single
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema
+from lodcli.formats.zip_archive import damage, first_name, open_archive
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.tensor import LoDTensor
@@ -39,15 +40,11 @@ class Awkward(Format):
     modules = ("encodings.cp437",)
 
     def sniff(self, head: bytes) -> bool:
-        end = 30 + int.from_bytes(head[26:28], "little")
-        return head.startswith(b"PK\x03\x04") and head[30:end] == FORM.encode()
+        return first_name(head) == FORM.encode()
 
     def open(self, source: Input, options: ReadOptions) -> Source:
-        file = source.make_seekable()
-        with damage("the zip directory"):
-            archive = zipfile.ZipFile(file)
-        with archive:
-            return MemorySource(_tensors(archive, file.seek(0, 2)))
+        with open_archive(source.make_seekable()) as archive:
+            return MemorySource(_tensors(archive))
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
@@ -83,9 +80,8 @@ def _write_single(archive: zipfile.ZipFile, name: str, value: Array) -> None:
         member.write(value.tobytes())
 
 
-def _tensors(archive: zipfile.ZipFile, size: int) -> dict[str, LoDTensor]:
+def _tensors(archive: zipfile.ZipFile) -> dict[str, LoDTensor]:
     members = {info.filename: info for info in archive.infolist()}
-    check_sizes(list(members.values()), size)
     if FORM not in members or LENGTH not in members:
         raise DamagedFileError(
             "has no arrays form and length; write np.savez(file, form=form.to_json(), "

@@ -17,7 +17,7 @@ from lodcli.formats.base import (
     WriteOptions,
 )
 from lodcli.formats.batching import cuts, groups
-from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.errors import naming
 from lodcli.formats.flat import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
@@ -33,10 +33,7 @@ from lodcli.formats.npz_members import (
     NPY_DTYPES,
     Member,
     Rows,
-    check_sizes,
-    damage,
     read_header,
-    shown,
     stored_rows,
 )
 from lodcli.formats.outputs import Output
@@ -47,6 +44,7 @@ from lodcli.formats.schema import (
     find,
 )
 from lodcli.formats.sink import Sink
+from lodcli.formats.zip_archive import damage, first_name, open_archive, shown
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.lod import LoD
@@ -75,9 +73,7 @@ class Npz(Format):
     write_options = FLAT_WRITE_OPTIONS
 
     def sniff(self, head: bytes) -> bool:
-        # A zip file begins with its first member: the name is at 30, its length at 26.
-        end = 30 + int.from_bytes(head[26:28], "little")
-        return head.startswith(b"PK\x03\x04") and head[30:end].endswith(b".npy")
+        return first_name(head).endswith(b".npy")
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _NpzSource(source, options)
@@ -170,13 +166,10 @@ class _NpzSource(Source):
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
         self._file = file = source.make_seekable()
-        with damage("the zip directory"):
-            self._archive = zipfile.ZipFile(file)
-        members = self._archive.infolist()
-        if not members:
+        self._archive = open_archive(file)
+        infos = _by_name(self._archive.infolist())
+        if not infos:
             raise InvalidDataError("holds no array")
-        check_sizes(members, file.seek(0, 2))
-        infos = _by_name(members)
         tensors = tensors_in(infos, options)
         used = {name for parts in tensors.values() for name in (parts.data, *parts.levels)}
         arrays = {name: self._header(infos[name]) for name in infos if name in used}
@@ -250,10 +243,10 @@ def _by_name(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
     """Return the members by the names of their arrays."""
     infos: dict[str, zipfile.ZipInfo] = {}
     for info in members:
+        if info.is_dir() and not info.file_size:  # `zip -r` adds them
+            continue
         name = info.filename.removesuffix(".npy")
         if name == info.filename:
             raise UnsupportedError(f"unknown member {shown(info.filename)}; expected NAME.npy")
-        if name in infos:
-            raise DamagedFileError(f"two members for {shown(info.filename)}")
         infos[name] = info
     return infos

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import errno
 import io
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,17 +17,15 @@ import numpy as np
 
 from lodcli.formats.base import ALL_DTYPES
 from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.zip_archive import brief, damage, shown
 from lodcli.kernels.checks import Array
-from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 
 # NumPy has no name for bfloat16: saved by it, the rows are raw bytes ("V2").
 NPY_DTYPES = ALL_DTYPES - {"bfloat16"}
-# Deflate cannot shrink data more than this, so a member that claims more is a lie.
-MOST_DEFLATED = 1100
 MOST_HEADER_BYTES = 10_000
 MOST_ARRAY_BYTES = 2**63 - 1
 COPY_BYTES = 8 << 20
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ORDERS = tuple("<>|=")
 _SINGLE = re.compile(r"[<>|=](?:[US][0-9]{1,7}|[iu][1248])")
 # As .npy files name them, behind the byte order: "f8", "b1", ..
@@ -126,48 +122,12 @@ def stored_rows(file: IO[bytes], member: Member, start: int, stop: int) -> Array
     return rows.astype(member.dtype.newbyteorder("="), copy=False)
 
 
-@contextmanager
-def damage(what: str) -> Iterator[None]:
-    """Turn what zipfile and zlib raise for damaged files into our error."""
-    try:
-        yield
-    except LodError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, IndexError) as error:
-        raise DamagedFileError(f"{what} ({_brief(error)})") from None
-    except (NotImplementedError, RuntimeError) as error:
-        raise UnsupportedError(f"cannot be read ({_brief(error)})") from None
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # else a place before the file's beginning
-            raise
-        raise DamagedFileError(f"{what} (points outside of the file)") from None
-
-
-def check_sizes(members: list[zipfile.ZipInfo], archive_bytes: int) -> None:
-    """Raise unless the members can be as large as they say."""
-    if sum(info.compress_size for info in members) > archive_bytes:
-        raise DamagedFileError("the members are larger than the file: they overlap")
-    for info in members:
-        name = shown(info.filename)
-        if info.flag_bits & 1:
-            raise UnsupportedError(f"{name}: is encrypted")
-        if info.compress_type not in _METHODS:
-            raise UnsupportedError(
-                f"{name}: zip method {info.compress_type}; expected 0 (stored) or 8 (deflate)"
-            )
-        most = 1 if info.compress_type == zipfile.ZIP_STORED else MOST_DEFLATED
-        if info.file_size > info.compress_size * most:
-            raise DamagedFileError(
-                f"{name}: {info.compress_size} bytes cannot hold the {info.file_size} announced"
-            )
-
-
 def read_single(stream: IO[bytes], most_chars: int) -> str | int:
     """Return a .npy file of one text, or one whole number."""
     _, (descr, shape, _) = _raw_header(stream)
     kind = _SINGLE.fullmatch(descr) if isinstance(descr, str) else None
     if kind is None or shape:
-        raise DamagedFileError(f"expected one text or number, found {_brief((descr, shape))}")
+        raise DamagedFileError(f"expected one text or number, found {brief((descr, shape))}")
     dtype = np.dtype(kind[0])
     if dtype.itemsize > 4 * most_chars:
         raise DamagedFileError(f"has {dtype.itemsize} bytes; at most {4 * most_chars}")
@@ -187,10 +147,10 @@ def decoded(data: bytes) -> Array:
     size = prod(shape) * dtype.itemsize
     if size != len(data) - header_bytes:
         raise DamagedFileError(
-            f"shape {_brief(shape)} of {dtype} needs {size} bytes, {len(data) - header_bytes} there"
+            f"shape {brief(shape)} of {dtype} needs {size} bytes, {len(data) - header_bytes} there"
         )
     if prod(max(1, extent) for extent in shape) * dtype.itemsize > MOST_ARRAY_BYTES:
-        raise DamagedFileError(f"shape {_brief(shape)} is beyond what an array can have")
+        raise DamagedFileError(f"shape {brief(shape)} is beyond what an array can have")
     flat: Array = np.frombuffer(data, dtype, offset=header_bytes)
     if dtype == np.bool_ and flat.size and flat.view(np.uint8).max() > 1:
         raise DamagedFileError("holds booleans that are neither 0 nor 1")
@@ -228,11 +188,11 @@ def read_header(stream: IO[bytes], info: zipfile.ZipInfo) -> Member:
     for extent in shape:
         size, most = size * extent, most * max(1, extent)
     if most > MOST_ARRAY_BYTES:  # such as (0, 2**63): nothing, but beyond what can be counted
-        raise DamagedFileError(f"shape {_brief(shape)} is beyond what an array can have")
+        raise DamagedFileError(f"shape {brief(shape)} is beyond what an array can have")
     held = info.file_size - header_bytes
     if size != held:
         raise DamagedFileError(
-            f"shape {_brief(shape)} of {dtype} needs {size} bytes, the member holds {held}"
+            f"shape {brief(shape)} of {dtype} needs {size} bytes, the member holds {held}"
         )
     return Member(info, dtype, shape, fortran, header_bytes)
 
@@ -247,16 +207,5 @@ def _header_fields(text: bytes) -> tuple[object, tuple[int, ...], bool]:
         if not sound or not all(type(extent) is int and extent >= 0 for extent in shape):
             raise ValueError(f"shape {shape!r}, order {fortran!r}")
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
-        raise DamagedFileError(f"its header is malformed ({_brief(error)})") from None
+        raise DamagedFileError(f"its header is malformed ({brief(error)})") from None
     return descr, shape, fortran
-
-
-def shown(filename: str) -> str:
-    """Return the name of a member as a message may show it."""
-    return filename if filename.isascii() and filename.isprintable() else ascii(filename)
-
-
-def _brief(found: object) -> str:
-    """Return an error's words, or a shape, in one short line: both may quote the file."""
-    words, _, _ = (str(found) or "ends early").partition(": <ast.")  # zipfile's EOFError is mute
-    return " ".join(words.split())[:120]

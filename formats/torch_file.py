@@ -17,10 +17,11 @@ from lodcli.formats.base import ALL_DTYPES, Format, ReadOptions, Source, WriteOp
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.flat import FLAT_OPTIONS, FLAT_WRITE_OPTIONS
 from lodcli.formats.inputs import Input
-from lodcli.formats.npz_members import COPY_BYTES, check_sizes, damage, shown
+from lodcli.formats.npz_members import COPY_BYTES
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema
 from lodcli.formats.sink import Sink
+from lodcli.formats.zip_archive import damage, first_name, open_archive, shown
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 
 FORMS = ("nested", "packed", "padded", "list", "flat")
@@ -71,9 +72,7 @@ class Torch(Format):
     )
 
     def sniff(self, head: bytes) -> bool:
-        # A zip file begins with its first member: the name is at 30, its length at 26.
-        end = 30 + int.from_bytes(head[26:28], "little")
-        return head.startswith(b"PK\x03\x04") and head[30:end].endswith(b"/data.pkl")
+        return first_name(head).endswith(b"/data.pkl")
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         file = source.make_seekable()
@@ -183,11 +182,8 @@ def _check_archive(file: BinaryIO) -> tuple[set[str], int]:
     Returns:
         The packages that it refers to, two names deep, and the size of the pickle.
     """
-    size = file.seek(0, 2)
-    with damage("the zip directory"):
-        archive = zipfile.ZipFile(file)
+    archive = open_archive(file)
     members = archive.infolist()
-    check_sizes(members, size)
     pickles = [info for info in members if info.filename.endswith("/data.pkl")]
     if not pickles:
         raise NotThisFormatError("is no file of torch.save: it has no data.pkl")

@@ -13,12 +13,13 @@ import numpy as np
 from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.inputs import Input
-from lodcli.formats.npz_members import NPY_DTYPES, damage, decoded
+from lodcli.formats.npz_members import NPY_DTYPES, decoded
 from lodcli.formats.numerals import MOST_EXACT_FLOAT64
 from lodcli.formats.outputs import Output
 from lodcli.formats.samples import Collector, Joiner, Sample, spec_of
 from lodcli.formats.schema import Batch, Schema, TensorSpec, check_name
 from lodcli.formats.tar_stream import BLOCK, Content, members
+from lodcli.formats.zip_archive import damage
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 

@@ -12,10 +12,11 @@ from typing import Any
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.npz import new_archive
-from lodcli.formats.npz_members import COPY_BYTES, check_sizes, damage
+from lodcli.formats.npz_members import COPY_BYTES
 from lodcli.formats.outputs import Output
 from lodcli.formats.weights.keras_h5 import Stored, image_of, layer_of, stored_layers
 from lodcli.formats.weights.keras_layers import CLASSES, Layer, stacked
+from lodcli.formats.zip_archive import damage, open_archive
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.rnn.stack import RNNWeights
 from lodcli.kernels.rnn.state_dict import StateDict
@@ -29,12 +30,8 @@ _TRANSPARENT = {"InputLayer", "Dropout", "Masking", "GaussianNoise", "SpatialDro
 
 def read(source: Input) -> StateDict:
     """Return the weights of the recurrent layers; of several RNNs, under their layers' names."""
-    file = source.make_seekable()
-    with damage("the zip directory"):
-        archive = zipfile.ZipFile(file)
-    members = archive.infolist()
-    check_sizes(members, file.seek(0, 2))
-    by_name = {info.filename: info for info in members}
+    archive = open_archive(source.make_seekable())
+    by_name = {info.filename: info for info in archive.infolist()}
     if WEIGHTS not in by_name or CONFIG not in by_name:
         raise NotThisFormatError(f"is no .keras file: it has no {CONFIG} and {WEIGHTS}")
     config = _config(archive, by_name[CONFIG])
