@@ -19,6 +19,7 @@ from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from tests.formats.opening import content, pipe
+from tests.hanging import HANG_SECONDS
 
 ROOT = Path(__file__).parents[2]
 NAMES = {".arrow": "arrow", ".arrows": "arrow-stream", ".parquet": "parquet"}
@@ -80,7 +81,7 @@ print(refused)
 def test_altered_files_are_read_or_refused(suffix: str, tmp_path: Path) -> None:
     good(tmp_path, suffix)
     command = [sys.executable, "-c", ALTERED, str(tmp_path / f"good{suffix}"), NAMES[suffix], "400"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_SECONDS)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100
 

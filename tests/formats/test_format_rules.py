@@ -20,6 +20,7 @@ from lodcli.kernels.errors import LodError
 from tests.formats import broken_bytes, broken_hdf5, broken_rules  # noqa: F401 - importing fills CASES
 from tests.formats.broken_hdf5 import OTHER_BYTES, OTHER_HDF5, put_others
 from tests.formats.crafted import CASES, Case, edit, good
+from tests.hanging import HANG_SECONDS
 
 ROOT = Path(__file__).parents[2]
 BASES = ("articles", "compressed", "shared", "array", "latest")
@@ -107,7 +108,7 @@ def test_broken_files_take_little_memory_and_time(broken: dict[str, Path]) -> No
 
 def _read_all(paths: list[str], *before: str) -> str:
     command = [*before, sys.executable, "-c", READ_ALL, *paths]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_SECONDS)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.hanging import HANG_SECONDS
+
 pytest.importorskip("numba")
 
 KERNELS = Path(__file__).parents[2] / "kernels"
@@ -41,7 +43,7 @@ def start(dtype: str, **more: str) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANG_SECONDS)
     assert (process.returncode, err) == (0, "")
     return out
 

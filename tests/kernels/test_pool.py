@@ -12,6 +12,7 @@ import time
 import pytest
 
 from lodcli.kernels.pool import team
+from tests.hanging import HANG_SECONDS
 
 
 def nothing() -> None:
@@ -20,7 +21,7 @@ def nothing() -> None:
 
 def test_every_member_runs_once_on_a_thread_of_its_own() -> None:
     seen: list[tuple[int, int]] = []
-    meeting = threading.Barrier(3, timeout=10)
+    meeting = threading.Barrier(3, timeout=HANG_SECONDS)
 
     def job(member: int) -> None:
         meeting.wait()  # passes only where all three run at once
@@ -59,7 +60,7 @@ def test_an_error_stops_the_others_and_comes_out(failing: int) -> None:
     def job(member: int) -> None:
         if member == failing:
             raise ValueError(f"member {member}")
-        assert stopped.wait(10)
+        assert stopped.wait(HANG_SECONDS)
 
     with team(2) as both, pytest.raises(ValueError, match=f"member {failing}"):
         both.run(job, stopped.set)
@@ -73,7 +74,7 @@ def test_an_interrupt_stops_the_others_and_comes_out() -> None:
     def job(member: int) -> None:
         if member == 0:
             signal.raise_signal(signal.SIGINT)
-        assert stopped.wait(10)
+        assert stopped.wait(HANG_SECONDS)
 
     with team(2) as both, pytest.raises(KeyboardInterrupt):
         both.run(job, stopped.set)
@@ -87,7 +88,7 @@ def test_an_interrupt_while_waiting_for_the_others_comes_out() -> None:
             time.sleep(0.2)  # until the caller sleeps too
             os.kill(os.getpid(), signal.SIGINT)
             waiting.set()
-            assert stopped.wait(10)
+            assert stopped.wait(HANG_SECONDS)
 
     with team(2) as both, pytest.raises(KeyboardInterrupt):
         both.run(job, stopped.set)
@@ -109,4 +110,4 @@ if child == 0:
     os._exit(0 if sorted(seen) == [0, 0, 1, 1] and own.size == 2 else 1)
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", script], timeout=HANG_SECONDS).returncode == 0

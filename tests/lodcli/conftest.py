@@ -17,6 +17,7 @@ from lodcli.formats import io
 from lodcli.group import group
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
+from tests.hanging import HANG_SECONDS
 
 SCRIPTS = Path(sys.executable).parent
 
@@ -63,7 +64,7 @@ def shell(folder: Path) -> Lod:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG_SECONDS,
             check=False,
         )
         return Done(done.returncode, done.stdout, done.stderr)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod
 
 RNN = ["--cell", "gru", "--hidden", "2", "--seed", "1"]
@@ -222,7 +223,7 @@ def on_a_terminal(line: str) -> tuple[int, str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
         check=False,
     )
     return done.returncode, done.stdout

@@ -31,6 +31,7 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.rnn.classifier import seeded_classifier
 from lodcli.kernels.rnn.stack import seeded_weights
 from lodcli.kernels.rnn.state_dict import state_dict
+from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, environment, tensor
 
 ROOT = Path(__file__).parent.parent.parent
@@ -136,7 +137,7 @@ def test_the_examples_of_the_help_run(prepared: Path, tmp_path: Path, line: str)
         env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=600,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")

@@ -18,6 +18,7 @@ from lodcli.kernels.rnn.nested_dict import nested_state_dict, seeded_nested
 from lodcli.kernels.rnn.nested_run import run_nested
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.rnn_spec import parse_nested
+from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, articles, environment, tensor
 
 # float64, a dozen steps; the promise of the gradients.
@@ -208,7 +209,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
             capture_output=True,
             text=True,
             check=True,
-            timeout=120,
+            timeout=HANG_SECONDS,
         )
         assert source.stdout is not None
         source.stdout.close()

@@ -16,6 +16,7 @@ from lodcli.kernels.rnn.nested_dict import nested_state_dict, seeded_nested
 from lodcli.kernels.rnn.nested_run import run_nested
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.rnn_spec import parse_nested
+from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, articles, environment, tensor
 
 # float32, sums of a handful of products, in another order.
@@ -240,7 +241,7 @@ def test_an_installed_lod_finds_the_module_in_the_folder_it_runs_in(model: Path)
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
     )
     assert done.stdout.count(b"\n") == 3
 

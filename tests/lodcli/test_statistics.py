@@ -123,11 +123,11 @@ def test_bars_show_every_bucket_that_is_not_empty() -> None:
     assert bars([]) == ""
 
 
-def test_ten_million_sequences_take_less_than_a_second() -> None:
+def test_no_loop_in_python_runs_over_ten_million_sequences() -> None:
     lengths = np.random.default_rng(0).integers(0, 200, 10_000_000)
     lod = LoD.from_lengths([lengths])
-    start = time.perf_counter()
+    start = time.process_time()
     found = statistics(lod, int(lengths.sum()), 4)
-    # Measured 0.1 s; the margin is for a busy machine.
-    assert time.perf_counter() - start < 2
+    # Of a processor, whatever else runs: measured 0.1 s, and a loop takes more than 5.
+    assert time.process_time() - start < 3
     assert found.levels[0].items == 10_000_000

@@ -18,6 +18,7 @@ import safetensors.numpy
 from lodcli.formats import io
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
+from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, environment, tensor
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -184,7 +185,7 @@ def test_a_model_may_go_to_a_pipe(signs: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
     )
     assert safetensors.numpy.load(done.stdout)["out.weight"].shape == (2, 3)
     assert done.stderr.startswith(b"lod train: best of 1 epochs")
@@ -202,14 +203,14 @@ def test_an_interrupt_leaves_the_best_model_so_far(signs: Path, signum: int, cod
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANG_SECONDS
         while not model.exists():  # the first save, after some seconds
             assert time.monotonic() < end
             assert process.poll() is None
             time.sleep(0.05)
         safetensors.numpy.load_file(model)
         process.send_signal(signum)
-        stdout, stderr = process.communicate(timeout=30)
+        stdout, stderr = process.communicate(timeout=HANG_SECONDS)
     finally:
         process.kill()
     assert (process.returncode, stdout, stderr) == (code, b"", b"")
@@ -239,7 +240,7 @@ def test_progress_is_shown_on_a_terminal(signs: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.read().startswith(b"best of 3 epochs")
     process.stdout.close()
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=HANG_SECONDS) == 0
     for number in (b"1", b"2", b"3"):
         assert b"epoch " + number + b" of 3" in shown
 

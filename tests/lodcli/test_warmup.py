@@ -17,6 +17,7 @@ from lodcli.formats import io
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.ops.table import OPS
 from lodcli.kernels.tensor import LoDTensor
+from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, environment
 
 pytest.importorskip("numba")
@@ -103,7 +104,7 @@ def on_a_terminal(line: str, folder: Path, cache: Path) -> str:
     with contextlib.suppress(OSError), open(ours, "rb", buffering=0) as stream:
         while part := stream.read(4096):
             shown += part
-    process.communicate(timeout=60)
+    process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0
     return shown.decode()
 

@@ -14,6 +14,7 @@ from lodcli.formats.weights import read_weights, write_weights
 from lodcli.kernels.rnn.run import run_rnn
 from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.state_dict import StateDict, state_dict, weights_from_state_dict
+from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, articles, tensor
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +119,6 @@ def test_without_onnx_the_remedy_is_told(folder: Path) -> None:
         f"sys.argv = ['lod', 'weights', {str(made)!r}]\nsys.exit(main())"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_SECONDS)
     assert done.returncode == 4
     assert "torch_lstm.onnx: ONNX models need the package onnx; install lodcli[onnx]" in done.stderr

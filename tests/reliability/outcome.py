@@ -16,10 +16,10 @@ from lodcli.formats.schema import StoredArray
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.tensor_array import TensorArray
+from tests.hanging import HANG_SECONDS
 
 LOD = str(Path(sys.executable).with_name("lod"))
 OLD = b"the only copy of somebody's work"
-SECONDS = 120
 
 
 @dataclass
@@ -83,7 +83,7 @@ def run_lod(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=HANG_SECONDS,
         check=False,
         **options,
     )

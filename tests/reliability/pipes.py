@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.hanging import HANG_SECONDS
 from tests.reliability.outcome import (
     LOD,
     OLD,
-    SECONDS,
     Outcome,
     is_whole,
     make_sources,
@@ -61,7 +61,7 @@ def _consume(outcome: Outcome, what: str, stream: bytes, folder: Path, code: int
         cwd=folder,
         input=stream,
         capture_output=True,
-        timeout=SECONDS,
+        timeout=HANG_SECONDS,
         check=False,
     )
     said = done.stderr.decode()
@@ -101,8 +101,8 @@ def killed(count: int) -> Outcome:
             producer.stdout.close()
             time.sleep(0.05 + 0.7 * number / count)
             producer.send_signal(signal.SIGKILL)
-            died = producer.wait(SECONDS) != 0
-            code = consumer.wait(SECONDS)
+            died = producer.wait(HANG_SECONDS) != 0
+            code = consumer.wait(HANG_SECONDS)
             assert consumer.stderr is not None
             said = consumer.stderr.read().decode()
             consumer.stderr.close()
@@ -151,7 +151,7 @@ def _shell(outcome: Outcome, folder: Path, line: str, holds: Callable[[list[int]
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=HANG_SECONDS,
         check=False,
     )
     codes = [int(code) for code in done.stdout.split()]

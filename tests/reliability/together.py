@@ -16,7 +16,8 @@ from lodcli.formats import io
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
-from tests.reliability.outcome import LOD, SECONDS, Outcome, partials
+from tests.hanging import HANG_SECONDS
+from tests.reliability.outcome import LOD, Outcome, partials
 
 READERS = 8
 ROWS = 20_000
@@ -74,7 +75,7 @@ def readers(replaces: int) -> Outcome:
             io.write(path, _tensor(number), overwrite=True)
         done.set()
         for process, note in zip(crowd, notes, strict=True):
-            process.join(SECONDS)
+            process.join(HANG_SECONDS)
             outcome.expect(process.exitcode == 0, f"a reader ended with {process.exitcode}")
             times, *problems = Path(note).read_text().splitlines()
             outcome.tried += int(times)
@@ -105,7 +106,7 @@ def writers(count: int) -> Outcome:
                 )
                 for number in (1, 2)
             ]
-            said = [process.communicate(timeout=SECONDS)[1] for process in both]
+            said = [process.communicate(timeout=HANG_SECONDS)[1] for process in both]
             codes = [process.returncode for process in both]
             outcome.tried += 1
             what = f"two writers {' '.join(force)}: exits {codes}: {said}"

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.rnn.engine import rnn_backward, rnn_forward
+from tests.hanging import HANG_SECONDS
 from tests.kernels.rnn.test_compiled import LENGTHS, Problem, check, problem
 from tests.oracles_rnn import Array
 
@@ -90,7 +91,7 @@ if child == 0:
     os._exit(0 if (given.solve("numba", threads=2)["input"] == wanted).all() else 1)
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    assert subprocess.run([sys.executable, "-c", script], timeout=120).returncode == 0
+    assert subprocess.run([sys.executable, "-c", script], timeout=HANG_SECONDS).returncode == 0
 
 
 AVX2 = "+sse,+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+avx,+avx2,+fma,+popcnt"
@@ -114,7 +115,7 @@ for hidden in (1, 13, 37):
     check(problem("gru", LENGTHS, hidden=hidden, inputs=21, dtype="float32"))
 """
     environment = os.environ | {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": features}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, timeout=300)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, timeout=HANG_SECONDS)
     assert done.returncode == 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod
 
 USAGE, IO, UNSUPPORTED = 2, 3, 4
@@ -97,13 +98,13 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, signum: signal.Signals) -> 
         # A shell that starts this in the background ignores it, and so would we.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    until = time.monotonic() + 60
+    until = time.monotonic() + HANG_SECONDS
     # Not before the process that measures has made its file.
     while not list(tmp_path.glob("lod-bench-*/*/*.lod.h5")) and time.monotonic() < until:
         time.sleep(0.05)
     (measuring,) = children_of(process.pid)
     os.killpg(process.pid, signum)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=HANG_SECONDS)
     assert (process.returncode, said) == (128 + signum, b"")
     assert list(tmp_path.iterdir()) == []
     assert not Path(f"/proc/{measuring}").exists()
