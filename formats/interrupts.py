@@ -1,4 +1,4 @@
-"""Interrupts: SIGINT and SIGTERM end the work at once, but never inside a library's call.
+"""Interrupts: SIGINT, SIGTERM and SIGHUP end the work, but never inside a library's call.
 
 A handler that raises in the middle of an HDF5 call leaves the library in an unknown state,
 so such code runs inside `shielded()`, and the interrupt waits for its end. Without
@@ -13,7 +13,10 @@ import threading
 import time
 from types import FrameType, TracebackType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# SIGHUP comes when the terminal or the connection is gone; Windows has none.
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 
 # Cleaning up takes far less; an interrupt that is then still not over was lost somewhere.
 CLEANING_SECONDS = 1.0
@@ -89,7 +92,7 @@ def check() -> None:
 
 
 def install() -> None:
-    """Make SIGINT and SIGTERM raise Interrupted, in the main thread."""
+    """Make SIGNALS raise Interrupted, in the main thread."""
     _state.reset()
     for signum in SIGNALS:
         # nohup and shells' background jobs ignore some on purpose.

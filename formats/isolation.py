@@ -26,6 +26,7 @@ from lodcli.formats import errors as format_errors
 from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, named_batches
 from lodcli.formats.errors import DamagedFileError, TooLargeError
 from lodcli.formats.inputs import Input
+from lodcli.formats.interrupts import SIGNALS
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch
 from lodcli.formats.stream_reader import StreamSource
@@ -187,7 +188,7 @@ def _run(
     """Read and send everything, in the child; never returns."""
     try:
         faulthandler.disable()  # a crash is reported by the parent
-        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+        for signum in (*SIGNALS, signal.SIGPIPE):
             signal.signal(signum, signal.SIG_DFL)
         os.dup2(stream, 1)
         os.close(stream)

@@ -83,6 +83,6 @@ def group() -> None:
     \b
     Completion: eval "$(lod completion bash)"
     Exit codes: 0 done, 1 data invalid, 2 usage, 3 input or output failed,
-      4 not supported, 130 and 143 interrupted, 141 closed pipe.
+      4 not supported, 130, 143 and 129 interrupted, 141 closed pipe.
     LOD_DEBUG=1 shows where an error comes from.
     """

@@ -205,6 +205,7 @@ def test_wrong_usage_is_one_line_that_leads_to_the_help(
         (KeyboardInterrupt(), 130, ""),
         (Interrupted(2), 130, ""),
         (Interrupted(15), 143, ""),
+        (Interrupted(1), 129, ""),
         (click.exceptions.Exit(7), 7, ""),
         (SystemExit(5), 5, ""),
         (SystemExit(), 0, ""),

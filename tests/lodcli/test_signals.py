@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: an end within a second, and no trace of what was not finished."""
+"""SIGINT, SIGTERM and SIGHUP: an end within a second, and no trace of what was not finished."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def send(signum: int = signal.SIGINT) -> None:
     signal.raise_signal(signum)
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", interrupts.SIGNALS)
 def test_an_interrupt_is_raised_at_once(handled: None, signum: int) -> None:
     with pytest.raises(Interrupted) as caught:
         send(signum)
@@ -145,15 +145,11 @@ def test_another_thread_cannot_be_interrupted(handled: None) -> None:
     assert interrupts._state.depth == 0
 
 
-def test_an_ignored_signal_stays_ignored() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    other = signal.getsignal(signal.SIGTERM)
-    try:
-        interrupts.install()
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
-        signal.signal(signal.SIGTERM, other)
+@pytest.mark.parametrize("signum", interrupts.SIGNALS)
+def test_an_ignored_signal_stays_ignored(handled: None, signum: int) -> None:
+    signal.signal(signum, signal.SIG_IGN)  # as nohup does with SIGHUP
+    interrupts.install()
+    assert signal.getsignal(signum) is signal.SIG_IGN
 
 
 def test_what_is_still_buffered_at_the_end_meets_a_closed_pipe_in_silence() -> None:
@@ -177,6 +173,17 @@ def test_what_is_still_buffered_at_the_end_meets_a_closed_pipe_in_silence() -> N
 # -- the installed command -----------------------------------------------------------
 
 
+CODES = pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+
+
+def as_from_a_terminal() -> None:
+    """Undo what nohup and background shells do: their children ignore signals."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def started(line: str, folder: Path) -> subprocess.Popen[bytes]:
     """Start the installed `lod` with a pipe on standard input."""
     return subprocess.Popen(
@@ -186,8 +193,7 @@ def started(line: str, folder: Path) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # As from a script: a child of a background shell would ignore SIGINT.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=as_from_a_terminal,
     )
 
 
@@ -220,7 +226,7 @@ def ended(process: subprocess.Popen[bytes], signum: int) -> tuple[int, bytes]:
     return code, stderr
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@CODES
 @pytest.mark.parametrize(
     "line",
     ["convert - out.lod.h5", "verify -", "slice - 0 -o out.lod.h5", "inspect -"],
@@ -237,7 +243,7 @@ def test_a_blocked_read_ends_at_once(folder: Path, line: str, signum: int, code:
     assert sorted(os.listdir(folder)) == before
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@CODES
 @pytest.mark.parametrize("out", ["out.lod.h5", "out.npz", "out.lods"])
 def test_a_long_conversion_ends_at_once_and_leaves_nothing(
     folder: Path, out: str, signum: int, code: int
