@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import secrets
+import tempfile
 from pathlib import Path
 
 # What a file system without such locks or folder syncs answers.
@@ -12,10 +14,30 @@ _NOT_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS, errno.EBAD
 
 
 def umask() -> int:
-    """Return the permissions that new files of this process must not have."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    """Return the permissions that new files of this process must not have.
+
+    `os.umask` can only tell them by changing them, for every thread of the process.
+    """
+    try:
+        with open("/proc/self/status", "rb") as status:
+            for line in status:
+                if line.startswith(b"Umask:"):
+                    return int(line.split()[1], 8)
+    except OSError:
+        pass
+    return _umask_of_a_probe()
+
+
+def _umask_of_a_probe() -> int:
+    """Return what a new file was not given, of the permissions that were asked for."""
+    # Not tempfile.mkstemp, which asks for 0o600.
+    probe = os.path.join(tempfile.gettempdir(), f"lod-{secrets.token_hex(8)}")
+    fd = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o777)
+    try:
+        os.unlink(probe)
+        return 0o777 & ~os.fstat(fd).st_mode
+    finally:
+        os.close(fd)
 
 
 def locked(fd: int) -> bool:

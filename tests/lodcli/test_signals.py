@@ -24,7 +24,7 @@ from tests.lodcli.conftest import environment
 @pytest.fixture
 def handled() -> Iterator[None]:
     """Our handlers, in this process."""
-    before = {signum: signal.getsignal(signum) for signum in interrupts.SIGNALS}
+    before = {signum: signal.signal(signum, signal.SIG_DFL) for signum in interrupts.SIGNALS}
     interrupts.install()
     yield
     for signum, handler in before.items():
