@@ -7,6 +7,9 @@ from contextlib import contextmanager
 
 from lodcli.kernels.errors import InvalidDataError, LodError
 
+# The attribute of an error that says which file it is about.
+_FILE = "about_file"
+
 
 class DamagedFileError(InvalidDataError):
     """A file whose bytes contradict themselves: truncated, altered or crafted."""
@@ -26,8 +29,33 @@ def naming(label: str, part: str = "") -> Iterator[None]:
     try:
         yield
     except LodError as error:
-        where = f"{label}: {part}" if part else label
-        # Changed in place: the class and what it carries must survive.
-        if not str(error).startswith(f"{label}:"):
-            error.args = (f"{where}: {error.args[0]}", *error.args[1:])
+        if not hasattr(error, _FILE):
+            _prefix(error, label, part)
         raise
+
+
+@contextmanager
+def naming_file(label: str) -> Iterator[None]:
+    """Prefix our errors with the file they are about; no `naming` further out adds to them.
+
+    For a block in which other files are open: one is read while another is written.
+    """
+    try:
+        yield
+    except LodError as error:
+        name_file(error, label)
+        raise
+
+
+def name_file(error: LodError, label: str) -> None:
+    """Do to one error what `naming_file` does."""
+    if not hasattr(error, _FILE):
+        _prefix(error, label)
+        setattr(error, _FILE, label)
+
+
+def _prefix(error: LodError, label: str, part: str = "") -> None:
+    where = f"{label}: {part}" if part else label
+    # Changed in place: the class and what it carries must survive.
+    if not str(error).startswith(f"{label}:"):
+        error.args = (f"{where}: {error.args[0]}", *error.args[1:])

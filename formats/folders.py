@@ -36,7 +36,7 @@ class FolderOutput(Output):
     def __init__(
         self, target: str | os.PathLike[str], *, overwrite: bool = False, may_hold: str
     ) -> None:
-        self._may_hold = re.compile(may_hold)
+        self._may_hold = may_hold
         super().__init__(target, overwrite=overwrite)
 
     def part(self, name: str) -> Output:
@@ -61,19 +61,7 @@ class FolderOutput(Output):
         return 0o777 & ~umask()
 
     def _refuse_existing(self) -> None:
-        assert self.path is not None
-        if not self.path.exists():
-            return
-        if not self.path.is_dir():
-            raise TargetExistsError(f"{self.label}: is no folder and stays as it is")
-        if not self.overwrite:
-            raise TargetExistsError(f"{self.label}: exists already; use --force to replace it")
-        for found in sorted(self.path.iterdir()):
-            if not self._may_hold.fullmatch(found.name) or not found.is_file():
-                raise TargetExistsError(
-                    f"{self.label}: holds {found.name!r}, which is no part of what would be "
-                    "written; --force does not replace such a folder"
-                )
+        refuse_existing_folder(self.label, overwrite=self.overwrite, may_hold=self._may_hold)
 
     def _appear(self) -> None:
         assert self.path is not None
@@ -106,6 +94,25 @@ class _Inside(Output):
 
     def commit(self) -> None:
         self._settle()
+
+
+def refuse_existing_folder(
+    target: str | os.PathLike[str], *, overwrite: bool, may_hold: str | re.Pattern[str]
+) -> None:
+    """Raise TargetExistsError if something is there that may not be replaced."""
+    path, label = Path(target), os.fspath(target)
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise TargetExistsError(f"{label}: is no folder and stays as it is")
+    if not overwrite:
+        raise TargetExistsError(f"{label}: exists already; use --force to replace it")
+    for found in sorted(path.iterdir()):
+        if not re.fullmatch(may_hold, found.name) or not found.is_file():
+            raise TargetExistsError(
+                f"{label}: holds {found.name!r}, which is no part of what would be written; "
+                "--force does not replace such a folder"
+            )
 
 
 def _exchange(new: Path, old: Path) -> None:

@@ -15,14 +15,14 @@ from lodcli.formats.base import (
     refuse_unknown_options,
 )
 from lodcli.formats.compressed import require_zstandard, suffix_codec
-from lodcli.formats.errors import naming
-from lodcli.formats.folders import FolderOutput
+from lodcli.formats.errors import name_file, naming
+from lodcli.formats.folders import FolderOutput, refuse_existing_folder
 from lodcli.formats.inputs import Input
 from lodcli.formats.limits import Limits, open_within
-from lodcli.formats.outputs import Output
+from lodcli.formats.outputs import Output, refuse_existing
 from lodcli.formats.schema import DEFAULT_NAME, Batch, Item, Schema, find, rekeyed, schema_of
 from lodcli.kernels.devices import gpu_number, require_gpu
-from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.tensor import LoDTensor
 
 PathLike = str | os.PathLike[str]
@@ -149,15 +149,39 @@ def write_batches(
     options = options or WriteOptions()
     schema = rekeyed(schema)
     kind = table.get(output_format(path, format_name))
-    with naming(os.fspath(path)):
+    incoming = _Incoming(batches)
+    try:
         refuse_unknown_options(kind.write_options, options, kind.name)
         kind.refuse_unheld(schema)
         refuse_pipe(path, kind)
         codec = _packing(path, kind)
-    with _new_output(path, kind, overwrite) as output:
-        if codec is not None:
-            output.pack(codec)
-        kind.write(output, schema, batches, options)
+        with _new_output(path, kind, overwrite) as output:
+            if codec is not None:
+                output.pack(codec)
+            kind.write(output, schema, incoming, options)
+    except LodError as error:
+        if error is not incoming.error:
+            name_file(error, "standard output" if os.fspath(path) == "-" else os.fspath(path))
+        raise
+
+
+class _Incoming(Iterator[Batch]):
+    """Batches to write.
+
+    Attributes:
+        error: what was raised in the place of a batch; it is not about the file being written.
+    """
+
+    def __init__(self, batches: Iterable[Batch]) -> None:
+        self._batches = iter(batches)
+        self.error: LodError | None = None
+
+    def __next__(self) -> Batch:
+        try:
+            return next(self._batches)
+        except LodError as error:
+            self.error = error
+            raise
 
 
 def _new_output(path: PathLike, kind: Format, overwrite: bool) -> Output:
@@ -179,6 +203,22 @@ def _packing(path: PathLike, kind: Format) -> str | None:
     return codec
 
 
+def refuse_target(path: PathLike, kind: Format, *, overwrite: bool) -> None:
+    """Raise what is wrong with a target, before anything is read.
+
+    Raises:
+        UnsupportedError: a folder or several files for a pipe.
+        TargetExistsError: something is there that may not be replaced.
+    """
+    refuse_pipe(path, kind)
+    if os.fspath(path) == "-":
+        return
+    if kind.layout == "folder":
+        refuse_existing_folder(path, overwrite=overwrite, may_hold=kind.folder_files)
+    else:
+        refuse_existing(path, overwrite=overwrite)
+
+
 def refuse_pipe(path: PathLike, kind: Format) -> None:
     """Raise UnsupportedError if `path` is "-" and the format is more than one file."""
     if os.fspath(path) == "-" and kind.layout != "file":
@@ -198,6 +238,8 @@ def output_format(path: PathLike, format_name: str | None) -> str:
         return "lod.stream"
     found = table.of_name(path)
     if found is None:
+        if os.path.exists(path) and not os.path.isdir(path):
+            refuse_existing(path, overwrite=True)  # a device, which no format makes a file
         known = " ".join(table.SUFFIXES)
         raise SelectionError(
             f"{os.fspath(path)}: its ending names no format ({known}); choose one with --to"

@@ -13,6 +13,7 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,12 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 
 COPY_BYTES = 8 << 20
 SUFFIX = ".lod-partial"
+_KINDS = {
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
 
 
 class TargetExistsError(LodError, OSError):
@@ -137,14 +144,7 @@ class Output:
             return 0o666 & ~umask()
 
     def _refuse_existing(self) -> None:
-        assert self.path is not None
-        if self.path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "is a folder", self.label)
-        if self.path.exists():
-            if not self.path.is_file():
-                raise TargetExistsError(f"{self.label}: is no regular file and stays as it is")
-            if not self.overwrite:
-                raise TargetExistsError(f"{self.label}: exists already; use --force to replace it")
+        refuse_existing(self.label, overwrite=self.overwrite)
 
     @contextlib.contextmanager
     def naming(self) -> Iterator[None]:
@@ -340,6 +340,32 @@ def _rename_all(outputs: Sequence[Output]) -> None:
     for old in aside.values():
         with contextlib.suppress(OSError):  # what stays is removed by the next writer
             os.unlink(old)
+
+
+def refuse_existing(target: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Raise what is wrong with a place for a file, links followed.
+
+    Raises:
+        TargetExistsError: something is there that may not be replaced.
+        IsADirectoryError: the place is a folder, or named like one.
+    """
+    label = os.fspath(target)
+    try:
+        mode = os.stat(label).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        if label.endswith("/"):
+            raise IsADirectoryError(errno.EISDIR, "is named like a folder", label) from None
+        return  # a folder that is missing is told by making the file
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "is a folder", label)
+    if not stat.S_ISREG(mode):
+        redirected = stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+        raise TargetExistsError(
+            f"{label}: is {_KINDS.get(stat.S_IFMT(mode), 'no regular file')} and stays as it is"
+            + (f"; to send the result there, redirect it: -o - > {label}" if redirected else "")
+        )
+    if not overwrite:
+        raise TargetExistsError(f"{label}: exists already; use --force to replace it")
 
 
 def partial_prefix(target: Path) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lodcli.formats.base import BATCH_BYTES, ReadOptions, Source, refuse_unknown_options
-from lodcli.formats.errors import naming
+from lodcli.formats.errors import naming, naming_file
 from lodcli.formats.inputs import Input
 from lodcli.formats.io import format_of, one_tensor
 from lodcli.formats.limits import open_within
@@ -82,7 +82,7 @@ class Opened:
         An OSError of reading would else be taken for one of the file being written.
         """
         wanted = self.reference.name
-        with naming_os(self.reference.label), naming(self.reference.label):
+        with naming_os(self.reference.label), naming_file(self.reference.label):
             names = [spec.name for spec in self.schema]
             for batch in self.source.batches_of(names, limit_bytes):
                 kept = batch if wanted is None else {k: batch[k] for k in batch if k == wanted}

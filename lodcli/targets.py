@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +10,6 @@ import click
 
 from lodcli.formats import io, table
 from lodcli.formats.base import Format, WriteOptions
-from lodcli.formats.outputs import TargetExistsError
 from lodcli.formats.schema import Batch, Item, Schema, schema_of
 from lodcli.opened import ReadShare, share_of, size_of
 from lodcli.output import is_terminal_output, progressing
@@ -43,18 +41,16 @@ class Target:
             click.UsageError: binary data for a terminal.
             UnsupportedError: a folder or several files for a pipe.
             SelectionError: the format is unknown.
-            TargetExistsError: the file is there and may not be replaced.
+            OSError: something is there that may not be replaced.
         """
         kind = self.kind
-        io.refuse_pipe(self.path, kind)
+        io.refuse_target(self.path, kind, overwrite=self.overwrite)
         if kind.binary and is_terminal_output(self.path):
             raise click.UsageError(
                 f"{kind.name} is binary and not for a terminal; write it to a file "
                 "with -o FILE, or choose a text format with --to",
                 click.get_current_context(),
             )
-        if self.path != "-" and not self.overwrite and os.path.exists(self.path):
-            raise TargetExistsError(f"{self.path}: exists already; use --force to replace it")
 
     def write(
         self, schema: Schema, batches: Iterable[Batch], read_share: ReadShare | None = None

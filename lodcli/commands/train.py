@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from typing import Any
 
@@ -12,7 +11,7 @@ import click
 from lodcli import options, output, training
 from lodcli.computing import computing_on
 from lodcli.formats import interrupts
-from lodcli.formats.outputs import TargetExistsError
+from lodcli.formats.outputs import refuse_existing
 from lodcli.kernels.rnn.train import Epoch, Recipe, accuracy, train
 from lodcli.references import Reference, parse_reference
 
@@ -153,8 +152,8 @@ def _check(
         raise click.UsageError("--hidden, --layers and --bidirectional are told by --weights")
     if out == "-" and output.is_terminal_output("-"):
         raise click.UsageError("a model is binary and not for a terminal; give -o MODEL")
-    if out not in (None, "-") and not force and os.path.exists(str(out)):
-        raise TargetExistsError(f"{out}: exists already; use --force to replace it")
+    if out not in (None, "-"):
+        refuse_existing(str(out), overwrite=force)
 
 
 def _shape(hidden: int | None, layers: int | None, bidirectional: bool) -> dict[str, Any]:
