@@ -147,7 +147,8 @@ def splicer(other: bytes) -> Mutator:
         if rng.random() < 0.5:
             there = min(here, len(other))  # as if a copy had gone on with another file
         if rng.random() < 0.5:
-            return raw[:here] + other[there:]
+            found = raw[:here] + other[there:]
+            return raw if found == other else found  # no damage: the other file
         size = int(rng.choice(BLOCKS))
         return raw[:here] + other[there : there + size] + raw[here + size :]
 
