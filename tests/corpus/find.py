@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import lzma
-import random
 import re
 import time
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+
 from tests.corpus.make import FOLDER, FOUND, Entry, entry_of
 from tests.corpus.sources import Crafted
-from tests.reliability.damage import BASES, damaged
+from tests.reliability.fuzz.bases import BASES
+from tests.reliability.mutators.generic import ANY
 
 # Binary formats of one file that nothing is crafted for, and how many of each are kept.
 FORMATS = (
@@ -35,7 +37,8 @@ def _told(entry: Entry) -> str:
 
 def find(format_name: str) -> list[tuple[Entry, bytes]]:
     """Return damaged files of a format, each refused at once; as many kinds as there are."""
-    content = BASES[format_name].content()
+    base = BASES[format_name]()
+    content = base.files[base.main]
     ending = ENDINGS.get(format_name, format_name)
     kinds: dict[str, int] = {}
     found: list[tuple[Entry, bytes]] = []
@@ -44,7 +47,8 @@ def find(format_name: str) -> list[tuple[Entry, bytes]]:
         for number in range(TRIES if most == 1 else TRIES // 10):
             if len(found) == EACH:
                 return found
-            changed = damaged(content, random.Random(f"{format_name} {most} {number}"))
+            rng = np.random.default_rng([most, number, *format_name.encode()])
+            changed = ANY[int(rng.integers(len(ANY)))](content, rng)
             name = f"found/{format_name}-{len(found) + 1:02}.{ending}"
             begun = time.monotonic()
             try:

@@ -3,6 +3,8 @@
 python -m tests.reliability            all of it: an hour or two, best as root
 python -m tests.reliability --part 20  a twentieth of it
 python -m tests.reliability signals    those with this in their name
+python -m tests.reliability --fuzz     damaged files of every format: hours
+python -m tests.reliability --fuzz npz --count 500 --keep FOLDER
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import sys
 import time
 
 from tests.reliability.checks import CHECKS
+from tests.reliability.fuzz import command
 from tests.reliability.outcome import Outcome
 
 
@@ -20,7 +23,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.reliability")
     parser.add_argument("names", nargs="*", help="parts of names; all if none is given")
     parser.add_argument("--part", type=int, default=1, help="how much less than all to try")
+    parser.add_argument("--fuzz", action="store_true", help="damage files instead")
+    command.add_arguments(parser)
     given = parser.parse_args()
+    if given.fuzz:
+        return int(not command.fuzz(given))
     failed = False
     print("| fault | tried | did not hold | seconds |\n|---|---|---|---|")
     for name, check in CHECKS.items():

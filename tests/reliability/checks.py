@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
-from tests.reliability import calls, damage, invariants, moments, pipes, room, together
+from tests.reliability import calls, invariants, moments, pipes, room, together
 from tests.reliability.outcome import Outcome
 
 Check = Callable[[int], Outcome]
@@ -31,5 +30,4 @@ CHECKS: dict[str, Check] = {
     "writers": _fewer(together.writers, 60),
     "open-files": _fewer(together.open_files, 200),
     "invariants": _fewer(invariants.trees, 10_000),
-    **{f"damage {name}": _fewer(partial(damage.damage, name), 100_000) for name in damage.BASES},
 }

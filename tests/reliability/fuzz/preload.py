@@ -1,0 +1,17 @@
+"""Imported by the server that forks workers: what all of them need, and little more.
+
+What only one format needs, its workers import: a fork of a process that holds torch as well takes
+many times as long, and some formats are read in a child of the worker, one a file.
+"""
+
+from __future__ import annotations
+
+import h5py  # noqa: F401
+
+import lodcli.commands.convert
+import lodcli.commands.inspect
+import lodcli.commands.verify
+import lodcli.commands.weights
+import lodcli.formats.container.format
+import lodcli.formats.isolation
+import lodcli.group  # noqa: F401
