@@ -109,6 +109,12 @@ class Input:
         codec = codec_of(
             os.pread(raw.fileno(), MAGIC_BYTES, 0) if seekable else raw.look(MAGIC_BYTES)
         )
+        if codec is None and self.path is not None and raw.look(1):
+            # A beginning that was cut off or altered must not turn into text.
+            raise DamagedFileError(
+                f"is named as if compressed ({self.path.suffix}) but does not begin so; it is "
+                "damaged, or should be renamed"
+            )
         if codec is not None:
             self._raw = Unpacked(self._file, codec)
             self._file = io.BufferedReader(self._raw, 1 << 20)

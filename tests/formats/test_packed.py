@@ -162,9 +162,14 @@ def test_a_bomb_is_read_in_little_memory(suffix: str, pack: Pack, tmp_path: Path
     assert int(done.stdout) < 100
 
 
-def test_a_file_named_so_but_not_packed_is_read_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "t.jsonl.gz").write_bytes(TEXT)
-    assert nested(content(tmp_path / "t.jsonl.gz")["data"]) == LISTS
+def test_a_file_named_so_but_not_packed_is_refused(tmp_path: Path) -> None:
+    for name in ("t.jsonl.gz", "t.txt.zst"):
+        (tmp_path / name).write_bytes(TEXT)
+        with pytest.raises(DamagedFileError, match=r"named as if compressed .* does not begin so"):
+            content(tmp_path / name)
+    (tmp_path / "t.txt.gz").write_bytes(b"")
+    with pytest.raises(InvalidDataError, match="is empty"):
+        content(tmp_path / "t.txt.gz")
     (tmp_path / "t.jsonl").write_bytes(gzip.compress(TEXT))
     with pytest.raises(InvalidDataError, match="line 1"):
         content(tmp_path / "t.jsonl")
