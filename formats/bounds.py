@@ -8,10 +8,17 @@ from lodcli.formats.errors import TooLargeError
 
 # A small file may say much in few bytes.
 DEFAULT_BYTES = 1 << 30
+# Deflate cannot do better than 1032 to 1.
+DEFAULT_RATIO = 1100
 # As Python objects, a line of JSON takes up to 25 times its size.
 DEFAULT_LINE_BYTES = 1 << 27
 # So much may always be decompressed at once: blocks are as large, whatever a file comes to.
 BLOCK_BYTES = 16 << 20
+
+
+def default_bytes(stored: int) -> int:
+    """Return what a file of so many bytes may come to if nobody says."""
+    return max(DEFAULT_BYTES, DEFAULT_RATIO * stored)
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,11 @@ class Bounds:
                 f"{what} {size_bytes} bytes, at most {self.max_bytes} are allowed; if you trust "
                 "the file, allow more with --max-bytes"
             )
+
+    def growth(self, stored: int) -> int:
+        """Return what so many bytes may come to if one part may be referred to many times."""
+        most = default_bytes(stored)
+        return most if self.max_bytes is None else min(most, max(self.max_bytes, BLOCK_BYTES))
 
     def allows_block(self, size_bytes: int) -> bool:
         """Return whether so many bytes may be decompressed at once."""

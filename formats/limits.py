@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, RowBlocks, Source, StoredRows
-from lodcli.formats.bounds import DEFAULT_BYTES, DEFAULT_LINE_BYTES, Bounds
+from lodcli.formats.bounds import DEFAULT_LINE_BYTES, Bounds, default_bytes
 from lodcli.formats.inputs import Input
 from lodcli.formats.schema import Batch, Item, StoredArray, TensorSpec, find, known_rows
 from lodcli.kernels.checks import Array
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.selection import Key, select
 from lodcli.kernels.tensor import LoDTensor
-
-# Deflate cannot do better than 1032 to 1.
-DEFAULT_RATIO = 1100
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,9 @@ class Limits:
 
     def bounds(self, stored: int | None) -> Bounds:
         """Return what an input of so many bytes may come to; None: of unknown size."""
-        max_bytes = default_bytes(stored) if self.max_bytes is None else self.max_bytes
+        max_bytes = self.max_bytes
+        if max_bytes is None and stored is not None:
+            max_bytes = default_bytes(stored)
         line_bytes = DEFAULT_LINE_BYTES if self.max_bytes is None else self.max_bytes
         # A line of a file that is not compressed is never longer than the file.
         return Bounds(max_bytes, max(line_bytes, stored or 0))
@@ -55,11 +54,6 @@ def stored_bytes(kind: Format, source: Input) -> int | None:
         with os.scandir(source.path) as entries:
             return sum(entry.stat().st_size for entry in entries if entry.is_file())
     return source.stored_bytes if kind.layout == "file" else None
-
-
-def default_bytes(stored: int | None) -> int | None:
-    """Return what so many bytes may unpack to if nobody says; None: no limit."""
-    return None if stored is None else max(DEFAULT_BYTES, DEFAULT_RATIO * stored)
 
 
 def open_within(limits: Limits, kind: Format, source: Input, options: ReadOptions) -> Source:

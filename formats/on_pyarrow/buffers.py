@@ -29,6 +29,15 @@ def integers(array: Any) -> Array:
     return values_of(array, np.dtype(array.type.to_pandas_dtype()))
 
 
+def array_of(numbers: Array) -> Any:
+    """Return numbers as an Arrow array of the same memory.
+
+    Not `pyarrow.array`: that imports pandas where it is installed.
+    """
+    kind, buffer = pa.from_numpy_dtype(numbers.dtype), pa.py_buffer(np.ascontiguousarray(numbers))
+    return pa.Array.from_buffers(kind, len(numbers), [None, buffer])
+
+
 def buffer_of(array: Any, number: int, dtype: np.dtype[Any], start: int, count: int) -> Array:
     """Return `count` values from the value `start` on of a buffer of an array."""
     buffer = array.buffers()[number]

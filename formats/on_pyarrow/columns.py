@@ -11,7 +11,7 @@ import pyarrow.types as types
 
 from lodcli.formats.bounds import Bounds
 from lodcli.formats.lines import shown
-from lodcli.formats.on_pyarrow.buffers import buffer_of, integers, large_binary, values_of
+from lodcli.formats.on_pyarrow.buffers import array_of, buffer_of, integers, large_binary, values_of
 from lodcli.formats.on_pyarrow.expansion import check_views, plain, without_views
 from lodcli.formats.on_pyarrow.layout import Leaf, Level, Node, is_bytes
 from lodcli.kernels.checks import Array, Offsets
@@ -132,7 +132,7 @@ def opened(array: Any) -> tuple[Offsets, Any]:
         offsets = buffer_of(array, 1, np.dtype(np.int64), array.offset, len(array) + 1)
         low = int(offsets[0])
         letters = buffer_of(array, 2, np.dtype(np.uint8), low, int(offsets[-1]) - low)
-        return _rebased(offsets), pa.array(letters)
+        return _rebased(offsets), array_of(letters)
     if types.is_fixed_size_list(kind):
         return np.arange(len(array) + 1) * kind.list_size, array.flatten()
     if types.is_list_view(kind) or types.is_large_list_view(kind):
@@ -156,4 +156,4 @@ def _rebased(offsets: Array) -> Offsets:
 def _bytes(array: Any) -> Any:
     width = array.type.byte_width
     values = buffer_of(array, 1, np.dtype(np.uint8), array.offset * width, len(array) * width)
-    return pa.array(values)
+    return array_of(values)

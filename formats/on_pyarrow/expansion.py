@@ -13,6 +13,7 @@ import pyarrow.types as types
 
 from lodcli.formats.bounds import Bounds
 from lodcli.formats.on_pyarrow.buffers import (
+    array_of,
     integers,
     is_list_view,
     is_text,
@@ -50,7 +51,7 @@ def plain(array: Any, bounds: Bounds) -> Any:
             array = _taken(array.dictionary, array.indices, bounds)
         elif isinstance(array, pa.RunEndEncodedArray):
             bounds.check_block(len(array), _WHAT)
-            array = _taken(array.values, pa.array(_runs(array)), bounds)
+            array = _taken(array.values, array_of(_runs(array)), bounds)
         else:
             return array
 
@@ -118,7 +119,7 @@ def item_bytes(array: Any) -> Array:
         return _summed(item_bytes(array.keys) + item_bytes(array.items), *item_bounds(array))
     if types.is_nested(kind) and not types.is_union(kind):
         if types.is_primitive(kind.value_type):
-            width = (kind.value_type.bit_width + 7) // 8
+            width: int = (kind.value_type.bit_width + 7) // 8
             return _lengths(array) * width
         return _summed(item_bytes(array.values), *item_bounds(array))
     if is_view(kind) or is_text(kind):

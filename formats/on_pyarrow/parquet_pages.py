@@ -98,10 +98,7 @@ class Pages:
             TooLargeError: they come to more than the bounds.
             ThriftError: a page header is damaged.
         """
-        found = [
-            _Column(self._data, self._groups[group][leaf], self._schema, leaf, bounds)
-            for leaf in leaves
-        ]
+        found = [self.column(group, leaf, bounds) for leaf in leaves]
         most = sum(column.most for column in found)
         if not bounds.allows_block(most):
             # The dearest first: what it really comes to may settle it.
@@ -112,8 +109,12 @@ class Pages:
             bounds.check_block(most, f"row group {group} comes to")
         return sum(column.estimate for column in found)
 
+    def column(self, group: int, leaf: int, bounds: Bounds) -> Column:
+        """Return one column of a row group. Raises as `estimate` does, for its single pages."""
+        return Column(self._data, self._groups[group][leaf], self._schema, leaf, bounds)
 
-class _Column:
+
+class Column:
     """One column of a row group.
 
     Attributes:
