@@ -46,6 +46,7 @@ class ReadOptions:
         nulls: "empty" to read a null list or text as an empty one; else a null is an error.
         end_token: the token that ends a document, in a run of tokens.
         start_token: the token that begins one.
+        mmap: whether rows may be maps of the file: see `lodcli.read`.
     """
 
     levels: tuple[str, ...] | None = None
@@ -59,6 +60,7 @@ class ReadOptions:
     nulls: str | None = None
     end_token: int | None = None
     start_token: int | None = None
+    mmap: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ def open_source(
     format_name: str | None = None,
     options: ReadOptions | None = None,
     limits: Limits | None = None,
+    mmap: bool = False,
 ) -> Iterator[Source]:
     """Open a file, or "-" for standard input, of any format.
 
@@ -43,12 +45,15 @@ def open_source(
         format_name: its format; None: its content decides, then its name.
         options: how to read it.
         limits: what reading it may cost.
+        mmap: whether `read` of the source may return maps of the file; see `read`.
 
     Raises:
         OSError: it cannot be opened.
         LodError: it is damaged, or of no known format; names the file.
     """
     options = options or ReadOptions()
+    if mmap:
+        options = dataclasses.replace(options, mmap=True)
     with Input(path) as source, naming(source.label):
         kind = format_of(source, format_name, options)
         refuse_unknown_options(kind.options, options, kind.name)
@@ -70,8 +75,11 @@ def read(
     *,
     format_name: str | None = None,
     device: str = "cpu",
+    mmap: bool = False,
 ) -> Item:
     """Return one tensor of a file, in memory and checked.
+
+    What is returned is a copy: whatever becomes of the file, it stays as it was checked.
 
     Args:
         path: the file, or "-".
@@ -79,6 +87,12 @@ def read(
         format_name: see open_source.
         device: where its rows shall lie: "cpu", "cuda" (the current GPU) or "cuda:N". The rows
             of a container go there block by block, the next read while one is on its way.
+        mmap: map the rows of a lod.h5 that is not compressed, and check them, in the place of
+            copying them: they take no memory of their own, cannot be written to, and the file
+            must be left alone while they are in use. If somebody cuts it, the process dies of
+            SIGBUS when it touches what is gone; if somebody overwrites it, rows that were
+            checked change, and are then computed with and written as they are. Replacing the
+            file, as lod does, is harmless. The rows of a compressed file are copied.
 
     Returns:
         A LoDTensor; a StoredArray where the file holds a TensorArray.
@@ -86,12 +100,12 @@ def read(
     Raises:
         OptionError: no such name of a device.
         UnsupportedError: cupy is not installed, there is no such GPU, or it is a TensorArray
-            for a GPU.
+            for a GPU; `mmap` for another format.
     """
     number = gpu_number(device)
     if number is not None:
         require_gpu(device)
-    with open_source(path, format_name=format_name) as source:
+    with open_source(path, format_name=format_name, mmap=mmap) as source:
         wanted = find(source.schema, name).name
         if number is None:
             return source.read([wanted])[wanted]
@@ -100,9 +114,11 @@ def read(
         return read_to_gpu(source, wanted, number)
 
 
-def read_all(path: PathLike, *, format_name: str | None = None) -> dict[str, Item]:
-    """Return all tensors of a file by name, in memory and checked."""
-    with open_source(path, format_name=format_name) as source:
+def read_all(
+    path: PathLike, *, format_name: str | None = None, mmap: bool = False
+) -> dict[str, Item]:
+    """Return all tensors of a file by name, in memory and checked; see `read`."""
+    with open_source(path, format_name=format_name, mmap=mmap) as source:
         return source.read()
 
 

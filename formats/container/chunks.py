@@ -1,14 +1,13 @@
-"""Chunks, decoded here as far as possible: HDF5 lets one of 1 MiB grow to gigabytes."""
+"""Chunks decoded: never to more than their size, whatever their bytes say."""
 
 from __future__ import annotations
 
 import zlib
 
 import numpy as np
-from h5py import h5d, h5p
 
+from lodcli.formats.container.checksums import Bytes
 from lodcli.formats.errors import DamagedFileError
-from lodcli.kernels.checks import Array
 
 DEFLATE, SHUFFLE, LZ4, ZSTD = 1, 2, 32004, 32015
 FILTERS = {DEFLATE: "deflate", SHUFFLE: "shuffle", LZ4: "lz4", ZSTD: "zstd"}
@@ -16,51 +15,41 @@ CODECS = {"deflate": DEFLATE, "lz4": LZ4, "zstd": ZSTD}
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
-def filters_of(plist: h5p.PropDCID) -> list[int]:
-    """Return the codes of a dataset's filters, in the order in which they were applied."""
-    return [plist.get_filter(number)[0] for number in range(plist.get_nfilters())]
+def most_stored_bytes(size: int) -> int:
+    """Return what a chunk of this size takes at most: no codec expands by more than this."""
+    return size + size // 64 + 4096
 
 
-def usual(filters: list[int]) -> bool:
-    """Return whether these are nothing, shuffle, one codec, or shuffle and then a codec."""
-    codec = filters[1:] if filters[:1] == [SHUFFLE] else filters
-    return not codec or (len(codec) == 1 and codec[0] in CODECS.values())
-
-
-def read_chunk(dataset: h5d.DatasetID, start: int, chunk: Array) -> bool:
-    """Fill `chunk` with the chunk that begins at row `start`.
+def decode(raw: bytes, filters: tuple[int, ...], skipped: int, out: Bytes, item_bytes: int) -> None:
+    """Fill `out` with the chunk stored as `raw`.
 
     Args:
-        dataset: whose filters are as `usual` says.
-        start: a multiple of the rows of a chunk.
-        chunk: (rows of a chunk, D1, ..), C-contiguous.
-
-    Returns:
-        False if only HDF5 has the codec, and may decode it: it grows to no more than `chunk`.
+        raw: its bytes in the file.
+        filters: the codes of the dataset's, in the order in which they were applied.
+        skipped: those that were not applied to this chunk, a bit each.
+        out: C-contiguous, of a whole chunk.
+        item_bytes: of one number, for shuffle.
 
     Raises:
-        DamagedFileError: the chunk does not decode to its size.
+        DamagedFileError: it does not decode to the size of a chunk.
     """
-    # No codec expands by more than this; what claims to is refused before it is read.
-    room = bytearray(chunk.nbytes + chunk.nbytes // 64 + 4096)
-    skipped, raw = dataset.read_direct_chunk((start, *(0,) * (chunk.ndim - 1)), out=room)
-    data: bytes | memoryview = raw
-    for number, code in reversed(list(enumerate(filters_of(dataset.get_create_plist())))):
+    data, shuffled = raw, False
+    for number, code in reversed(list(enumerate(filters))):
         if skipped >> number & 1:
             continue
-        if code == DEFLATE:
-            data = _inflated(data, chunk.nbytes)
-        elif code == SHUFFLE:
-            data = _unshuffled(data, chunk.dtype.itemsize)
+        if code == SHUFFLE:
+            shuffled = item_bytes > 1
         else:
-            _require_size(_announced(code, bytes(data[:32])), chunk.nbytes)
-            return False
-    _require_size(len(data), chunk.nbytes)
-    chunk.reshape(-1).view(np.uint8)[:] = np.frombuffer(data, np.uint8)
-    return True
+            data = _DECODERS[code](data, out.size)
+    _require_size(len(data), out.size)
+    source = np.frombuffer(data, np.uint8)
+    if shuffled:
+        out.reshape(-1, item_bytes)[:] = source.reshape(item_bytes, -1).T
+    else:
+        out[:] = source
 
 
-def _inflated(data: bytes | memoryview, size: int) -> bytes:
+def _inflated(data: bytes, size: int) -> bytes:
     inflater = zlib.decompressobj()
     try:
         result = inflater.decompress(data, size + 1)
@@ -71,16 +60,40 @@ def _inflated(data: bytes | memoryview, size: int) -> bytes:
     return result
 
 
-def _unshuffled(data: bytes | memoryview, item_bytes: int) -> bytes | memoryview:
-    if item_bytes == 1 or len(data) % item_bytes:
-        return data
-    return np.frombuffer(data, np.uint8).reshape(item_bytes, -1).T.tobytes()
+def _of_zstd(data: bytes, size: int) -> bytes:
+    from lodcli.formats.on_pyarrow.codecs import decompress
+
+    _require_size(_announced_by_zstd(data[:32]), size)
+    return decompress("zstd", data, size)
 
 
-def _announced(code: int, head: bytes) -> int:
-    """Return how many bytes an lz4 or zstd chunk says it decodes to; -1 if it does not say."""
-    if code == LZ4:
-        return int.from_bytes(head[:8], "big")
+def _of_lz4(data: bytes, size: int) -> bytes:
+    """Return what is in blocks of LZ4, as HDF5's filter 32004 keeps them.
+
+    The size of all as 8 bytes and that of a block as 4, both big-endian, then the blocks: each
+    with its stored size in front, and as it is if it does not get smaller.
+    """
+    from lodcli.formats.on_pyarrow.codecs import decompress
+
+    _require_size(int.from_bytes(data[:8], "big"), size)
+    block_bytes, place = int.from_bytes(data[8:12], "big"), 12
+    parts: list[bytes] = []
+    for start in range(0, size, max(1, block_bytes)):
+        whole = min(block_bytes, size - start)
+        stored = int.from_bytes(data[place : place + 4], "big")
+        part = data[place + 4 : place + 4 + stored]
+        place += 4 + stored
+        if not whole or not part or len(part) < stored or stored > most_stored_bytes(whole):
+            raise DamagedFileError("a chunk cannot be decompressed (its blocks are damaged)")
+        parts.append(part if stored == whole else decompress("lz4_raw", part, whole))
+    return b"".join(parts)
+
+
+_DECODERS = {DEFLATE: _inflated, LZ4: _of_lz4, ZSTD: _of_zstd}
+
+
+def _announced_by_zstd(head: bytes) -> int:
+    """Return how many bytes a zstd frame says it decodes to; -1 if it does not say."""
     if head[:4] != _ZSTD_MAGIC or len(head) < 5:
         return -1
     # RFC 8878, 3.1.1.1: a byte of flags, perhaps a window and a dictionary, then the size.

@@ -23,12 +23,13 @@ class Container(Format):
     many = True
     arrays = True
     level_names = True
+    options = frozenset({"mmap"})
     write_options = frozenset({"compression"})
     seekable_output = True
     modules = (
         "lodcli.formats.container.reader",
-        "lodcli.formats.container.hdf5plugin",
-        "hdf5plugin",
+        "lodcli.formats.on_pyarrow.codecs",
+        "pyarrow",
     )
 
     def sniff(self, head: bytes) -> bool:
@@ -37,7 +38,8 @@ class Container(Format):
     def open(self, source: Input, options: ReadOptions) -> Source:
         from lodcli.formats.container.reader import ContainerSource
 
-        return ContainerSource(source.make_seekable().fileno(), source.label)
+        fd = source.make_seekable().fileno()
+        return ContainerSource(fd, source.label, mmap=bool(options.mmap))
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions

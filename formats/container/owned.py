@@ -11,15 +11,10 @@ from __future__ import annotations
 import errno
 import io
 import os
-import struct
 from typing import Any
 
-from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.outputs import COPY_BYTES
 
-# In the list of free places of a local heap.
-LIST_END = 1
-LONGEST_LIST = 10_000
 # What a system answers that does not copy from file to file.
 _NOT_COPIED = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 
@@ -73,66 +68,6 @@ class ReadFile(io.RawIOBase):
         """Raise the first error that happened, if any did."""
         if self.error is not None:
             raise self.error
-
-
-class GuardedFile(ReadFile):
-    """A ReadFile that keeps from HDF5 (2.0) what it would never come back from.
-
-    It reads as many bytes as a file asks for; follows the room left between the names of a
-    group (a local heap's list) and from one node of a B-tree to the next without end where
-    these lead back; and takes memory all the while. What this driver reads is one structure
-    each, from its signature on.
-
-    Args:
-        fd: see ReadFile.
-        base: where the file's addresses count from.
-
-    Raises:
-        DamagedFileError: from the call of HDF5 that would read such a thing.
-    """
-
-    def __init__(self, fd: int, base: int = 0) -> None:
-        super().__init__(fd)
-        self._base = base
-        self._next_nodes: dict[int, int] = {}
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        if len(view) > self._size:
-            raise DamagedFileError(f"file: refers to {len(view)} bytes, more than it has")
-        address = self._position - self._base
-        size = super().readinto(buffer)
-        head = bytes(view[:32])
-        if len(head) < 32:
-            return size
-        if self._is_endless_heap(head) or self._is_endless_tree(address, head):
-            raise DamagedFileError(f"file: what is at {address} leads back to itself")
-        return size
-
-    def _is_endless_heap(self, head: bytes) -> bool:
-        if not head.startswith(b"HEAP\0"):
-            return False
-        size, place, address = (int(number) for number in struct.unpack("<8xQQQ", head))
-        seen: set[int] = set()
-        while place != LIST_END and place not in seen and len(seen) < LONGEST_LIST:
-            position = self._base + address + place
-            if place >= size or position + 8 > self._size:
-                return False  # which HDF5 notices
-            seen.add(place)
-            place = int.from_bytes(os.pread(self._fd, 8, position), "little")
-        return place != LIST_END
-
-    def _is_endless_tree(self, address: int, head: bytes) -> bool:
-        if not head.startswith(b"TREE"):
-            return False
-        after = int.from_bytes(head[16:24], "little")
-        self._next_nodes[address] = after
-        passed = {address}
-        # They come in order, so that most often the next one has not been read yet.
-        while after in self._next_nodes and after not in passed:
-            passed.add(after)
-            after = self._next_nodes[after]
-        return after in passed
 
 
 class OwnedFile(ReadFile):

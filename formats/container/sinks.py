@@ -10,8 +10,9 @@ import numpy as np
 from h5py import h5s
 
 from lodcli.formats.container.checksums import BlockChecksums, block_rows, flat_bytes
+from lodcli.formats.container.hdf5_types import hdf5_type
 from lodcli.formats.container.header import DatasetEntry
-from lodcli.formats.container.types import hdf5_type, numpy_type
+from lodcli.formats.container.types import numpy_type
 from lodcli.formats.interrupts import shielded
 from lodcli.formats.outputs import COPY_BYTES
 from lodcli.kernels.checks import Array

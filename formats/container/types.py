@@ -1,56 +1,63 @@
-"""The dtypes of the container, and the one HDF5 type each is stored as."""
+"""The dtypes of the container, and how HDF5 describes each."""
 
 from __future__ import annotations
 
+import struct
 from functools import cache
 from typing import Any
 
 import numpy as np
-from h5py import h5t
 
 from lodcli.kernels.errors import UnsupportedError
 
-_PLAIN = {
-    "uint8": h5t.STD_U8LE,
-    "uint16": h5t.STD_U16LE,
-    "uint32": h5t.STD_U32LE,
-    "uint64": h5t.STD_U64LE,
-    "int8": h5t.STD_I8LE,
-    "int16": h5t.STD_I16LE,
-    "int32": h5t.STD_I32LE,
-    "int64": h5t.STD_I64LE,
-    "float16": h5t.IEEE_F16LE,
-    "float32": h5t.IEEE_F32LE,
-    "float64": h5t.IEEE_F64LE,
+# Bits of the exponent and of the mantissa.
+_FLOATS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
+_INTEGERS = {
+    f"{kind}{bits}": (bits, kind == "int") for kind in ("uint", "int") for bits in (8, 16, 32, 64)
 }
-NAMES = frozenset({*_PLAIN, "bool", "bfloat16", "complex64", "complex128"})
+NAMES = frozenset({*_FLOATS, *_INTEGERS, "bool", "complex64", "complex128"})
 
 
 @cache
-def hdf5_type(name: str) -> h5t.TypeID:
-    """Return the HDF5 type that stores the dtype of this name."""
-    if name in _PLAIN:
-        return _PLAIN[name]
-    if name == "bool":
+def datatype_message(name: str) -> bytes:
+    """Return how an object header describes the dtype of this name."""
+    if name in _INTEGERS:
+        message = _integer(*_INTEGERS[name])
+    elif name in _FLOATS:
+        message = _float(*_FLOATS[name])
+    elif name == "bool":
         # What h5py calls a boolean: an enumeration over one byte.
-        kind = h5t.enum_create(h5t.STD_I8LE)
-        kind.enum_insert(b"FALSE", 0)
-        kind.enum_insert(b"TRUE", 1)
-        return kind
-    if name == "bfloat16":
-        kind = h5t.IEEE_F32LE.copy()
-        # Sign bit 15, 8 bits of exponent from bit 7, 7 bits of mantissa from bit 0.
-        kind.set_fields(15, 7, 8, 0, 7)
-        kind.set_precision(16)
-        kind.set_size(2)
-        kind.set_ebias(127)
-        return kind
-    part = _PLAIN["float32" if name == "complex64" else "float64"]
-    size = part.get_size()
-    kind = h5t.create(h5t.COMPOUND, 2 * size)
-    kind.insert(b"r", 0, part)
-    kind.insert(b"i", size, part)
-    return kind
+        message = struct.pack("<B3sI", 0x18, b"\2", 1) + _integer(8, True)
+        message += b"FALSE\0\0\0TRUE\0\0\0\0\0\1"
+    else:
+        message = _complex(_float(*_FLOATS["float32" if name == "complex64" else "float64"]))
+    return message.ljust(-(-len(message) // 8) * 8, b"\0")
+
+
+def string_message(size: int) -> bytes:
+    """Return how an object header describes a string of this size, padded with zeros."""
+    return struct.pack("<B3sI", 0x13, b"\1", size)
+
+
+def _integer(bits: int, signed: bool) -> bytes:
+    return struct.pack("<B3sIHH", 0x10, b"\x08" if signed else b"", bits // 8, 0, bits)
+
+
+def _float(exponent: int, mantissa: int) -> bytes:
+    bits, bias = 1 + exponent + mantissa, (1 << exponent - 1) - 1
+    # Little-endian, a leading 1 that is not stored, and the place of the sign.
+    flags = bytes([0x20, bits - 1, 0])
+    size = struct.pack("<B3sIHH", 0x11, flags, bits // 8, 0, bits)
+    return size + struct.pack("<4BI", mantissa, exponent, 0, mantissa, bias)
+
+
+def _complex(part: bytes) -> bytes:
+    size = int.from_bytes(part[4:8], "little")
+    message = struct.pack("<B3sI", 0x16, b"\2", 2 * size)
+    for name, offset in ((b"r", 0), (b"i", size)):
+        # Its name, where it is, and that it is no array of several dimensions.
+        message += struct.pack("<8sI28x", name, offset) + part
+    return message
 
 
 def numpy_type(name: str) -> np.dtype[Any]:

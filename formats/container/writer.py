@@ -18,7 +18,6 @@ from lodcli.formats.container.header import Header
 from lodcli.formats.container.owned import OwnedFile
 from lodcli.formats.container.sinks import ChunkedSink, ContiguousSink, Sink
 from lodcli.formats.errors import naming
-from lodcli.formats.hdf5.strict import load_codec
 from lodcli.formats.interrupts import shielded
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Item, LevelSpec, Schema, StoredArray, TensorSpec
@@ -29,6 +28,8 @@ from lodcli.kernels.tensor import LoDTensor
 
 # Of everything in the file, so that a map of it gives arrays aligned for any dtype.
 ALIGNMENT = 64
+# The structures of HDF5 1.8, which all versions read, and the only ones `parser` knows.
+OLDEST = ("earliest", "v108")
 # From here on HDF5 may align a dataset otherwise, when it is to be at a certain place.
 PLACED_BYTES = 1 << 20
 # For what HDF5 keeps of its own before the first such dataset.
@@ -72,6 +73,7 @@ class ContainerWriter:
             self._file = h5py.File(
                 self._owned,
                 mode,
+                libver=OLDEST,
                 alignment_threshold=threshold,
                 alignment_interval=interval,
                 rdcc_nbytes=0,
@@ -304,7 +306,9 @@ def write_container(
     if compression is not None and compression not in CODECS:
         raise UnsupportedError(f"no codec {compression!r}; there are: {', '.join(CODECS)}")
     if compression in ("lz4", "zstd"):
-        load_codec(compression)
+        from lodcli.formats.container.hdf5plugin import register
+
+        register(compression)
     writer = ContainerWriter(output, schema, compression)
     try:
         for batch in batches:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,34 +31,35 @@ class Datasets:
     """Datasets of an HDF5 file of which nothing is trusted; attributes are never read."""
 
     def __init__(self, fd: int, size: int) -> None:
-        from lodcli.formats.hdf5.strict import StrictFile
+        from lodcli.formats.hdf5.strict import StrictFile, native
 
-        self.strict: StrictFile = StrictFile(fd, size, foreign=True)
+        self.strict: StrictFile = StrictFile(fd, size)
+        self.dtype = native
 
     def has(self, path: str) -> bool:
         """Return whether there is a dataset at `path`."""
         try:
-            self.strict.foreign_dataset(path)
+            self.strict.dataset(path)
         except SelectionError:
             return False
         return True
 
     def open(self, path: str) -> h5d.DatasetID:
         """Return a dataset of numbers with a row axis."""
-        dataset = self.strict.foreign_dataset(path)
+        dataset = self.strict.dataset(path)
         if not dataset.shape:
             raise UnsupportedError(f"{path}: is a single value; rows need an axis")
         return dataset
 
     def rows(self, path: str, dataset: h5d.DatasetID, start: int, stop: int) -> Array:
         """Return rows of a dataset, in native byte order."""
-        out: Array = np.empty((stop - start, *dataset.shape[1:]), native(dataset, path))
-        self.strict.read_rows(dataset, path, start, out, convert=True)
+        out: Array = np.empty((stop - start, *dataset.shape[1:]), self.dtype(dataset, path))
+        self.strict.read_rows(dataset, path, start, out)
         return out
 
     def numbers(self, path: str) -> Array:
         """Return all of a 1-D dataset, such as offsets."""
-        dataset = self.strict.foreign_dataset(path)
+        dataset = self.strict.dataset(path)
         if len(dataset.shape) != 1:
             raise InvalidLoDError(f"{path}: must be 1-D, found shape {dataset.shape}")
         return self.rows(path, dataset, 0, dataset.shape[0])
@@ -90,10 +91,11 @@ class DatasetsSource(IndexedSource):
         for name, (path, lod) in tensors.items():
             dataset = self._handles[path]
             rows, row_shape = dataset.shape[0], dataset.shape[1:]
+            dtype = datasets.dtype(dataset, path)
             with naming(path):
                 check_rows(lod.levels, rows)
             levels = keys.specs(lod)
-            specs.append(TensorSpec(name, native(dataset, path), row_shape, levels, rows))
+            specs.append(TensorSpec(name, dtype, row_shape, levels, rows))
         self.schema = tuple(specs)
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
@@ -102,14 +104,3 @@ class DatasetsSource(IndexedSource):
 
     def close(self) -> None:
         self._datasets.strict.close()
-
-
-def native(dataset: Any, path: str) -> np.dtype[Any]:
-    """Return the dtype that the numbers of a dataset have in memory."""
-    try:
-        dtype: np.dtype[Any] = dataset.dtype
-    except (TypeError, ValueError):
-        raise UnsupportedError(f"{path}: holds numbers of a kind that NumPy has not") from None
-    if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.name == "float128":
-        raise UnsupportedError(f"{path}: holds {dtype}, which no tensor can")
-    return dtype.newbyteorder("=")

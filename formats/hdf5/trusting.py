@@ -13,8 +13,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from lodcli.formats.container.owned import GuardedFile
 from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.hdf5.guarded import GuardedFile
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 

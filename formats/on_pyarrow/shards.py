@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.inputs import Input
-from lodcli.formats.on_pyarrow.files import Found, Records
-from lodcli.formats.on_pyarrow.ipc import IpcFile
+from lodcli.formats.on_pyarrow.files import Found, IpcFile, Records
 
 
 class Shards(Records):
@@ -24,7 +23,6 @@ class Shards(Records):
 
     def __init__(self, folder: Input, names: Sequence[str]) -> None:
         self._folder = folder
-        self.bounds = folder.bounds
         self._counts: list[tuple[str, int]] = []
         self.mapped = True
         for name in names:
@@ -37,7 +35,7 @@ class Shards(Records):
                         f"{_columns(self)}, found {_columns(file)}"
                     )
                 self.mapped &= file.mapped
-                self._counts.append((name, file.count))
+                self._counts.append((name, file.counted()))
         self.count = sum(count for _, count in self._counts)
 
     @contextmanager

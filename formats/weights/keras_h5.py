@@ -57,7 +57,7 @@ def read(source: Input) -> StateDict:
 def stored_layers(file: BinaryIO) -> list[Stored]:
     """Return what looks like recurrent layers, in the order of their numbered names."""
     fd = file.fileno()
-    strict = StrictFile(fd, os.fstat(fd).st_size, foreign=True)
+    strict = StrictFile(fd, os.fstat(fd).st_size)
     try:
         found: dict[str, dict[str, dict[str, Array]]] = {}
         for path, (layer, direction, variable) in _recurrent(dataset_paths(strict)).items():
@@ -99,7 +99,7 @@ def _numbered(path: str) -> list[tuple[str, int]]:
 
 
 def _read(strict: StrictFile, path: str) -> Array:
-    dataset = strict.foreign_dataset(path)
+    dataset = strict.dataset(path)
     with strict.damage(path):
         dtype: Any = dataset.dtype
     if dtype.kind != "f" or dtype.itemsize > 8:
@@ -107,7 +107,7 @@ def _read(strict: StrictFile, path: str) -> Array:
     out: Array = np.empty(dataset.shape, dtype.newbyteorder("="))
     if out.ndim not in (1, 2):
         raise InvalidDataError(f"{path}: expected a matrix or a vector, found {out.shape}")
-    strict.read_rows(dataset, path, 0, out, convert=True)
+    strict.read_rows(dataset, path, 0, out)
     return out
 
 

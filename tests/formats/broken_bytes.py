@@ -1,4 +1,4 @@
-"""Files whose bytes lead HDF5 astray: ends that are none (R25), and ways back to the start."""
+"""Files whose bytes lead HDF5 astray: ends that are none, and ways back to the start."""
 
 from __future__ import annotations
 
@@ -23,29 +23,31 @@ def user_block(content: bytes) -> bytes:
     return b"#!/bin/sh\n".ljust(512, b"#") + content
 
 
-@byte_case("R25", DamagedFileError, "file: its superblock")
+@byte_case("R26", NotThisFormatError, "not as lod writes containers (its superblock differs)")
 def base_address(content: bytes) -> bytes:
     return content[:24] + b"\x40" + content[25:]
 
 
-@byte_case("R25", DamagedFileError, "file: its superblock is damaged or of an unknown version")
+@byte_case("R26", DamagedFileError, "file: its superblock is damaged or of an unknown version")
 def superblock_of_the_future(content: bytes) -> bytes:
     return content[:8] + b"\x09" + content[9:]
 
 
-@byte_case("R25", DamagedFileError, "file: its superblock")
+@byte_case("R26", NotThisFormatError, "not as lod writes containers (its superblock differs)")
 def driver_information(content: bytes) -> bytes:
     return content[:48] + struct.pack("<Q", 0x60) + content[56:]
 
 
-@byte_case("R21", DamagedFileError, "leads back to itself", base="compressed")
+@byte_case(
+    "R21", DamagedFileError, "the nodes of its index do not name each other", base="compressed"
+)
 def index_of_chunks_that_returns_to_itself(content: bytes) -> bytes:
     # The first B-tree of type 1, chunks: the node to its right is itself.
     tree = content.index(b"TREE\1\0")
     return content[: tree + 16] + struct.pack("<Q", tree) + content[tree + 24 :]
 
 
-@byte_case("R6", DamagedFileError, "leads back to itself")
+@byte_case("R6", DamagedFileError, "/: the list of free places in its names is damaged")
 def names_that_return_to_themselves(content: bytes) -> bytes:
     # The list of free places in the heap of the root's names: its only one is also the next.
     heap = content.index(b"HEAP")

@@ -46,31 +46,12 @@ def _bases() -> dict[str, dict[str, Item]]:
 
 @cache
 def good(base: str) -> bytes:
-    """Return a container that breaks no rule; "latest" is one that our writer does not make."""
+    """Return a container that breaks no rule."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "good.lod.h5"
-        if base == "latest":
-            _write_latest(path)
-            return path.read_bytes()
         compression = "deflate" if base == "compressed" else None
         io.write(path, _bases()[base], options=WriteOptions(compression=compression))
         return path.read_bytes()
-
-
-def _write_latest(path: Path) -> None:
-    """Write a container in the newest structures of HDF5, by h5py, every chunk of 5 rows."""
-    path.write_bytes(good("articles"))
-    with h5py.File(path) as file:
-        header = json.loads(file["/header"][()])
-        offsets = {name: file[name][()] for name in ("/index/0", "/index/1")}
-    with h5py.File(path, "w", libver="latest") as file:
-        for name, data in offsets.items():
-            put(file, name, data)
-        options: dict[str, Any] = {"compression": "gzip", "shuffle": True}
-        put(file, "/data", ROWS, chunks=(5, 2), maxshape=(None, 2), **options)
-        header["datasets"]["/data"]["block_rows"] = 5
-        reseal(file, header, "/data")
-        put_header(file, encoded(header))
 
 
 def encoded(header: dict[str, Any]) -> bytes:

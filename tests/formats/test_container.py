@@ -25,7 +25,6 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.tensor_array import TensorArray
-from tests.formats.crafted import edit, good
 from tests.strategies import BFLOAT16, DTYPES, random_values, tensors
 
 ROOT = Path(__file__).parents[2]
@@ -262,26 +261,6 @@ def test_a_codec_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(UnsupportedError, match=rf"{name} needs .*lodcli\[codecs\]"):
             write(path, LoDTensor(np.arange(3)), name)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_file_with_a_codec_that_is_missing_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "hdf5plugin", None)
-    path = tmp_path / "t.lod.h5"
-    path.write_bytes(good("articles"))
-
-    def with_zstd(file: h5py.File, header: dict[str, Any]) -> None:
-        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_chunk((15, 2))
-        plist.set_filter(32015, h5py.h5z.FLAG_OPTIONAL, ())
-        del file["data"]
-        space = h5py.h5s.create_simple((15, 2))
-        h5py.h5d.create(file.id, b"data", h5py.h5t.IEEE_F32LE, space, plist)
-
-    edit(path, with_zstd)
-    with pytest.raises(UnsupportedError, match=r"zstd needs .*lodcli\[codecs\]"):
-        io.read_all(path)
 
 
 def test_a_codec_that_does_not_exist_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from lodcli.kernels.errors import LodError
 from tests.formats.crafted import good
 from tests.reliability.fuzz import known
 
-BASES = ("articles", "compressed", "shared", "array", "latest")
+BASES = ("articles", "compressed", "shared", "array")
 
 
 @pytest.mark.parametrize("base", BASES)

@@ -16,10 +16,14 @@ from hypothesis import strategies as st
 
 from lodcli.formats import io
 from lodcli.formats.base import WriteOptions
-from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.schema import Batch, LevelSpec, Schema, StoredArray, schema_of
-from lodcli.kernels.errors import LodError, SelectionError, ShapeMismatchError
+from lodcli.kernels.errors import (
+    LodError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.selection import Key
 from lodcli.kernels.tensor import LoDTensor
@@ -152,13 +156,30 @@ def test_batches_keep_to_their_limit(compression: str | None, tmp_path: Path) ->
         assert len(parts) == 1
 
 
-# -- maps --------------------------------------------------------------------------
+# -- copies and maps --------------------------------------------------------------------------
 
 
 def _root(array: Any) -> Any:
     while isinstance(array, np.ndarray) and array.base is not None:
         array = array.base
     return array.obj if isinstance(array, memoryview) else array
+
+
+@COMPRESSIONS
+def test_what_was_read_does_not_change_with_the_file(
+    compression: str | None, tmp_path: Path
+) -> None:
+    tensor = _wide()
+    path = _write(tmp_path / "t.lod.h5", tensor, compression)
+    content = path.read_bytes()
+    with io.open_source(path) as source:
+        parts = [next(iter(source.batches())), source.read(), io.read_all(path)]
+        parts.append({"data": source.slice("data", (slice(0, None),))})
+        path.write_bytes(bytes(len(content)))
+        with path.open("r+b") as raw:
+            raw.truncate(1)
+    # A map of the file would end the process here.
+    assert all(part["data"].identical(tensor) for part in parts)  # type: ignore[union-attr]
 
 
 @EXAMPLES
@@ -169,7 +190,7 @@ def test_contiguous_rows_are_mapped_aligned_and_read_only(
     # Odd sizes between the tensors, so that an unaligned place would show.
     odd = {f"odd{number}": LoDTensor(np.zeros(number * 7 + 1, np.uint8)) for number in range(4)}
     content = {f"t{number}": tensor for number, tensor in enumerate(parts)} | odd
-    found = io.read_all(_write(tmp_path / "t.lod.h5", content))
+    found = io.read_all(_write(tmp_path / "t.lod.h5", content), mmap=True)
     for name, tensor in content.items():
         item = found[name]
         assert isinstance(item, LoDTensor)
@@ -182,7 +203,7 @@ def test_contiguous_rows_are_mapped_aligned_and_read_only(
 
 def test_a_map_shows_the_file_itself(tmp_path: Path) -> None:
     path = _write(tmp_path / "t.lod.h5", LoDTensor(np.arange(100.0)))
-    found = io.one_tensor(io.read(path), "this test")
+    found = io.one_tensor(io.read(path, mmap=True), "this test")
     with h5py.File(path, "r") as file:
         offset = file["data"].id.get_offset()
     with path.open("r+b") as raw:
@@ -193,14 +214,20 @@ def test_a_map_shows_the_file_itself(tmp_path: Path) -> None:
         found.data[0] = 1
 
 
-def test_reading_unchecked_maps_damaged_rows(tmp_path: Path) -> None:
+def test_a_map_is_checked(tmp_path: Path) -> None:
     path = _write(tmp_path / "t.lod.h5", _wide())
     _damage(path, 7)
-    with path.open("rb") as raw:
-        source = ContainerSource(raw.fileno(), "t.lod.h5")
-        found = io.one_tensor(source.read(check=False)["data"], "this test")
-        source.close()
-    assert (found.data != _wide().data).sum() == 1
+    with pytest.raises(DamagedFileError, match="/data: rows 0 to 32767 were altered"):
+        io.read(path, mmap=True)
+
+
+def test_only_containers_are_mapped(tmp_path: Path) -> None:
+    tensor = LoDTensor(np.arange(3))
+    io.write(tmp_path / "t.npz", tensor)
+    with pytest.raises(UnsupportedError, match="npz has no option 'mmap'"):
+        io.read(tmp_path / "t.npz", mmap=True)
+    compressed = _write(tmp_path / "t.lod.h5", tensor, "deflate")
+    assert io.one_tensor(io.read(compressed, mmap=True), "this test").identical(tensor)
 
 
 def test_rows_that_are_not_aligned_are_copied(tmp_path: Path) -> None:
@@ -214,7 +241,7 @@ def test_rows_that_are_not_aligned_are_copied(tmp_path: Path) -> None:
     )
     moved = moved[: place + 4] + rows + moved[place + 28 :]
     path.write_bytes(moved)
-    found = io.one_tensor(io.read(path), "this test")
+    found = io.one_tensor(io.read(path, mmap=True), "this test")
     assert found.data.tolist() == [0, 1, 2]
     assert found.data.flags.aligned
 

@@ -17,13 +17,13 @@ from lodcli.formats import io
 from lodcli.formats.container.header import decode, encode
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError
 from lodcli.kernels.errors import LodError
-from tests.formats import broken_bytes, broken_hdf5, broken_rules  # noqa: F401 - importing fills CASES
+from tests.formats import broken_bytes, broken_hdf5, broken_rules, broken_structures  # noqa: F401 - importing fills CASES
 from tests.formats.broken_hdf5 import OTHER_BYTES, OTHER_HDF5, put_others
 from tests.formats.crafted import CASES, Case, edit, good
 from tests.hanging import HANG_SECONDS
 
 ROOT = Path(__file__).parents[2]
-BASES = ("articles", "compressed", "shared", "array", "latest")
+BASES = ("articles", "compressed", "shared", "array")
 
 # Reads every file named, and says of each what it raised; then how much memory it took.
 READ_ALL = r"""

@@ -299,7 +299,7 @@ def test_a_command_loads_only_the_packages_that_its_files_need(folder: Path) -> 
     )
     written = python(code.format(["slice", "words.lod.h5", "0", "-o", "s.npz"]))
     loaded = python(code.format(["inspect", "words.lod.h5", "--json"])) + written
-    for name in ("pyarrow", "torch", "numba", "cupy", "zstandard", "hdf5plugin"):
+    for name in ("h5py", "pyarrow", "torch", "numba", "cupy", "zstandard", "hdf5plugin"):
         assert name not in loaded.split()
     table = python(code.format(["slice", "words.lod.h5", "0", "-o", "s.parquet"]))
     assert "pyarrow" in table.split()

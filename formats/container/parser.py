@@ -1,0 +1,316 @@
+"""Parser of the HDF5 structures that lod writes, and of no others: docs/format.md, section 4.
+
+A container is read without libhdf5. Every structure is read once and lies in bytes of its own,
+so no file can make this loop, and no work is done that its size does not account for.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lodcli.formats.errors import DamagedFileError, NotThisFormatError
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+NOWHERE = (1 << 64) - 1
+LIST_END = 1  # in the list of free places of a local heap
+# Far above what a header of the largest size could name.
+MOST_NAMES = 1_000_000
+LONGEST_NAME = 255
+LONGEST_HEADER = 1 << 16
+MOST_TREE_LEVELS = 16
+# Twice the ranks that the superblock states (R26), and HDF5's default rank for chunks.
+NAMES_A_LEAF, CHILDREN_A_NODE = 8, 32
+# Header messages by their numbers.
+NIL, DATASPACE, DATATYPE, FILL, LAYOUT = 0x00, 0x01, 0x03, 0x05, 0x08
+FILTERS, CONTINUATION, GROUP = 0x0B, 0x10, 0x11
+_REFUSED = {
+    0x02: "is a group of a newer kind than a lod container has",
+    0x06: "is a group of a newer kind than a lod container has",
+    0x04: "has a fill value; a lod container has none",
+    0x07: "is stored in another file",
+    0x0C: "has attributes; a lod container has none",
+    0x15: "has attributes; a lod container has none",
+}
+
+
+@dataclass(frozen=True)
+class Link:
+    """An entry of a group: where an object's header is, None for a soft link."""
+
+    address: int | None
+    cached: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What an object header says.
+
+    Attributes:
+        by_kind: the bytes of each message, at least 8; zeros where they are elsewhere.
+        problem: why this is no object of a container; None if it may be one.
+    """
+
+    by_kind: Mapping[int, bytes]
+    problem: str | None
+
+
+class Blocks:
+    """The bytes of a file, of which each may be claimed by one structure.
+
+    Args:
+        fd: an open descriptor of the file; the caller keeps and closes it.
+        size: bytes of the file.
+    """
+
+    def __init__(self, fd: int, size: int) -> None:
+        self.fd = fd
+        self.size = size
+        self._starts: set[int] = set()
+        self._extents: list[tuple[int, int, str]] = []
+
+    def claim(self, address: int, length: int, what: str) -> None:
+        """Remember what lies in some bytes.
+
+        Raises:
+            DamagedFileError: they are beyond the end, or something else begins there.
+        """
+        if address + length > self.size:
+            raise DamagedFileError(
+                f"{what}: needs bytes {address} to {address + length}, the file ends at "
+                f"{self.size}; it is truncated"
+            )
+        if address in self._starts:
+            raise DamagedFileError(f"{what}: what is at {address} is there twice")
+        self._starts.add(address)
+        self._extents.append((address, address + length, what))
+
+    def take(self, address: int, length: int, what: str) -> bytes:
+        """Return the bytes of one structure, which nothing else may claim."""
+        self.claim(address, length, what)
+        found = os.pread(self.fd, length, address)
+        if len(found) < length:
+            raise DamagedFileError(f"{what}: the file was cut while it was read")
+        return found
+
+    def check_overlaps(self, more: Iterable[tuple[int, int, str]] = ()) -> None:
+        """Raise DamagedFileError if two structures claim the same bytes."""
+        extents = sorted([*self._extents, *more])
+        for (_, end, first), (start, _, second) in pairwise(extents):
+            if start < end:
+                raise DamagedFileError(f"{second}: overlaps {first}")
+
+
+def root_of(blocks: Blocks) -> Link:
+    """Return the root group, if the superblock is one that lod writes.
+
+    Raises:
+        NotThisFormatError: no HDF5 file, or one that lod did not write.
+        DamagedFileError: damaged, or truncated.
+    """
+    # Not taken: a file may be too short for a superblock, which has an error of its own.
+    head = os.pread(blocks.fd, 96, 0)
+    if not head.startswith(SIGNATURE):
+        raise NotThisFormatError("is no HDF5 file")
+    if head[8:9] in (b"\1", b"\2", b"\3"):
+        raise foreign(f"not as lod writes containers (superblock version {head[8]})")
+    if len(head) < 96 or head[8]:
+        raise DamagedFileError("file: its superblock is damaged or of an unknown version")
+    blocks.claim(0, 96, "the superblock")
+    # Versions, widths of addresses and lengths, ranks of B-trees, flags, base address, and the
+    # place of free space: all as in every container. Then the end, driver information.
+    expected = struct.pack("<8xBBBBBBBBHHIQQ", 0, 0, 0, 0, 0, 8, 8, 0, 4, 16, 0, 0, NOWHERE)
+    end, driver, name = struct.unpack_from("<QQQ", head, 40)
+    if head[8:40] != expected[8:] or driver != NOWHERE or name:
+        raise foreign("not as lod writes containers (its superblock differs)")
+    if end > blocks.size:
+        raise DamagedFileError(f"file: is truncated (expected {end} bytes, found {blocks.size})")
+    return _link(head[56:96])
+
+
+def check_end(blocks: Blocks) -> None:
+    """Raise DamagedFileError if there is something behind the end that the superblock names."""
+    end = int.from_bytes(os.pread(blocks.fd, 8, 40), "little")
+    if end != blocks.size:
+        raise DamagedFileError(
+            f"file: has bytes behind its end (expected {end} bytes, found {blocks.size})"
+        )
+
+
+def foreign(why: str = "no lod container (no /header)") -> NotThisFormatError:
+    """Return the error for an HDF5 file that lod did not write."""
+    return NotThisFormatError(
+        f"an HDF5 file, but {why}; name its datasets with --data and --offsets to import it"
+    )
+
+
+def object_at(blocks: Blocks, link: Link, path: str) -> Messages:
+    """Return the messages of the object that a link names."""
+    if link.address is None:
+        raise DamagedFileError(f"{path}: is a soft or external link; a lod container has none")
+    messages = messages_at(blocks, link.address, path)
+    if messages.problem is not None:
+        raise DamagedFileError(f"{path}: {messages.problem}")
+    return messages
+
+
+def messages_at(blocks: Blocks, address: int, path: str) -> Messages:
+    """Return the messages of an object header, which may be one that lod did not write."""
+    prefix = blocks.take(address, 16, path)
+    version, zero, count, names, size, padding = struct.unpack("<BBHIII", prefix)
+    if version != 1 or zero or padding or size > LONGEST_HEADER:
+        raise DamagedFileError(f"{path}: its object header is not as lod writes it")
+    damaged = DamagedFileError(f"{path}: its object header is damaged")
+    waiting = [blocks.take(address + 16, size, path)]
+    found: dict[int, bytes] = {}
+    problems = [] if names == 1 else [f"has {names} names; must have one"]
+    seen = 0
+    while waiting:
+        block, place = waiting.pop(), 0
+        while place < len(block):
+            if place + 8 > len(block):
+                raise damaged
+            kind, length, flags = struct.unpack_from("<HHB3x", block, place)
+            content = block[place + 8 : place + 8 + length]
+            place, seen = place + 8 + length, seen + 1
+            if place > len(block) or length % 8 or seen > count:
+                raise damaged
+            if kind == NIL:
+                continue
+            if kind in _REFUSED:
+                problems.append(_REFUSED[kind])  # there may be several of such a kind
+            elif kind == CONTINUATION and length == 16:
+                address, size = struct.unpack("<QQ", content)
+                waiting.append(blocks.take(address, min(size, LONGEST_HEADER), path))
+                continue
+            elif kind in found or flags > 3 or not length:
+                raise damaged
+            # Bit 0: it never changes. Bit 1: it is elsewhere, as that of a named type.
+            found[kind] = bytes(8) if flags & 2 else content
+    if seen != count:
+        raise damaged
+    return Messages(found, problems[-1] if problems else None)
+
+
+# -- groups ------------------------------------------------------------------------
+
+
+def links_of(
+    blocks: Blocks, link: Link, messages: Messages, path: str
+) -> Iterator[tuple[str, Link]]:
+    """Yield the names in a group, in the order of their bytes.
+
+    Args:
+        link: of the group.
+        messages: of its object header.
+        path: what it is called.
+    """
+    content = messages.by_kind[GROUP]
+    if len(content) != 16:
+        raise DamagedFileError(f"{path}: its object header is damaged")
+    tree, heap = struct.unpack("<QQ", content)
+    if link.cached not in (None, (tree, heap)):
+        raise DamagedFileError(f"{path}: its names are in two places")
+    names = _heap(blocks, heap, path)
+    before = b""
+    for number, entry in enumerate(_entries(blocks, tree, path)):
+        (place,) = struct.unpack_from("<Q", entry)
+        end = names.find(b"\0", place, place + LONGEST_NAME + 1)
+        name = names[place:end]
+        if end < 0 or name <= before or b"/" in name:
+            raise DamagedFileError(f"{path}: its names are damaged")
+        if number == MOST_NAMES:
+            raise DamagedFileError(f"{path}: has more than {MOST_NAMES} names")
+        before = name
+        yield name.decode("utf-8", "replace"), _link(entry)
+
+
+def _link(entry: bytes) -> Link:
+    _, address, kind, zero, tree, heap = struct.unpack("<QQIIQQ", entry)
+    if kind == 2:
+        return Link(None, None)
+    if kind > 1 or zero:
+        raise DamagedFileError("file: a name of a group is damaged")
+    return Link(address, (tree, heap) if kind else None)
+
+
+def _heap(blocks: Blocks, address: int, path: str) -> bytes:
+    """Return the names of a group, one after another."""
+    what = f"{path}, the heap of its names"
+    head = blocks.take(address, 32, what)
+    size, free, place = struct.unpack_from("<QQQ", head, 8)
+    if not head.startswith(b"HEAP\0\0\0\0"):
+        raise DamagedFileError(f"{path}: its names are damaged")
+    names = blocks.take(place, size, what)
+    # We need no free place, but HDF5 follows the list of them.
+    seen: set[int] = set()
+    while free != LIST_END:
+        if free in seen or free > size - 16:
+            raise DamagedFileError(f"{path}: the list of free places in its names is damaged")
+        seen.add(free)
+        (free,) = struct.unpack_from("<Q", names, free)
+    return names
+
+
+def _entries(blocks: Blocks, tree: int, path: str) -> Iterator[bytes]:
+    """Yield the entries of a group."""
+    size = 24 + 8 * (2 * CHILDREN_A_NODE + 1)
+    for node in walk(blocks, tree, 0, size, 8, CHILDREN_A_NODE, path):
+        for start in range(8, len(node) - 8, 16):
+            (leaf,) = struct.unpack_from("<Q", node, start)
+            content = blocks.take(leaf, 8 + 40 * NAMES_A_LEAF, f"{path}, its names")
+            signature, version, zero, count = struct.unpack_from("<4sBBH", content)
+            if signature != b"SNOD" or version != 1 or zero or not 0 < count <= NAMES_A_LEAF:
+                raise DamagedFileError(f"{path}: its names are damaged")
+            for number in range(count):
+                yield content[8 + 40 * number : 48 + 40 * number]
+
+
+# -- B-trees -----------------------------------------------------------------------
+
+
+def walk(
+    blocks: Blocks, root: int, kind: int, node_bytes: int, key_bytes: int, most: int, path: str
+) -> Iterator[bytes]:
+    """Yield the keys and children of every leaf of a B-tree (version 1), in order.
+
+    What is yielded is a key, a child's address, a key, .. and a last key. That siblings name
+    each other is checked as well: we do not follow them, but HDF5 does.
+
+    Args:
+        root: the address of the root.
+        kind: of the tree: 0 names, 1 chunks.
+        node_bytes: what a node takes in the file.
+        key_bytes: of one key.
+        most: how many children a node may have.
+        path: whose tree it is.
+    """
+    what = f"{path}, its index"
+    # By level, what the next node must be: its left sibling, and its address.
+    chain: dict[int, tuple[int, int]] = {}
+    step = key_bytes + 8
+    waiting: list[tuple[int, int | None]] = [(root, None)]
+    while waiting:
+        address, level = waiting.pop()
+        node = blocks.take(address, node_bytes, what)
+        signature, found, height, count, left, right = struct.unpack_from("<4sBBHQQ", node)
+        if signature != b"TREE" or found != kind or height != (height if level is None else level):
+            raise DamagedFileError(f"{path}: its index is damaged")
+        if count > most or height > MOST_TREE_LEVELS or (not count and level is not None):
+            raise DamagedFileError(f"{path}: its index is damaged")
+        if (left, address) != chain.get(height, (NOWHERE, address)):
+            raise DamagedFileError(f"{path}: the nodes of its index do not name each other")
+        chain[height] = (address, right)
+        used = node[24 : 24 + count * step + key_bytes]
+        if height == 0:
+            yield used
+            continue
+        below = [
+            struct.unpack_from("<Q", used, start)[0] for start in range(key_bytes, len(used), step)
+        ]
+        waiting += [(child, height - 1) for child in reversed(below)]
+    if any(right != NOWHERE for _, right in chain.values()):
+        raise DamagedFileError(f"{path}: the nodes of its index do not name each other")

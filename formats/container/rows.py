@@ -1,0 +1,175 @@
+"""Rows of one dataset of a container: read, decoded and checked, block by block."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import numpy as np
+
+from lodcli.formats.container.checksums import Bytes, first_bad_block, first_other, flat_bytes
+from lodcli.formats.container.chunks import decode
+from lodcli.formats.container.header import DatasetEntry
+from lodcli.formats.container.stored import Chunks, StoredDataset
+from lodcli.formats.container.types import numpy_type
+from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.positions import read_into
+from lodcli.kernels import memory
+from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.threads import thread_count
+
+# Read at a time: what was just copied is checked while it is in the processor's cache.
+PIECE_BYTES = 1 << 20
+# From here on threads pay: they copy, or decode, side by side.
+SHARED_PIECES, SHARED_CHUNKS = 32, 4
+# More do not make memory faster.
+MOST_THREADS = 8
+
+
+class Rows:
+    """The rows of a dataset.
+
+    Args:
+        fd: the open file; the caller keeps and closes it.
+        path: of the dataset, for messages.
+        entry: what the header says of it.
+        stored: where it lies.
+    """
+
+    def __init__(self, fd: int, path: str, entry: DatasetEntry, stored: StoredDataset) -> None:
+        self._fd = fd
+        self._path = path
+        self._entry = entry
+        self._dtype = numpy_type(entry.dtype)
+        self._chunks = stored.chunks
+        self.offset = stored.offset
+
+    def read(self, start: int, stop: int, *, check: bool = True) -> Array:
+        """Return rows start..stop, of which only the blocks they touch are read.
+
+        Args:
+            check: whether their checksums must match; without it, `check` is to follow.
+        """
+        low, high = start, stop
+        if stop > start:
+            rows = self._entry.block_rows
+            low = start - start % rows
+            high = min(-(-stop // rows) * rows, self._entry.shape[0])
+        found = memory.empty((high - low, *self._entry.shape[1:]), self._dtype)
+        self.fill(low, found, check=check)
+        return found[start - low : stop - low]
+
+    def fill(self, start: int, out: Array, *, check: bool = True) -> None:
+        """Fill `out` (n, D1, ..), C-contiguous, with rows from the first of a block on.
+
+        It ends where a block or the dataset ends.
+        """
+        if not out.size:
+            return
+        rows = self._entry.block_rows
+        step = rows
+        if self._chunks is None:
+            step *= max(1, PIECE_BYTES // (rows * out[:1].nbytes))
+
+        def read(begin: int) -> None:
+            part = out[begin : begin + step]
+            with naming(self._path):
+                self._fill(start + begin, part)
+            if check:
+                self.check(part, (start + begin) // rows)
+
+        pieces = range(0, len(out), step)
+        if len(pieces) >= (SHARED_PIECES if self._chunks is None else SHARED_CHUNKS):
+            on_threads(read, pieces)
+        else:
+            for begin in pieces:
+                read(begin)
+
+    def _fill(self, start: int, out: Array) -> None:
+        if self._chunks is not None:
+            self._decode(self._chunks, start // self._entry.block_rows, flat_bytes(out))
+        elif self.offset is not None:
+            read_into(self._fd, out, self.offset + start * out[:1].nbytes)
+
+    def _decode(self, chunks: Chunks, number: int, out: Bytes) -> None:
+        """Fill `out` with a chunk, the last one as far as it has rows."""
+        raw = os.pread(self._fd, int(chunks.sizes[number]), int(chunks.offsets[number]))
+        row_bytes = math.prod(self._entry.shape[1:]) * self._dtype.itemsize
+        whole = out
+        if len(out) < self._entry.block_rows * row_bytes:
+            whole = np.empty(self._entry.block_rows * row_bytes, np.uint8)
+        skipped = int(chunks.skipped[number])
+        decode(raw, chunks.filters, skipped, whole, self._dtype.itemsize)
+        if whole is not out:
+            out[:] = whole[: len(out)]
+
+    def mapped(self) -> Array | None:
+        """Return all rows, checked, as a read-only map of the file; None if they are not so in it.
+
+        Raises:
+            DamagedFileError: as `fill` does.
+        """
+        if self.offset is None or self.offset % self._dtype.alignment:
+            return None
+        count = math.prod(self._entry.shape)
+        with suppress(OSError, ValueError):  # no map of this kind of file: read it instead
+            whole = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
+            flat: Array = np.frombuffer(whole, self._dtype, count, self.offset)
+            found = flat.reshape(self._entry.shape)
+            self.check(found, 0)
+            return found
+        return None
+
+    def check(self, data: Array, first: int) -> None:
+        """Raise if rows are not those that were written.
+
+        Args:
+            data: whole blocks; the last may be short.
+            first: which block they start with.
+
+        Raises:
+            DamagedFileError: a checksum does not match.
+            InvalidDataError: a boolean that is neither 0 nor 1.
+        """
+        self._refuse(first_bad_block(data, self._entry.crc32c, first, self._entry.block_rows))
+        if data.dtype == np.bool_ and data.size:
+            self._refuse_boolean(int(data.view("u1").max()))
+
+    def check_sums(self, found: Array, highest: int) -> None:
+        """Raise what `check` would, of all rows, which somebody else has read.
+
+        Args:
+            found: (blocks,) uint32, the checksums.
+            highest: the highest byte, of booleans.
+        """
+        self._refuse(first_other(found, self._entry.crc32c))
+        if self._entry.dtype == "bool":
+            self._refuse_boolean(highest)
+
+    def _refuse(self, bad: int | None) -> None:
+        if bad is None:
+            return
+        start = bad * self._entry.block_rows
+        stop = min(start + self._entry.block_rows, self._entry.shape[0])
+        raise DamagedFileError(
+            f"{self._path}: rows {start} to {stop - 1} were altered (the checksum does not match)"
+        )
+
+    def _refuse_boolean(self, highest: int) -> None:
+        if highest > 1:
+            raise InvalidDataError(f"{self._path}: a boolean must be stored as 0 or 1")
+
+
+def on_threads(work: Callable[[int], None], items: Iterable[int]) -> None:
+    """Do some work for each item, on several threads; raises what the first of them raised."""
+    pool = ThreadPoolExecutor(min(thread_count(), MOST_THREADS), "lod-read")
+    try:
+        for done in [pool.submit(work, item) for item in items]:
+            done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
