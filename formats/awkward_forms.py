@@ -17,6 +17,7 @@ from lodcli.formats.limits import default_bytes
 from lodcli.formats.schema import DEFAULT_NAME, Schema, TensorSpec, check_name
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.immutable import immutable
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.take import ranges, take_items
 from lodcli.kernels.tensor import LoDTensor
@@ -149,8 +150,7 @@ class Reader:
             raise DamagedFileError(f"{form.get('form_key')}-offsets: decrease")
         content = self._node(form.get("content"), stop, depth)
         # One object, so that all fields below share the level.
-        level = offsets - start
-        level.flags.writeable = False
+        level = immutable(offsets - start)
         return {
             name: _below(level, tensor[start:stop] if start else tensor)
             for name, tensor in content.items()
@@ -165,7 +165,6 @@ class Reader:
         content = self._node(form.get("content"), int(stops.max(initial=0)), depth)
         level = lengths_to_offsets(lengths, level=0)
         self._refuse_growth(int(level[-1]) * 8)
-        level.flags.writeable = False
         items = ranges(starts, level)
         return {name: _below(level, self._taken(one, items)) for name, one in content.items()}
 
@@ -175,8 +174,7 @@ class Reader:
             raise DamagedFileError(f"RegularArray: size {str(size)[:20]!r}")
         content = self._node(form.get("content"), length * size, depth)
         self._refuse_growth(8 * length)
-        level = np.arange(length + 1) * size
-        level.flags.writeable = False
+        level = immutable(np.arange(length + 1) * size)
         return {
             name: _below(level, tensor)
             if tensor.lod.n_levels

@@ -13,6 +13,7 @@ import numpy as np
 from lodcli.formats.json_columns import Column
 from lodcli.formats.lines import LineReader
 from lodcli.formats.numerals import narrowed
+from lodcli.kernels.immutable import immutable
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.threads import thread_count
@@ -182,9 +183,9 @@ def _tensor(column: Column, found: Scanned) -> LoDTensor | None:
             return None
     if spec.row_shape:
         rows = rows.reshape(found.offsets[levels].size - 1, *spec.row_shape)
-    for offsets in found.offsets:
-        offsets.flags.writeable = False  # then the index need not copy them
-    return LoDTensor(rows, LoD(found.offsets[:levels], spec.level_names))
+    # Nobody else has them, so the index need not copy them.
+    offsets = [immutable(offsets) for offsets in found.offsets[:levels]]
+    return LoDTensor(rows, LoD(offsets, spec.level_names))
 
 
 def _rows(found: Scanned, dtype: np.dtype[Any]) -> Any:

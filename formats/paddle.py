@@ -42,6 +42,7 @@ from lodcli.kernels.errors import (
     SelectionError,
     UnsupportedError,
 )
+from lodcli.kernels.immutable import immutable
 from lodcli.kernels.lod import LoD
 
 TYPES = {
@@ -127,8 +128,7 @@ class _Cursor:
         found = self._taken(size, np.dtype("<i8"), what)
         if int(found.min(initial=0)) < 0:
             return found.view("<u8")
-        found.flags.writeable = False  # then the index need not copy them
-        return found
+        return immutable(found)  # then the index need not copy them
 
     def _taken(self, size: int, dtype: np.dtype[Any], what: str) -> Array:
         self.require(size, what)

@@ -26,6 +26,7 @@ from lodcli.formats.stream_header import (
 from lodcli.formats.stream_writer import check_array, regrouped
 from lodcli.kernels.checks import Array, Offsets, check_chain, check_offsets, check_rows
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.immutable import immutable
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.tensor_array import TensorArray
@@ -256,7 +257,7 @@ class _Content:
         """Return all that has arrived, and begin anew."""
         # Little-endian on the wire; native, without a copy on most machines, in memory.
         levels = {
-            level: pile.array("<i8").astype(np.int64, copy=False)
+            level: immutable(pile.array("<i8").astype(np.int64, copy=False))
             for level, pile in self._offsets.items()
         }
         indexes: dict[tuple[int, ...], LoD] = {}

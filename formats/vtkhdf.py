@@ -72,9 +72,8 @@ class VtkHdf(Format):
 def _counts(datasets: Datasets, path: str, level: int) -> Offsets:
     values = datasets.numbers(path)
     with naming(path):
-        offsets = lengths_to_offsets(as_int64(values, level=level, what="lengths"), level=level)
-    offsets.flags.writeable = False  # so that all tensors share it
-    return offsets
+        # Immutable, so all tensors share it.
+        return lengths_to_offsets(as_int64(values, level=level, what="lengths"), level=level)
 
 
 def _cells(datasets: Datasets, group: str) -> tuple[int, LoD]:

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidLoDError
+from lodcli.kernels.immutable import immutable, is_immutable
 
 Array = npt.NDArray[Any]
 Offsets = npt.NDArray[np.int64]
 
 
-def as_int64(values: object, *, level: int, what: str) -> Offsets:
-    """Return `values` as a new 1-D int64 array nobody else can write to.
+def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Offsets:
+    """Return `values` as a 1-D int64 array that nobody can write to: a copy, unless they are one.
 
     Args:
         values: integers, in any sequence or array. Booleans, fractions, text and
             numbers that do not fit int64 are refused: guessing would move rows.
         level: the level the values belong to, for the message.
         what: "offsets" or "lengths", for the message.
+        copy: False to share memory where possible, for values that are used at once.
 
     Raises:
         InvalidLoDError: not a flat list of integers.
     """
+    if _is_index(values):
+        return values
     if hasattr(values, "__cuda_array_interface__"):
         raise InvalidLoDError(
             f"{what} lie on a GPU, but an index lives in main memory; move them with cupy.asnumpy",
@@ -58,9 +62,18 @@ def as_int64(values: object, *, level: int, what: str) -> Offsets:
         big = np.flatnonzero(array > np.uint64(np.iinfo(np.int64).max))
         if big.size:
             _raise_at(level, int(big[0]), "at most 2**63 - 1", int(array[big[0]]), what)
-    result: Offsets = np.array(array, dtype=np.int64)
-    result.flags.writeable = False
-    return result
+    return immutable(array.astype(np.int64)) if copy else array.astype(np.int64, copy=False)
+
+
+def _is_index(values: object) -> TypeGuard[Offsets]:
+    return (
+        type(values) is np.ndarray
+        and values.dtype == np.int64
+        and values.ndim == 1
+        and values.flags.c_contiguous
+        and values.flags.aligned
+        and is_immutable(values)
+    )
 
 
 def _raise_at(level: int, position: int, expected: object, found: object, what: str) -> None:
@@ -143,5 +156,4 @@ def lengths_to_offsets(lengths: Offsets, *, level: int) -> Offsets:
         position = int(np.argmax(falls))
         if falls[position]:
             _raise_at(level, position, "a total below 2**63", int(lengths[position]), "length")
-    offsets.flags.writeable = False
-    return offsets
+    return immutable(offsets)

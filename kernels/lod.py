@@ -14,6 +14,7 @@ from lodcli.kernels.checks import (
     lengths_to_offsets,
 )
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, ShapeMismatchError
+from lodcli.kernels.immutable import immutable
 
 LevelNames = tuple[str | None, ...]
 
@@ -21,14 +22,14 @@ LevelNames = tuple[str | None, ...]
 class LoD:
     """An immutable index of any number of levels, outermost first.
 
-    `levels[i]` are nested offsets: int64, first 0, never decreasing, read-only; those of
-    level i count the items of level i+1, those of the finest count rows. No levels at all
-    is a plain tensor. Pass the object itself on when the structure stays the same:
-    comparing an index with itself costs nothing.
+    `levels[i]` are nested offsets: int64, first 0, never decreasing, read-only and not to be
+    made writable; those of level i count the items of level i+1, those of the finest count
+    rows. No levels at all is a plain tensor. Pass the object itself on when the structure
+    stays the same: comparing an index with itself costs nothing.
 
     Args:
-        levels: nested offsets, outermost first. Copied, unless they are already
-            read-only int64 arrays that own their memory.
+        levels: nested offsets, outermost first. Copied, unless they are levels of an index:
+            what becomes of the caller's arrays does not change this one.
         names: what an item of each level is called ("article", "sentence"), or None.
 
     Raises:
@@ -49,7 +50,9 @@ class LoD:
     def __init__(
         self, levels: Iterable[object] = (), names: Sequence[str | None] | None = None
     ) -> None:
-        checked = tuple(_frozen(values, level) for level, values in enumerate(levels))
+        checked = tuple(
+            as_int64(values, level=level, what="offsets") for level, values in enumerate(levels)
+        )
         for level, offsets in enumerate(checked):
             check_offsets(offsets, level=level)
         check_chain(checked)
@@ -73,12 +76,7 @@ class LoD:
     def _trusted(cls, levels: Iterable[Offsets], names: Sequence[str | None] | None = None) -> LoD:
         """Return an index over offsets that are known to be valid."""
         lod = cls.__new__(cls)
-        kept = []
-        for offsets in levels:
-            if offsets.flags.writeable:
-                offsets.flags.writeable = False
-            kept.append(offsets)
-        lod._set(tuple(kept), names)
+        lod._set(tuple(map(immutable, levels)), names)
         return lod
 
     @classmethod
@@ -91,7 +89,9 @@ class LoD:
         (array([0, 2, 2, 3]),)
         """
         levels = tuple(
-            lengths_to_offsets(as_int64(values, level=level, what="lengths"), level=level)
+            lengths_to_offsets(
+                as_int64(values, level=level, what="lengths", copy=False), level=level
+            )
             for level, values in enumerate(lengths)
         )
         check_chain(levels)
@@ -148,8 +148,7 @@ class LoD:
             offsets = self.levels[number]
             for lower in self.levels[number + 1 :]:
                 offsets = lower[offsets]
-            offsets.flags.writeable = False
-            known[number] = offsets
+            known[number] = immutable(offsets)
         return known[number]
 
     def recursive_sequence_lengths(self) -> list[list[int]]:
@@ -280,18 +279,6 @@ class LoD:
                 shown.append(str(np.diff(offsets).tolist()))
         names = "" if not any(self.names) else f", names={list(self.names)}"
         return f"LoD.from_lengths([{', '.join(shown)}]{names})"
-
-
-def _frozen(values: object, level: int) -> Offsets:
-    if (
-        isinstance(values, np.ndarray)
-        and values.dtype == np.int64
-        and values.ndim == 1
-        and values.flags.owndata
-        and not values.flags.writeable
-    ):
-        return values
-    return as_int64(values, level=level, what="offsets")
 
 
 def _checked_names(names: Sequence[str | None] | None, levels: int) -> LevelNames:

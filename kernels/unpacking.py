@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.immutable import immutable
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.take import ranges, take_items
 from lodcli.kernels.tensor import LoDTensor
@@ -201,10 +202,9 @@ def _permutation(order: Array, count: int) -> Offsets:
         raise InvalidDataError(
             f"order, position {position}: no sequence {array[position]}, there are {count}"
         )
-    result = array.astype(np.int64)
+    result = immutable(array.astype(np.int64))
     times = np.bincount(result, minlength=count)
     if (times > 1).any():
         twice = int(np.argmax(times))
         raise InvalidDataError(f"order: sequence {twice} comes {times[twice]} times, expected once")
-    result.flags.writeable = False
     return result

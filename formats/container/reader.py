@@ -18,6 +18,7 @@ from lodcli.kernels.errors import (
     SelectionError,
     ShapeMismatchError,
 )
+from lodcli.kernels.immutable import immutable
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.selection import Key
 from lodcli.kernels.tensor import LoDTensor
@@ -151,8 +152,7 @@ class ContainerSource(IndexedSource):
             with naming(self._label, path):
                 check_offsets(offsets, level=number)
             rows.check(offsets, 0)
-            offsets.flags.writeable = False
-            self._offsets[path] = offsets
+            self._offsets[path] = immutable(offsets)
         return self._offsets[path]
 
     def _array(self, spec: TensorSpec) -> StoredArray:

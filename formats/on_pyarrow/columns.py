@@ -11,7 +11,7 @@ import pyarrow.types as types
 
 from lodcli.formats.lines import shown
 from lodcli.formats.on_pyarrow.layout import Leaf, Level, Node, is_bytes
-from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.checks import Array, Offsets, as_int64
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
@@ -59,8 +59,9 @@ class ColumnReader:
             else:
                 self._refuse_nulls(array, levels, _OR_EMPTY)
                 offsets, array = opened(array)
-            offsets.flags.writeable = False  # tensors below then share it
-            self._read(array, node.below, (*levels, offsets), found)
+            # A copy, for they may lie in the file's memory; tensors below share it.
+            level = as_int64(offsets, level=len(levels), what="offsets")
+            self._read(array, node.below, (*levels, level), found)
         elif isinstance(node, Leaf):
             rows = self._rows(array, node, levels)
             found[node.name] = LoDTensor(rows, LoD(levels, self._names[node.name]))

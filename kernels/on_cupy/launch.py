@@ -15,6 +15,7 @@ import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.immutable import is_immutable
 
 FOLDER = Path(__file__).parent
 # Line numbers in profiles cost nothing. C++17 is what every supported NVRTC takes.
@@ -148,7 +149,7 @@ _kept: dict[tuple[int, str], tuple[weakref.ref[Any], Any]] = {}
 
 
 def _made_once(offsets: Offsets, what: str, make: Callable[[Offsets], Any]) -> Any:
-    if offsets.flags.writeable:
+    if not is_immutable(offsets):
         return make(offsets)
     key = (id(offsets), what)
     found = _kept.get(key)
@@ -162,7 +163,7 @@ def on_device(offsets: Offsets) -> Array:
     """Return offsets in the current device's memory, copied there only once."""
     if not isinstance(offsets, np.ndarray):
         return offsets
-    if offsets.flags.writeable:
+    if not is_immutable(offsets):
         return cupy.asarray(offsets)  # type: ignore[no-any-return]
     copy: _Copy = _made_once(offsets, f"device {cupy.cuda.runtime.getDevice()}", _copied)
     event = copy.event

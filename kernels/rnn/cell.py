@@ -23,6 +23,7 @@ from numpy.typing import DTypeLike
 
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.immutable import immutable
 from lodcli.kernels.rnn.activations import activation_named
 from lodcli.kernels.tensor import is_on_device
 
@@ -154,11 +155,13 @@ class CellWeights:
         Compiled backends put weights in an order of their own. With frozen ones they do so
         once, and not in every run.
         """
-        copies: dict[str, Any] = {name: array.copy() for name, array in self.arrays().items()}
-        for copy in copies.values():
+
+        def frozen(array: Array) -> Array:
+            copy = array.copy()
             # Nothing in a GPU's memory can be made read-only.
-            if isinstance(copy, np.ndarray):
-                copy.flags.writeable = False
+            return immutable(copy) if isinstance(copy, np.ndarray) else copy
+
+        copies: dict[str, Any] = {name: frozen(array) for name, array in self.arrays().items()}
         return dataclasses.replace(self, **copies)
 
     def zeros_like(self) -> Self:

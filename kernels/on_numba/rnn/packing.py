@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from lodcli.kernels.checks import Array
+from lodcli.kernels.immutable import is_immutable
 from lodcli.kernels.on_numba.rnn import cells
 from lodcli.kernels.on_numba.rnn.arrays import aligned, flat
 from lodcli.kernels.on_numba.rnn.lanes import lanes_of
@@ -40,10 +41,10 @@ def _once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[],
 
     Args:
         arrays: what it is made of; remembered, for as long as the first one lives, only if
-            all are read-only to their last owner.
+            nobody can change any of them: see RNNWeights.frozen.
         how: what else it depends on.
     """
-    if not all(_is_frozen(array) for array in arrays):
+    if not all(is_immutable(array) for array in arrays):
         return make()
     first, *rest = arrays
     key = (*how, *map(id, arrays))
@@ -55,15 +56,6 @@ def _once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[],
     # The rest is held, so that no other array can come to have its id.
     _made[key] = (forget, tuple(rest), result)
     return result
-
-
-def _is_frozen(array: Any) -> bool:
-    """Return whether neither an array nor one that it is a view of can be written to."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return False
-        array = array.base
-    return array is None
 
 
 @njit(cache=True, nogil=True)

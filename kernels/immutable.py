@@ -1,0 +1,68 @@
+"""Arrays that nobody can change, not even by making them writable again.
+
+`array.flags.writeable = False` is a request: whoever holds the array, or a view of it, may take
+it back. NumPy refuses only where the last owner of the memory is no array and offers none to
+write to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+# Up to here copying takes less time than what it takes to share memory.
+_COPIED_BYTES = 1 << 14
+
+
+class _Memory:
+    """The memory of an array, only to be read; keeps it alive."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        array = self._array
+        return {
+            "shape": (array.nbytes,),
+            "typestr": "|u1",
+            "data": (array.ctypes.data, True),
+            "version": 3,
+        }
+
+
+def immutable(array: Array) -> Array:
+    """Return an array of the same values that cannot be made writable.
+
+    Args:
+        array: of any shape and dtype but objects. Nobody else may hold it, nor a view of its
+            memory: that is shared if it is large and contiguous.
+
+    >>> offsets = immutable(np.array([0, 2, 5]))
+    >>> offsets.flags.writeable = True
+    Traceback (most recent call last):
+    ValueError: cannot set WRITEABLE flag to True of this array
+    """
+    if is_immutable(array):
+        return array
+    if array.nbytes <= _COPIED_BYTES or not array.flags.c_contiguous:
+        copy: Array = np.frombuffer(array.tobytes(), array.dtype)
+    else:
+        copy = np.asarray(_Memory(array)).view(array.dtype)
+    return copy if array.ndim == 1 else copy.reshape(array.shape)
+
+
+def is_immutable(array: Array) -> bool:
+    """Return whether nobody can change this array, nor the one that it is a view of."""
+    if array.flags.writeable:
+        return False
+    base: object = array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, bytes | _Memory)
