@@ -22,9 +22,17 @@ from typing import Any, BinaryIO
 
 from lodcli.formats.compressed import MAGIC_BYTES, Unpacked, codec_of, suffix_codec
 from lodcli.formats.errors import DamagedFileError
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import OptionError, UnsupportedError
 
 HEAD_BYTES = 4096
+
+
+def require_path(path: object) -> None:
+    """Raise OptionError unless `path` may name a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise OptionError(
+            f"expected first the path of a file (str or os.PathLike), found {type(path).__name__}"
+        )
 
 
 class _Ahead(io.FileIO):
@@ -72,6 +80,7 @@ class Input:
     _looked = False
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
+        require_path(source)
         self.is_folder = False
         self._beside: list[Input] = []
         if os.fspath(source) == "-":

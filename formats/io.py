@@ -18,13 +18,23 @@ from lodcli.formats.base import (
 from lodcli.formats.compressed import require_zstandard, suffix_codec
 from lodcli.formats.errors import name_file, naming
 from lodcli.formats.folders import FolderOutput, refuse_existing_folder
-from lodcli.formats.inputs import Input
+from lodcli.formats.inputs import Input, require_path
 from lodcli.formats.limits import Limits, open_within
 from lodcli.formats.outputs import Output, refuse_existing
-from lodcli.formats.schema import DEFAULT_NAME, Batch, Item, Schema, find, rekeyed, schema_of
+from lodcli.formats.schema import (
+    DEFAULT_NAME,
+    Batch,
+    Item,
+    Schema,
+    StoredArray,
+    find,
+    rekeyed,
+    schema_of,
+)
 from lodcli.kernels.devices import gpu_number, require_gpu
-from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor_array import TensorArray
 
 PathLike = str | os.PathLike[str]
 
@@ -140,7 +150,16 @@ def write(
         overwrite: whether an existing file may be replaced.
         options: how to write it.
     """
+    require_path(path)
     items = content if isinstance(content, Mapping) else {DEFAULT_NAME: content}
+    for name, item in items.items():
+        if not isinstance(name, str):
+            raise OptionError(f"tensors have names of type str, found {name!r}")
+        if not isinstance(item, LoDTensor | StoredArray):
+            raise OptionError(
+                f"{name}: expected a LoDTensor or a StoredArray, found {type(item).__name__}"
+                f"{_as_item(item)}"
+            )
     schema = schema_of(items)
     write_batches(
         path,
@@ -150,6 +169,15 @@ def write(
         overwrite=overwrite,
         options=options,
     )
+
+
+def _as_item(item: object) -> str:
+    """Return how to make something to write of what was given."""
+    if isinstance(item, TensorArray):
+        return "; give it with the map that unpack gave, StoredArray(array, index_map)"
+    if hasattr(item, "__array__") or isinstance(item, list | tuple):
+        return "; wrap it, LoDTensor(rows, lengths)"
+    return ""
 
 
 def write_batches(

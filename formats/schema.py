@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.errors import InvalidDataError, SelectionError
+from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.tensor_array import TensorArray
@@ -23,6 +24,12 @@ class StoredArray:
 
     array: TensorArray
     index_map: IndexMap
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
+        raise UnsupportedError(
+            "a StoredArray is no array: use array, or array.pack(index_map.level, index_map) for "
+            "the tensor that was unpacked"
+        )
 
 
 Item = LoDTensor | StoredArray

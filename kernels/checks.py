@@ -43,8 +43,9 @@ def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Off
             f"{what} must be a flat list of integers ({error})", level=level
         ) from None
     if array.ndim != 1:
+        hint = f"; those of one level are a list in a list, [{array}, ..]" if not array.ndim else ""
         raise InvalidLoDError(
-            f"{what} must be 1-D, found {array.ndim} dimensions",
+            f"{what} must be 1-D, found {array.ndim} dimensions{hint}",
             level=level,
             expected=1,
             found=array.ndim,

@@ -25,7 +25,7 @@ def gpu_number(device: str) -> int | None:
     >>> gpu_number("cpu"), gpu_number("cuda"), gpu_number("cuda:1")
     (None, -1, 1)
     """
-    found = re.fullmatch(r"cpu|cuda(?::([0-9]{1,3}))?", device)
+    found = isinstance(device, str) and re.fullmatch(r"cpu|cuda(?::([0-9]{1,3}))?", device)
     if not found:
         raise OptionError(f"expected cpu, cuda or cuda:N, found {device!r}")
     if device == "cpu":

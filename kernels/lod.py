@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,12 @@ from lodcli.kernels.checks import (
     check_offsets,
     lengths_to_offsets,
 )
-from lodcli.kernels.errors import InvalidLoDError, SelectionError, ShapeMismatchError
+from lodcli.kernels.errors import (
+    InvalidLoDError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.immutable import immutable
 
 LevelNames = tuple[str | None, ...]
@@ -51,7 +57,8 @@ class LoD:
         self, levels: Iterable[object] = (), names: Sequence[str | None] | None = None
     ) -> None:
         checked = tuple(
-            as_int64(values, level=level, what="offsets") for level, values in enumerate(levels)
+            as_int64(values, level=level, what="offsets")
+            for level, values in enumerate(_sequence(levels, "levels"))
         )
         for level, offsets in enumerate(checked):
             check_offsets(offsets, level=level)
@@ -92,7 +99,7 @@ class LoD:
             lengths_to_offsets(
                 as_int64(values, level=level, what="lengths", copy=False), level=level
             )
-            for level, values in enumerate(lengths)
+            for level, values in enumerate(_sequence(lengths, "lengths"))
         )
         check_chain(levels)
         return cls._trusted(levels, names)
@@ -269,6 +276,9 @@ class LoD:
     def __len__(self) -> int:
         return self.n_levels
 
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        raise UnsupportedError("a LoD is no array: use levels, lengths() or absolute()")
+
     def __repr__(self) -> str:
         shown = []
         for offsets in self.levels:
@@ -281,10 +291,19 @@ class LoD:
         return f"LoD.from_lengths([{', '.join(shown)}]{names})"
 
 
+def _sequence(values: Iterable[object], what: str) -> Iterable[object]:
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | dict):
+        return values
+    raise InvalidLoDError(
+        f"{what} must be a list with one list of integers for each level, such as [[2, 1]]; found "
+        f"{type(values).__name__}"
+    )
+
+
 def _checked_names(names: Sequence[str | None] | None, levels: int) -> LevelNames:
     if names is None:
         return (None,) * levels
-    if isinstance(names, str) or len(names) != levels:
+    if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != levels:
         raise InvalidLoDError(
             f"{levels} levels need {levels} names, found {names!r}", expected=levels, found=names
         )

@@ -78,7 +78,10 @@ def _items(lod: LoD, level: int, start: int, stop: int) -> Selection:
 def _range(lod: LoD, level: int, key: slice, start: int, stop: int) -> Selection:
     if key.step not in (None, 1):
         raise SelectionError(f"a range has no step here, found {key.step}")
-    low, high, _ = key.indices(stop - start)
+    try:
+        low, high, _ = key.indices(stop - start)
+    except TypeError:
+        raise SelectionError(f"a range goes from one whole number to another, not {key}") from None
     return _items(lod, level, start + low, start + max(low, high))
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, overload
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lodcli.kernels.checks import Array, check_rows
 from lodcli.kernels.errors import (
     InvalidDataError,
+    LodError,
     SelectionError,
     ShapeMismatchError,
     UnsupportedError,
 )
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.numpy_protocol import NumpyProtocol
 from lodcli.kernels.selection import Key, Selection, select
 
 # What files can hold and every op is tested with; complex numbers count each part.
@@ -28,7 +29,7 @@ DTYPE_NAMES = frozenset(
 )
 
 
-class LoDTensor(NDArrayOperatorsMixin):
+class LoDTensor(NumpyProtocol):
     """Dense rows plus a LoD.
 
     The data cannot be replaced, and the index only by one that fits: an index that no
@@ -44,8 +45,9 @@ class LoDTensor(NDArrayOperatorsMixin):
         InvalidDataError: data without a row axis, or of another dtype.
         InvalidLoDError: the index does not fit N rows.
 
-    Elementwise NumPy functions apply directly and pass the index object on; reductions
-    and everything else that does not keep rows give plain arrays.
+    Elementwise NumPy functions apply directly and pass the index object on, as do those that
+    only reduce features. What reduces the rows gives plain arrays. Every other function of
+    NumPy is refused for a tensor with levels, which it would drop: use `.data`.
 
     >>> words = LoDTensor(np.arange(6.0), LoD.from_lengths([[3, 1, 2]]))
     >>> (words * 2)[2].data
@@ -56,19 +58,19 @@ class LoDTensor(NDArrayOperatorsMixin):
 
     __slots__ = ("_data", "_lod")
 
-    # Elementwise comparison makes == an array, so there is no hash: as for ndarray.
-    __hash__ = None  # type: ignore[assignment]
-
     def __init__(
         self, data: npt.ArrayLike, lod: LoD | Sequence[Sequence[int]] | None = None
     ) -> None:
         array = as_array(data)
         if array.ndim == 0:
-            raise InvalidDataError("data needs a row axis; found a single value (reshape to (1,))")
-        if array.dtype not in _known and not _is_known(array.dtype):
+            found = type(data).__name__ if array.dtype.kind in "OSU" else "a single value"
             raise InvalidDataError(
-                f"data must be numbers or booleans of at most 64 bits, found {array.dtype}; "
-                "text is stored as its bytes, uint8"
+                f"data needs a row axis; found {found} (give a list or an array of rows)"
+            )
+        if array.dtype not in _known and not _is_known(array.dtype):
+            hint = _RAGGED if array.dtype.hasobject else "text is stored as its bytes, uint8"
+            raise InvalidDataError(
+                f"data must be numbers or booleans of at most 64 bits, found {array.dtype}; {hint}"
             )
         if not array.dtype.isnative:
             # Compiled kernels know only the machine's own order of bytes.
@@ -150,12 +152,22 @@ class LoDTensor(NDArrayOperatorsMixin):
             data = data[0]
         return LoDTensor(data, selection.lod)
 
-    def __getitem__(self, key: Key | tuple[Key, ...]) -> LoDTensor:
+    @overload
+    def __getitem__(self, key: slice) -> LoDTensor: ...
+    @overload
+    def __getitem__(self, key: int | tuple[Key, ...]) -> Any: ...
+
+    def __getitem__(self, key: Key | tuple[Key, ...]) -> Any:
+        """Return the slice at `key`, as `select`; a single value as a number, as NumPy does."""
         parts = key if isinstance(key, tuple) else (key,)
         for part in parts:
             if isinstance(part, bool | np.bool_) or not isinstance(part, int | np.integer | slice):
                 raise SelectionError(f"index by whole numbers and ranges, not {part!r}")
-        return self.select(*(part if isinstance(part, slice) else int(part) for part in parts))
+        branch = tuple(part if isinstance(part, slice) else int(part) for part in parts)
+        selection = select(self._lod, self.rows, branch)
+        if selection.drops_row_axis and self._data.ndim == 1:
+            return self._data[selection.rows.start]
+        return self.cut(selection)
 
     def __len__(self) -> int:
         """Number of outermost items; of rows where there are no levels."""
@@ -167,10 +179,21 @@ class LoDTensor(NDArrayOperatorsMixin):
             "a tensor is neither true nor false; use identical(), len(), or .data.all()"
         )
 
-    def __iter__(self) -> Iterator[LoDTensor]:
-        """Yield the outermost items, or rows kept as batches of one, in order."""
-        for item in range(len(self)):
-            yield self[item] if self._lod.n_levels else self[item : item + 1]
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the outermost items in order; without levels the rows, numbers if they are."""
+        if self._lod.n_levels or self._data.ndim > 1:
+            return (self[item] for item in range(len(self)))
+        return iter(self._data)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return (self[item] for item in reversed(range(len(self))))
+
+    def __contains__(self, value: object) -> bool:
+        if self._lod.n_levels:
+            raise UnsupportedError(
+                "`in` could mean an item or a value of any; use (tensor.data == value).any()"
+            )
+        return bool((self._data == value).any())
 
     def copy(self) -> LoDTensor:
         """Return a tensor with its own C-ordered data and the same index object."""
@@ -258,41 +281,6 @@ class LoDTensor(NDArrayOperatorsMixin):
 
         return LoDTensor(from_dlpack(data), lod)
 
-    def __dlpack__(self, **options: Any) -> Any:
-        """Hand the rows to another library, where they lie; see the array API standard."""
-        return self._data.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        """Return the kind and number of the device that the rows lie on."""
-        return self._data.__dlpack_device__()
-
-    # -- NumPy ---------------------------------------------------------------------
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        if copy is None:
-            return np.asarray(self.data, dtype=dtype)
-        return np.array(self._data, dtype=dtype, copy=copy)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Apply an elementwise function to the rows and pass the index on."""
-        plain = [_data_of(value) for value in inputs]
-        out = kwargs.get("out")
-        if out is not None:
-            kwargs["out"] = tuple(_data_of(value) for value in out)
-        where = kwargs.get("where", True)
-        if where is not True:
-            kwargs["where"] = _data_of(where)
-        # A generalised ufunc (matmul) mixes rows, so no index survives it for certain.
-        if method != "__call__" or ufunc.signature is not None:
-            return getattr(ufunc, method)(*plain, **kwargs)
-        owner = _common_index([*inputs, *(out or ()), where], ufunc.__name__)
-        result = ufunc(*plain, **kwargs)
-        if out is not None:
-            return out if len(out) > 1 else out[0]
-        if isinstance(result, tuple):
-            return tuple(_rewrapped(part, owner, ufunc) for part in result)
-        return _rewrapped(result, owner, ufunc)
-
     def __repr__(self) -> str:
         shape = " x ".join(str(n) for n in self._data.shape)
         return f"LoDTensor({shape} {self.dtype}, {self._lod!r})"
@@ -315,8 +303,32 @@ def is_on_device(data: object) -> TypeGuard[Array]:
 
 
 def as_array(values: npt.ArrayLike) -> Array:
-    """Return values as an array where they are: on a GPU they stay there."""
-    return values if is_on_device(values) else np.asarray(values)
+    """Return values as an array where they are: on a GPU they stay there.
+
+    Raises:
+        InvalidDataError: no array can be made of them.
+    """
+    if is_on_device(values):
+        return values
+    try:
+        return np.asarray(values)
+    except (LodError, MemoryError):
+        raise
+    except Exception as error:  # what other libraries raise when NumPy asks for an array
+        raise InvalidDataError(_why_no_array(values, str(error).partition("\n")[0])) from None
+
+
+_RAGGED = "ragged data is given as flat rows and lengths, LoDTensor([1, 2, 3], [[2, 1]])"
+
+
+def _why_no_array(values: object, said: str) -> str:
+    if getattr(values, "is_nested", False):
+        return (
+            "data is a nested tensor; give its rows and lengths, LoDTensor("
+            "torch.cat(nested.unbind()), [[len(part) for part in nested.unbind()]])"
+        )
+    hint = f"; {_RAGGED}" if "inhomogeneous" in said or "not regular" in said else ""
+    return f"no array can be made of this {type(values).__name__}: {said}{hint}"
 
 
 def on_host(values: npt.ArrayLike, what: str) -> Array:
@@ -335,27 +347,3 @@ def on_host(values: npt.ArrayLike, what: str) -> Array:
 def beside(values: Array, rows: Array) -> Array:
     """Return an array that was worked out of an index, copied to where `rows` lie."""
     return np.asarray(values, like=rows) if is_on_device(rows) else values
-
-
-def _data_of(value: Any) -> Any:
-    return value.data if isinstance(value, LoDTensor) else value
-
-
-def _common_index(values: Sequence[Any], name: str) -> LoDTensor:
-    tensors = [value for value in values if isinstance(value, LoDTensor)]
-    for other in tensors[1:]:
-        found = tensors[0].lod.difference(other.lod)
-        if found is not None:
-            raise ShapeMismatchError(f"{name}: the tensors are segmented differently: {found}")
-        if other.rows != tensors[0].rows:
-            raise ShapeMismatchError(f"{name}: {tensors[0].rows} rows against {other.rows}")
-    return tensors[0]
-
-
-def _rewrapped(result: Any, owner: LoDTensor, ufunc: np.ufunc) -> LoDTensor:
-    if result.ndim != owner.data.ndim or result.shape[0] != owner.rows:
-        raise ShapeMismatchError(
-            f"{ufunc.__name__}: the result of shape {result.shape} no longer has the "
-            f"{owner.rows} rows its index describes; use the plain .data for that"
-        )
-    return owner.with_data(result)

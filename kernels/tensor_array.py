@@ -10,7 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.checks import lengths_to_offsets
-from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.unpacking import STEP_LEVEL, IndexMap, from_steps, index_map_of, to_steps
@@ -156,6 +161,12 @@ class TensorArray:
                 f"pack at level {level}: the index map is of level {index_map.level}"
             )
         return from_steps(steps, index_map)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> npt.NDArray[np.generic]:
+        raise UnsupportedError(
+            "a TensorArray is no array: its steps may differ in length; use stack() for steps of "
+            "one length, or steps for all values under a level"
+        )
 
     # -- one value -----------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import os
 from types import ModuleType
 
 from lodcli.formats.errors import NotThisFormatError, naming
-from lodcli.formats.inputs import Input
+from lodcli.formats.inputs import Input, require_path
 from lodcli.formats.outputs import Output
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.rnn.stack import RNNWeights
@@ -76,6 +76,7 @@ def write_weights(
         UnsupportedError: the kind cannot hold these weights; nothing is written.
         SelectionError: no such kind, or an ending that tells none.
     """
+    require_path(path)
     module = _module(kind or kind_of_name(path))
     with Output(path, overwrite=overwrite, seekable=True) as output, naming(output.label):
         module.write(weights, output)

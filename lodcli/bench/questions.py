@@ -75,6 +75,8 @@ def _ways(**ways: Callable[[], Any]) -> list[Candidate]:
     """Return one candidate a way; the first is ours. Results are arrays, or lists of them."""
 
     def arrays(found: Any) -> list[Array]:
+        if isinstance(found, LoDTensor):
+            return [found.data]
         return list(found) if isinstance(found, list | tuple) else [np.asarray(found)]
 
     made: dict[str, Way] = {name: (call, arrays) for name, call in ways.items()}

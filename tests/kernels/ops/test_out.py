@@ -122,6 +122,11 @@ def test_values_and_rows_of_extremes_go_to_a_pair(name: str, backend: Backend) -
         on(backend, reference)(x, OFFSETS, out=(values, index.astype(np.int32)))
 
 
+def plain(result: Any) -> Array:
+    found: Array = result.data if isinstance(result, LoDTensor) else result
+    return found
+
+
 @both
 def test_every_sequence_op_passes_out_on(backend: Backend) -> None:
     x = LoDTensor(rows_of(np.float32), LoD([[0, 1, 4], OFFSETS]))
@@ -147,9 +152,9 @@ def test_every_sequence_op_passes_out_on(backend: Backend) -> None:
         lambda out: pad.sequence_unpad(box, lengths, out=out, backend=backend),
     ]
     for call in calls:
-        expected = np.asarray(call(None))
+        expected = plain(call(None))
         out = np.zeros_like(expected)
-        assert np.shares_memory(np.asarray(call(out)), out)
+        assert np.shares_memory(plain(call(out)), out)
         np.testing.assert_array_equal(out, expected)
     values, index = np.zeros((4, 2), np.float32), np.zeros((4, 2), np.int64)
     found = pool.sequence_max_index(x, out=(values, index), backend=backend)

@@ -1,0 +1,298 @@
+"""What other libraries make of a tensor: the right thing, or an error that says what to call."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats.schema import StoredArray
+from lodcli.kernels.errors import LodError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor_array import TensorArray
+
+LOD = LoD.from_lengths([[2, 0, 1], [2, 0, 1]])
+ROWS = np.arange(6.0).reshape(3, 2)
+FLAT, WIDE = LoDTensor(ROWS[:, 0], LOD), LoDTensor(ROWS, LOD)
+PLAIN, BOX = LoDTensor(ROWS[:, 0]), LoDTensor(ROWS)
+TENSORS = {"flat": FLAT, "wide": WIDE, "plain": PLAIN, "box": BOX}
+# The same as nested lists, by hand.
+LISTS: dict[str, Any] = {
+    "flat": [[[0.0, 2.0], []], [], [[4.0]]],
+    "wide": [[[[0.0, 1.0], [2.0, 3.0]], []], [], [[[4.0, 5.0]]]],
+    "plain": [0.0, 2.0, 4.0],
+    "box": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]],
+}
+
+
+def nested(value: Any) -> Any:
+    """Return nested lists of numbers, by nothing but iteration."""
+    return [nested(part) for part in value] if hasattr(value, "__iter__") else float(value)
+
+
+def by_index(value: Any) -> Any:
+    """Return the same by length and index, the protocol of sequences."""
+    if not hasattr(value, "__len__"):
+        return float(value)
+    return [by_index(value[place]) for place in range(len(value))]
+
+
+@pytest.mark.parametrize("kind", TENSORS)
+def test_a_tensor_is_the_sequence_of_its_items(kind: str) -> None:
+    tensor, expected = TENSORS[kind], LISTS[kind]
+    assert nested(tensor) == by_index(tensor) == expected
+    assert nested(list(reversed(tensor))) == expected[::-1]
+    assert nested([*tensor]) == expected
+    assert json.loads(json.dumps(tensor, default=list)) == expected
+
+
+@pytest.mark.parametrize("kind", TENSORS)
+def test_a_copy_is_the_same_tensor(kind: str) -> None:
+    tensor = TENSORS[kind]
+    for again in (pickle.loads(pickle.dumps(tensor)), copy.copy(tensor), copy.deepcopy(tensor)):
+        assert again.identical(tensor)
+
+
+def test_values_are_looked_for_where_there_are_no_levels() -> None:
+    assert 4.0 in PLAIN
+    assert 4.0 in BOX
+    assert 7.0 not in PLAIN
+    with pytest.raises(UnsupportedError, match=r"tensor.data == value"):
+        assert 4.0 in FLAT
+
+
+# -- NumPy's functions -----------------------------------------------------------------
+
+# With levels: what keeps the rows keeps the index.
+KEPT: Mapping[str, Callable[[Any], Any]] = {
+    "where": lambda x: np.where(x > 1, x, 0),
+    "clip": lambda x: np.clip(x, 1, 2),
+    "round": lambda x: np.round(x, 1),
+    "isclose": lambda x: np.isclose(x, 2 * x),
+    "nan_to_num": np.nan_to_num,
+    "zeros_like": np.zeros_like,
+    "full_like": lambda x: np.full_like(x, 3.0),
+    "copy": np.copy,
+    "real": np.real,
+}
+KEPT_OF_WIDE: Mapping[str, Callable[[Any], Any]] = {
+    "sum over features": lambda x: np.sum(x, axis=1),
+    "mean over features": lambda x: np.mean(x, -1),
+    "max over features": lambda x: np.maximum.reduce(x, axis=1),
+    "argmax over features": lambda x: np.argmax(x, axis=1),
+    "running sum over features": lambda x: np.add.accumulate(x, axis=1),
+    "matrix": lambda x: x @ np.ones((2, 5)),
+    "vector": lambda x: x @ np.ones(2),
+    "kept dimension": lambda x: np.sum(x, axis=1, keepdims=True),
+}
+# What leaves no rows leaves nothing for an index to describe.
+REDUCED: Mapping[str, Callable[[Any], Any]] = {
+    "sum": np.sum,
+    "sum over rows": lambda x: np.sum(x, axis=0),
+    "mean": np.mean,
+    "std over rows": lambda x: np.std(x, axis=0),
+    "add.reduce": np.add.reduce,
+    "any": np.any,
+    "median": np.median,
+    "count_nonzero": np.count_nonzero,
+    "argmax": np.argmax,
+    "allclose": lambda x: np.allclose(x, x),
+    "array_equal": lambda x: np.array_equal(x, x),
+    "shape": np.shape,
+    "size": np.size,
+    "product with rows": lambda x: np.ones(3) @ x,
+}
+DROPPED: Mapping[str, Callable[[Any], Any]] = {
+    "asarray": np.asarray,
+    "array": np.array,
+    "array of two": lambda x: np.array([x, x]),
+    "from_dlpack": np.from_dlpack,
+    "stack": lambda x: np.stack([x, x]),
+    "vstack": lambda x: np.vstack([x, x]),
+    "concatenate with an array": lambda x: np.concatenate([x, x.data]),
+    "concatenate other axis": lambda x: np.concatenate([x, x], axis=-1),
+    "concatenate out": lambda x: np.concatenate([x, x], dtype=np.float32),
+    "cumsum": np.cumsum,
+    "accumulate": np.add.accumulate,
+    "reduceat": lambda x: np.add.reduceat(x, [0, 1]),
+    "outer": lambda x: np.add.outer(x, x),
+    "sort": np.sort,
+    "argsort": np.argsort,
+    "unique": np.unique,
+    "ravel": np.ravel,
+    "reshape": lambda x: np.reshape(x, -1),
+    "flip": np.flip,
+    "roll": lambda x: np.roll(x, 1),
+    "take": lambda x: np.take(x, [0, 1]),
+    "diff": np.diff,
+    "split": lambda x: np.split(x, 1),
+    "repeat": lambda x: np.repeat(x, 2),
+    "tile": lambda x: np.tile(x, 2),
+    "pad": lambda x: np.pad(x, 1),
+    "dot": lambda x: np.dot(x, x),
+    "percentile": lambda x: np.percentile(x, 50),
+    "einsum": lambda x: np.einsum("...->...", x),
+    "vecdot": lambda x: np.vecdot(x, x),
+    "sum as method": lambda x: np.asarray([x]).sum(),
+    "fft": lambda x: np.fft.fft(x),
+    "norm": lambda x: np.linalg.norm(x),
+    "savetxt": lambda x: np.savetxt("/dev/null", x),
+    "assert_array_equal": lambda x: np.testing.assert_array_equal(x, x),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("kind", TENSORS)
+def test_functions_that_keep_the_rows_keep_the_index(name: str, kind: str) -> None:
+    tensor = TENSORS[kind]
+    found = KEPT[name](tensor)
+    assert isinstance(found, LoDTensor)
+    assert found.lod is tensor.lod
+    np.testing.assert_array_equal(found.data, KEPT[name](tensor.data))
+
+
+@pytest.mark.parametrize("name", KEPT_OF_WIDE)
+def test_reducing_features_keeps_the_index(name: str) -> None:
+    found = KEPT_OF_WIDE[name](WIDE)
+    assert isinstance(found, LoDTensor)
+    assert found.lod is LOD
+    np.testing.assert_array_equal(found.data, KEPT_OF_WIDE[name](ROWS))
+
+
+@pytest.mark.parametrize("name", REDUCED)
+@pytest.mark.parametrize("kind", TENSORS)
+def test_reducing_rows_gives_plain_results(name: str, kind: str) -> None:
+    tensor = TENSORS[kind]
+    found = REDUCED[name](tensor)
+    assert not isinstance(found, LoDTensor)
+    np.testing.assert_array_equal(found, REDUCED[name](tensor.data))
+
+
+@pytest.mark.parametrize("name", DROPPED)
+@pytest.mark.parametrize("kind", ["flat", "wide"])
+def test_what_would_drop_the_index_is_refused_with_what_to_call(name: str, kind: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"tensor\.data"):
+        DROPPED[name](TENSORS[kind])
+
+
+@pytest.mark.parametrize(
+    "name", sorted(DROPPED.keys() - {"from_dlpack", "assert_array_equal", "savetxt"})
+)
+def test_without_levels_there_is_nothing_to_drop(name: str) -> None:
+    try:
+        expected = DROPPED[name](ROWS)
+    except Exception:  # a function that has no answer for such an array
+        return
+    np.testing.assert_array_equal(DROPPED[name](BOX), expected)
+
+
+def test_numpys_concatenate_joins_tensors_with_their_levels() -> None:
+    for found in (np.concatenate([FLAT, FLAT]), np.concatenate((FLAT, FLAT), axis=0)):
+        assert isinstance(found, LoDTensor)
+        assert nested(found) == 2 * LISTS["flat"]
+    with pytest.raises(ShapeMismatchError, match="row_shape"):
+        np.concatenate([FLAT, WIDE])
+
+
+def test_tensors_segmented_differently_do_not_go_into_one_function() -> None:
+    other = LoDTensor(FLAT.data, [[1, 1, 1]])
+    functions: list[Callable[..., Any]] = [
+        np.allclose,
+        np.array_equal,
+        np.isclose,
+        lambda a, b: np.where(a > 0, a, b),
+    ]
+    for function in functions:
+        with pytest.raises(ShapeMismatchError, match="levels against"):
+            function(FLAT, other)
+
+
+def test_in_place_functions_write_into_the_rows() -> None:
+    tensor = FLAT.copy()
+    np.add.at(tensor, [0, 0], 10.0)
+    assert tensor.data.tolist() == [20, 2, 4]
+    out = np.zeros(2)
+    assert np.sum(WIDE, axis=0, out=out) is out
+    assert out.tolist() == [6, 9]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        TensorArray(values=[FLAT, FLAT]),
+        LOD,
+        StoredArray(*TensorArray.unpack(FLAT)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_array_says_so(value: Any) -> None:
+    for call in (np.asarray, np.sum, lambda x: np.stack([x, x]), lambda x: x + np.ones(3)):
+        with pytest.raises((UnsupportedError, TypeError), match=r"no array|unsupported operand"):
+            call(value)
+    with pytest.raises(UnsupportedError, match="use"):
+        LoDTensor(value)
+    again = pickle.loads(pickle.dumps(value))
+    assert repr(again) == repr(value)
+
+
+# -- other libraries -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", TENSORS)
+def test_awkward_takes_the_items_of_a_tensor(kind: str) -> None:
+    ak = pytest.importorskip("awkward")
+    assert ak.to_list(ak.from_iter(TENSORS[kind])) == LISTS[kind]
+    steps = TensorArray(values=[TENSORS[kind]] * 2)
+    assert ak.to_list(ak.Array(steps)) == [LISTS[kind]] * 2
+    if TENSORS[kind].lod.n_levels:
+        with pytest.raises(UnsupportedError, match=r"list\(tensor\)"):
+            ak.Array(TENSORS[kind])
+    else:
+        assert ak.to_list(ak.Array(TENSORS[kind])) == LISTS[kind]
+
+
+@pytest.mark.parametrize("kind", TENSORS)
+def test_torch_takes_rows_without_levels(kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    for take in (torch.as_tensor, torch.tensor, torch.asarray, torch.from_dlpack):
+        if TENSORS[kind].lod.n_levels:
+            with pytest.raises(UnsupportedError, match=r"tensor\.data"):
+                take(TENSORS[kind])
+        else:
+            assert take(TENSORS[kind]).tolist() == LISTS[kind]
+
+
+@pytest.mark.parametrize("kind", TENSORS)
+def test_pandas_takes_rows_without_levels(kind: str) -> None:
+    pd = pytest.importorskip("pandas")
+    for take in (pd.Series, lambda x: pd.DataFrame({"a": x}), lambda x: pd.DataFrame(x)):
+        if TENSORS[kind].lod.n_levels:
+            with pytest.raises(UnsupportedError, match=r"tensor\.data"):
+                take(TENSORS[kind])
+        elif kind == "plain":
+            assert np.ravel(take(TENSORS[kind]).to_numpy()).tolist() == LISTS[kind]
+    items = pd.Series(list(FLAT), dtype=object)  # as pandas has it: one object an item
+    assert [nested(item) for item in items] == LISTS["flat"]
+
+
+@pytest.mark.parametrize("kind", TENSORS)
+def test_pyarrow_says_how_to_give_it_the_parts(kind: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    with pytest.raises(UnsupportedError, match="LargeListArray"):
+        pa.array(TENSORS[kind])
+    finest = pa.LargeListArray.from_arrays(FLAT.lod.levels[-1], FLAT.data)
+    assert pa.LargeListArray.from_arrays(LOD.levels[0], finest).to_pylist() == LISTS["flat"]
+
+
+@pytest.mark.parametrize("kind", ["flat", "wide"])
+def test_polars_refuses_what_has_levels(kind: str) -> None:
+    pl = pytest.importorskip("polars")
+    for take in (pl.Series, lambda x: pl.DataFrame({"a": x})):
+        with pytest.raises((LodError, TypeError), match=r"tensor\.data|unsupported type"):
+            take(TENSORS[kind])

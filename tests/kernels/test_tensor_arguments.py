@@ -1,0 +1,98 @@
+"""What is no data, no index and no name of a level is refused in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.kernels.errors import InvalidLoDError, LodError
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+WORDS = LoDTensor(np.arange(6.0), [[3, 1, 2]])
+RAGGED = [[1, 2], [3]]
+
+
+def torch_tensor(make: str) -> Any:
+    torch = pytest.importorskip("torch")
+    return {
+        "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(1)]),
+        "jagged": lambda: torch.nested.nested_tensor(
+            [torch.ones(2), torch.ones(1)], layout=torch.jagged
+        ),
+        "gradient": lambda: torch.ones(3, requires_grad=True),
+        "sparse": lambda: torch.ones(3).to_sparse(),
+        "bfloat16": lambda: torch.ones(3, dtype=torch.bfloat16),
+    }[make]()
+
+
+def other_array(make: str) -> Any:
+    module, _, name = make.partition(".")
+    return getattr(pytest.importorskip(module), name)(RAGGED)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: RAGGED, r"flat rows and lengths, LoDTensor\(\[1, 2, 3\], \[\[2, 1\]\]\)"),
+        (lambda: [[[1], [2]], [[3]]], "flat rows and lengths"),
+        (lambda: np.array([[1, 2], [3]], object), "found object; ragged data is given as flat"),
+        (lambda: other_array("awkward.Array"), "flat rows and lengths"),
+        (lambda: other_array("pyarrow.array"), "flat rows and lengths"),
+        (lambda: other_array("pandas.Series"), "flat rows and lengths"),
+        (lambda: other_array("polars.Series"), "flat rows and lengths"),
+        (lambda: torch_tensor("nested"), r"torch.cat\(nested.unbind\(\)\)"),
+        (lambda: torch_tensor("jagged"), r"torch.cat\(nested.unbind\(\)\)"),
+        (lambda: torch_tensor("gradient"), "detach"),
+        (lambda: torch_tensor("sparse"), "no array can be made of this Tensor"),
+        (lambda: torch_tensor("bfloat16"), "no array can be made of this Tensor"),
+        (lambda: None, "found NoneType"),
+        (lambda: {"a": [1]}, "found dict"),
+        (lambda: {1, 2}, "found set"),
+        (lambda: (n for n in range(3)), "found generator"),
+        (lambda: "text", "found str"),
+        (lambda: b"text", "found bytes"),
+        (lambda: 2**70, "found int"),
+        (lambda: WORDS, r"take tensor\.data"),
+    ],
+)
+def test_what_is_no_data_is_refused_with_what_to_give(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(LodError, match=said) as caught:
+        LoDTensor(make())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("lod", "said"),
+    [
+        ([2, 1], r"a list in a list, \[2, ..\]"),
+        (np.array([2, 1]), "a list in a list"),
+        (3, "found int"),
+        ("ab", "found str"),
+        ({"a": [2, 1]}, "found dict"),
+        ([["a"]], "must be integers"),
+        ([[2.0, 1.0]], "must be integers, found float64"),
+        ([[True, False]], "must be integers, found bool"),
+        ([[None]], "must be integers"),
+        ([[[2, 1]]], "must be 1-D, found 2"),
+        ([RAGGED], "must be a flat list of integers"),
+        ([[2**62, 2**62]], "total below 2"),
+        ([[2**63, 1]], "at most 2|must be integers"),
+        ([[2**70]], "must be integers"),
+        (WORDS, "must be integers|must be 1-D"),
+        (object(), "found object"),
+    ],
+)
+def test_what_is_no_index_is_refused_in_our_words(lod: Any, said: str) -> None:
+    with pytest.raises(InvalidLoDError, match=said):
+        LoDTensor(np.zeros(3), lod)
+
+
+@pytest.mark.parametrize("names", ["ab", 3, ["a", "b"], [3], [b"a"], ["1"], [""], {"a": 1}])
+def test_what_is_no_list_of_level_names_is_refused_in_our_words(names: Any) -> None:
+    with pytest.raises(InvalidLoDError, match="name"):
+        LoD([[0, 3]], names)
