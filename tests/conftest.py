@@ -7,7 +7,12 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.plugins.slow", "tests.plugins.skipped", "tests.plugins.memory"]
+pytest_plugins = [
+    "tests.plugins.slow",
+    "tests.plugins.skipped",
+    "tests.plugins.memory",
+    "tests.plugins.compiling",
+]
 
 # A shell has the jobs it starts in the background ignore interrupts, and all that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
