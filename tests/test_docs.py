@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lodcli.formats import table
+from tests.slow import slow_except
 
 ROOT = Path(__file__).parent.parent
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
@@ -42,7 +43,11 @@ def matches(expected: str, found: str) -> bool:
     return re.fullmatch(pattern, found) is not None
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if steps(page)], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page",
+    slow_except([ROOT / "README.md"], [page for page in PAGES if steps(page)]),
+    ids=lambda page: page.name,
+)
 def test_console_blocks_print_what_they_say(page: Path, tmp_path: Path) -> None:
     (tmp_path / "samples").symlink_to(ROOT / "samples")
     environment = {

@@ -136,7 +136,7 @@ def test_the_links_for_static_tools_are_there(floor: str) -> None:
     assert (ROOT / "lodcli" / floor).readlink() == Path("..", floor)
 
 
-@pytest.mark.packaging
+@pytest.mark.slow
 def test_a_wheel_holds_all_our_modules_inside_lodcli_and_nothing_else(wheel: Path) -> None:
     names = modules_in(wheel)
     assert {name for name in names if name.endswith(".py")} == expected_modules()
@@ -144,14 +144,14 @@ def test_a_wheel_holds_all_our_modules_inside_lodcli_and_nothing_else(wheel: Pat
     assert "lodcli/py.typed" in names
 
 
-@pytest.mark.packaging
+@pytest.mark.slow
 def test_a_wheel_carries_the_licence(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/LICENSE")]
         assert archive.read(name) == (ROOT / "LICENSE").read_bytes()
 
 
-@pytest.mark.packaging
+@pytest.mark.slow
 def test_a_source_distribution_installs_the_same_as_the_wheel(
     sdist: Path, wheel: Path, tmp_path: Path
 ) -> None:
@@ -166,7 +166,7 @@ def test_a_source_distribution_installs_the_same_as_the_wheel(
     assert got == modules_in(wheel)
 
 
-@pytest.mark.packaging
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["lod"], ["python", "-m", "lodcli"]])
 def test_the_installed_command_tells_its_version(
     installed: Path, command: list[str], project: dict[str, dict[str, str]], tmp_path: Path
@@ -175,7 +175,7 @@ def test_the_installed_command_tells_its_version(
     assert project["project"]["version"] in said
 
 
-@pytest.mark.packaging
+@pytest.mark.slow
 @pytest.mark.parametrize("floor", ["kernels", "formats"])
 def test_a_floor_is_installed_under_lodcli_only(
     installed: Path, floor: str, tmp_path: Path

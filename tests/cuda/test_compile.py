@@ -62,6 +62,7 @@ def test_every_kernel_states_its_launch_bounds() -> None:
         assert source.count("__global__") == source.count("__launch_bounds__") > 0, path.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("file", HOT)
 def test_it_compiles_and_spills_nothing(file: str, architecture: int) -> None:

@@ -195,6 +195,7 @@ def test_a_body_that_claims_too_much_is_refused(tmp_path: Path) -> None:
         data[place : place + 8] = length
 
 
+@pytest.mark.slow
 def test_a_file_much_larger_than_the_limit_takes_little_memory(tmp_path: Path) -> None:
     # One batch of 200 MB; what is asked for is bounded, and pages of the file are let go.
     lengths = np.full(200_000, 125)

@@ -59,6 +59,7 @@ FILES = {
 COLUMNS = {"arrow": ".arrow", "parquet": ".parquet", "datasets": ".ds"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [FILES, COLUMNS], ids=["ours", "columns"])
 def test_memory_does_not_grow_with_the_file(files: dict[str, str], tmp_path: Path) -> None:
     named = [f"{name}={file}" for name, file in files.items()]

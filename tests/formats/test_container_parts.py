@@ -261,6 +261,7 @@ def _unknown(schema: Schema) -> Schema:
     )
 
 
+@pytest.mark.slow
 @COMPRESSIONS
 @EXAMPLES
 @given(tensor=tensors(any_bits=True), limit=st.integers(0, 60))

@@ -216,6 +216,7 @@ def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
             kind.open(source, ReadOptions())
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_never_reaches_this_process(tmp_path: Path) -> None:
     whole = THEIRS.read_bytes()
     rng = np.random.default_rng(3)

@@ -237,6 +237,7 @@ def test_what_is_no_such_data_is_named(data: str | None, message: str, vlen: Pat
         read_as("hdf5-vlen", vlen, data=data)
 
 
+@pytest.mark.slow
 def test_damage_ends_in_the_child(vlen: Path) -> None:
     """Some of these make HDF5 hang or crash; none of it reaches this process."""
     whole = vlen.read_bytes()

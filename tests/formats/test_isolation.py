@@ -84,6 +84,7 @@ def test_what_is_mapped_is_read_too(name: str, tmp_path: Path) -> None:
         assert _same(source.read()["data"], TENSOR)
 
 
+@pytest.mark.slow
 def test_torch_is_read_where_nothing_else_was_looked_at(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     path = tmp_path / "t.pt"

@@ -261,6 +261,7 @@ def test_objects_read_alike(files: Files, seed: int) -> None:
     assert read > 20
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_lines_stop_the_scan_or_are_what_json_says(files: Files) -> None:
     """Each line on its own: what the scanner takes, json must take and understand alike."""
     random_ = random.Random(11)

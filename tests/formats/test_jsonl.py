@@ -56,6 +56,7 @@ def test_every_list_is_a_level(
     assert found.dtype == np.int64
 
 
+@pytest.mark.slow
 def test_later_lines_tell_the_depth_that_empty_lists_leave_open(tmp_path: Path) -> None:
     many = (1 << 21) // 3  # two mebibytes of empty lists
     found = given_lines(tmp_path, b"[]\n" * many + b"[[],[]]\n[[[true]]]\n")
@@ -175,6 +176,7 @@ def test_a_number_that_does_not_fit_the_dtype_is_named(
         given_lines(tmp_path, data, dtype=np.dtype(dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "message"),
     [

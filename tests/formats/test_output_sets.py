@@ -252,6 +252,7 @@ getattr(sets, sys.argv[1])(Path(sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 @SETS
 def test_after_being_killed_anywhere_no_mixture_is_there(
     write: Callable[..., None],

@@ -345,6 +345,7 @@ def hostile() -> Iterator[tuple[str, bytes]]:
         yield "header", spec.PREFIX + head(spec.HEADER, 0, payload) + payload
 
 
+@pytest.mark.slow
 def test_huge_claims_take_little_memory(tmp_path: Any) -> None:
     for number, (message, raw) in enumerate(hostile()):
         path = tmp_path / f"{number}.lods"

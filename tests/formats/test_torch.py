@@ -264,6 +264,7 @@ def test_an_unknown_form_is_named(tmp_path: Path) -> None:
         io.write(tmp_path / "x.pt", WORDS, options=WriteOptions(form="x"))
 
 
+@pytest.mark.slow
 def test_pipes_batches_and_a_full_disk(tmp_path: Path, sequences: LoDTensor) -> None:
     io.write(tmp_path / "x.pt", sequences)
     with pipe(tmp_path, ".bin", (tmp_path / "x.pt").read_bytes()) as path:

@@ -52,6 +52,7 @@ def in_the_source_tree() -> set[Path]:
     return set(KERNELS.rglob("*.nbi"))
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_once_all_keep_what_they_made(tmp_path: Path) -> None:
     dtypes = ("float32", "float64", "int64", "uint64")
     for wanted in (COMPILED, LOADED):
@@ -107,6 +108,7 @@ def test_a_change_in_any_kernel_changes_the_stamp_of_all(tmp_path: Path) -> None
     _stamp.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
 def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path, name: str) -> None:
     # A folder below a file cannot be made, not even by root.
@@ -134,6 +136,7 @@ def test_nowhere_to_write_at_all_costs_only_time(tmp_path: Path) -> None:
         assert kept._cache_for(function).cache_path is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["nbc", "nbi"])
 def test_a_damaged_file_is_made_anew(tmp_path: Path, ending: str) -> None:
     more = {"NUMBA_CACHE_DIR": str(tmp_path)}

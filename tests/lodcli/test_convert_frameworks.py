@@ -50,6 +50,7 @@ def test_the_commands_of_the_documentation_do_what_they_say(lod: Lod, folder: Pa
     assert torch.load("nested.pt", weights_only=True)[1].shape == (26, 12)
 
 
+@pytest.mark.slow
 def test_torch_is_quiet_about_its_prototypes(shell: Lod) -> None:
     pytest.importorskip("torch")
     done = shell("lod convert many.lod.h5::other x.pt && lod convert x.pt y.jsonl")

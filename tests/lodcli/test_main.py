@@ -33,6 +33,7 @@ from lodcli.kernels.rnn.stack import seeded_weights
 from lodcli.kernels.rnn.state_dict import state_dict
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, environment, tensor
+from tests.slow import slow
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -125,7 +126,14 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("line", all_examples())
+def takes_long(line: str) -> bool:
+    """Return whether an example measures, trains or compiles: other tests do so with less."""
+    return line.startswith(("lod bench", "lod train", "lod warmup"))
+
+
+@pytest.mark.parametrize(
+    "line", [slow(line) if takes_long(line) else line for line in all_examples()]
+)
 def test_the_examples_of_the_help_run(prepared: Path, tmp_path: Path, line: str) -> None:
     for path in prepared.iterdir():
         # What the example makes must not be there; what another made must not help it.

@@ -172,6 +172,7 @@ def test_what_does_not_fit_is_refused(
     assert not Path("g.npz").exists()
 
 
+@pytest.mark.slow
 def test_input_larger_than_a_batch_takes_no_more_memory(folder: Path) -> None:
     # A stream of few or of many batches; the reader, the RNN and the writer hold one or two.
     made = """

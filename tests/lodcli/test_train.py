@@ -78,6 +78,7 @@ def torch_right(module: Any, path: Path, torch: Any) -> int:
     return right
 
 
+@pytest.mark.slow
 def test_real_speech_is_told_apart_and_torch_scores_the_same(
     lod: Lod, shell: Lod, torch: Any
 ) -> None:
@@ -191,6 +192,7 @@ def test_a_model_may_go_to_a_pipe(signs: Path) -> None:
     assert done.stderr.startswith(b"lod train: best of 1 epochs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_leaves_the_best_model_so_far(signs: Path, signum: int, code: int) -> None:
     model = signs.parent / "m.safetensors"

@@ -32,6 +32,7 @@ def told(text: str) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.slow
 def test_an_op_that_was_warmed_up_compiles_nothing_more(shell: Lod, folder: Path) -> None:
     cache = folder / "cache"
     done = shell("lod warmup cumsum --json", NUMBA_CACHE_DIR=str(cache))
@@ -109,6 +110,7 @@ def on_a_terminal(line: str, folder: Path, cache: Path) -> str:
     return shown.decode()
 
 
+@pytest.mark.slow
 def test_a_terminal_is_told_of_compiling_once_and_nobody_else(shell: Lod, folder: Path) -> None:
     line = "lod apply enumerate many.lod.h5::tags --win-size 2 --backend numba -f -o o.lod.h5"
     cache = folder / "cache"

@@ -15,6 +15,7 @@ PARTS = {"calls": 100, "cut": 40, "memory": 20, "readers": 10, "open-files": 10,
 SHORT = 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKS)
 def test_it_holds(name: str) -> None:
     outcome = CHECKS[name](PARTS.get(name, SHORT))
@@ -32,6 +33,7 @@ def test_a_fault_that_is_overlooked_is_noticed(monkeypatch: pytest.MonkeyPatch) 
     assert invariants.trees(200).broken
 
 
+@pytest.mark.slow
 def test_a_file_written_in_place_is_noticed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ whatever its input looks like, and that what it cannot do is refused in words.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from lodcli.kernels.ops.common import is_half
 from lodcli.kernels.ops.table import OPS
 from lodcli.kernels.tensor import LoDTensor
 from tests.kernels.ops.op_arguments import arguments, results
+from tests.slow import compiled_for
 from tests.strategies import BFLOAT16, DTYPES, LAYOUTS, ROW_SHAPES, laid_out, random_values
 
 LODS = {
@@ -43,7 +45,6 @@ BACKENDS = {
     name: ("numpy", "numba") if described(OPS[name]).has_backend else (None,) for name in OPS
 }
 RUNS = [(name, backend) for name in OPS for backend in BACKENDS[name]]
-every_op = pytest.mark.parametrize("name", OPS)
 every_run = pytest.mark.parametrize(("name", "backend"), RUNS)
 
 
@@ -64,6 +65,24 @@ def usual_dtype(name: str) -> np.dtype[Any]:
     """Return float32 if an op computes with it, else int64."""
     floats = takes(name, np.dtype(np.float32)) and name != "mask"
     return np.dtype(np.float32 if floats else np.int64)
+
+
+def with_dtypes() -> Iterator[Any]:
+    """Yield every op, backend and dtypes: compiled for the usual one and, slow, for the others."""
+    for name, backend in RUNS:
+        if backend != "numba":
+            yield pytest.param(name, backend, DTYPES, id=f"{name}-{backend}")
+            continue
+        usual = usual_dtype(name)
+        others = [dtype for dtype in COMPILED if dtype != usual]
+        yield pytest.param(name, backend, [usual], id=f"{name}-{backend}")
+        yield pytest.param(
+            name, backend, others, id=f"{name}-{backend}-others", marks=pytest.mark.slow
+        )
+
+
+WITH_DTYPES = list(with_dtypes())
+every_run_and_dtype = pytest.mark.parametrize(("name", "backend", "dtypes"), WITH_DTYPES)
 
 
 def tensor(
@@ -96,9 +115,11 @@ def same(found: LoDTensor, expected: LoDTensor, tolerance: float | None = None) 
     np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
-@every_run
-def test_a_dtype_is_computed_with_or_refused(name: str, backend: str | None) -> None:
-    for dtype in DTYPES if backend != "numba" else COMPILED:
+@every_run_and_dtype
+def test_a_dtype_is_computed_with_or_refused(
+    name: str, backend: str | None, dtypes: list[np.dtype[Any]]
+) -> None:
+    for dtype in dtypes:
         shapes = [shape for shape in ROW_SHAPES if 0 not in shape]
         x = [tensor(LOD, shape, dtype) for shape in shapes]
         if name == "mask" and dtype.kind not in "biuc":
@@ -148,29 +169,33 @@ def test_the_layout_of_the_rows_does_not_matter(name: str, backend: str | None) 
             assert rows.tobytes() == before, "the op changed its input"
 
 
-@every_op
-def test_a_backend_gives_what_the_reference_gives(name: str) -> None:
-    if len(BACKENDS[name]) == 1:
-        return
-    for dtype in COMPILED:
+@pytest.mark.parametrize(
+    ("name", "backend", "dtypes"), [each for each in WITH_DTYPES if each.values[1] == "numba"]
+)
+def test_a_backend_gives_what_the_reference_gives(
+    name: str, backend: str, dtypes: list[np.dtype[Any]]
+) -> None:
+    for dtype in dtypes:
         # Sums are made in another order; halves are rounded at the end.
         tolerance = 2e-2 if is_half(dtype) else 1e-5
         for shape in ROW_SHAPES:
             x = tensor(LOD, shape, dtype)
-            expected, found = (tried(name, x, backend) for backend in BACKENDS[name])
+            expected, found = tried(name, x, "numpy"), tried(name, x, backend)
             assert isinstance(found, LodError) == isinstance(expected, LodError)
             if not isinstance(expected, LodError) and not isinstance(found, LodError):
                 for one, other in zip(found, expected, strict=True):
                     same(one, other, tolerance)
 
 
-@every_run
-def test_any_bits_are_numbers_and_stay_in_their_sequences(name: str, backend: str | None) -> None:
+@every_run_and_dtype
+def test_any_bits_are_numbers_and_stay_in_their_sequences(
+    name: str, backend: str | None, dtypes: list[np.dtype[Any]]
+) -> None:
     """NaNs, infinities and the largest numbers raise nothing, warn of nothing."""
-    for dtype in DTYPES if backend != "numba" else COMPILED:
+    for dtype in dtypes:
         for shape in ROW_SHAPES:
             tried(name, tensor(LOD, shape, dtype, any_bits=True), backend)
-    if OPS[name].itemwise and takes(name, np.dtype(np.float32)):
+    if OPS[name].itemwise and takes(name, np.dtype(np.float32)) and np.float32 in dtypes:
         for shape in ROW_SHAPES:
             x = tensor(LOD, shape, np.dtype(np.float32))
             spoilt = x.data.copy()
@@ -186,8 +211,11 @@ def test_any_bits_are_numbers_and_stay_in_their_sequences(name: str, backend: st
 SUMS = ("cumsum", "dot", "sum")
 
 
-@pytest.mark.parametrize(("name", "backend"), [run for run in RUNS if run[0] in SUMS])
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.bool_])
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize(
+    ("dtype", "backend"),
+    compiled_for([np.int8], [np.int8, np.uint8, np.int32, np.uint32, np.bool_], ["numpy", "numba"]),
+)
 def test_whole_numbers_are_summed_in_64_bits(name: str, backend: str, dtype: Any) -> None:
     most = 1 if dtype is np.bool_ else int(np.iinfo(dtype).max)
     if name == "dot":
@@ -202,10 +230,11 @@ def test_whole_numbers_are_summed_in_64_bits(name: str, backend: str, dtype: Any
     assert found.data.tolist() == [n * value for n in expected]
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "dot", "cumsum"])
 @pytest.mark.parametrize(
-    ("name", "backend"), [run for run in RUNS if run[0] in ("sum", "mean", "dot", "cumsum")]
+    ("dtype", "backend"),
+    compiled_for([], [np.dtype(np.float16), BFLOAT16], ["numpy", "numba"]),
 )
-@pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16], ids=str)
 def test_halves_are_summed_wider(name: str, backend: str, dtype: np.dtype[Any]) -> None:
     # 1 and then 4096 times 2**-12, each too small to be seen beside 1 in two bytes.
     rows = np.full(4097, 2.0**-12).astype(dtype)

@@ -159,6 +159,7 @@ def test_truncation_is_torch_with_a_detached_state(
     assert not np.allclose(found.input, problem.run(None)[1].input)
 
 
+@pytest.mark.slow
 def test_checkpoints_take_a_fraction_of_the_memory() -> None:
     rng = np.random.default_rng(0)
     weights = seeded_weights("lstm", 8, 32, rng=rng)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tracemalloc
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from lodcli.kernels.rnn.engine import States, rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack import seeded_weights
 from tests.cells_rnn import VARIANTS, cell_weights
 from tests.oracles_rnn import Array, close, offsets_of
+from tests.slow import slow_except
 
 pytest.importorskip("numba")
 
@@ -32,6 +34,10 @@ CELLS: dict[str, tuple[str, dict[str, Any]]] = {
 # Sums come in another order than NumPy's; in float32 tanh and sigmoid are good to 3e-7, and a
 # sequence adds up what a few steps are off by.
 TOLERANCE = {"float32": 5e-6, "float64": 1e-12}
+
+
+# Each is compiled for itself, which takes seconds where nothing is cached; the others are slow.
+COMPILED = [("lstm", "float32"), ("lstm", "float64"), ("gru", "float64"), ("tanh", "float64")]
 
 
 @dataclasses.dataclass
@@ -120,8 +126,7 @@ def check(given: Problem, threads: int = 1) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(("cell", "dtype"), slow_except(COMPILED, product(CELLS, TOLERANCE)))
 def test_results_and_gradients_are_those_of_the_reference(
     cell: str, dtype: str, reverse: bool
 ) -> None:
@@ -177,8 +182,9 @@ def few_operations_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_operations_are_shared")
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("cell", ["lstm", "gru", "tanh"])
+@pytest.mark.parametrize(
+    ("cell", "dtype"), slow_except(COMPILED, product(["lstm", "gru", "tanh"], TOLERANCE))
+)
 # Shared out by sequences; and by units, there being too few sequences.
 @pytest.mark.parametrize("lengths", [[9, 3, 0, 7, 7, 1, 12, 8, 8, 2, 5], [30], [25, 6]], ids=str)
 def test_no_result_depends_on_the_number_of_threads(
@@ -192,7 +198,7 @@ def test_no_result_depends_on_the_number_of_threads(
 
 
 @pytest.mark.usefixtures("few_operations_are_shared")
-@pytest.mark.parametrize("cell", ["lstm", "gru", "tanh"])
+@pytest.mark.parametrize("cell", slow_except(["lstm"], ["lstm", "gru", "tanh"]))
 def test_no_sequence_depends_on_the_others_in_its_batch(cell: str) -> None:
     lengths = [9, 3, 0, 7, 7, 1, 12, 8, 8, 2, 5]
     given = problem(cell, lengths, hidden=37, inputs=21, dtype="float32")
@@ -271,14 +277,14 @@ def test_read_only_and_strided_input_is_left_alone() -> None:
         np.testing.assert_array_equal(array, copy)
 
 
-def test_a_network_that_has_diverged_does_not_look_like_one_that_has_not() -> None:
-    for cell in CELLS:
-        given = problem(cell, [3], hidden=5, inputs=4, dtype="float32")
-        given.data[1, 0] = np.nan
-        outputs = given.solve("numba")["outputs"]
-        assert outputs is not None
-        assert np.isfinite(outputs[0]).all(), cell
-        assert np.isnan(outputs[1:]).all(), cell
+@pytest.mark.parametrize("cell", slow_except(["lstm"], CELLS))
+def test_a_network_that_has_diverged_does_not_look_like_one_that_has_not(cell: str) -> None:
+    given = problem(cell, [3], hidden=5, inputs=4, dtype="float32")
+    given.data[1, 0] = np.nan
+    outputs = given.solve("numba")["outputs"]
+    assert outputs is not None
+    assert np.isfinite(outputs[0]).all()
+    assert np.isnan(outputs[1:]).all()
 
 
 def test_memory_for_inference_does_not_grow_with_the_rows() -> None:

@@ -101,6 +101,7 @@ def test_a_peer_that_fails_is_skipped_by_name_and_ours_is_not() -> None:
 SMALL = ("--rows", "300", "--features", "3", "--rounds", "1", "--budget", "0", "--threads", "1")
 
 
+@pytest.mark.slow
 def test_json_has_the_keys_of_hyperfine_and_ours(shell: Lod) -> None:
     done = shell(f"lod bench kernels --op sum,pad {' '.join(SMALL)} --against numpy --json")
     assert (done.code, done.stderr) == (0, "")
@@ -128,6 +129,7 @@ def test_json_has_the_keys_of_hyperfine_and_ours(shell: Lod) -> None:
     assert next(row["op"] for row in report["results"] if row["ours"]) == "sum"
 
 
+@pytest.mark.slow
 def test_the_table_and_every_export_show_each_candidate(shell: Lod) -> None:
     line = f"lod bench kernels --op sum {' '.join(SMALL)} --against numpy"
     table = shell(line).stdout

@@ -84,6 +84,7 @@ def test_a_text_of_lengths_is_no_container(lod: Lod, tmp_path: Path) -> None:
     assert str(path) in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_nothing(tmp_path: Path, signum: signal.Signals) -> None:
     line = (

@@ -18,6 +18,7 @@ from lodcli.bench.rnn import CELLS, ON_PADDED, PASSES, box_places, rnn_lengths, 
 from lodcli.bench.runner import run_task
 from tests.lodcli.bench.small import QUICK, small_layer
 from tests.lodcli.conftest import Lod
+from tests.slow import slow_except
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +27,8 @@ def peers() -> Iterator[PeerSet]:
         yield found
 
 
-@pytest.mark.parametrize("which", PASSES)
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("which", slow_except(["forward"], PASSES))
+@pytest.mark.parametrize("cell", slow_except(["gru"], CELLS))
 def test_every_peer_and_the_padded_run_agree_with_ours(
     cell: str, which: str, peers: PeerSet
 ) -> None:
@@ -67,6 +68,7 @@ def test_places_count_through_the_box() -> None:
     assert box_places(np.array([2, 3, 1])).tolist() == [0, 1, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_the_command_measures_what_is_asked(shell: Lod) -> None:
     done = shell(
         "lod bench rnn --cell gru --pass forward --rows 40 --sequences 5 --features 3 --hidden 4 "

@@ -58,6 +58,7 @@ def odd_task(op: str, **more: Any) -> Task:
     return Task("odd", op, {"case": "x"}, candidates, Work(8, "B", 8, "copy"), **more)
 
 
+@pytest.mark.slow
 def test_what_fails_leaves_the_others() -> None:
     ops = ["fine", "dies", "differs", "also fine"]
     plan = OddPlan(ops, [KERNEL_CASES["B1"]])
