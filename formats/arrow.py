@@ -28,7 +28,7 @@ class Columns(Format):
     many = True
     level_names = True
     options = frozenset({"field", "nulls"})
-    modules = ("lodcli.formats.on_pyarrow.source",)
+    modules = tuple(f"lodcli.formats.on_pyarrow.{name}" for name in ("source", "ipc", "parquet"))
     descriptors = 1  # a map keeps one of its own
 
     def refuse_unheld(self, schema: Schema) -> None:
@@ -100,7 +100,7 @@ class ArrowFile(_Ipc):
                 "is Feather version 1, which holds no lists; write it anew with "
                 "pyarrow.feather.write_feather"
             )
-        from lodcli.formats.on_pyarrow.files import IpcFile
+        from lodcli.formats.on_pyarrow.ipc import IpcFile
 
         return IpcFile(source, stream=False), True
 
@@ -116,7 +116,7 @@ class ArrowStream(_Ipc):
         return head.startswith(STREAM_MAGIC) and 0 < size < MOST_SCHEMA_BYTES and size % 8 == 0
 
     def _records(self, source: Input) -> tuple[Records, bool]:
-        from lodcli.formats.on_pyarrow.files import IpcFile, IpcPipe
+        from lodcli.formats.on_pyarrow.ipc import IpcFile, IpcPipe
 
         if source.seekable:
             return IpcFile(source, stream=True), True
@@ -134,7 +134,7 @@ class Parquet(Columns):
         return head.startswith(PARQUET_MAGIC)
 
     def _records(self, source: Input) -> tuple[Records, bool]:
-        from lodcli.formats.on_pyarrow.files import ParquetRecords
+        from lodcli.formats.on_pyarrow.parquet import ParquetRecords
 
         return ParquetRecords(source), True
 

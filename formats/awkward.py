@@ -10,6 +10,7 @@ import numpy as np
 
 from lodcli.formats.awkward_forms import MOST_FORM_BYTES, PRIMITIVES, Plan, Reader, parsed_form
 from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.bounds import Bounds
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.inputs import Input
 from lodcli.formats.memory import MemorySource
@@ -44,7 +45,7 @@ class Awkward(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         with open_archive(source.make_seekable()) as archive:
-            return MemorySource(_tensors(archive))
+            return MemorySource(_tensors(archive, source.bounds))
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
@@ -80,7 +81,7 @@ def _write_single(archive: zipfile.ZipFile, name: str, value: Array) -> None:
         member.write(value.tobytes())
 
 
-def _tensors(archive: zipfile.ZipFile) -> dict[str, LoDTensor]:
+def _tensors(archive: zipfile.ZipFile, bounds: Bounds) -> dict[str, LoDTensor]:
     members = {info.filename: info for info in archive.infolist()}
     if FORM not in members or LENGTH not in members:
         raise DamagedFileError(
@@ -88,10 +89,15 @@ def _tensors(archive: zipfile.ZipFile) -> dict[str, LoDTensor]:
             "length=length, **container)"
         )
 
+    fetched = 0
+
     def fetch(key: str) -> Array:
+        nonlocal fetched
         info = members.get(f"{key}.npy")
         if info is None:
             raise DamagedFileError(f"{key}: this buffer is missing")
+        fetched += info.file_size
+        bounds.check_block(fetched, "decompresses to at least")
         with damage(key), archive.open(info) as stream:
             member = read_header(stream, info)
         with Rows(archive, member) as rows:
@@ -103,4 +109,5 @@ def _tensors(archive: zipfile.ZipFile) -> dict[str, LoDTensor]:
         length = int(read_single(stream, 64))
     if length < 0:
         raise DamagedFileError(f"length {length}")
-    return Reader(fetch, sum(info.file_size for info in members.values())).tensors(form, length)
+    stored = sum(info.file_size for info in members.values())
+    return Reader(fetch, stored, bounds).tensors(form, length)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.bounds import Bounds
 from lodcli.formats.errors import DamagedFileError, TooLargeError
-from lodcli.formats.limits import default_bytes
 from lodcli.formats.schema import DEFAULT_NAME, Schema, TensorSpec, check_name
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import UnsupportedError
@@ -61,12 +61,13 @@ class Reader:
 
     Args:
         fetch: gives the buffer of that name, whatever its length.
-        stored: bytes of all buffers; what they are gathered to is limited by it.
+        stored: bytes of all buffers.
+        bounds: what they may be gathered to.
     """
 
-    def __init__(self, fetch: Fetch, stored: int) -> None:
+    def __init__(self, fetch: Fetch, stored: int, bounds: Bounds) -> None:
         self._fetch = fetch
-        self._limit = default_bytes(stored) or 0
+        self._limit = bounds.growth(stored)
 
     def tensors(self, form: Form, length: int) -> Named:
         """Return the tensors of an array of so many items: "data", or one a field."""

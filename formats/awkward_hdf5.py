@@ -51,7 +51,8 @@ class AwkwardHdf5(Format):
             found = hdf5.dataset(file, f"{group.name}/{key}")
             return hdf5.numbers(found, 0, found.shape[0] if found.shape else 0)
 
-        tensors = Reader(fetch, source.size_bytes or 0).tensors(parsed_form(form), _count(length))
+        reader = Reader(fetch, source.size_bytes or 0, source.bounds)
+        tensors = reader.tensors(parsed_form(form), _count(length))
         file.close()
         return MemorySource(tensors)
 

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
+from lodcli.formats.bounds import Bounds
 from lodcli.formats.errors import DamagedFileError
 
 # The first bytes of a packed file, and what its name ends with.
@@ -40,8 +41,12 @@ class Unpacked(io.RawIOBase):
         packed: the file.
         codec: "gzip" or "zstd".
 
+    Attributes:
+        bounds: what it may come to.
+
     Raises, when it is read:
         DamagedFileError: it is truncated, altered, or something follows it.
+        TooLargeError: it comes to more than its bounds.
     """
 
     def __init__(self, packed: BinaryIO, codec: str) -> None:
@@ -49,6 +54,8 @@ class Unpacked(io.RawIOBase):
         self._codec = codec
         self._pieces = _Gzip() if codec == "gzip" else _zstandard().pieces()
         self._ready = b""
+        self._done = 0
+        self.bounds = Bounds()
 
     def readable(self) -> bool:
         return True
@@ -78,6 +85,8 @@ class Unpacked(io.RawIOBase):
         except zlib.error as error:
             raise DamagedFileError(f"{self._codec}: is damaged ({error})") from None
         self._ready += found or b""
+        self._done += len(found or b"")
+        self.bounds.check(self._done, "decompresses to at least")
         return found is not None
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from lodcli.formats.bounds import Bounds
 from lodcli.formats.compressed import MAGIC_BYTES, Unpacked, codec_of, suffix_codec
 from lodcli.formats.errors import DamagedFileError
 from lodcli.kernels.errors import OptionError, UnsupportedError
@@ -72,6 +73,7 @@ class Input:
         label: what messages call it.
         path: None for standard input.
         is_folder: whether it is a folder: then `file` and all that reads it are errors.
+        bounds: what it may come to in memory; see `allow`.
 
     Raises:
         OSError: it cannot be opened.
@@ -82,6 +84,7 @@ class Input:
     def __init__(self, source: str | os.PathLike[str]) -> None:
         require_path(source)
         self.is_folder = False
+        self.bounds = Bounds()
         self._beside: list[Input] = []
         if os.fspath(source) == "-":
             self.path: Path | None = None
@@ -126,7 +129,14 @@ class Input:
             )
         if codec is not None:
             self._raw = Unpacked(self._file, codec)
+            self._raw.bounds = self.bounds
             self._file = io.BufferedReader(self._raw, 1 << 20)
+
+    def allow(self, bounds: Bounds) -> None:
+        """Set what this input, and those beside it that are opened from now on, may come to."""
+        self.bounds = bounds
+        if not self.is_folder and isinstance(self._raw, Unpacked):
+            self._raw.bounds = bounds
 
     def beside(self, name: str) -> Input:
         """Return another file: inside of this folder, or beside this file.
@@ -147,6 +157,7 @@ class Input:
         if path.exists() and not path.is_file():
             raise DamagedFileError(f"{name}: is no regular file")
         opened = Input(path)
+        opened.allow(self.bounds)
         self._beside.append(opened)
         return opened
 
@@ -161,6 +172,7 @@ class Input:
         """Return an input over an open descriptor, which it then owns."""
         made = cls.__new__(cls)
         made.path, made.label, made.is_folder, made._beside = None, label, False, []
+        made.bounds = Bounds()
         made._raw = _Ahead(fd, "rb")
         made._file = io.BufferedReader(made._raw, 1 << 20)
         return made
@@ -181,20 +193,24 @@ class Input:
 
     @property
     def size_bytes(self) -> int | None:
-        """Size of the file; None for a pipe."""
+        """Size of the file; None for a pipe, and for a compressed file."""
         return os.fstat(self.file.fileno()).st_size if self.seekable else None
+
+    @property
+    def stored_bytes(self) -> int | None:
+        """Size of the file, compressed or not; None for a pipe and for a folder."""
+        if self.is_folder:
+            return None
+        found = os.fstat(self._file.fileno())
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
 
     def read_share(self) -> float | None:
         """Return how much of the file, from 0 to 1, was read in its order; None of a pipe.
 
         Of a packed file, how much of what is packed.
         """
-        if self.is_folder:
-            return None
-        found = os.fstat(self._file.fileno())
-        if not stat.S_ISREG(found.st_mode) or not found.st_size:
-            return None
-        return os.lseek(self._file.fileno(), 0, os.SEEK_CUR) / found.st_size
+        size = self.stored_bytes
+        return os.lseek(self._file.fileno(), 0, os.SEEK_CUR) / size if size else None
 
     def make_seekable(self) -> BinaryIO:
         """Return the whole input as a seekable file, copying a pipe to a nameless one first."""

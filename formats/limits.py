@@ -12,17 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, RowBlocks, Source, StoredRows
-from lodcli.formats.errors import TooLargeError
+from lodcli.formats.bounds import DEFAULT_LINE_BYTES, Bounds, default_bytes
 from lodcli.formats.inputs import Input
-from lodcli.formats.schema import Batch, Item, StoredArray, TensorSpec, find
+from lodcli.formats.schema import Batch, Item, StoredArray, TensorSpec, find, known_rows
 from lodcli.kernels.checks import Array
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.selection import Key, select
 from lodcli.kernels.tensor import LoDTensor
-
-# Deflate cannot do better than 1032 to 1, and a small file may say much in few bytes.
-DEFAULT_RATIO = 1100
-DEFAULT_FLOOR_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -39,21 +35,25 @@ class Limits:
     max_bytes: int | None = None
     isolate: bool = False
 
+    def bounds(self, stored: int | None) -> Bounds:
+        """Return what an input of so many bytes may come to; None: of unknown size."""
+        max_bytes = self.max_bytes
+        if max_bytes is None and stored is not None:
+            max_bytes = default_bytes(stored)
+        line_bytes = DEFAULT_LINE_BYTES if self.max_bytes is None else self.max_bytes
+        # A line of a file that is not compressed is never longer than the file.
+        return Bounds(max_bytes, max(line_bytes, stored or 0))
+
 
 def stored_bytes(kind: Format, source: Input) -> int | None:
-    """Return the size of the file, or of all in the folder; None if that is not known.
+    """Return the size of the file, or of all in the folder, as stored; None if not known.
 
     It is not known of a pipe, nor of files that only the format knows to belong together.
     """
     if source.is_folder and source.path is not None:
         with os.scandir(source.path) as entries:
             return sum(entry.stat().st_size for entry in entries if entry.is_file())
-    return source.size_bytes if kind.layout == "file" else None
-
-
-def default_bytes(stored: int | None) -> int | None:
-    """Return what so many bytes may unpack to if nobody says; None: no limit."""
-    return None if stored is None else max(DEFAULT_FLOOR_BYTES, DEFAULT_RATIO * stored)
+    return source.stored_bytes if kind.layout == "file" else None
 
 
 def open_within(limits: Limits, kind: Format, source: Input, options: ReadOptions) -> Source:
@@ -63,14 +63,17 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
         LodError: as the format does, TooLargeError among them.
     """
     stored = stored_bytes(kind, source)
-    max_bytes = default_bytes(stored) if limits.max_bytes is None else limits.max_bytes
+    bounds = limits.bounds(stored)
+    source.allow(bounds)
     if limits.isolate or kind.isolated:
         from lodcli.formats.isolation import IsolatedSource
 
-        inner: Source = IsolatedSource(kind, source, options, max_bytes, stored)
+        # How long it takes to read follows from what it decompresses to.
+        read_bytes = stored if source.is_folder else source.size_bytes
+        inner: Source = IsolatedSource(kind, source, options, bounds.max_bytes, read_bytes)
     else:
         inner = kind.open(source, options)
-    return inner if max_bytes is None else Limited(inner, max_bytes)
+    return inner if bounds.max_bytes is None else Limited(inner, bounds)
 
 
 class Limited(Source):
@@ -78,13 +81,13 @@ class Limited(Source):
 
     Args:
         inner: the open file.
-        max_bytes: of rows and offsets, over all tensors that are asked for.
+        bounds: of rows and offsets, over all tensors that are asked for.
     """
 
-    def __init__(self, inner: Source, max_bytes: int) -> None:
+    def __init__(self, inner: Source, bounds: Bounds) -> None:
         self.schema = inner.schema
         self._inner = inner
-        self._max_bytes = max_bytes
+        self._bounds = bounds
 
     @property
     def partial(self) -> bool:
@@ -102,7 +105,7 @@ class Limited(Source):
         total = 0
         for batch in self._inner.batches_of(wanted, limit_bytes):
             total += sum(_item_bytes(item) for item in batch.values())
-            self._refuse(total, "comes to at least")
+            self._bounds.check(total, "comes to at least")
             yield batch
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
@@ -130,18 +133,23 @@ class Limited(Source):
     def read_index(self, name: str) -> LoD:
         """See Source."""
         spec = find(self.schema, name)
-        self._refuse(_index_bytes(spec), "declares an index of")
+        self._bounds.check(_index_bytes(spec), "declares an index of")
+        if not self.partial:
+            return super().read_index(name)  # counts as it goes
         return self._inner.read_index(name)
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         """See Source."""
         spec = find(self.schema, name)
-        if _declared_bytes(spec) > self._max_bytes and not spec.array:
+        if not self.partial:
+            return super().slice(name, branch, level)  # counts as it goes
+        whole = _declared_bytes(spec)
+        if self._bounds.max_bytes is not None and whole > self._bounds.max_bytes and not spec.array:
             # The whole is too much; what is asked for may be little.
             lod = self.read_index(name)
-            chosen = select(lod, spec.rows or 0, branch, level)
+            chosen = select(lod, known_rows(spec, lod), branch, level)
             rows = chosen.rows.stop - chosen.rows.start
-            self._refuse(rows * spec.row_bytes, "has in this slice")
+            self._bounds.check(rows * spec.row_bytes, "has in this slice")
         return self._inner.slice(name, branch, level)
 
     def close(self) -> None:
@@ -149,19 +157,15 @@ class Limited(Source):
         self._inner.close()
 
     def _refuse_declared(self, specs: Iterable[TensorSpec]) -> None:
-        self._refuse(sum(_declared_bytes(spec) for spec in specs), "declares")
-
-    def _refuse(self, size_bytes: int, what: str) -> None:
-        if size_bytes > self._max_bytes:
-            raise TooLargeError(
-                f"{what} {size_bytes} bytes of rows and offsets, at most {self._max_bytes} are "
-                "allowed; if you trust the file, allow more with --max-bytes"
-            )
+        self._bounds.check(sum(_declared_bytes(spec) for spec in specs), "declares")
 
 
 def _declared_bytes(spec: TensorSpec) -> int:
-    """Return what a tensor says it holds; what it does not know yet counts nothing."""
-    return (spec.rows or 0) * spec.row_bytes + _index_bytes(spec)
+    """Return what a tensor says it holds; what it does not know yet counts nothing.
+
+    A row counts at least one byte: a file of no size may else have any number of them.
+    """
+    return (spec.rows or 0) * max(1, spec.row_bytes) + _index_bytes(spec)
 
 
 def _index_bytes(spec: TensorSpec) -> int:
@@ -170,4 +174,4 @@ def _index_bytes(spec: TensorSpec) -> int:
 
 def _item_bytes(item: Item) -> int:
     tensor = item.array.steps if isinstance(item, StoredArray) else item
-    return tensor.nbytes + sum(level.nbytes for level in tensor.lod.levels)
+    return max(tensor.rows, tensor.nbytes) + sum(level.nbytes for level in tensor.lod.levels)

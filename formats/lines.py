@@ -32,6 +32,7 @@ class LineReader:
     def __init__(self, source: Input, *, utf_8: bool = True) -> None:
         self._source = source
         self._file = source.file
+        self._bounds = source.bounds
         self._kept: list[bytes] = []
         self._started = self._peeked = False
         self.line = 0
@@ -44,9 +45,7 @@ class LineReader:
         if source.seekable:
             self._file.seek(self.mark_bytes)
         elif not self.mark_bytes:
-            if start and not start.endswith(b"\n"):
-                start += self._file.readline()
-            self._kept = split(start)
+            self._kept = split(self._finished(start))
         self.begin_here()
 
     def begin_here(self) -> None:
@@ -72,7 +71,7 @@ class LineReader:
 
     def peek(self, limit_bytes: int) -> list[bytes]:
         """Return lines beyond those seen, about so many bytes; `lines` hands them out again."""
-        found = self._file.readlines(limit_bytes)
+        found = split(self._read(limit_bytes))
         if not self._peeked:
             self._peeked, found = True, self._kept + found
             self._kept = []
@@ -84,7 +83,7 @@ class LineReader:
 
         Nothing at the end of the input.
         """
-        found = self._take_kept(limit_bytes) or self._file.readlines(limit_bytes)
+        found = self._take_kept(limit_bytes) or split(self._read(limit_bytes))
         self.line += len(found)
         return found
 
@@ -98,10 +97,25 @@ class LineReader:
 
     def block(self, limit_bytes: int) -> bytes:
         """Return the next bytes, about so many, up to the end of a line; `line` stays."""
-        found = b"".join(self._take_kept(limit_bytes)) or self._file.read(limit_bytes)
-        if found and not found.endswith(b"\n"):
-            found += self._file.readline()
-        return found
+        return b"".join(self._take_kept(limit_bytes)) or self._read(limit_bytes)
+
+    def _read(self, limit_bytes: int) -> bytes:
+        """Return the next bytes of the file, about so many, up to the end of a line."""
+        return self._finished(self._file.read(limit_bytes))
+
+    def _finished(self, found: bytes) -> bytes:
+        """Return bytes that were just read, with those up to the end of their last line.
+
+        Raises:
+            TooLargeError: that line is longer than the bounds.
+        """
+        if not found or found.endswith(b"\n"):
+            return found
+        begun = len(found) - found.rfind(b"\n") - 1
+        rest = self._file.readline(max(0, self._bounds.line_bytes - begun) + 1)
+        number = self.line + len(self._kept) + found.count(b"\n") + 1
+        self._bounds.check_line(begun + len(rest.rstrip(b"\r\n")), number)
+        return found + rest
 
     def fill(self, room: memoryview) -> int:
         """Put the next bytes into `room`, all of it unless the input ends; return how many.

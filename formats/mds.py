@@ -16,7 +16,6 @@ from lodcli.formats.inputs import Input
 from lodcli.formats.mds_encodings import DTYPES, Encoding
 from lodcli.formats.mds_index import NAME, VERSION, Index, Shard, read_index
 from lodcli.formats.outputs import Output
-from lodcli.formats.positions import read_into
 from lodcli.formats.samples import Collector, Joiner, Sample, refuse_deep, spec_of
 from lodcli.formats.schema import Batch, Schema, TensorSpec
 from lodcli.kernels.checks import Array
@@ -108,9 +107,10 @@ class _MdsSource(Source):
         with ExitStack() as stack:
             file: Any = stack.enter_context(self._source.beside(shard.name)).file
             if shard.compressed:
+                allowed = self._source.bounds
                 from lodcli.formats.on_pyarrow.zstd import decompressed
 
-                file = stack.enter_context(decompressed(file, shard.size_bytes))
+                file = stack.enter_context(decompressed(file, shard.size_bytes, allowed))
             bounds = _bounds(file, shard)
             for sample in range(shard.samples):
                 start, stop = int(bounds[sample]), int(bounds[sample + 1])
@@ -153,7 +153,9 @@ def _bounds(file: BinaryIO, shard: Shard) -> Array:
     if size != shard.size_bytes:
         raise DamagedFileError(f"has {size} bytes, {NAME} says {shard.size_bytes}")
     table: Array = np.empty(shard.samples + 2, "<u4")
-    read_into(file.fileno(), table, 0)
+    file.seek(0)
+    if file.readinto(table.view(np.uint8).data) != table.nbytes:  # type: ignore[attr-defined]
+        raise DamagedFileError(f"ends within the places of its {shard.samples} samples")
     if table[0] != shard.samples:
         raise DamagedFileError(f"has {table[0]} samples, {NAME} says {shard.samples}")
     bounds = table[1:].astype(np.int64)

@@ -166,6 +166,7 @@ class _NpzSource(Source):
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
         self._file = file = source.make_seekable()
+        self._bounds = source.bounds
         self._archive = open_archive(file)
         infos = _by_name(self._archive.infolist())
         if not infos:
@@ -183,6 +184,7 @@ class _NpzSource(Source):
             return read_header(stream, info)
 
     def _whole(self, member: Member) -> Array:
+        self._bounds.check_block(member.info.file_size, f"{member.label}: decompresses to")
         with Rows(self._archive, member) as rows:
             return rows.take(member.shape[0])
 

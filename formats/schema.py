@@ -112,6 +112,17 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
     raise SelectionError(f"no tensor named {name!r}; there are: {known}")
 
 
+def known_rows(spec: TensorSpec, lod: LoD) -> int:
+    """Return the number of rows of a tensor whose index is known.
+
+    Raises:
+        AssertionError: it has no levels, and its source knows the number only after reading it.
+    """
+    rows = lod.rows if spec.rows is None else spec.rows
+    assert rows is not None, f"{spec.name}: the number of rows is unknown, not 0"
+    return rows
+
+
 class LevelKeys:
     """Keys of the levels of one file: two levels have one key if they are the same level.
 

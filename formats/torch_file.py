@@ -84,7 +84,7 @@ class Torch(Format):
             items = items_of(
                 loaded.value,
                 options,
-                file_bytes=file.seek(0, 2),
+                most_bytes=source.bounds.growth(file.seek(0, 2)),
                 pickle_bytes=loaded.pickle_bytes,
             )
         return MemorySource(items)

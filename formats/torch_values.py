@@ -14,7 +14,6 @@ from torch.nn.utils.rnn import PackedSequence
 from lodcli.formats.base import ALL_DTYPES, ReadOptions
 from lodcli.formats.errors import TooLargeError, naming
 from lodcli.formats.flat import described, tensors_in
-from lodcli.formats.limits import default_bytes
 from lodcli.formats.schema import DEFAULT_NAME, Item, StoredArray, check_name
 from lodcli.kernels.checks import (
     Array,
@@ -36,17 +35,17 @@ MOST_LEVELS = 32
 
 
 def items_of(
-    value: Any, options: ReadOptions, *, file_bytes: int, pickle_bytes: int
+    value: Any, options: ReadOptions, *, most_bytes: int, pickle_bytes: int
 ) -> dict[str, Item]:
     """Return the tensors of a loaded value by name.
 
     Args:
         value: what `torch_file.load` gave.
         options: which arrays are rows and which offsets, of a dict of plain tensors.
-        file_bytes: of the file: what may come of it is in proportion.
-        pickle_bytes: of its pickle: so are the items of its lists.
+        most_bytes: what may come of it.
+        pickle_bytes: of its pickle: no more items of lists than these.
     """
-    room = _Room(default_bytes(file_bytes) or 0, pickle_bytes)
+    room = _Room(most_bytes, pickle_bytes)
     if not isinstance(value, dict) or _is_padded(value):
         if options.data or options.offsets or options.lengths:
             raise SelectionError("--data, --offsets and --lengths choose from a dict of tensors")

@@ -12,7 +12,7 @@ import click
 from lodcli import output
 from lodcli.drawing import draw, preview
 from lodcli.formats.base import Source
-from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, StoredArray, TensorSpec
+from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, StoredArray, TensorSpec, known_rows
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.opened import Opened, share_of, size_of
@@ -67,7 +67,7 @@ def summaries(opened: Opened) -> list[TensorSummary]:
 
 def _from_index(source: Source, spec: TensorSpec) -> TensorSummary:
     lod = source.read_index(spec.name)
-    rows = spec.rows if spec.rows is not None else lod.rows or 0
+    rows = known_rows(spec, lod)
     text = None
     if spec.dtype.name == "uint8" and not spec.row_shape and lod.n_levels and not spec.array:
         offsets = lod.levels[-1][: PREVIEW_SEQUENCES + 1]

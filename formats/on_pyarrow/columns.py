@@ -9,7 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
+from lodcli.formats.bounds import Bounds
 from lodcli.formats.lines import shown
+from lodcli.formats.on_pyarrow.buffers import array_of, buffer_of, integers, large_binary, values_of
+from lodcli.formats.on_pyarrow.expansion import check_views, plain, without_views
 from lodcli.formats.on_pyarrow.layout import Leaf, Level, Node, is_bytes
 from lodcli.kernels.checks import Array, Offsets, as_int64
 from lodcli.kernels.errors import InvalidDataError
@@ -30,13 +33,17 @@ class ColumnReader:
         node: what it holds.
         names: the level names of each of its tensors.
         nulls_empty: whether a null list or text is an empty one; else any null is an error.
+        bounds: what its arrays may come to.
     """
 
-    def __init__(self, name: str, node: Node, names: Names, *, nulls_empty: bool) -> None:
+    def __init__(
+        self, name: str, node: Node, names: Names, *, nulls_empty: bool, bounds: Bounds
+    ) -> None:
         self._name = name
         self._node = node
         self._names = names
         self._nulls_empty = nulls_empty
+        self._bounds = bounds
 
     def tensors(self, array: pa.Array, first: int) -> dict[str, LoDTensor]:
         """Return the tensors of an array whose first record has the number `first`.
@@ -52,8 +59,9 @@ class ColumnReader:
     def _read(
         self, array: Any, node: Node, levels: tuple[Offsets, ...], found: dict[str, LoDTensor]
     ) -> None:
-        array = plain(array)
+        array = plain(array, self._bounds)
         if isinstance(node, Level):
+            check_views(array, self._bounds)
             if array.null_count and self._nulls_empty:
                 offsets, array = self._without_nulls(array)
             else:
@@ -73,7 +81,7 @@ class ColumnReader:
     def _without_nulls(self, array: Any) -> tuple[Offsets, Any]:
         """Return the offsets with a null as an empty list, and the items."""
         valid = array.is_valid()
-        offsets, items = opened(array.filter(valid))
+        offsets, items = opened(without_views(array, self._bounds).filter(valid))
         lengths = np.zeros(len(array), np.int64)
         lengths[values_of(valid, np.dtype(np.bool_))] = np.diff(offsets)
         return np.concatenate([[0], np.cumsum(lengths)]), items
@@ -82,7 +90,7 @@ class ColumnReader:
         count, shape = len(array), [*leaf.row_shape]
         while True:
             self._refuse_nulls(array, levels, _NO_PLACE, count)
-            array = plain(array)
+            array = plain(array, self._bounds)
             if not types.is_fixed_size_list(array.type):
                 break
             array = array.flatten()
@@ -117,42 +125,21 @@ class ColumnReader:
         )
 
 
-def plain(array: Any) -> Any:
-    """Return the array with extensions, dictionaries and run ends undone."""
-    while True:
-        if isinstance(array, pa.ExtensionArray):
-            array = array.storage
-        elif isinstance(array, pa.DictionaryArray):
-            array = _decoded(array)
-        elif isinstance(array, pa.RunEndEncodedArray):
-            array = pc.run_end_decode(array)
-        else:
-            return array
-
-
-def _decoded(array: Any) -> Any:
-    words = array.dictionary
-    if types.is_string_view(words.type) or types.is_binary_view(words.type):
-        words = _large_binary(words)  # views cannot be taken
-    return words.take(array.indices)
-
-
 def opened(array: Any) -> tuple[Offsets, Any]:
     """Return the offsets of lists, text or bytes without nulls, from 0, and their items."""
     kind = array.type
     if is_bytes(kind):
-        array = _large_binary(array)
-        offsets = _buffer(array, 1, np.dtype(np.int64), array.offset, len(array) + 1)
+        array = large_binary(array)
+        offsets = buffer_of(array, 1, np.dtype(np.int64), array.offset, len(array) + 1)
         low = int(offsets[0])
-        letters = _buffer(array, 2, np.dtype(np.uint8), low, int(offsets[-1]) - low)
-        return _rebased(offsets), pa.array(letters)
+        letters = buffer_of(array, 2, np.dtype(np.uint8), low, int(offsets[-1]) - low)
+        return _rebased(offsets), array_of(letters)
     if types.is_fixed_size_list(kind):
         return np.arange(len(array) + 1) * kind.list_size, array.flatten()
     if types.is_list_view(kind) or types.is_large_list_view(kind):
-        found = pc.list_value_length(array)
-        lengths = values_of(found, _width(found))
+        lengths = integers(pc.list_value_length(array))
         return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), array.flatten()
-    offsets = values_of(array.offsets, _width(array.offsets))
+    offsets = integers(array.offsets)
     low, high = int(offsets[0]), int(offsets[-1])
     if types.is_map(kind):
         parts = [array.keys.slice(low, high - low), array.items.slice(low, high - low)]
@@ -167,40 +154,7 @@ def _rebased(offsets: Array) -> Offsets:
     return result
 
 
-def _large_binary(array: Any) -> Any:
-    # Of 32-bit offsets, casting copies the offsets alone.
-    if types.is_large_string(array.type) or types.is_large_binary(array.type):
-        return array
-    views = types.is_string_view(array.type) or types.is_string(array.type)
-    return array.cast(pa.large_string() if views else pa.large_binary())
-
-
 def _bytes(array: Any) -> Any:
     width = array.type.byte_width
-    values = _buffer(array, 1, np.dtype(np.uint8), array.offset * width, len(array) * width)
-    return pa.array(values)
-
-
-def values_of(array: Any, dtype: np.dtype[Any]) -> Array:
-    """Return numbers or booleans without nulls; numbers as they lie in memory.
-
-    Not `to_numpy`: that imports pandas where it is installed, which takes long.
-    """
-    if dtype != np.bool_:
-        return _buffer(array, 1, dtype, array.offset, len(array))
-    first, bits = array.offset // 8, array.offset % 8
-    packed = _buffer(array, 1, np.dtype(np.uint8), first, (bits + len(array) + 7) // 8)
-    found = np.unpackbits(packed, bitorder="little")[bits : bits + len(array)]
-    return found.view(np.bool_)
-
-
-def _width(array: Any) -> np.dtype[Any]:
-    return np.dtype(np.int32 if types.is_int32(array.type) else np.int64)
-
-
-def _buffer(array: Any, number: int, dtype: np.dtype[Any], start: int, count: int) -> Array:
-    buffer = array.buffers()[number]
-    if buffer is None or not count:
-        return np.zeros(count, dtype)
-    found: Array = np.frombuffer(buffer, dtype, count, start * dtype.itemsize)
-    return found
+    values = buffer_of(array, 1, np.dtype(np.uint8), array.offset * width, len(array) * width)
+    return array_of(values)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from lodcli.formats.lines import shown
+from lodcli.formats.on_pyarrow.buffers import is_text, is_view
 from lodcli.formats.schema import check_name
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import is_level_name
@@ -153,14 +154,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 def is_bytes(kind: pa.DataType) -> bool:
     """Return whether values are text or bytes of any length."""
     kind = plain_type(kind)
-    return bool(
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_string_view(kind)
-        or types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_binary_view(kind)
-    )
+    return is_text(kind) or is_view(kind)
 
 
 def _row(kind: pa.DataType, name: str) -> Leaf | None:

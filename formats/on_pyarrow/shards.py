@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.inputs import Input
-from lodcli.formats.on_pyarrow.files import Found, IpcFile, Records
+from lodcli.formats.on_pyarrow.files import Found, Records
+from lodcli.formats.on_pyarrow.ipc import IpcFile
 
 
 class Shards(Records):
@@ -23,6 +24,7 @@ class Shards(Records):
 
     def __init__(self, folder: Input, names: Sequence[str]) -> None:
         self._folder = folder
+        self.bounds = folder.bounds
         self._counts: list[tuple[str, int]] = []
         self.mapped = True
         for name in names:
@@ -35,7 +37,7 @@ class Shards(Records):
                         f"{_columns(self)}, found {_columns(file)}"
                     )
                 self.mapped &= file.mapped
-                self._counts.append((name, file.counted()))
+                self._counts.append((name, file.count))
         self.count = sum(count for _, count in self._counts)
 
     @contextmanager

@@ -31,7 +31,8 @@ class RecordSource(Source):
 
     Columns whose lists are everywhere the same share their levels. Of a file that is mapped
     everything is compared, and counted, before the first row is read; of any other, what
-    comes first is, and a record that then differs is an error.
+    comes first is: lists of many lengths that are the same there share their levels, and a
+    record that then differs is an error.
     """
 
     def __init__(self, records: Records, options: ReadOptions) -> None:
@@ -61,7 +62,11 @@ class RecordSource(Source):
                 self._owners[place.leaf.name] = field.name
                 self._names[place.leaf.name] = level_names(field, len(place.keys))
             self._columns[field.name] = ColumnReader(
-                field.name, node, self._names, nulls_empty=options.nulls == "empty"
+                field.name,
+                node,
+                self._names,
+                nulls_empty=options.nulls == "empty",
+                bounds=self._records.bounds,
             )
 
     # -- what is there -------------------------------------------------------------
@@ -82,18 +87,45 @@ class RecordSource(Source):
         pieces = self._tensors(list(self._places), BATCH_BYTES, check=True)
         ahead: list[tuple[int, Tensors]] = []
         same, records, size = None, 0, 0
+        varied: set[str] = set()
         for first, tensors in pieces:
             ahead.append((first, tensors))
             same = self._compared(tensors, same)
+            varied |= self._varied(tensors)
             records += len(next(iter(tensors.values())))
             size += sum(tensor.nbytes for tensor in tensors.values())
             if records >= TELLING_RECORDS or size >= BATCH_BYTES:
                 break
         else:
-            records = TELLING_RECORDS  # all there are
-        self._begun = chain(ahead, pieces)
-        if records >= TELLING_RECORDS:
+            self._begun = iter(ahead)
             self._same = dict(self._compared(self._empties(), None) if same is None else same)
+            return
+        self._begun = chain(ahead, pieces)
+        if records == self._records.count:
+            self._same = dict(same)
+        elif records >= TELLING_RECORDS:
+            self._same = self._proven(dict(same), varied)
+
+    def _varied(self, tensors: Tensors) -> set[str]:
+        """Return the levels whose lists are not all of one length."""
+        found = set()
+        for name, tensor in tensors.items():
+            for key, offsets in zip(self._places[name].keys, tensor.lod.levels, strict=True):
+                lengths = np.diff(offsets)
+                if lengths.size and (lengths != lengths[0]).any():
+                    found.add(key)
+        return found
+
+    def _proven(self, same: dict[str, str], varied: set[str]) -> dict[str, str]:
+        """Return which levels equal which, without those that may do so by chance.
+
+        Two columns of codes of two letters have the same lists up to the first of three.
+        """
+        proven: dict[str, str] = {}
+        for place in self._places.values():
+            deepest = max((n for n, key in enumerate(place.keys) if key in varied), default=-1)
+            proven |= {key: same[key] for key in place.keys[: deepest + 1] if key in same}
+        return proven
 
     def _empties(self) -> Tensors:
         return {name: self._spec(name).empty() for name in self._places}
@@ -173,22 +205,27 @@ class SeekableRecordSource(RecordSource):
 
     def read_index(self, name: str) -> LoD:
         spec = find(self.schema, name)
-        parts = [tensors[spec.name].lod for _, tensors in self._pieces([spec.name], BATCH_BYTES)]
+        parts, size = [], 0
+        for _, tensors in self._pieces([spec.name], BATCH_BYTES):
+            parts.append(tensors[spec.name].lod)
+            size += sum(level.nbytes for level in parts[-1].levels)
+            self._records.bounds.check(size, "has an index of at least")
         return LoD.concatenate(parts) if parts else spec.empty().lod
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         spec = find(self.schema, name)
-        records = spec.levels[0].items if spec.levels else spec.rows
+        records = self._records.count
+        assert records is not None  # of a file that can be read anywhere
         outermost = level == 0 or (spec.levels and level == spec.levels[0].name)
-        if outermost and records is not None and branch:
+        if outermost and branch:
             bounds = _bounds(branch[0], records)
             if bounds is not None:
                 key = slice(None) if isinstance(branch[0], slice) else 0
                 return self._between(spec, *bounds).select(key, *branch[1:])
         lod = self.read_index(spec.name)
-        found = select(lod, lod.rows if lod.rows is not None else records or 0, branch, level)
+        found = select(lod, records if lod.rows is None else lod.rows, branch, level)
         if not lod.n_levels:
-            return self._between(spec, 0, records or 0).select(*branch)
+            return self._between(spec, 0, records).select(*branch)
         ends = lod.absolute(0)
         low = max(0, int(np.searchsorted(ends, found.rows.start, side="right")) - 1)
         high = int(np.searchsorted(ends, found.rows.stop))
@@ -199,13 +236,15 @@ class SeekableRecordSource(RecordSource):
 
     def _between(self, spec: TensorSpec, start: int, stop: int) -> LoDTensor:
         """Return the tensor of some records."""
-        parts = []
+        parts, size = [], 0
         if start < stop:
             for first, tensors in self._pieces([spec.name], BATCH_BYTES, start):
                 tensor = tensors[spec.name]
                 low, high = max(0, start - first), min(len(tensor), stop - first)
                 if low < high:
                     parts.append(tensor[low:high])
+                    size += parts[-1].nbytes
+                    self._records.bounds.check(size, "has in this slice at least")
                 if first + len(tensor) >= stop:
                     break
         return LoDTensor.concatenate(parts) if parts else spec.empty()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from lodcli.formats import io
 from lodcli.formats.awkward_forms import PRIMITIVES, Reader
+from lodcli.formats.bounds import Bounds
 from lodcli.formats.errors import DamagedFileError, TooLargeError
 from lodcli.kernels.errors import (
     InvalidDataError,
@@ -254,7 +255,7 @@ def test_lists_that_share_their_items_come_to_no_more_than_allowed() -> None:
         "n1-data": np.zeros(count, np.int64),
     }
     with pytest.raises(TooLargeError, match=r"come to 137438953472 bytes; ak.to_packed first"):
-        Reader(buffers.__getitem__, 3 << 20).tensors(VIEW, count)
+        Reader(buffers.__getitem__, 3 << 20, Bounds()).tensors(VIEW, count)
 
 
 def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:

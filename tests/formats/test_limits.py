@@ -10,9 +10,10 @@ import pytest
 
 from lodcli.formats import io, table
 from lodcli.formats.base import WriteOptions
+from lodcli.formats.bounds import DEFAULT_BYTES, default_bytes
 from lodcli.formats.errors import TooLargeError
 from lodcli.formats.inputs import Input
-from lodcli.formats.limits import DEFAULT_FLOOR_BYTES, Limits, default_bytes, stored_bytes
+from lodcli.formats.limits import Limits, stored_bytes
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 
@@ -82,8 +83,7 @@ def test_one_tensor_of_several_counts_alone(tmp_path: Path) -> None:
 
 def test_the_default_grows_with_what_is_stored(tmp_path: Path) -> None:
     assert default_bytes(10 << 20) == 1100 * (10 << 20)
-    assert default_bytes(3) == DEFAULT_FLOOR_BYTES
-    assert default_bytes(None) is None
+    assert default_bytes(3) == DEFAULT_BYTES
 
 
 def test_what_is_stored_is_not_known_of_a_pipe(tmp_path: Path) -> None:

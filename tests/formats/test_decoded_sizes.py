@@ -1,0 +1,173 @@
+"""What Arrow and Parquet files come to, told before they are decoded: as pyarrow then finds it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats.bounds import Bounds
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+
+NO_BOUNDS = Bounds()
+TIGHT = Bounds(max_bytes=1)
+
+
+def table(seed: int) -> Any:
+    """Return columns of every layout, with nulls and empty lists."""
+    chance = random.Random(seed)
+    count = 2000
+
+    def word() -> str | None:
+        return chance.choice([None, "", "a" * chance.randrange(30), f"{chance.random()}"])
+
+    def some(make: Any) -> Any:
+        return None if chance.random() < 0.1 else [make() for _ in range(chance.randrange(5))]
+
+    def number() -> int:
+        return chance.randrange(100)
+
+    words = [word() for _ in range(count)]
+    lists = [some(word) for _ in range(count)]
+    columns = {
+        "number": pa.array([number() for _ in range(count)], pa.int16()),
+        "flag": pa.array([chance.random() < 0.5 for _ in range(count)]),
+        "words": pa.array(words),
+        "coded": pa.array(words).dictionary_encode(),
+        "viewed": pa.array(words, pa.string_view()),
+        "lists": pa.array(lists, pa.list_(pa.string())),
+        "large": pa.array(lists, pa.large_list(pa.large_string())),
+        "fixed": pa.array([[number(), number()] for _ in range(count)], pa.list_(pa.int8(), 2)),
+        "record": pa.array([{"x": number(), "y": word()} for _ in range(count)]),
+        "map": pa.array([[("k", number())]] * count, pa.map_(pa.string(), pa.int32())),
+        "deep": pa.array([some(lambda: some(number)) for _ in range(count)]),
+        "bytes": pa.array([b"abc"] * count, pa.binary(3)),
+        "none": pa.nulls(count),
+    }
+    return pa.table(columns)
+
+
+# -- Arrow ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_headers_tell_what_the_columns_of_arrow_decompress_to(
+    codec: str, stream: bool, tmp_path: Path
+) -> None:
+    from lodcli.formats.on_pyarrow.messages import (
+        DICTIONARY,
+        RECORDS,
+        decompressed_sizes,
+        dictionary_size,
+        file_messages,
+        stream_messages,
+    )
+
+    whole = table(1)
+    making = pa.ipc.new_stream if stream else pa.ipc.new_file
+    options = pa.ipc.IpcWriteOptions(compression=codec, emit_dictionary_deltas=True)
+    with making(tmp_path / "t", whole.schema, options=options) as writer:
+        writer.write_table(whole, max_chunksize=700)
+    data = (tmp_path / "t").read_bytes()
+    found, dictionaries = [], 0
+    for item in (stream_messages if stream else file_messages)(memoryview(data)):
+        assert item is not None
+        place, message = item
+        body = memoryview(data)[place : place + message.body_bytes]
+        if message.kind == RECORDS:
+            found.append((message.rows, decompressed_sizes(message, whole.schema, body)))
+        elif message.kind == DICTIONARY:
+            dictionaries += dictionary_size(message, body)
+    reading = pa.ipc.open_stream if stream else pa.ipc.open_file
+    batches = reading(data).read_all().to_batches()
+    assert found == [(batch.num_rows, _sizes(batch)) for batch in batches]
+    assert dictionaries > 0
+
+
+def _sizes(batch: Any) -> list[int]:
+    """Return the bytes of all buffers of each column, without those of its dictionary."""
+    return [
+        sum(
+            buffer.size
+            for buffer in (column.indices if _coded(column) else column).buffers()
+            if buffer is not None
+        )
+        for column in batch.columns
+    ]
+
+
+def _coded(column: Any) -> bool:
+    return isinstance(column, pa.DictionaryArray)
+
+
+# -- Parquet -------------------------------------------------------------------------
+
+ENCODINGS: dict[str, dict[str, Any]] = {
+    "dictionary": {"use_dictionary": True},
+    "fallback": {"use_dictionary": True, "dictionary_pagesize_limit": 500},
+    "prefixes": {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"},
+    "lengths": {"use_dictionary": False, "column_encoding": "DELTA_LENGTH_BYTE_ARRAY"},
+    "plain": {"use_dictionary": False},
+}
+
+
+RARER = [pytest.param(codec, marks=pytest.mark.slow) for codec in ("gzip", "brotli", "lz4")]
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd", *RARER])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_text_in_parquet_is_measured(
+    encoding: str, version: str, codec: str, tmp_path: Path
+) -> None:
+    from lodcli.formats.on_pyarrow.parquet_pages import Pages
+
+    whole = table(2).select(["words", "lists", "large", "viewed"])
+    path = tmp_path / "t.parquet"
+    pq.write_table(
+        whole,
+        path,
+        compression=codec,
+        data_page_version=version,
+        data_page_size=700,
+        row_group_size=900,
+        **ENCODINGS[encoding],
+    )
+    file = pq.ParquetFile(path)
+    pages = Pages(memoryview(path.read_bytes()), file.metadata.schema)
+    for group in range(file.num_row_groups):
+        for leaf, column in enumerate(file.read_row_group(group).columns):
+            words = column.combine_chunks()
+            while pa.types.is_nested(words.type):
+                words = words.flatten()
+            text = pa.compute.sum(pa.compute.binary_length(words.cast("large_string"))).as_py()
+            found = pages.column(group, leaf, NO_BOUNDS)
+            measured = found.measured()
+            # Lengths and levels stand beside the text, but for a dictionary.
+            assert text <= measured <= text + 24 * len(words) + 4000, (group, leaf)
+            if encoding == "dictionary":  # the last run of a page is filled up to eight
+                assert measured <= 1.1 * text
+            assert measured <= found.most
+
+
+def test_numbers_in_parquet_are_counted(tmp_path: Path) -> None:
+    from lodcli.formats.on_pyarrow.parquet_pages import Pages
+
+    numbers = {
+        str(dtype): pa.array(np.zeros(1000), pa.from_numpy_dtype(np.dtype(dtype)))
+        for dtype in ("int8", "uint16", "int32", "int64", "float32", "float64")
+    }
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table(numbers), path)
+    file = pq.ParquetFile(path)
+    pages = Pages(memoryview(path.read_bytes()), file.metadata.schema)
+    for leaf, name in enumerate(numbers):
+        found = pages.column(0, leaf, TIGHT)
+        assert found.most == 1000 * np.dtype(name).itemsize
+        assert pages.values(0, leaf) == 1000
