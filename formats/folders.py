@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import stat
 import tempfile
 from pathlib import Path
 
-from lodcli.formats.durable import umask
+from lodcli.formats.durable import exchange, fsync_folder, try_lock, umask, unlock
 from lodcli.formats.interrupts import shielded
-from lodcli.formats.outputs import SUFFIX, Output, TargetExistsError, partial_prefix
-
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
+from lodcli.formats.journal import opened, remove_unused
+from lodcli.formats.outputs import Output, TargetExistsError
+from lodcli.formats.partials import SUFFIX, partial_prefix
 
 
 class FolderOutput(Output):
     """A folder being written: its files are made by `part`, and appear together.
 
     They are written into a folder beside the target, which takes the target's name at the
-    commit. With `overwrite` the two change places at once, where the system can do that, and
-    the old one is removed after.
+    commit. With `overwrite` the two change places at once, and the old one is removed after,
+    or by the next writer if it is being read. Where the system cannot do that, a journal says
+    which of them counts.
 
     Args:
         target: a path, not "-".
@@ -54,6 +56,10 @@ class FolderOutput(Output):
             os.rmdir(partial)
             raise
 
+    def _lock(self) -> bool | None:
+        # Shared, as that of its readers will be; removing a folder takes an exclusive one.
+        return try_lock(self.fd, shared=True)
+
     def _mode(self) -> int:
         assert self.path is not None
         if self.path.exists():
@@ -63,17 +69,44 @@ class FolderOutput(Output):
     def _refuse_existing(self) -> None:
         refuse_existing_folder(self.label, overwrite=self.overwrite, may_hold=self._may_hold)
 
+    _refuse_appeared = _refuse_existing
+
     def _appear(self) -> None:
         assert self.path is not None
         assert self._partial is not None
         self._refuse_existing()  # nor may what was replaced have changed its kind
         if self.path.exists():
-            # From here on what the partial name leads to is the old folder; it is removed
-            # like anything that is left of a write.
-            _exchange(self._partial, self.path)
+            if not self._exchange():
+                self._commit_set()
             return
-        os.rename(self._partial, self.path)
-        self._partial = None
+        with shielded():
+            try:
+                os.rename(self._partial, self.path)
+            except OSError:
+                self._refuse_existing()
+                raise
+            self._partial = None
+        fsync_folder(self.path.parent)
+
+    def _exchange(self) -> bool:
+        """Change places with the old folder and remove it; return whether the system can."""
+        assert self.path is not None
+        assert self._partial is not None
+        with shielded():
+            if not exchange(self._partial, self.path):
+                return False
+            old, self._partial = self._partial, None
+            try:
+                refuse_strangers(old, self._may_hold, self.label)  # one may have come since
+            except BaseException:
+                exchange(old, self.path)
+                self._partial = old
+                raise
+            unlock(self.fd)
+        fsync_folder(self.path.parent)
+        with contextlib.suppress(OSError):  # what stays is removed by the next writer
+            remove_unused(old, self.path, ours=True)
+        return True
 
 
 class _Inside(Output):
@@ -97,37 +130,26 @@ class _Inside(Output):
 
 
 def refuse_existing_folder(
-    target: str | os.PathLike[str], *, overwrite: bool, may_hold: str | re.Pattern[str]
+    target: str | os.PathLike[str], *, overwrite: bool, may_hold: str
 ) -> None:
-    """Raise TargetExistsError if something is there that may not be replaced."""
-    path, label = Path(target), os.fspath(target)
-    if not path.exists():
+    """Raise TargetExistsError if something is there that may not be replaced, links followed."""
+    label = os.fspath(target)
+    try:
+        mode = opened(Path(label), os.stat).st_mode
+    except FileNotFoundError:
         return
-    if not path.is_dir():
+    if not stat.S_ISDIR(mode):
         raise TargetExistsError(f"{label}: is no folder and stays as it is")
     if not overwrite:
         raise TargetExistsError(f"{label}: exists already; use --force to replace it")
-    for found in sorted(path.iterdir()):
+    refuse_strangers(Path(label), may_hold, label)
+
+
+def refuse_strangers(folder: Path, may_hold: str, label: str) -> None:
+    """Raise TargetExistsError if a folder holds what none of its format does."""
+    for found in sorted(folder.iterdir()):
         if not re.fullmatch(may_hold, found.name) or not found.is_file():
             raise TargetExistsError(
                 f"{label}: holds {found.name!r}, which is no part of what would be written; "
                 "--force does not replace such a folder"
             )
-
-
-def _exchange(new: Path, old: Path) -> None:
-    """Let two folders change names: at once, or where the system cannot, one by one."""
-    import ctypes
-
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    places = (_AT_FDCWD, os.fsencode(new), _AT_FDCWD, os.fsencode(old))
-    if rename is not None and rename(*places, _RENAME_EXCHANGE) == 0:
-        return
-    aside = tempfile.mkdtemp(prefix=partial_prefix(old), suffix=SUFFIX, dir=old.parent)
-    os.rename(old, aside)
-    try:
-        os.rename(new, old)
-    except OSError:
-        os.rename(aside, old)
-        raise
-    os.rename(aside, new)

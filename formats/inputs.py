@@ -22,10 +22,14 @@ from typing import Any, BinaryIO
 
 from lodcli.formats.bounds import Bounds
 from lodcli.formats.compressed import MAGIC_BYTES, Unpacked, codec_of, suffix_codec
+from lodcli.formats.durable import OpenFolder
 from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.journal import opened
 from lodcli.kernels.errors import OptionError, UnsupportedError
 
 HEAD_BYTES = 4096
+# How often two files are opened that belong together while somebody replaces them.
+_TRIES = 1000
 
 
 def require_path(path: object) -> None:
@@ -63,6 +67,10 @@ class _Ahead(io.FileIO):
         return ahead + (super().readall() or b"")
 
 
+def _file_or_folder(place: Path) -> _Ahead | OpenFolder:
+    return OpenFolder(place) if place.is_dir() else _Ahead(place, "rb")
+
+
 class Input:
     """A readable file, pipe or folder.
 
@@ -73,6 +81,7 @@ class Input:
         label: what messages call it.
         path: None for standard input.
         is_folder: whether it is a folder: then `file` and all that reads it are errors.
+        folder: the open folder, if it is one.
         bounds: what it may come to in memory; see `allow`.
 
     Raises:
@@ -80,12 +89,11 @@ class Input:
     """
 
     _looked = False
+    folder: OpenFolder
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
         require_path(source)
-        self.is_folder = False
-        self.bounds = Bounds()
-        self._beside: list[Input] = []
+        self._begin()
         if os.fspath(source) == "-":
             self.path: Path | None = None
             self.label = "standard input"
@@ -96,11 +104,24 @@ class Input:
         else:
             self.path = Path(source)
             self.label = os.fspath(source)
-            if self.path.is_dir():
-                self.is_folder = True
-                return
-            self._raw = _Ahead(self.path, "rb")
+            self._open()
+            return
         self._file: BinaryIO = io.BufferedReader(self._raw, 1 << 20)
+
+    def _begin(self) -> None:
+        self.is_folder = False
+        self.bounds = Bounds()
+        self._beside: list[Input] = []
+
+    def _open(self) -> None:
+        """Open what the path leads to now."""
+        assert self.path is not None
+        found = opened(self.path, _file_or_folder)
+        if isinstance(found, OpenFolder):
+            self.is_folder, self.folder = True, found
+            return
+        self._raw = found
+        self._file = io.BufferedReader(self._raw, 1 << 20)
 
     @property
     def file(self) -> BinaryIO:
@@ -153,26 +174,61 @@ class Input:
             raise UnsupportedError("is read together with the files beside it; name it by its path")
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise DamagedFileError(f"refers to {name[:255]!r}, which is no plain name of a file")
-        path = self.path / name if self.is_folder else self.path.with_name(name)
-        if path.exists() and not path.is_file():
-            raise DamagedFileError(f"{name}: is no regular file")
-        opened = Input(path)
-        opened.allow(self.bounds)
-        self._beside.append(opened)
-        return opened
+        if self.is_folder:
+            found = self._inside(name)
+        else:
+            found = self._together_with(self.path.with_name(name))
+        found.allow(self.bounds)
+        self._beside.append(found)
+        return found
+
+    def _inside(self, name: str) -> Input:
+        """Open a file of the folder that was opened; another may have its name by now."""
+        assert self.path is not None
+        path = self.path / name
+        try:
+            if not stat.S_ISREG(self.folder.stat(name).st_mode):
+                raise DamagedFileError(f"{name}: is no regular file")
+            made = Input.of_descriptor(self.folder.open(name), os.fspath(path))
+        except OSError as error:
+            error.filename = os.fspath(path)
+            raise
+        made.path = path
+        return made
+
+    def _together_with(self, path: Path) -> Input:
+        """Open another file of a set: both are of the same, though a writer replaces it now."""
+        assert self.path is not None
+        for _ in range(_TRIES):
+            if path.exists() and not path.is_file():
+                raise DamagedFileError(f"{path.name}: is no regular file")
+            found = Input(path)
+            if os.path.samestat(os.fstat(self._file.fileno()), opened(self.path, os.stat)):
+                return found
+            found.close()
+            self._file.close()
+            self._open()
+        raise OSError(errno.EBUSY, "is replaced again and again", self.label)
 
     def has_beside(self, name: str) -> bool:
         """Return whether there is a file of this name in the folder, or beside the file."""
         if self.path is None:
             return False
-        return (self.path / name if self.is_folder else self.path.with_name(name)).is_file()
+        try:
+            if self.is_folder:
+                found = self.folder.stat(name)
+            else:
+                found = opened(self.path.with_name(name), os.stat)
+        except OSError:
+            return False
+        return stat.S_ISREG(found.st_mode)
 
     @classmethod
     def of_descriptor(cls, fd: int, label: str) -> Input:
         """Return an input over an open descriptor, which it then owns."""
         made = cls.__new__(cls)
-        made.path, made.label, made.is_folder, made._beside = None, label, False, []
-        made.bounds = Bounds()
+        made._begin()
+        made.path, made.label = None, label
         made._raw = _Ahead(fd, "rb")
         made._file = io.BufferedReader(made._raw, 1 << 20)
         return made
@@ -236,6 +292,8 @@ class Input:
             one.close()
         if not self.is_folder:
             self._file.close()
+        else:
+            self.folder.close()
 
     def __enter__(self) -> Input:
         return self

@@ -7,7 +7,6 @@ only at its end is counted as it comes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -50,9 +49,8 @@ def stored_bytes(kind: Format, source: Input) -> int | None:
 
     It is not known of a pipe, nor of files that only the format knows to belong together.
     """
-    if source.is_folder and source.path is not None:
-        with os.scandir(source.path) as entries:
-            return sum(entry.stat().st_size for entry in entries if entry.is_file())
+    if source.is_folder:
+        return source.folder.size_bytes()
     return source.stored_bytes if kind.layout == "file" else None
 
 

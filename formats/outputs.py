@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
-import re
-import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from lodcli.formats.compressed import Packer
-from lodcli.formats.durable import fsync_folder, locked, umask
+from lodcli.formats.durable import fsync, fsync_folder, rename_new, try_lock, umask
 from lodcli.formats.interrupts import shielded
+from lodcli.formats.journal import Journal, opened, remove_stale, stem
+from lodcli.formats.partials import SUFFIX, partial_prefix, remove
+from lodcli.formats.set_commit import commit
 from lodcli.kernels.errors import LodError, UnsupportedError
 
 COPY_BYTES = 8 << 20
-SUFFIX = ".lod-partial"
 _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
@@ -80,7 +79,7 @@ class Output:
         try:
             with self.naming():
                 self._refuse_existing()
-                _remove_stale(self.path)
+                remove_stale(self.path)
                 self._open_partial(self.path)
         except BaseException:
             self.abort()
@@ -100,15 +99,26 @@ class Output:
     def part(self, name: str) -> Output:
         """Return another file of the same target to be written: one beside this file.
 
-        It is committed with this output, before it: the file of the target's own name comes
-        last, so it must be the one without which the others are worth nothing, such as an
-        index. Ask for the parts before reading anything, for each may turn out to exist.
+        All are committed as one. The file of the target's own name must be the one without
+        which the others are worth nothing, such as an index; the names must differ in their
+        last ending only, for that is how a reader finds the journal of a commit. Ask for the
+        parts before reading anything, for each may turn out to exist.
+
+        Raises:
+            UnsupportedError: standard output; or links by which the files would lie apart.
         """
         if self.path is None:
             raise UnsupportedError(f"{self.label}: several files cannot go through a pipe")
+        assert stem(name) == stem(Path(self.label).name), name
         # Beside the name that was typed: that of a link, not of what it leads to.
         part = _Beside(Path(self.label).with_name(name), overwrite=self.overwrite)
         self._parts.append(part)
+        assert part.path is not None
+        if part.path.parent != self.path.parent or stem(part.path.name) != stem(self.path.name):
+            raise UnsupportedError(
+                f"{self.label}: is {self.path} and {part.path} by links; files that belong "
+                "together are replaced only in one folder, under one name; name them there"
+            )
         return part
 
     def _make_partial(self, path: Path) -> tuple[int, str]:
@@ -122,8 +132,11 @@ class Output:
                 self._partial = Path(partial)
             # Held while we live: a partial file nobody locks was left by a killed process.
             # Until we hold it, another writer can take this one for such, and remove it.
-            if not locked(self.fd) or not os.fstat(self.fd).st_nlink:
+            if self._lock() is False or not os.fstat(self.fd).st_nlink:
                 self.abort()
+
+    def _lock(self) -> bool | None:
+        return try_lock(self.fd)
 
     def _open_stdout(self, seekable: bool) -> None:
         if sys.stdout is None:
@@ -207,9 +220,7 @@ class Output:
             elif self.path is not None and self._partial is not None:
                 for one in (*self._parts, self):
                     one._settle()
-                with shielded():
-                    self._appear()
-                fsync_folder(self.path.parent)
+                self._appear()
             self._close()
 
     def _settle(self) -> None:
@@ -218,36 +229,46 @@ class Output:
             # Only now: until here nobody else needs to read it, and we must.
             with contextlib.suppress(PermissionError):  # a file system without modes
                 os.fchmod(self.fd, self._mode())
-            os.fsync(self.fd)
+            fsync(self.fd)
 
     def _appear(self) -> None:
-        """Give everything that was written its name."""
-        _rename_all((*self._parts, self))
-
-    def _rename(self) -> None:
-        """Give what was written its name."""
+        """Give everything that was written its name, and make that durable."""
         assert self.path is not None
         assert self._partial is not None
-        with self.naming():
-            if self.overwrite:
-                os.replace(self._partial, self.path)
-            else:
-                self._link(self._partial, self.path)
-            self._partial = None
-
-    def _link(self, partial: Path, path: Path) -> None:
-        """Rename without replacing a file that appeared meanwhile."""
         try:
-            os.link(partial, path)
-        except FileExistsError:
+            if self._parts:
+                self._commit_set()
+                return
+            with shielded():
+                (os.replace if self.overwrite else rename_new)(self._partial, self.path)
+                self._partial = None
+            fsync_folder(self.path.parent)
+        except FileExistsError as error:
+            appeared = (error.filename, error.filename2)
+            label = next((one.label for one in self._parts if one.path in appeared), self.label)
             raise TargetExistsError(
-                f"{self.label}: appeared while it was being written; use --force to replace it"
+                f"{label}: appeared while it was being written; use --force to replace it"
             ) from None
-        except OSError:  # a file system without hard links
-            self._refuse_existing()
-            os.replace(partial, path)
-        else:
-            os.unlink(partial)
+
+    def _commit_set(self) -> None:
+        """Commit all files of this output as one."""
+        assert self.path is not None
+        files = (*self._parts, self)
+        names = {one.path.name: one._partial.name for one in files if one.path and one._partial}
+        journal = Journal(self.path.parent, names, self.overwrite)
+        commit(journal, self.label, self._refuse_appeared, self._release)
+
+    def _refuse_appeared(self) -> None:
+        """Raise FileExistsError if a file appeared that may not be replaced."""
+        for one in () if self.overwrite else (*self._parts, self):
+            assert one.path is not None
+            if os.path.lexists(one.path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), one.path)
+
+    def _release(self) -> None:
+        """Leave the partial files to their journal."""
+        for one in (*self._parts, self):
+            one._partial = None
 
     def _send(self) -> None:
         position = 0
@@ -265,7 +286,7 @@ class Output:
                 part.abort()
             if self._partial is not None:
                 with contextlib.suppress(OSError):  # what stays is removed by the next writer
-                    _remove(self._partial)
+                    remove(self._partial)
                 self._partial = None
             self._close()
 
@@ -305,43 +326,6 @@ class _Beside(Output):
             self.commit()
 
 
-def _rename_all(outputs: Sequence[Output]) -> None:
-    """Give all their names, in this order; on an error all old files are there again."""
-    if len(outputs) == 1:
-        outputs[0]._rename()
-        return
-    aside: dict[Path, str] = {}
-    renamed: list[Path] = []
-    try:
-        # The old files go first, the last one's first of all: at no time, and not after a
-        # crash, does an old file stand beside a new one.
-        for output in reversed(outputs):
-            assert output.path is not None
-            if output.overwrite and output.path.is_file():
-                fd, aside[output.path] = output._make_partial(output.path)
-                os.close(fd)
-                os.replace(output.path, aside[output.path])
-                fsync_folder(output.path.parent)
-        for output in outputs:
-            assert output.path is not None
-            output._rename()
-            renamed.append(output.path)
-            if output is not outputs[-1]:
-                fsync_folder(output.path.parent)
-    except BaseException:
-        for path in reversed(renamed):
-            os.unlink(path)
-        for path, old in reversed(aside.items()):
-            if path.exists():  # it had not been put aside yet
-                os.unlink(old)
-            else:
-                os.replace(old, path)
-        raise
-    for old in aside.values():
-        with contextlib.suppress(OSError):  # what stays is removed by the next writer
-            os.unlink(old)
-
-
 def refuse_existing(target: str | os.PathLike[str], *, overwrite: bool) -> None:
     """Raise what is wrong with a place for a file, links followed.
 
@@ -351,7 +335,7 @@ def refuse_existing(target: str | os.PathLike[str], *, overwrite: bool) -> None:
     """
     label = os.fspath(target)
     try:
-        mode = os.stat(label).st_mode
+        mode = opened(Path(label), os.stat).st_mode
     except (FileNotFoundError, NotADirectoryError):
         if label.endswith("/"):
             raise IsADirectoryError(errno.EISDIR, "is named like a folder", label) from None
@@ -366,31 +350,3 @@ def refuse_existing(target: str | os.PathLike[str], *, overwrite: bool) -> None:
         )
     if not overwrite:
         raise TargetExistsError(f"{label}: exists already; use --force to replace it")
-
-
-def partial_prefix(target: Path) -> str:
-    """Return how the names of partial files of `target` begin; they fit in 255 bytes."""
-    return f".{os.fsdecode(os.fsencode(target.name)[:200])}."
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        os.unlink(path)
-
-
-def _remove_stale(target: Path) -> None:
-    """Remove partial files of `target` that a killed process left behind."""
-    pending = re.compile(re.escape(partial_prefix(target)) + r"[0-9a-z_]{8}" + re.escape(SUFFIX))
-    for path in target.parent.iterdir():
-        if not pending.fullmatch(path.name):
-            continue
-        with contextlib.suppress(OSError):  # locked: another writer is at work
-            access = os.O_RDONLY if path.is_dir() else os.O_RDWR
-            fd = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(path)
-            finally:
-                os.close(fd)

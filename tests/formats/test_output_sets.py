@@ -7,22 +7,38 @@ import os
 import shutil
 import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lodcli.formats import folders, journal
+from lodcli.formats.durable import exchange
 from lodcli.formats.folders import FolderOutput
 from lodcli.formats.outputs import Output, TargetExistsError
+from lodcli.formats.set_commit import UnfinishedError
 from lodcli.kernels.errors import UnsupportedError
 from tests.formats.failing import CALLS, error_of, failing
+from tests.formats.sets import (
+    NEW,
+    OLD,
+    SETS,
+    Content,
+    Set,
+    folder_in,
+    old_folder,
+    pair_in,
+    write_folder,
+    write_pair,
+)
 from tests.formats.writing import partials_in
 
-Content = dict[str, bytes]
-OLD: Content = {"t.bin": b"old content", "t.idx": b"old"}
-NEW: Content = {"t.bin": b"new content, longer", "t.idx": b"new"}
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Power cuts are simulated elsewhere; here thousands of syncs would only take long."""
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
 
 
 @pytest.fixture
@@ -32,119 +48,176 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     assert not partials_in(tmp_path)
 
 
-def write_pair(folder: Path, *, overwrite: bool = True) -> None:
-    with Output(folder / "t.idx", overwrite=overwrite) as output:
-        part = output.part("t.bin")
-        part.write(NEW["t.bin"])
-        output.write(NEW["t.idx"])
+def hidden_in(folder: Path) -> list[str]:
+    return [name for name in os.listdir(folder) if name.startswith(".")]
 
 
-def old_pair(folder: Path) -> None:
-    for name, content in OLD.items():
-        (folder / name).write_bytes(content)
+def check_after_a_fault(kind: Set, folder: Path, old: Content) -> Content:
+    """Check what stands in a folder after a fault; return which set it is, old or new."""
+    there = {name: data for name, data in kind.there(folder).items() if name[0] != "."}
+    assert there in (old, NEW) or kind.between(there)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal, "finish", not_permitted)
+        found = kind.found(folder)
+        assert found in (old, NEW)
+    assert kind.found(folder) == found, "finished to something else"
+    there = {name: data for name, data in kind.there(folder).items() if name[0] != "."}
+    assert there == found, "a reader that may has not finished it"
+    kind.write(folder)
+    assert kind.there(folder) == kind.found(folder) == NEW
+    assert not hidden_in(folder), "the next writer has not cleaned up"
+    return found
 
 
-def pair_in(folder: Path) -> Content:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-
-def write_folder(folder: Path, *, overwrite: bool = True) -> None:
-    with FolderOutput(folder / "t", overwrite=overwrite, may_hold=r"t\.(bin|idx)") as output:
-        for name, content in NEW.items():
-            with output.part(name) as part:
-                part.write(content)
-
-
-def old_folder(folder: Path) -> None:
-    (folder / "t").mkdir()
-    old_pair(folder / "t")
-
-
-def folder_in(folder: Path) -> Content:
-    return pair_in(folder / "t") if (folder / "t").exists() else {}
-
-
-SETS = pytest.mark.parametrize(
-    ("write", "make_old", "found"),
-    [(write_pair, old_pair, pair_in), (write_folder, old_folder, folder_in)],
-    ids=["pair", "folder"],
-)
+def not_permitted(*args: object, **options: object) -> bool:
+    raise PermissionError
 
 
 @SETS
-@pytest.mark.parametrize("old", [True, False])
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EPERM], ids=errno.errorcode.get)
+@pytest.mark.parametrize("old", [OLD, {}], ids=["old", "none"])
 def test_whatever_call_fails_all_old_files_or_all_new_ones_are_there(
-    write: Callable[..., None],
-    make_old: Callable[[Path], None],
-    found: Callable[[Path], Content],
-    old: bool,
-    tmp_path: Path,
+    kind: Set, old: Content, number: int, tmp_path: Path
 ) -> None:
     failed = set()
     for fail_at in range(1, 100):
         folder = tmp_path / str(fail_at)
         folder.mkdir()
         if old:
-            make_old(folder)
-        with failing(fail_at, errno.EIO, (*CALLS, "rename")) as calls:
-            error = error_of(lambda target=folder: write(target, overwrite=old))  # type: ignore[misc]
-        left = found(folder)
-        if error is None:
-            assert calls.failed in ("", "link", "open")
-            assert left == NEW
-        else:
-            assert error.errno == errno.EIO
+            kind.old(folder)
+        with failing(fail_at, number, (*CALLS, "rename", "unlink", "listdir")) as calls:
+            error = error_of(lambda target=folder: kind.write(target, overwrite=bool(old)))  # type: ignore[misc]
+        if error is not None:
             assert "t" in str(error)
-            # Whole, although an error was reported: only the folder's entry may be lost.
-            assert left == (OLD if old else {}) or (
-                left == NEW and calls.failed in ("fsync", "open")
-            )
-        if left != NEW or calls.failed != "open":  # without which no old folder can be removed
-            assert not partials_in(folder), (fail_at, calls.failed)
+            assert error.errno == number or isinstance(error, UnfinishedError)
+        found = check_after_a_fault(kind, folder, old)
+        # Whole, although an error was reported: only its durability may be lost.
+        assert found == NEW if error is None else True
+        shutil.rmtree(folder)
         if not calls.failed:
             break
         failed.add(calls.failed)
-    assert {"write", "fsync", "fchmod"} <= failed
+    assert not calls.failed
+    assert {"write", "fsync", "fchmod", "open"} <= failed
+
+
+@SETS
+@pytest.mark.parametrize("old", [OLD, {}], ids=["old", "none"])
+def test_after_being_killed_anywhere_the_old_set_or_the_new_one_is_found(
+    kind: Set, old: Content, tmp_path: Path
+) -> None:
+    seen = []
+    for kill_at in range(1, 100):
+        folder = tmp_path / str(kill_at)
+        folder.mkdir()
+        if old:
+            kind.old(folder)
+        killed = killed_in(lambda target=folder: kind.write(target, overwrite=bool(old)), kill_at)  # type: ignore[misc]
+        seen.append(check_after_a_fault(kind, folder, old))
+        shutil.rmtree(folder)
+        if not killed:
+            break
+    assert old in seen
+    assert seen[-1] == NEW
+    assert seen == sorted(seen, key=lambda one: one == NEW), "new, and then old again"
+
+
+@pytest.mark.slow
+@SETS
+def test_after_a_reader_is_killed_while_it_finishes_all_is_still_found(
+    kind: Set, tmp_path: Path
+) -> None:
+    """Every moment of a writer's end, and for each every moment of the end of who finishes."""
+    for kill_at in range(1, 100):
+        for again_at in range(1, 100):
+            folder = tmp_path / f"{kill_at}-{again_at}"
+            folder.mkdir()
+            kind.old(folder)
+            if not killed_in(lambda target=folder: kind.write(target), kill_at):  # type: ignore[misc]
+                assert kill_at > 10
+                return
+            pending = [name for name in hidden_in(folder) if name.endswith(".lod-commit")]
+            again = bool(pending) and killed_in(
+                lambda target=folder: kind.found(target),  # type: ignore[misc]
+                again_at,
+            )
+            check_after_a_fault(kind, folder, OLD)
+            shutil.rmtree(folder)
+            if not again:
+                break
+
+
+MUTATING = ("replace", "rename", "link", "unlink", "rmdir", "fsync", "open", "write", "fchmod")
+
+
+class Killing:
+    """Calls of `os`, before the k-th of which the process is killed."""
+
+    def __init__(self, kill_at: int) -> None:
+        self.left = kill_at
+
+    def wrap(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.left -= 1
+            if not self.left:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args, **kwargs)
+
+        return call
+
+
+def killed_in(work: Callable[[], object], kill_at: int) -> bool:
+    """Do something in a child that kills itself at its k-th call; return whether it came to it."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            killing = Killing(kill_at)
+            for name in MUTATING:
+                setattr(os, name, killing.wrap(getattr(os, name)))
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, -signal.SIGKILL)
+    return status != 0
 
 
 @SETS
 def test_an_error_while_writing_leaves_the_old_files(
-    write: Callable[..., None],
-    make_old: Callable[[Path], None],
-    found: Callable[[Path], Content],
+    kind: Set,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    make_old(folder)
+    kind.old(folder)
 
     def broken(self: Output, data: bytes) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Output, "write", broken)
     with pytest.raises(KeyboardInterrupt):
-        write(folder)
-    assert found(folder) == OLD
+        kind.write(folder)
+    assert kind.there(folder) == OLD
 
 
 @SETS
 @pytest.mark.parametrize("there", ["t.bin", "t.idx"])
 def test_what_exists_is_refused_or_replaced(
-    write: Callable[..., None],
-    make_old: Callable[[Path], None],
-    found: Callable[[Path], Content],
+    kind: Set,
     there: str,
     folder: Path,
 ) -> None:
-    make_old(folder)
+    kind.old(folder)
     for path in folder.rglob("t.*"):
         if path.name != there:
             path.unlink()
-    before = found(folder)
+    before = kind.there(folder)
     with pytest.raises(TargetExistsError, match="exists already; use --force to replace it"):
-        write(folder, overwrite=False)
-    assert found(folder) == before
-    write(folder)
-    assert found(folder) == NEW
+        kind.write(folder, overwrite=False)
+    assert kind.there(folder) == before
+    kind.write(folder)
+    assert kind.there(folder) == NEW
 
 
 @pytest.mark.parametrize("there", ["t.bin", "t.idx"])
@@ -186,22 +259,41 @@ def test_a_file_in_the_place_of_a_folder_stays(folder: Path) -> None:
     assert (folder / "t").read_bytes() == b"mine"
 
 
-def test_folders_are_exchanged_one_by_one_where_they_cannot_be_at_once(
+def test_a_stranger_that_comes_at_the_last_moment_brings_the_old_folder_back(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctypes.CDLL", lambda *args, **kwargs: None)
     old_folder(folder)
-    write_folder(folder)
-    assert folder_in(folder) == NEW
+
+    def late(one: Path, other: Path) -> bool:
+        (folder / "t" / "photo.jpg").touch()
+        return exchange(one, other)
+
+    monkeypatch.setattr(folders, "exchange", late)
+    with pytest.raises(TargetExistsError, match=r"/t: holds 'photo\.jpg', which is no part"):
+        write_folder(folder)
+    assert folder_in(folder) == {**OLD, "photo.jpg": b""}
 
 
-def test_a_part_beside_a_link_has_the_links_name(folder: Path) -> None:
+def test_a_pair_is_replaced_where_its_links_lead(folder: Path) -> None:
     (folder / "deep").mkdir()
-    (folder / "t.idx").symlink_to(folder / "deep" / "other.idx")
+    for ending in ("bin", "idx"):
+        (folder / f"t.{ending}").symlink_to(folder / "deep" / f"other.{ending}")
     write_pair(folder)
     assert pair_in(folder) == NEW
-    assert (folder / "t.idx").is_symlink()
-    assert pair_in(folder / "deep") == {"other.idx": NEW["t.idx"]}
+    assert all(path.is_symlink() for path in folder.glob("t.*"))
+    assert pair_in(folder / "deep") == {f"other{name[1:]}": NEW[name] for name in NEW}
+
+
+@pytest.mark.parametrize("to", ["deep/t.idx", "other.idx"])
+def test_a_pair_that_links_tear_apart_is_refused(to: str, folder: Path) -> None:
+    (folder / "deep").mkdir()
+    (folder / to).write_bytes(b"mine")
+    (folder / "t.idx").symlink_to(folder / to)
+    with pytest.raises(UnsupportedError, match=f"{to} and .*/t.bin by links; files that belong"):
+        write_pair(folder)
+    assert (folder / "t.idx").read_bytes() == b"mine"
+    assert not (folder / "t.bin").exists()
+    assert not partials_in(folder / "deep")
 
 
 def test_standard_output_has_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,52 +322,3 @@ def test_the_umask_and_the_old_permissions_are_respected(mask: int, folder: Path
         assert modes("t.bin", "t") == [0o640, 0o750]
     finally:
         os.umask(before)
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from tests.formats import test_output_sets as sets
-count = 0
-def counting(real):
-    def call(*args, **kwargs):
-        global count
-        if kwargs.get("dir_fd") is None:
-            count += 1
-            if count == int(sys.argv[3]):
-                os.kill(os.getpid(), signal.SIGKILL)
-        return real(*args, **kwargs)
-    return call
-for name in ("replace", "rename", "link", "unlink", "fsync"):
-    setattr(os, name, counting(getattr(os, name)))
-getattr(sets, sys.argv[1])(Path(sys.argv[2]))
-"""
-
-
-@pytest.mark.slow
-@SETS
-def test_after_being_killed_anywhere_no_mixture_is_there(
-    write: Callable[..., None],
-    make_old: Callable[[Path], None],
-    found: Callable[[Path], Content],
-    tmp_path: Path,
-) -> None:
-    seen = []
-    for kill_at in range(1, 40):
-        folder = tmp_path / str(kill_at)
-        folder.mkdir()
-        make_old(folder)
-        args = [write.__name__, str(folder), str(kill_at)]
-        done = subprocess.run([sys.executable, "-c", KILLED, *args], check=False)
-        left = {name: data for name, data in found(folder).items() if not name.startswith(".")}
-        # A pair has a moment without its index; an index beside another's content, never.
-        assert left in (OLD, NEW, {}) or (write is write_pair and list(left) == ["t.bin"])
-        seen.append(left)
-        write(folder)
-        assert not partials_in(folder)
-        shutil.rmtree(folder)
-        if done.returncode == 0:
-            break
-        assert done.returncode == -signal.SIGKILL
-    assert OLD in seen
-    assert seen[-1] == NEW

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats import io
+from lodcli.formats import durable, io
 from lodcli.formats.container.owned import ReadFile
 from lodcli.formats.outputs import Output, TargetExistsError
 from lodcli.formats.schema import schema_of
@@ -42,7 +42,9 @@ def test_whatever_call_fails_the_old_file_or_the_new_one_is_there(
     number: int,
     overwrite: bool,
     folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(durable, "_renameat2", lambda *args: False)  # a link, and an unlink
     path, new = folder / "t.lod.h5", folder / "new.lod.h5"
     writer(new, compression=compression)
     failed = set()
@@ -140,6 +142,19 @@ def test_a_target_that_appears_meanwhile_is_refused(folder: Path) -> None:
     assert path.read_bytes() == OLD
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_without_renameat2_a_target_that_appears_meanwhile_is_refused(
+    links: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(durable, "_renameat2", lambda *args: False)
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    test_a_target_that_appears_meanwhile_is_refused(folder)
+
+
 def test_a_target_that_appears_meanwhile_is_replaced_if_it_may_be(folder: Path) -> None:
     path = folder / "t"
     with Output(path, overwrite=True) as output:
@@ -155,6 +170,7 @@ def test_a_file_system_without_hard_links_is_written_to(
     def refuse(*args: object) -> None:
         raise OSError(number, os.strerror(number))
 
+    monkeypatch.setattr(durable, "_renameat2", lambda *args: False)
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(fcntl, "flock", refuse if number == errno.ENOTSUP else fcntl.flock)
     with Output(folder / "t") as output:
