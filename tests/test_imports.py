@@ -2,6 +2,9 @@
 
 import ast
 import os
+import re
+import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,6 +165,23 @@ def test_an_optional_package_is_imported_only_where_the_name_says_so() -> None:
         for module, path in MODULES.items()
         for found in imports(parsed(path))
         if found.top in OPTIONAL and OPTIONAL[found.top] not in module
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_test_imports_an_optional_package_only_once_it_runs() -> None:
+    """Importing one at the top fails where it is missing; pytest.importorskip says so and skips."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    listed = project["dependencies"] + project["optional-dependencies"]["test"]
+    brought = {re.split(r"[^a-z0-9_-]", each, maxsplit=1)[0].replace("-", "_") for each in listed}
+    known = brought | {"lodcli", "samples", "tests"} | sys.stdlib_module_names
+    wrong = [
+        told(path, found, "import it in the test, behind pytest.importorskip")
+        for name, path in TESTS.items()
+        # What only runs on GPUs, and what makes files once, with the packages at hand.
+        if not name.startswith("tests/cuda/") and not path.name.startswith("make_")
+        for found in imports(parsed(path), on_import_only=True)
+        if found.top not in known
     ]
     assert not wrong, "\n".join(wrong)
 

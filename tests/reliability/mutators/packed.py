@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 
 import numpy as np
-import zstandard
 
 from tests.reliability.mutators.generic import ANY, Mutator
 
 
 def _zstd(raw: bytes) -> bytes:
+    import zstandard
+
     reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
     return bytes(reader.readall())
 
@@ -35,6 +36,8 @@ def inside_zstd(mutators: tuple[Mutator, ...]) -> Mutator:
     """Return a mutator of a Zstandard file that damages what is packed in it."""
 
     def change_inside_zstd(raw: bytes, rng: np.random.Generator) -> bytes:
+        import zstandard
+
         kinds = (*mutators, *ANY[:2])
         content = _zstd(raw) or b"\n"
         changed = kinds[int(rng.integers(len(kinds)))](content, rng)
