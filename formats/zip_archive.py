@@ -35,6 +35,7 @@ _END_64_MARK, _LOCATOR_MARK, _DESCRIPTOR_MARK = b"PK\6\6", b"PK\6\7", b"PK\7\b"
 _MOST_COMMENT = 0xFFFF
 _MOST_16, _MOST_32 = 0xFFFF, 0xFFFFFFFF
 _ENCRYPTED, _DESCRIPTOR, _UTF_8 = 0x1, 0x8, 0x800
+_FOLDER = 0x10
 
 
 def open_archive(file: IO[bytes]) -> zipfile.ZipFile:
@@ -53,7 +54,7 @@ def open_archive(file: IO[bytes]) -> zipfile.ZipFile:
         _check_directory(file, archive.infolist())
     names = set[str]()
     for info in archive.infolist():
-        _check_size(info)
+        _check_entry(info)
         if info.filename in names:
             raise DamagedFileError(f"two members for {shown(info.filename)}")
         names.add(info.filename)
@@ -104,9 +105,11 @@ def brief(found: object) -> str:
     return " ".join(words.split())[:120]
 
 
-def _check_size(info: zipfile.ZipInfo) -> None:
-    """Raise unless a member can be as large as it says."""
+def _check_entry(info: zipfile.ZipInfo) -> None:
+    """Raise unless a member can be read, and be as large as it says."""
     name = shown(info.filename)
+    if info.external_attr & _FOLDER and not info.is_dir():  # some readers give no data then
+        raise DamagedFileError(f"{name}: is marked as a folder")
     if info.flag_bits & _ENCRYPTED:
         raise UnsupportedError(f"{name}: is encrypted")
     if info.compress_type not in _METHODS:

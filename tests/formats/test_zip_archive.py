@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io
+from lodcli.formats.base import WriteOptions
 from lodcli.formats.errors import DamagedFileError
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.lod import LoD
@@ -251,3 +252,23 @@ def test_no_bit_of_a_directory_of_theirs_changes_unnoticed(theirs: Path, tmp_pat
     path = tmp_path / "x.npz"
     path.write_bytes(theirs.read_bytes())
     flip(path, path.read_bytes().index(b"PK\1\2"), path.stat().st_size)
+
+
+@pytest.mark.slow
+def test_no_bit_of_a_directory_of_torch_changes_unnoticed(tmp_path: Path) -> None:
+    """torch reads the archive once more, by its own rules."""
+    pytest.importorskip("torch")
+    path = tmp_path / "x.pt"
+    tensors = {"x": LoDTensor(ROWS, LoD([OFFSETS])), "y": LoDTensor(ROWS[:2])}
+    io.write(path, tensors, options=WriteOptions(form="flat"))
+    flip(path, path.read_bytes().index(b"PK\1\2"), path.stat().st_size)
+
+
+def test_a_member_marked_as_a_folder_is_refused(tmp_path: Path) -> None:
+    """torch would give whatever is in memory for its rows."""
+    savez(tmp_path / "x.npz")
+    data = bytearray((tmp_path / "x.npz").read_bytes())
+    data[data.index(b"PK\1\2") + 38] |= 0x10
+    (tmp_path / "x.npz").write_bytes(data)
+    with pytest.raises(DamagedFileError, match=r"x/data\.npy: is marked as a folder"):
+        content(tmp_path / "x.npz")
