@@ -62,6 +62,14 @@ class ReadOptions:
     start_token: int | None = None
     mmap: bool | None = None
 
+    def __post_init__(self) -> None:
+        names = self.levels or ()
+        if len(set(names)) < len(names):
+            double = next(name for name in names if names.count(name) > 1)
+            raise SelectionError(
+                f"--levels: two levels are called {double!r}; name each differently"
+            )
+
 
 @dataclass(frozen=True)
 class WriteOptions:

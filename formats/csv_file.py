@@ -59,6 +59,13 @@ class Csv(Format):
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)
+        header = _header(schema)
+        if len(set(header)) < len(header):
+            double = next(name for name in header if header.count(name) > 1)
+            raise UnsupportedError(
+                f"{self.name} holds columns of different names, two are called {double}: levels, "
+                "and tensors; --levels and --name rename them"
+            )
         keys = {tuple(level.key for level in spec.levels) for spec in schema}
         rows = {spec.rows for spec in schema if spec.rows is not None}
         if len(keys) > 1 or len(rows) > 1:
@@ -74,8 +81,7 @@ class Csv(Format):
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         levels = schema[0].levels
-        names = [level.name or f"level{number}" for number, level in enumerate(levels)]
-        names += [spec.name for spec in schema]
+        names = _header(schema)
         output.write(
             (self.separator.join(quoted(n, self.separator) for n in names) + "\n").encode()
         )
@@ -108,6 +114,15 @@ class Tsv(Csv):
     name = "tsv"
     suffixes = (".tsv",)
     separator = "\t"
+
+
+def _header(schema: Schema) -> list[str]:
+    """Return the names of the columns: of the levels, which are shared, then of the tensors."""
+    levels = enumerate(schema[0].levels)
+    return [
+        *(level.name or f"level{number}" for number, level in levels),
+        *(spec.name for spec in schema),
+    ]
 
 
 def _numbers(lod: LoD, done: int, name: str) -> list[list[str]]:

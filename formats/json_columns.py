@@ -242,6 +242,11 @@ def find_columns(values: list[Any], options: ReadOptions) -> tuple[tuple[Column,
         column, sure = _column(field_values(values, field, known, 1), field, field, options)
         columns.append(column)
         all_sure &= sure
+    deepest = max(len(column.spec.levels) for column in columns)
+    if options.levels is not None and len(options.levels) > deepest:
+        raise UnsupportedError(
+            f"the fields have at most {deepest} levels, found {len(options.levels)} names"
+        )
     return tuple(columns), all_sure
 
 
