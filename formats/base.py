@@ -266,7 +266,10 @@ class Format(ABC):
         row_ranks: most dimensions one row may have; None for any.
         many: whether it holds several named tensors.
         arrays: whether it holds TensorArrays.
-        level_names: whether level names survive.
+        level_names: whether the file holds the names of levels.
+        kept_dtypes: those of `dtypes` that reading finds again; None: all, the file tells them.
+        row_shapes: whether the file tells rows of some shape from one more level.
+        empty_file: whether a file of no bytes is one, of a tensor without items.
         zero_rows: whether a tensor without rows survives.
         options: names of the ReadOptions fields it understands.
         write_options: names of the WriteOptions fields it understands.
@@ -292,6 +295,9 @@ class Format(ABC):
     many: ClassVar[bool] = False
     arrays: ClassVar[bool] = False
     level_names: ClassVar[bool] = False
+    kept_dtypes: ClassVar[frozenset[str] | None] = None
+    row_shapes: ClassVar[bool] = True
+    empty_file: ClassVar[bool] = False
     zero_rows: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = frozenset()
     write_options: ClassVar[frozenset[str]] = frozenset()
@@ -316,6 +322,27 @@ class Format(ABC):
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         """Write everything to `output`, without committing it."""
+
+    # What reading does not give back, told nothing: see losses.py.
+
+    def lost_tensor_names(self, schema: Schema) -> Iterable[str]:
+        """Return the names that the file does not hold of several tensors.
+
+        One alone needs no name: reading calls it "data".
+        """
+        return ()
+
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        """Return the names that reading gives the levels of a tensor, the finest last."""
+        return ()
+
+    def lost_levels(self, spec: TensorSpec) -> Iterable[int]:
+        """Return the levels of a tensor that leave no trace in the file."""
+        return ()
+
+    def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
+        """Return whether the file tells the dtype of a tensor."""
+        return self.kept_dtypes is None or spec.dtype.name in self.kept_dtypes
 
     def refuse_unheld(self, schema: Schema) -> None:
         """Raise UnsupportedError if a tensor does not fit, before a byte is written."""

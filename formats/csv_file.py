@@ -12,7 +12,7 @@ from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, ReadOptions, So
 from lodcli.formats.csv_records import Records, Table, quoted
 from lodcli.formats.inputs import Input
 from lodcli.formats.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
-from lodcli.formats.numerals import WIDER, narrowed, texts
+from lodcli.formats.numerals import WIDER, narrowed, tells_dtype, texts
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, LevelSpec, Schema, TensorSpec, check_name
 from lodcli.kernels.checks import Array
@@ -47,6 +47,8 @@ class Csv(Format):
     dtypes = ALL_DTYPES - {"complex64", "complex128", "bool", "bfloat16"}
     row_ranks = 0
     many = True
+    level_names = True  # as columns
+    kept_dtypes = frozenset({"int64", "float64"})
     zero_rows = False
     options = frozenset({"levels", "field", "dtype"})
     binary = False
@@ -56,6 +58,9 @@ class Csv(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _CsvSource(source, options, self.separator)
+
+    def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
+        return super().keeps_dtype(spec, options) and tells_dtype(spec)
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)

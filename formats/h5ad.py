@@ -58,6 +58,9 @@ class H5ad(Format):
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _H5adSource(source.make_seekable().fileno(), options)
 
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        return ("obs",) if spec.name in (DEFAULT_NAME, INDICES) else ()
+
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)
         specs = {spec.name: spec for spec in schema}

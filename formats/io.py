@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from lodcli.formats import table
@@ -20,6 +20,7 @@ from lodcli.formats.errors import name_file, naming
 from lodcli.formats.folders import FolderOutput, refuse_existing_folder
 from lodcli.formats.inputs import Input, require_path
 from lodcli.formats.limits import Limits, open_within
+from lodcli.formats.losses import Loss, losses
 from lodcli.formats.outputs import Output, refuse_existing
 from lodcli.formats.schema import (
     DEFAULT_NAME,
@@ -138,9 +139,13 @@ def write(
     *,
     format_name: str | None = None,
     overwrite: bool = False,
+    strict: bool = False,
     options: WriteOptions | None = None,
 ) -> None:
     """Write tensors to a file that appears whole or not at all.
+
+    What the format has no place for, such as the names of levels, is left out; `strict` refuses
+    that. What would change the rows or the index is always refused.
 
     Args:
         path: where; "-" is standard output.
@@ -148,7 +153,12 @@ def write(
             reference share them in the file.
         format_name: None: the path's ending decides.
         overwrite: whether an existing file may be replaced.
+        strict: whether to refuse what reading the file would not give back by itself.
         options: how to write it.
+
+    Raises:
+        UnsupportedError: the format cannot hold a tensor; or, if `strict`, not all of it.
+        TargetExistsError: the file is there and may not be replaced.
     """
     require_path(path)
     items = content if isinstance(content, Mapping) else {DEFAULT_NAME: content}
@@ -167,6 +177,7 @@ def write(
         [items],
         format_name=format_name,
         overwrite=overwrite,
+        strict=strict,
         options=options,
     )
 
@@ -187,9 +198,15 @@ def write_batches(
     *,
     format_name: str | None = None,
     overwrite: bool = False,
+    strict: bool = False,
     options: WriteOptions | None = None,
+    when_lost: Callable[[Loss], None] = lambda loss: None,
 ) -> None:
-    """Write batches as they come. See `write`."""
+    """Write batches as they come. See `write`.
+
+    Args:
+        when_lost: called for each kind of loss once all is written.
+    """
     options = options or WriteOptions()
     schema = rekeyed(schema)
     kind = table.get(output_format(path, format_name))
@@ -199,10 +216,18 @@ def write_batches(
         kind.refuse_unheld(schema)
         refuse_pipe(path, kind)
         codec = _packing(path, kind)
+        lost = losses(kind, schema, options)
+        if strict and lost:
+            raise UnsupportedError(
+                f"{'; '.join(map(str, lost))}; write lod.h5, which keeps everything, or do without "
+                "--strict"
+            )
         with _new_output(path, kind, overwrite) as output:
             if codec is not None:
                 output.pack(codec)
             kind.write(output, schema, incoming, options)
+        for one in lost:
+            when_lost(one)
     except LodError as error:
         if error is not incoming.error:
             name_file(error, "standard output" if os.fspath(path) == "-" else os.fspath(path))

@@ -15,7 +15,7 @@ from lodcli.formats.json_fast import BLOCK_BYTES, REPAID_BYTES, Block, FastColum
 from lodcli.formats.json_fast_lines import FastLines
 from lodcli.formats.json_lines import parsed
 from lodcli.formats.lines import LineReader, split
-from lodcli.formats.numerals import texts
+from lodcli.formats.numerals import tells_dtype, texts
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema, TensorSpec
 from lodcli.kernels.checks import Array, Offsets
@@ -51,6 +51,9 @@ class JsonLines(Format):
     dtypes = ALL_DTYPES - {"complex64", "complex128"}
     many = True
     zero_rows = False
+    kept_dtypes = frozenset({"bool", "int64", "float64"})
+    empty_file = True
+    row_shapes = False
     options = frozenset({"levels", "field", "dtype"})
     binary = False
 
@@ -59,6 +62,18 @@ class JsonLines(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _JsonSource(source, options)
+
+    def lost_tensor_names(self, schema: Schema) -> Iterable[str]:
+        named = all(_items(spec) != 0 for spec in schema)  # in every line
+        return [] if named else [spec.name for spec in schema]
+
+    def lost_levels(self, spec: TensorSpec) -> Iterable[int]:
+        # Lists tell how deep they are by what is in them.
+        hidden = [level for level, found in enumerate(spec.levels) if found.items == 0]
+        return range(hidden[0], len(spec.levels)) if hidden else ()
+
+    def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
+        return super().keeps_dtype(spec, options) and tells_dtype(spec)
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)

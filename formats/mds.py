@@ -16,7 +16,7 @@ from lodcli.formats.inputs import Input
 from lodcli.formats.mds_encodings import DTYPES, Encoding
 from lodcli.formats.mds_index import NAME, VERSION, Index, Shard, read_index
 from lodcli.formats.outputs import Output
-from lodcli.formats.samples import Collector, Joiner, Sample, refuse_deep, spec_of
+from lodcli.formats.samples import LEVEL, Collector, Joiner, Sample, refuse_deep, spec_of
 from lodcli.formats.schema import Batch, Schema, TensorSpec
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import UnsupportedError
@@ -55,6 +55,9 @@ class Mds(Format):
         if not source.is_folder:
             raise UnsupportedError(f"mds is a folder with an {NAME}; name the folder")
         return _MdsSource(source, read_index(source, options.field))
+
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        return (LEVEL,)
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)

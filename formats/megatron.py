@@ -13,7 +13,7 @@ from lodcli.formats.batching import cuts
 from lodcli.formats.errors import naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.megatron_index import DTYPES, MAGIC, PORTION, Index, portions
-from lodcli.formats.megatron_writer import MODE, MegatronWriter, refuse_unheld
+from lodcli.formats.megatron_writer import MODE, MegatronWriter, refuse_unheld, tokens_name
 from lodcli.formats.outputs import Output
 from lodcli.formats.positions import read_into
 from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find
@@ -53,6 +53,12 @@ class Megatron(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _MegatronSource(source, LEVELS if options.levels is None else options.levels)
+
+    def lost_tensor_names(self, schema: Schema) -> Iterable[str]:
+        return [name for name in [tokens_name(schema)] if name != DEFAULT_NAME]
+
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        return LEVELS
 
     def refuse_unheld(self, schema: Schema) -> None:
         refuse_unheld(schema)

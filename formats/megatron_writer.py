@@ -35,6 +35,11 @@ def refuse_unheld(schema: Schema) -> None:
         )
 
 
+def tokens_name(schema: Schema) -> str:
+    """Return the name of the tensor that holds the tokens."""
+    return _parts(schema)[0].name
+
+
 def _parts(schema: Schema) -> tuple[TensorSpec, TensorSpec | None]:
     if len(schema) == 1:
         return schema[0], None

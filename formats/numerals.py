@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.schema import TensorSpec
 from lodcli.kernels.checks import Array
 
 # Above this, not every whole number is a float64.
@@ -13,6 +14,11 @@ MOST_EXACT_FLOAT64 = 2**53
 # For a whole number that int64 does not hold.
 WIDER = "uint64 or float64 may hold it"
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+
+
+def tells_dtype(spec: TensorSpec) -> bool:
+    """Return whether there is a number to tell a dtype by, or the one that is assumed without."""
+    return (spec.rows != 0 and 0 not in spec.row_shape) or spec.dtype == np.float64
 
 
 def texts(values: Array) -> list[str]:

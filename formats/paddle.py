@@ -92,6 +92,10 @@ class Paddle(Format):
         size = file.seek(0, 2)
         return _opened(file.fileno(), size, options.names)
 
+    def lost_tensor_names(self, schema: Schema) -> Iterable[str]:
+        given = _names(len(schema), None)
+        return [spec.name for spec, name in zip(schema, given, strict=True) if spec.name != name]
+
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)
         for spec in schema:

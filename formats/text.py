@@ -52,6 +52,7 @@ class Text(Format):
     min_levels = 1
     dtypes = frozenset(["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"])
     row_ranks = 0
+    empty_file = True
     zero_rows = False
     options = frozenset({"levels", "vocabulary"})
     write_options = frozenset({"vocabulary"})
@@ -62,6 +63,13 @@ class Text(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _TextSource(source, options)
+
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        names = NAMES if options.vocabulary is None else NAMES[:-1]
+        return names if len(names) == len(spec.levels) else ()
+
+    def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
+        return spec.dtype.name == ("uint8" if options.vocabulary is None else "int64")
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions

@@ -43,6 +43,8 @@ class Tokens(Format):
     row_ranks = 0
     options = frozenset({"dtype", "levels", "end_token", "start_token"})
     write_options = frozenset({"end_token", "start_token"})
+    empty_file: ClassVar[bool] = True
+    kept_dtypes: ClassVar[frozenset[str] | None] = frozenset({"uint16"})
 
     def sniff(self, head: bytes) -> bool:
         return False  # any bytes may be tokens
@@ -54,6 +56,9 @@ class Tokens(Format):
         if dtype.kind not in "iu":
             raise UnsupportedError(f"tokens are whole numbers; no dtype {dtype}")
         return _TokensSource(source, options, dtype, count=None)
+
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        return (LEVEL,)
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
@@ -70,6 +75,8 @@ class LlmC(Tokens):
     name = "llmc"
     suffixes = ()
     options = frozenset({"levels", "end_token", "start_token"})
+    kept_dtypes = None
+    empty_file = False
     seekable_output = True
 
     def sniff(self, head: bytes) -> bool:

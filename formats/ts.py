@@ -62,6 +62,13 @@ class SktimeTs(Format):
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _TsSource(source, options)
 
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        return ("class",) if spec.name == LABEL_NAMES else ("series",)
+
+    def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
+        kept = {LABEL: ("int64", "float64"), LABEL_NAMES: ("uint8",)}
+        return spec.dtype.name in kept.get(spec.name, ("float64",))
+
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)
         refuse_unheld(schema)

@@ -16,7 +16,7 @@ from lodcli.formats.inputs import Input
 from lodcli.formats.npz_members import NPY_DTYPES, decoded
 from lodcli.formats.numerals import MOST_EXACT_FLOAT64
 from lodcli.formats.outputs import Output
-from lodcli.formats.samples import Collector, Joiner, Sample, spec_of
+from lodcli.formats.samples import LEVEL, Collector, Joiner, Sample, spec_of
 from lodcli.formats.schema import Batch, Schema, TensorSpec, check_name
 from lodcli.formats.tar_stream import BLOCK, Content, members
 from lodcli.formats.zip_archive import damage
@@ -53,6 +53,9 @@ class WebDataset(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _TarSource(source, options.field)
+
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        return (LEVEL,)
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)

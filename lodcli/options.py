@@ -238,7 +238,7 @@ def as_json(function: F) -> F:
 
 
 def target(function: F) -> F:
-    """-o, --to, --compress, --force and -q, as one checked Target called `target`."""
+    """-o, --to, --compress, --force, --strict and -q, as one checked Target called `target`."""
 
     @click.option(
         "-o",
@@ -262,6 +262,11 @@ def target(function: F) -> F:
         help=f"Compress a lod.h5 file: {', '.join(CODECS)}; deflate if no codec is named.",
     )
     @click.option("-f", "--force", is_flag=True, help="Replace OUT if it is there.")
+    @click.option(
+        "--strict",
+        is_flag=True,
+        help="Refuse to write what OUT does not keep, such as level names; else a note tells.",
+    )
     @quiet
     @functools.wraps(function)
     def wrapped(
@@ -270,13 +275,15 @@ def target(function: F) -> F:
         to_format: str | None,
         compress: str | None,
         force: bool,
+        strict: bool,
         **rest: Any,
     ) -> Any:
         # Here, for it brings NumPy along, which --help can do without.
         from lodcli.formats.base import WriteOptions
         from lodcli.targets import Target
 
-        chosen = Target(out or "-", to_format, force, WriteOptions(compression=compress))
+        write_options = WriteOptions(compression=compress)
+        chosen = Target(out or "-", to_format, force, strict, write_options)
         if "out_argument" in rest:
             chosen = _with_argument(chosen, out, rest.pop("out_argument"))
         chosen.check()

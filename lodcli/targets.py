@@ -10,9 +10,10 @@ import click
 
 from lodcli.formats import io, table
 from lodcli.formats.base import Format, WriteOptions
+from lodcli.formats.losses import Loss
 from lodcli.formats.schema import Batch, Item, Schema, schema_of
 from lodcli.opened import ReadShare, share_of, size_of
-from lodcli.output import is_terminal_output, progressing
+from lodcli.output import is_terminal_output, note, progressing
 from lodcli.references import naming_os
 
 
@@ -23,6 +24,7 @@ class Target:
     path: str = "-"
     format_name: str | None = None
     overwrite: bool = False
+    strict: bool = False
     options: WriteOptions = field(default_factory=WriteOptions)
 
     @property
@@ -69,8 +71,15 @@ class Target:
                 progressing(batches, size_of, share_of(schema, read_share)),
                 format_name=self.format_name,
                 overwrite=self.overwrite,
+                strict=self.strict,
                 options=self.options,
+                when_lost=self._note,
             )
+
+    def _note(self, loss: Loss) -> None:
+        """Tell what the file does not keep; nothing keeps what is shown on a terminal."""
+        if not is_terminal_output(self.path):
+            note(f"note: {loss}")
 
     def write_item(self, name: str, item: Item) -> None:
         """Write one tensor that is in memory."""

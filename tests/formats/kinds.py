@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from lodcli.formats import io, table
 from lodcli.formats.base import ReadOptions, WriteOptions
 from lodcli.formats.schema import Item, StoredArray
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor_array import TensorArray
+from tests.strategies import DTYPES, ROW_SHAPES, tensors
 
 Content = dict[str, Item]
 NAMES = ("data", "b", "article", "c.d")
@@ -71,6 +74,10 @@ def _fields(name: str, tensor: LoDTensor) -> dict[str, Any]:
 
 def _columns(name: str, tensor: LoDTensor) -> dict[str, Any]:
     return {"levels": _level_names(tensor), "dtype": tensor.dtype, "field": (name,)}
+
+
+def _named(name: str, tensor: LoDTensor) -> LoDTensor:
+    return LoDTensor(tensor.data, tensor.lod.with_names(_level_names(tensor)))
 
 
 def _letters(content: Content) -> Content:
@@ -160,6 +167,7 @@ KINDS = {
     "csv": Kind(
         "t.csv",
         options=_columns,
+        shape=_named,
         apart=True,
         nans=True,
         refused=("share all their levels", "column", *EMPTY),
@@ -167,6 +175,7 @@ KINDS = {
     "tsv": Kind(
         "t.tsv",
         options=_columns,
+        shape=_named,
         apart=True,
         nans=True,
         refused=("share all their levels", "column", *EMPTY),
@@ -178,6 +187,32 @@ KINDS = {
         refused=("text holds no empty", "--vocab"),
     ),
 }
+
+
+@st.composite
+def contents(draw: st.DrawFn, name: str, *, held: bool) -> Content:
+    """Draw tensors, some of which share levels; if `held`, of what the format declares."""
+    kind = table.get(name)
+    dtypes = [one for one in DTYPES if not held or one.name in kind.dtypes]
+    most = 4 if not held or kind.max_levels is None else kind.max_levels
+    ranks = 9 if not held or kind.row_ranks is None else kind.row_ranks
+    shapes = [shape for shape in ROW_SHAPES if len(shape) <= ranks]
+    least = kind.min_levels if held else 0
+    first = draw(tensors(dtypes, shapes, most, least, any_bits=True))
+    content: Content = {}
+    count = draw(st.integers(1, 3)) if kind.many or not held else 1
+    for number in range(count):
+        if number == 0:
+            item = first
+        elif draw(st.booleans()):
+            item = draw(tensors(dtypes, shapes, most, least, any_bits=True))
+        else:
+            data = np.zeros((first.rows, *draw(st.sampled_from(shapes))), first.dtype)
+            item = LoDTensor(data, first.lod)
+        content[NAMES[number]] = item
+    if not held and first.lod.n_levels and draw(st.booleans()):
+        content["steps"] = StoredArray(*TensorArray.unpack(first, 0))
+    return KINDS[name].made(content) if held else content
 
 
 def written(folder: str, name: str, content: Content) -> Path:

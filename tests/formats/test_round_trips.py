@@ -12,54 +12,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats import io, table
-from lodcli.formats.schema import StoredArray
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
 from tests.formats.kinds import (
     KINDS,
-    NAMES,
     READ_ONLY,
     Content,
     check_same,
+    contents,
     items,
     read_back,
     require,
     sparse,
     written,
 )
-from tests.strategies import DTYPES, ROW_SHAPES, tensors
 
 
 def test_every_format_is_here() -> None:
     assert sorted((*KINDS, *READ_ONLY)) == sorted(table.TABLE)
-
-
-@st.composite
-def contents(draw: st.DrawFn, name: str, *, held: bool) -> Content:
-    """Draw tensors, some of which share levels; if `held`, of what the format declares."""
-    kind = table.get(name)
-    dtypes = [one for one in DTYPES if not held or one.name in kind.dtypes]
-    most = 4 if not held or kind.max_levels is None else kind.max_levels
-    ranks = 9 if not held or kind.row_ranks is None else kind.row_ranks
-    shapes = [shape for shape in ROW_SHAPES if len(shape) <= ranks]
-    least = kind.min_levels if held else 0
-    first = draw(tensors(dtypes, shapes, most, least, any_bits=True))
-    content: Content = {}
-    count = draw(st.integers(1, 3)) if kind.many or not held else 1
-    for number in range(count):
-        if number == 0:
-            item = first
-        elif draw(st.booleans()):
-            item = draw(tensors(dtypes, shapes, most, least, any_bits=True))
-        else:
-            data = np.zeros((first.rows, *draw(st.sampled_from(shapes))), first.dtype)
-            item = LoDTensor(data, first.lod)
-        content[NAMES[number]] = item
-    if not held and first.lod.n_levels and draw(st.booleans()):
-        content["steps"] = StoredArray(*TensorArray.unpack(first, 0))
-    return KINDS[name].made(content) if held else content
 
 
 def _tried(name: str, content: Content) -> LodError | None:

@@ -11,12 +11,12 @@ from tests.lodcli.conftest import Lod
 
 def test_packed_batches_go_both_ways(lod: Lod, folder: Path) -> None:
     done = lod(
-        "convert", "words.lod.h5", "x.safetensors", "--cu-seqlens", "articles,sentences",
+        "convert", "-q", "words.lod.h5", "x.safetensors", "--cu-seqlens", "articles,sentences",
         "--name", "words",
     )  # fmt: skip
     assert (done.code, done.stderr) == (0, "")
     index = ("--offsets", "articles", "--offsets", "sentences")
-    done = lod("convert", "x.safetensors", "y.jsonl", "--data", "words", *index)
+    done = lod("convert", "-q", "x.safetensors", "y.jsonl", "--data", "words", *index)
     assert (done.code, done.stderr) == (0, "")
     done = lod("convert", "words.lod.h5", "z.jsonl")
     assert Path("y.jsonl").read_text() == Path("z.jsonl").read_text()
