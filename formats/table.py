@@ -130,9 +130,11 @@ def of_input(source: Input, options: ReadOptions) -> str:
     if source.is_folder:
         return _of_folder(source)
     head = source.head()
-    if not head:
-        raise NotThisFormatError("is empty; expected data in some format")
     by_name = (_of_pair(source) or of_name(source.path)) if source.path else None
+    if not head:
+        if by_name is not None and get(by_name).empty_file:
+            return by_name
+        raise NotThisFormatError("is empty; expected data in some format")
     for name in TABLE:
         if name not in _UNMARKED and get(name).sniff(head):
             if name == "lod.h5" and by_name in _HDF5:
