@@ -189,6 +189,11 @@ class OpenFolder:
     def _place(self, name: str) -> str:
         return name if self._fd is not None else os.path.join(self._path, name)
 
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What is open of it."""
+        return () if self._fd is None else (self._fd,)
+
     def size_bytes(self) -> int:
         """Return the size of all its files."""
         with os.scandir(self._path if self._fd is None else self._fd) as entries:

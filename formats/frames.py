@@ -8,13 +8,13 @@ import io
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError
-from lodcli.formats.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
 
 # Like PNG's: the first byte is no ASCII, and text mode would change the line end.
@@ -81,6 +81,15 @@ class Frame:
         return f"frame {self.number} ({SPOKEN[self.kind]})"
 
 
+class Writable(Protocol):
+    """What a stream is written to: an Output, or a pipe to another process."""
+
+    fd: int
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write all of it."""
+
+
 class FrameWriter:
     """Writes the prefix of a stream, then frames.
 
@@ -89,7 +98,7 @@ class FrameWriter:
         headers_crc32c: CRC32C of all their headers.
     """
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Writable) -> None:
         self.count = 0
         self.headers_crc32c = 0
         self._output = output

@@ -12,10 +12,11 @@ from lodcli.formats.batching import cuts
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
-from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
-from lodcli.kernels.checks import as_int64, check_offsets, check_rows
+from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find
+from lodcli.kernels.checks import Array, as_int64, check_offsets, check_rows
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.selection import Key, select
 from lodcli.kernels.tensor import LoDTensor
 
 INDICES, OBS, VAR = "indices", "obs_names", "var_names"
@@ -177,18 +178,40 @@ class _H5adSource(Source):
         offsets = self._lod.levels[0]
         for start, stop in cuts([offsets, offsets], sizes, limit_bytes):
             part, rows = self._lod.items(0, start, stop)
-            indices = self._hdf5.numbers(self._indices, rows.start, rows.stop)
-            outside = (indices < 0) | (indices >= self._columns)
-            if outside.any():
-                place = int(np.argmax(outside))
-                raise DamagedFileError(
-                    f"{self._indices.name}: position {rows.start + place}: column "
-                    f"{indices[place]} of {self._columns}"
-                )
-            values = self._hdf5.numbers(self._values, rows.start, rows.stop)
-            yield {DEFAULT_NAME: LoDTensor(values, part), INDICES: LoDTensor(indices, part)}
+            yield {
+                name: LoDTensor(self._rows(name, rows.start, rows.stop), part)
+                for name in (DEFAULT_NAME, INDICES)
+            }
         for name, tensor in self._names.items():
             yield {name: tensor}
+
+    def read_index(self, name: str) -> LoD:
+        spec = find(self.schema, name)
+        return self._names[spec.name].lod if spec.name in self._names else self._lod
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        spec = find(self.schema, name)
+        if spec.name in self._names:
+            return self._names[spec.name].select(*branch, level=level)
+        assert spec.rows is not None
+        chosen = select(self._lod, spec.rows, branch, level)
+        rows = LoDTensor(self._rows(spec.name, chosen.rows.start, chosen.rows.stop), chosen.lod)
+        return rows.select(0) if chosen.drops_row_axis else rows
+
+    def _rows(self, name: str, start: int, stop: int) -> Array:
+        """Return some values, or their columns, which must be there."""
+        if name == DEFAULT_NAME:
+            values: Array = self._hdf5.numbers(self._values, start, stop)
+            return values
+        indices: Array = self._hdf5.numbers(self._indices, start, stop)
+        outside = (indices < 0) | (indices >= self._columns)
+        if outside.any():
+            place = int(np.argmax(outside))
+            raise DamagedFileError(
+                f"{self._indices.name}: position {start + place}: column "
+                f"{indices[place]} of {self._columns}"
+            )
+        return indices
 
     def close(self) -> None:
         self._file.close()

@@ -10,10 +10,11 @@ import numpy as np
 from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
-from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
+from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.selection import Key, select
 from lodcli.kernels.tensor import LoDTensor
 
 # Items read at a time: HDF5 takes memory for each of them apart.
@@ -80,10 +81,21 @@ class _VlenSource(Source):
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         step = min(PORTION, max(1, limit_bytes // 8))
         for start in range(0, max(1, self._items), step):
-            parts = self._sequences(start, min(start + step, self._items))
-            rows = np.concatenate([np.empty(0, self.schema[0].dtype), *parts])
-            lod = LoD.from_lengths([[part.size for part in parts]], self.schema[0].level_names)
-            yield {DEFAULT_NAME: LoDTensor(rows.astype(self.schema[0].dtype, copy=False), lod)}
+            yield {DEFAULT_NAME: self._tensor(start, min(start + step, self._items))}
+
+    def _tensor(self, start: int, stop: int) -> LoDTensor:
+        parts = self._sequences(start, stop)
+        rows = np.concatenate([np.empty(0, self.schema[0].dtype), *parts])
+        lod = LoD.from_lengths([[part.size for part in parts]], self.schema[0].level_names)
+        return LoDTensor(rows.astype(self.schema[0].dtype, copy=False), lod)
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        find(self.schema, name)
+        # Only the sequences themselves tell how long they are: find those asked for as rows.
+        numbers = LoD([np.arange(self._items + 1)], self.schema[0].level_names)
+        chosen = select(numbers, self._items, branch[:1], level).rows
+        first = slice(None) if isinstance(branch[0], slice) else 0
+        return self._tensor(chosen.start, chosen.stop).select(first, *branch[1:])
 
     def _sequences(self, start: int, stop: int) -> list[Array]:
         if self._text:

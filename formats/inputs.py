@@ -100,7 +100,7 @@ class Input:
             # A copy of the descriptor: closing this input must not close the process's.
             if sys.stdin is None:
                 raise OSError(errno.EBADF, "is closed", self.label)
-            self._raw: _Ahead | Unpacked = _Ahead(os.dup(sys.stdin.fileno()), "rb")
+            self._raw: io.RawIOBase = _Ahead(os.dup(sys.stdin.fileno()), "rb")
         else:
             self.path = Path(source)
             self.label = os.fspath(source)
@@ -149,8 +149,8 @@ class Input:
                 "damaged, or should be renamed"
             )
         if codec is not None:
-            self._raw = Unpacked(self._file, codec)
-            self._raw.bounds = self.bounds
+            self._raw = unpacked = Unpacked(self._file, codec)
+            unpacked.bounds = self.bounds
             self._file = io.BufferedReader(self._raw, 1 << 20)
 
     def allow(self, bounds: Bounds) -> None:
@@ -224,14 +224,27 @@ class Input:
         return stat.S_ISREG(found.st_mode)
 
     @classmethod
-    def of_descriptor(cls, fd: int, label: str) -> Input:
-        """Return an input over an open descriptor, which it then owns."""
+    def of_raw(cls, raw: io.RawIOBase, label: str) -> Input:
+        """Return an input over something that can be read from its beginning to its end."""
         made = cls.__new__(cls)
         made._begin()
         made.path, made.label = None, label
-        made._raw = _Ahead(fd, "rb")
-        made._file = io.BufferedReader(made._raw, 1 << 20)
+        made._raw, made._looked = raw, True
+        made._file = io.BufferedReader(raw, 1 << 20)
         return made
+
+    @classmethod
+    def of_descriptor(cls, fd: int, label: str) -> Input:
+        """Return an input over an open descriptor, which it then owns."""
+        made = cls.of_raw(_Ahead(fd, "rb"), label)
+        made._looked = False
+        return made
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What is open of it."""
+        own = self.folder.descriptors if self.is_folder else (self._file.fileno(),)
+        return own + tuple(each for one in self._beside for each in one.descriptors)
 
     def head(self) -> bytes:
         """Return the first bytes, up to HEAD_BYTES, without consuming them.
@@ -240,6 +253,7 @@ class Input:
         """
         if self.seekable:
             return os.pread(self.file.fileno(), HEAD_BYTES, 0)
+        assert isinstance(self._raw, _Ahead | Unpacked)
         return self._raw.look(HEAD_BYTES)
 
     @property

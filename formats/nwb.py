@@ -30,6 +30,7 @@ class Nwb(Format):
     suffixes = (".nwb",)
     options = frozenset({"data", "levels"})
     modules = MODULES
+    isolated = True
 
     def sniff(self, head: bytes) -> bool:
         return False  # begins like any HDF5; its name tells

@@ -33,6 +33,7 @@ class PlainHdf5(Format):
     suffixes = (".h5", ".hdf5")
     options = frozenset({"data", "offsets", "lengths", "levels"})
     modules = MODULES
+    isolated = True
 
     def sniff(self, head: bytes) -> bool:
         return False  # lod.h5 begins alike, and says what to do if a file is none

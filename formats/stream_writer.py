@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.batching import cuts, groups
-from lodcli.formats.frames import FRAME_BYTES, Bytes, FrameWriter, Kind, bytes_of
-from lodcli.formats.outputs import Output
+from lodcli.formats.frames import FRAME_BYTES, Bytes, FrameWriter, Kind, Writable, bytes_of
 from lodcli.formats.schema import Batch, Item, Schema, StoredArray, TensorSpec
 from lodcli.formats.stream_header import StreamHeader, Trailer, encode, numbers, plan
 from lodcli.kernels.checks import Array, Offsets
@@ -22,7 +21,7 @@ from lodcli.kernels.unpacking import IndexMap
 BATCH_BYTES = 16 << 20
 
 
-def write_stream(output: Output, schema: Schema, batches: Iterable[Batch]) -> None:
+def write_stream(output: Writable, schema: Schema, batches: Iterable[Batch]) -> None:
     """Write all batches as one stream.
 
     Args:
@@ -103,7 +102,7 @@ def _together(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
 class _StreamWriter:
     """Writes the header at once, then each batch."""
 
-    def __init__(self, output: Output, header: StreamHeader) -> None:
+    def __init__(self, output: Writable, header: StreamHeader) -> None:
         self._schema = header.schema
         self._table = header.levels
         self._frames = FrameWriter(output)

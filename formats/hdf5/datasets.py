@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 # What opening such a file imports only then; see Format.modules.
 MODULES = (
     "lodcli.formats.hdf5.strict",
-    "lodcli.formats.container.hdf5plugin",
     "hdf5plugin",
+    "encodings.ascii",  # for the names of dtypes
 )
 
 

@@ -13,21 +13,26 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
+from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.errors import naming
-from lodcli.formats.hdf5.strict import StrictFile
-from lodcli.formats.hdf5.tree import dataset_paths
+from lodcli.formats.hdf5.datasets import MODULES
 from lodcli.formats.inputs import Input
+from lodcli.formats.limits import Limits, open_within
+from lodcli.formats.memory import MemorySource
 from lodcli.formats.outputs import Output
+from lodcli.formats.schema import Batch, Item, Schema
 from lodcli.formats.weights.common import keeping_by_update
 from lodcli.formats.weights.keras_layers import Layer, from_keras, stacked, to_keras
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.lod import LoD
 from lodcli.kernels.rnn.stack import RNNWeights
 from lodcli.kernels.rnn.state_dict import StateDict
+from lodcli.kernels.tensor import LoDTensor
 
 _CELL = re.compile(
     r"(?P<layer>.*?)/(?P<direction>forward_layer/|backward_layer/)?cell/vars/(?P<var>[0-2])"
@@ -47,29 +52,64 @@ class Stored:
     directions: dict[str, dict[str, Array]]
 
 
+class _Variables(Format):
+    """The variables of recurrent layers, a tensor each, and their paths; read in a sandbox."""
+
+    name = "keras-h5"
+    suffixes = ()
+    modules = ("lodcli.formats.hdf5.tree", *MODULES)
+    isolated = True
+
+    def sniff(self, head: bytes) -> bool:
+        return False
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        from lodcli.formats.hdf5.strict import StrictFile
+        from lodcli.formats.hdf5.tree import dataset_paths
+
+        fd = source.make_seekable().fileno()
+        strict = StrictFile(fd, os.fstat(fd).st_size)
+        paths = list(_recurrent(dataset_paths(strict)))
+        texts = [path.encode() for path in paths]
+        lod = LoD.from_lengths([[len(text) for text in texts]])
+        items = {"paths": LoDTensor(np.frombuffer(b"".join(texts), np.uint8), lod)}
+        items |= {str(n): LoDTensor(_read(strict, path)) for n, path in enumerate(paths)}
+        return MemorySource(items)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        raise UnsupportedError("weights are written by `lod weights`")
+
+
 def read(source: Input) -> StateDict:
     """Return the weights of the recurrent layers; those that fit each other are one RNN."""
-    file = source.make_seekable()
-    layers = stored_layers(file)
+    layers = stored_layers(source)
     return stacked([layer_of(stored, None, follows=True) for stored in layers])
 
 
-def stored_layers(file: BinaryIO) -> list[Stored]:
+def stored_layers(source: Input) -> list[Stored]:
     """Return what looks like recurrent layers, in the order of their numbered names."""
-    fd = file.fileno()
-    strict = StrictFile(fd, os.fstat(fd).st_size)
+    opened = open_within(Limits(), _Variables(), source, ReadOptions())
     try:
-        found: dict[str, dict[str, dict[str, Array]]] = {}
-        for path, (layer, direction, variable) in _recurrent(dataset_paths(strict)).items():
-            array = _read(strict, path)
-            found.setdefault(layer, {}).setdefault(direction, {})[variable] = array
+        items = {name: _tensor(item) for name, item in opened.read().items()}
     finally:
-        strict.close()
+        opened.close()
+    texts = items.pop("paths")
+    places = _recurrent(bytes(texts[n].data).decode() for n in range(len(texts)))
+    found: dict[str, dict[str, dict[str, Array]]] = {}
+    for (layer, direction, variable), tensor in zip(places.values(), items.values(), strict=True):
+        found.setdefault(layer, {}).setdefault(direction, {})[variable] = np.asarray(tensor.data)
     if not found:
         raise InvalidDataError(
             "holds no recurrent layers of Keras: neither NAME/cell/vars/0 nor recurrent_kernel"
         )
     return [Stored(path, found[path]) for path in sorted(found, key=_numbered)]
+
+
+def _tensor(item: Item) -> LoDTensor:
+    assert isinstance(item, LoDTensor)
+    return item
 
 
 def _recurrent(paths: Iterable[str]) -> dict[str, tuple[str, str, str]]:
@@ -98,7 +138,7 @@ def _numbered(path: str) -> list[tuple[str, int]]:
     return [(match[1], int(match[2] or 0)) for match in parts if match]
 
 
-def _read(strict: StrictFile, path: str) -> Array:
+def _read(strict: Any, path: str) -> Array:
     dataset = strict.dataset(path)
     with strict.damage(path):
         dtype: Any = dataset.dtype

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import re
 import tempfile
 import zipfile
@@ -40,7 +42,8 @@ def read(source: Input) -> StateDict:
             while block := stream.read(COPY_BYTES):
                 image.write(block)
         image.flush()
-        stored = {layer.path.lstrip("/"): layer for layer in stored_layers(image)}
+        with Input.of_raw(io.FileIO(os.dup(image.fileno())), WEIGHTS) as weights:
+            stored = {layer.path.lstrip("/"): layer for layer in stored_layers(weights)}
     found = [layer for layer in _layers(config, "layers/", stored, 0) if layer is not None]
     if not found:
         raise InvalidDataError("the model has no LSTM, GRU or SimpleRNN")

@@ -16,6 +16,7 @@ from lodcli.formats.inputs import Input
 from lodcli.formats.schema import Item
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.selection import Key
 from lodcli.kernels.tensor import LoDTensor
 from tests.formats.opening import batches_of, content, nested, tensors_of
 
@@ -102,79 +103,6 @@ def test_columns_must_be_named_and_differ() -> None:
         content(UNITS, data="/units/id,/acquisition/trees/id")
 
 
-# -- vtkhdf --------------------------------------------------------------------------
-
-
-def test_a_grid_of_vtk_is_read() -> None:
-    found = content(GRID)
-    assert nested(found["Connectivity"]) == [[[0, 1, 2, 3], [1, 2, 3, 4]]]
-    assert nested(found["Types"]) == [[10, 10]]
-    assert found["Points"].recursive_sequence_lengths() == [[5]]
-    assert found["Points"].data.tolist()[-1] == [1, 1, 1]
-    assert found["Points"].row_shape == (3,)
-    assert found["Connectivity"].lod.names == ("piece", "cell")
-
-
-def pieces(folder: Path, **changes: Any) -> Path:
-    """Return a file of polygon data in two pieces, with some datasets replaced."""
-    stored: dict[str, Any] = {
-        "NumberOfPoints": [4, 3],
-        "Points": np.arange(21.0).reshape(7, 3),
-        "Polygons/NumberOfCells": [2, 1],
-        "Polygons/NumberOfConnectivityIds": [6, 3],
-        "Polygons/Offsets": [0, 3, 6, 0, 3],
-        "Polygons/Connectivity": [0, 1, 2, 1, 2, 3, 0, 1, 2],
-    }
-    path = folder / "x.vtkhdf"
-    with h5py.File(path, "w") as file:
-        for name, value in (stored | {k.replace("_", "/"): v for k, v in changes.items()}).items():
-            if value is not None:
-                file[f"VTKHDF/{name}"] = value
-    return path
-
-
-def test_pieces_have_offsets_of_their_own(tmp_path: Path) -> None:
-    found = content(pieces(tmp_path))
-    assert list(found) == ["Polygons", "Points"]
-    assert nested(found["Polygons"]) == [[[0, 1, 2], [1, 2, 3]], [[0, 1, 2]]]
-    assert found["Points"].recursive_sequence_lengths() == [[4, 3]]
-    batches = batches_of(tmp_path / "x.vtkhdf", 1)
-    assert LoDTensor.concatenate(
-        [batch["Polygons"] for batch in batches if "Polygons" in batch]
-    ).identical(found["Polygons"])
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"Polygons_Connectivity": None}, "neither an unstructured grid nor polygon data"),
-        ({"Polygons_Offsets": None}, "Offsets: there is no such dataset"),
-        ({"Polygons_Offsets": [0, 3, 6, 0]}, "expected 5 offsets of 3 cells in 2 pieces, found 4"),
-        ({"Polygons_Offsets": [0, 3, 5, 0, 3]}, "piece 0: ends at 5, expected 6 point numbers"),
-        ({"Polygons_Offsets": [0, 3, 6, 1, 3]}, "piece 1: "),
-        ({"Polygons_Offsets": [0, 7, 6, 0, 3]}, "piece 0: "),
-        ({"Polygons_Offsets": [0.5] * 5}, "Offsets: "),
-        ({"Polygons_NumberOfCells": [2, -1]}, "NumberOfCells: "),
-        ({"Polygons_NumberOfCells": [2]}, "expected 3 offsets of 2 cells in 1 pieces, found 5"),
-        ({"Polygons_NumberOfCells": [2**62, 2**62]}, "NumberOfCells: |offsets of"),
-        ({"Polygons_NumberOfConnectivityIds": [6, 2]}, "piece 1: ends at 3, expected 2"),
-        ({"Polygons_NumberOfConnectivityIds": [6]}, "offsets of 3 cells in 2 pieces"),
-        ({"Polygons_Connectivity": np.arange(8)}, "Connectivity: "),
-        ({"Polygons_Connectivity": np.arange(10)}, "Connectivity: "),
-        ({"Polygons_Connectivity": [b"a"] * 9}, "holds no numbers"),
-        ({"NumberOfPoints": None}, "NumberOfPoints: there is no such dataset"),
-        ({"NumberOfPoints": [7]}, "NumberOfPoints: expected 2 pieces, found 1"),
-        ({"NumberOfPoints": [4, 4]}, "Points: "),
-        ({"Points": None}, "Points: there is no such dataset"),
-        ({"Points": 1.0}, "Points: is a single value"),
-    ],
-)
-def test_damage_in_a_grid_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    path = pieces(tmp_path, **changes)
-    with pytest.raises(LodError, match=message):
-        content(path)
-
-
 @pytest.mark.parametrize(("kind", "theirs"), [("vtkhdf", GRID), ("nwb", UNITS)])
 def test_no_length_of_a_cut_file_is_taken_for_whole(
     kind: str, theirs: Path, tmp_path: Path
@@ -258,7 +186,7 @@ def test_a_hang_in_the_library_is_ended(vlen: Path, monkeypatch: pytest.MonkeyPa
         while True:
             pass
 
-    monkeypatch.setattr("lodcli.formats.isolation.CPU_SECONDS", 1)
+    monkeypatch.setattr("lodcli.formats.sandbox.CPU_SECONDS", 1)
     monkeypatch.setattr("lodcli.formats.hdf5.trusting.texts", hang)
     with pytest.raises(LodError, match="takes more processor time"):
         read_as("hdf5-vlen", vlen, data="/text")
@@ -324,3 +252,39 @@ def test_no_length_of_a_cut_file_opens(kind: str, vlen: Path, tmp_path: Path) ->
         path.write_bytes(whole[:size])
         with Input(path) as source, pytest.raises(LodError):
             open_here(source, options)
+
+
+# -- parts ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "options"),
+    [
+        ("nwb", UNITS, {"data": LEAVES}),
+        ("vtkhdf", GRID, {}),
+        ("h5ad", THEIRS / "anndata.h5ad", {}),
+        ("hdf5-vlen", None, {"data": "/numbers"}),
+        ("awkward-hdf5", AWKWARD, {}),
+    ],
+)
+def test_a_slice_is_that_of_the_tensor(
+    kind: str, path: Path | None, options: dict[str, Any], vlen: Path
+) -> None:
+    branches: list[tuple[Key, ...]] = [
+        *((0,), (1,), (-1,), (9,), (slice(1, None),), (slice(0, 1),), (0, 0), (1, slice(1, 2))),
+        *((slice(0, 2), 0), (0, 0, 0), (0, 1, slice(0, 9)), (0, 0, 0, 0)),
+    ]
+    asked = ReadOptions(**options)
+    with io.open_source(path or vlen, format_name=kind, options=asked) as source:
+        whole = tensors_of(source.read())
+        for name, tensor in whole.items():
+            assert source.read_index(name) == tensor.lod
+            for branch in branches:
+                for level in (0, 1):
+                    try:
+                        expected = tensor.select(*branch, level=level)
+                    except LodError as error:
+                        with pytest.raises(type(error)):
+                            source.slice(name, branch, level)
+                    else:
+                        assert source.slice(name, branch, level).identical(expected)

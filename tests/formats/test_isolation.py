@@ -7,39 +7,24 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 import pytest
 
-from lodcli.formats import io, isolation
-from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats import io, sandbox
+from lodcli.formats.base import ReadOptions, WriteOptions
 from lodcli.formats.errors import DamagedFileError, TooLargeError
 from lodcli.formats.inputs import Input
 from lodcli.formats.isolation import IsolatedSource
-from lodcli.formats.limits import Limits
-from lodcli.formats.outputs import Output
-from lodcli.formats.schema import Batch, Item, Schema, StoredArray, schema_of
+from lodcli.formats.schema import Item, StoredArray
 from lodcli.kernels.errors import InvalidLoDError, LodError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.tensor_array import TensorArray
-
-TENSOR = LoDTensor(np.arange(12), LoD.from_lengths([[3, 4, 5]]))
-NESTED = LoDTensor(np.ones((6, 2), np.float32), LoD.from_lengths([[2, 0, 1], [1, 2, 3]]))
-ISOLATED = Limits(isolate=True)
-
-
-def _same(a: Item, b: Item) -> bool:
-    if isinstance(a, LoDTensor) and isinstance(b, LoDTensor):
-        return a.identical(b)
-    assert isinstance(a, StoredArray)
-    assert isinstance(b, StoredArray)
-    return a.array.identical(b.array) and a.index_map == b.index_map
+from tests.formats.isolating import ISOLATED, NESTED, TENSOR, Strange, held, read_by, same
 
 
 @pytest.mark.parametrize(
@@ -51,7 +36,7 @@ def _same(a: Item, b: Item) -> bool:
         ("t.npz", WriteOptions()),
     ],
 )
-def test_the_content_is_the_same(name: str, options: WriteOptions, tmp_path: Path) -> None:
+def test_the_content_is_thesame(name: str, options: WriteOptions, tmp_path: Path) -> None:
     path = tmp_path / name
     items: dict[str, Item] = {"a": TENSOR, "b": NESTED}
     if name != "t.npz":
@@ -61,7 +46,7 @@ def test_the_content_is_the_same(name: str, options: WriteOptions, tmp_path: Pat
         for _ in range(2):  # another child for another pass
             found = source.read()
             assert found.keys() == items.keys()
-            assert all(_same(found[key], items[key]) for key in items)
+            assert all(same(found[key], items[key]) for key in items)
         assert source.read_index("b") == NESTED.lod
         np.testing.assert_array_equal(source.slice("a", (1,)).data, [3, 4, 5, 6])
 
@@ -73,7 +58,7 @@ def test_text_formats_are_read_too(name: str, tmp_path: Path) -> None:
     tensor = words if name == "t.txt" else TENSOR
     io.write(path, tensor)
     with io.open_source(path, limits=ISOLATED) as source:
-        assert _same(source.read()["data"], io.read(path))
+        assert same(source.read()["data"], io.read(path))
 
 
 @pytest.mark.parametrize("name", ["t.arrow", "t.arrows", "t.parquet"])
@@ -81,7 +66,7 @@ def test_what_is_mapped_is_read_too(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     io.write(path, TENSOR)
     with io.open_source(path, limits=ISOLATED) as source:
-        assert _same(source.read()["data"], TENSOR)
+        assert same(source.read()["data"], TENSOR)
 
 
 @pytest.mark.slow
@@ -115,50 +100,8 @@ def test_what_the_child_raises_is_raised_here(tmp_path: Path) -> None:
     assert str(caught.value) == str(plainly.value)
 
 
-class _Strange(Format):
-    """A format whose reader does what a test says."""
-
-    name = "strange"
-    suffixes = ()
-
-    def __init__(self, deed: Callable[[Path], object]) -> None:
-        self._deed = deed
-
-    def sniff(self, head: bytes) -> bool:
-        return False
-
-    def open(self, source: Input, options: ReadOptions) -> Source:
-        assert source.path is not None
-        return _StrangeSource(lambda: self._deed(source.path or Path()))
-
-    def write(
-        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
-    ) -> None:
-        raise NotImplementedError
-
-
-class _StrangeSource(Source):
-    def __init__(self, deed: Callable[[], object]) -> None:
-        self.schema = schema_of({"data": TENSOR})
-        self._deed = deed
-
-    def batches(self, limit_bytes: int = 0) -> Iterator[Batch]:
-        self._deed()
-        yield {"data": TENSOR}
-
-
-def _read(deed: Callable[[Path], object], path: Path, max_bytes: int = 1 << 20) -> Item:
-    path.write_bytes(b"strange")
-    with Input(path) as source:
-        isolated = IsolatedSource(_Strange(deed), source, ReadOptions(), max_bytes, 7)
-        try:
-            return isolated.read()["data"]
-        finally:
-            isolated.close()
-
-
 def test_a_deed_of_nothing_is_harmless(tmp_path: Path) -> None:
-    assert _same(_read(lambda path: None, tmp_path / "f"), TENSOR)
+    assert same(read_by(lambda path: None, tmp_path / "f"), TENSOR)
 
 
 def test_a_crash_is_an_error(tmp_path: Path) -> None:
@@ -166,18 +109,18 @@ def test_a_crash_is_an_error(tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
 
     with pytest.raises(DamagedFileError, match=r"ended the process .*SIGSEGV"):
-        _read(crash, tmp_path / "f")
+        read_by(crash, tmp_path / "f")
 
 
 def test_an_endless_loop_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolation, "CPU_SECONDS", 1)
+    monkeypatch.setattr(sandbox, "CPU_SECONDS", 1)
 
     def spin(path: Path) -> NoReturn:
         while True:
             pass
 
     with pytest.raises(DamagedFileError, match="processor time"):
-        _read(spin, tmp_path / "f")
+        read_by(spin, tmp_path / "f")
 
 
 def test_an_allocation_beyond_reason_is_an_error(tmp_path: Path) -> None:
@@ -185,7 +128,7 @@ def test_an_allocation_beyond_reason_is_an_error(tmp_path: Path) -> None:
         return np.ones(1 << 30, np.uint8)
 
     with pytest.raises(TooLargeError, match="needs more memory"):
-        _read(hoard, tmp_path / "f")
+        read_by(hoard, tmp_path / "f")
 
 
 def test_no_other_file_can_be_opened_and_none_written(tmp_path: Path) -> None:
@@ -198,7 +141,7 @@ def test_no_other_file_can_be_opened_and_none_written(tmp_path: Path) -> None:
 
     for deed in (look_elsewhere, write, lambda path: socket.socket()):
         with pytest.raises(OSError, match="Too many open files"):
-            _read(deed, tmp_path / "f")
+            read_by(deed, tmp_path / "f")
     assert (tmp_path / "f").read_bytes() == b"strange"
 
 
@@ -207,7 +150,7 @@ def test_details_of_an_error_survive(tmp_path: Path) -> None:
         raise InvalidLoDError("offsets decrease", level=1, position=4, expected=9, found=7)
 
     with pytest.raises(InvalidLoDError, match="level 1, position 4: offsets decrease") as caught:
-        _read(refuse, tmp_path / "f")
+        read_by(refuse, tmp_path / "f")
     assert (caught.value.level, caught.value.position) == (1, 4)
     assert (caught.value.expected, caught.value.found) == (9, 7)
 
@@ -217,7 +160,7 @@ def test_a_mistake_of_ours_is_no_silence(tmp_path: Path) -> None:
         raise ZeroDivisionError("one by none")
 
     with pytest.raises(LodError, match="ZeroDivisionError: one by none"):
-        _read(err, tmp_path / "f")
+        read_by(err, tmp_path / "f")
 
 
 def test_nothing_of_the_child_is_left(tmp_path: Path) -> None:
@@ -226,17 +169,11 @@ def test_nothing_of_the_child_is_left(tmp_path: Path) -> None:
 
     path = tmp_path / "f"
     path.write_bytes(b"strange")
-    before = _held()
+    before = held()
     with Input(path) as source:
         begun = time.monotonic()
-        isolated = IsolatedSource(_Strange(wait), source, ReadOptions(), None, None)
+        isolated = IsolatedSource(Strange(wait), source, ReadOptions(), None, None)
         isolated.close()  # while it is at work
         isolated.close()
         assert time.monotonic() - begun < 30
-    assert _held() == before
-
-
-def _held() -> tuple[list[str], str]:
-    """Return the descriptors and the children of this process."""
-    task = Path("/proc/self/task", str(threading.get_native_id()))
-    return sorted(os.listdir("/proc/self/fd")), (task / "children").read_text()
+    assert held() == before

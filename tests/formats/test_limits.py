@@ -93,5 +93,5 @@ def test_what_is_stored_is_not_known_of_a_pipe(tmp_path: Path) -> None:
         assert stored_bytes(kind, source) == 5
     reading, writing = os.pipe()
     os.close(writing)
-    with Input.of_descriptor(reading, "a pipe") as source:
+    with Input.of_raw(open(reading, "rb", 0), "a pipe") as source:
         assert stored_bytes(kind, source) is None

@@ -78,6 +78,22 @@ def make_vtk() -> None:
     writer.SetChunkSize(8)
     writer.SetInputData(grid)
     writer.Write()
+    # Three time steps of one mesh, which VTK stores once.
+    from vtkmodules.vtkCommonExecutionModel import vtkTrivialProducer
+    from vtkmodules.vtkFiltersHybrid import vtkGenerateTimeSteps
+
+    producer = vtkTrivialProducer()
+    producer.SetOutput(grid)
+    steps = vtkGenerateTimeSteps()
+    steps.SetInputConnection(producer.GetOutputPort())
+    for moment in (0.0, 1.0, 2.0):
+        steps.AddTimeStepValue(moment)
+    writer = vtkHDFWriter()
+    writer.SetFileName(str(HERE / "steps.vtkhdf"))
+    writer.SetChunkSize(8)
+    writer.SetInputConnection(steps.GetOutputPort())
+    writer.SetWriteAllTimeSteps(True)
+    writer.Write()
 
 
 if __name__ == "__main__":

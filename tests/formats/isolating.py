@@ -1,0 +1,79 @@
+"""A format whose reader does what a test says, and what tests of isolation share."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.inputs import Input
+from lodcli.formats.isolation import IsolatedSource
+from lodcli.formats.limits import Limits
+from lodcli.formats.outputs import Output
+from lodcli.formats.schema import Batch, Item, Schema, StoredArray, schema_of
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.tensor import LoDTensor
+
+TENSOR = LoDTensor(np.arange(12), LoD.from_lengths([[3, 4, 5]]))
+NESTED = LoDTensor(np.ones((6, 2), np.float32), LoD.from_lengths([[2, 0, 1], [1, 2, 3]]))
+ISOLATED = Limits(isolate=True)
+
+
+def same(a: Item, b: Item) -> bool:
+    if isinstance(a, LoDTensor) and isinstance(b, LoDTensor):
+        return a.identical(b)
+    assert isinstance(a, StoredArray)
+    assert isinstance(b, StoredArray)
+    return a.array.identical(b.array) and a.index_map == b.index_map
+
+
+class Strange(Format):
+    """A format whose reader does what a test says."""
+
+    name = "strange"
+    suffixes = ()
+
+    def __init__(self, deed: Callable[[Path], object]) -> None:
+        self._deed = deed
+
+    def sniff(self, head: bytes) -> bool:
+        return False
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        assert source.path is not None
+        return StrangeSource(lambda: self._deed(source.path or Path()))
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        raise NotImplementedError
+
+
+class StrangeSource(Source):
+    def __init__(self, deed: Callable[[], object]) -> None:
+        self.schema = schema_of({"data": TENSOR})
+        self._deed = deed
+
+    def batches(self, limit_bytes: int = 0) -> Iterator[Batch]:
+        self._deed()
+        yield {"data": TENSOR}
+
+
+def read_by(deed: Callable[[Path], object], path: Path, max_bytes: int = 1 << 20) -> Item:
+    path.write_bytes(b"strange")
+    with Input(path) as source:
+        isolated = IsolatedSource(Strange(deed), source, ReadOptions(), max_bytes, 7)
+        try:
+            return isolated.read()["data"]
+        finally:
+            isolated.close()
+
+
+def held() -> tuple[list[str], str]:
+    """Return the descriptors and the children of this process."""
+    task = Path("/proc/self/task", str(threading.get_native_id()))
+    return sorted(os.listdir("/proc/self/fd")), (task / "children").read_text()
