@@ -10,7 +10,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
-from torch.nn.utils.rnn import PackedSequence
 
 from lodcli.formats.base import WriteOptions
 from lodcli.formats.flat import array_names, index_dtype, require_index_fits
@@ -29,8 +28,18 @@ def value_of(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -
     """
     if options.form == "flat" or options.cu_seqlens is not None:
         return _flat(schema, items, options)
+    if options.form is None:
+        with_levels = {
+            name: item
+            for name, item in items.items()
+            if isinstance(item, LoDTensor) and item.lod.n_levels
+        }
+        values = _flat(schema, with_levels, options)
+        items = {name: item for name, item in items.items() if name not in with_levels}
+    else:
+        values = {}
     shared: dict[int, torch.Tensor] = {}
-    values = {name: _value(name, item, options.form, shared) for name, item in items.items()}
+    values |= {name: _value(name, item, options.form, shared) for name, item in items.items()}
     return values[DEFAULT_NAME] if list(values) == [DEFAULT_NAME] else values
 
 
@@ -58,7 +67,7 @@ def _value(name: str, item: Item, form: str | None, shared: dict[int, torch.Tens
         return _lists(item)
     if depth != 1:
         raise UnsupportedError(
-            f"{form or 'nested'} holds 1 level, {name} has {depth}; choose --form list or flat"
+            f"{form} holds 1 level, {name} has {depth}; choose --form list or flat"
         )
     if form == "packed":
         array, index_map = TensorArray.unpack(item, 0, sort_by_length=True)
@@ -71,7 +80,8 @@ def _value(name: str, item: Item, form: str | None, shared: dict[int, torch.Tens
     return torch.nested.nested_tensor_from_jagged(tensor_of(item.data), known)
 
 
-def _packed(name: str, item: StoredArray) -> PackedSequence:
+def _packed(name: str, item: StoredArray) -> dict[str, torch.Tensor | None]:
+    """Return the parts of a PackedSequence: the class itself, safe loading refuses."""
     steps, order = item.array.steps, item.index_map.order
     if steps.lod.n_levels != 1 or item.index_map.outer.n_levels != 1:
         raise UnsupportedError(f"packed holds 1 level, {name} was unpacked from more")
@@ -93,7 +103,12 @@ def _packed(name: str, item: StoredArray) -> PackedSequence:
         there = torch.from_numpy(order.copy())
         back = torch.from_numpy(np.argsort(order))
     sizes = torch.from_numpy(np.diff(steps.lod.levels[0]))
-    return PackedSequence(tensor_of(steps.data), sizes, there, back)
+    return {
+        "data": tensor_of(steps.data),
+        "batch_sizes": sizes,
+        "sorted_indices": there,
+        "unsorted_indices": back,
+    }
 
 
 def _padded(tensor: LoDTensor) -> dict[str, torch.Tensor]:

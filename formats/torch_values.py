@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import ml_dtypes
 import numpy as np
-import torch
-from torch.nn.utils.rnn import PackedSequence
 
-from lodcli.formats.base import ALL_DTYPES, ReadOptions
+from lodcli.formats.base import ReadOptions
 from lodcli.formats.errors import TooLargeError, naming
 from lodcli.formats.flat import described, tensors_in
 from lodcli.formats.schema import DEFAULT_NAME, Item, StoredArray, check_name
+from lodcli.formats.torch_calls import Jagged, Packed
 from lodcli.kernels.checks import (
     Array,
     Offsets,
@@ -31,6 +29,7 @@ from lodcli.kernels.tensor_array import TensorArray
 from lodcli.kernels.unpacking import IndexMap
 
 PADDED_KEYS = {"padded", "lengths"}
+PACKED_KEYS = {"data", "batch_sizes", "sorted_indices", "unsorted_indices"}
 MOST_LEVELS = 32
 
 
@@ -40,24 +39,23 @@ def items_of(
     """Return the tensors of a loaded value by name.
 
     Args:
-        value: what `torch_file.load` gave.
+        value: what `torch_archive.load` gave.
         options: which arrays are rows and which offsets, of a dict of plain tensors.
         most_bytes: what may come of it.
         pickle_bytes: of its pickle: no more items of lists than these.
     """
-    room = _Room(most_bytes, pickle_bytes)
-    if not isinstance(value, dict) or _is_padded(value):
+    room = Room(most_bytes, pickle_bytes)
+    if not isinstance(value, dict) or set(value) in (PADDED_KEYS, PACKED_KEYS):
         if options.data or options.offsets or options.lengths:
             raise SelectionError("--data, --offsets and --lengths choose from a dict of tensors")
         return {DEFAULT_NAME: _item(value, room)}
     flat: dict[str, _Plain] = {}
     items: dict[str, Item] = {}
-    for name, part in value.items():
-        if not isinstance(name, str):
-            raise UnsupportedError(f"a dict with the key {ascii(name)[:100]}; expected names")
-        if isinstance(part, torch.Tensor) and not part.is_nested:
-            with naming(ascii(name)[1:-1]):
-                flat[name] = _Plain(name, array_of(part))
+    for name, part in named(value, room):
+        if name in flat or name in items:
+            raise InvalidDataError(f"two tensors are called {ascii(name)[1:-1][:100]}")
+        if isinstance(part, np.ndarray):
+            flat[name] = _Plain(name, part)
         elif not (options.data or options.offsets or options.lengths):
             check_name(name)
             with naming(name):
@@ -68,8 +66,24 @@ def items_of(
     return _sharing(items)
 
 
+def named(
+    value: Mapping[Any, Any], room: Room, prefix: str = "", depth: int = 0
+) -> Iterator[tuple[str, Any]]:
+    """Yield the values of a dict; those of dicts in it by both names, as model.weight."""
+    if depth >= MOST_LEVELS:
+        raise UnsupportedError(f"dicts in dicts, {MOST_LEVELS} deep and deeper")
+    for name, part in value.items():
+        room.take(0, items=1)
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise UnsupportedError(f"a dict with the key {ascii(name)[:100]}; expected names")
+        if isinstance(part, dict) and set(part) not in (PADDED_KEYS, PACKED_KEYS):
+            yield from named(part, room, f"{prefix}{name}.", depth + 1)
+        else:
+            yield f"{prefix}{name}", part
+
+
 @dataclass
-class _Room:
+class Room:
     """How much may still be made: lists can name one tensor, or one list, many times."""
 
     left_bytes: int
@@ -117,18 +131,16 @@ def _sharing(items: dict[str, Item]) -> dict[str, Item]:
     }
 
 
-def _is_padded(value: Any) -> bool:
-    return isinstance(value, dict) and set(value) == PADDED_KEYS
-
-
-def _item(value: Any, room: _Room) -> Item:
-    if isinstance(value, PackedSequence):
+def _item(value: Any, room: Room) -> Item:
+    if isinstance(value, Packed):
         return _packed(value)
-    if isinstance(value, torch.Tensor) and value.is_nested:
-        return _jagged(value) if value.layout == torch.jagged else _list(value.unbind(), room)
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, Jagged):
+        return _jagged(value)
+    if isinstance(value, np.ndarray):
         return LoDTensor(_rows(value))
-    if _is_padded(value):
+    if isinstance(value, dict) and set(value) == PACKED_KEYS:
+        return _packed(Packed(**value))
+    if isinstance(value, dict) and set(value) == PADDED_KEYS:
         return _padded(value["padded"], value["lengths"], room)
     if isinstance(value, tuple) and len(value) == 2 and _are_lengths(value[1], value[0]):
         return _padded(*value, room)
@@ -139,55 +151,35 @@ def _item(value: Any, room: _Room) -> Item:
     )
 
 
-def array_of(tensor: torch.Tensor) -> Array:
-    """Return a strided tensor as an array, not copied where that can be.
-
-    Raises:
-        UnsupportedError: sparse or quantised, or of a dtype that no tensor here has.
-    """
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
-        raise UnsupportedError(f"a tensor of layout {tensor.layout}; expected torch.strided")
-    tensor = tensor.detach().resolve_conj().resolve_neg()
-    if tensor.dtype == torch.bfloat16:
-        plain: Array = tensor.view(torch.uint16).numpy()
-        return plain.view(ml_dtypes.bfloat16)
-    name = str(tensor.dtype).removeprefix("torch.")
-    if name not in ALL_DTYPES:
-        raise UnsupportedError(f"a tensor of dtype {name}, which no tensor here has")
-    found: Array = tensor.numpy()
-    return found
-
-
-def _rows(tensor: Any) -> Array:
-    if not isinstance(tensor, torch.Tensor):
-        raise UnsupportedError(f"expected a tensor, found {type(tensor).__name__}")
-    array = array_of(tensor)
+def _rows(array: Any) -> Array:
+    if not isinstance(array, np.ndarray):
+        raise UnsupportedError(f"expected a tensor, found {type(array).__name__}")
     if not array.ndim:
         raise InvalidDataError("is a single value; a tensor needs a row axis")
     return array
 
 
-def _integers(tensor: Any, what: str, *, level: int = 0) -> Offsets:
-    if not isinstance(tensor, torch.Tensor):
-        raise InvalidDataError(f"{what}: expected a tensor, found {type(tensor).__name__}")
-    return as_int64(array_of(tensor), level=level, what=what)
+def _integers(array: Any, what: str, *, level: int = 0) -> Offsets:
+    if not isinstance(array, np.ndarray):
+        raise InvalidDataError(f"{what}: expected a tensor, found {type(array).__name__}")
+    return as_int64(array, level=level, what=what)
 
 
-def _jagged(value: Any) -> LoDTensor:
+def _jagged(value: Jagged) -> LoDTensor:
     """Return a nested tensor of the jagged layout."""
-    if getattr(value, "_ragged_idx", 1) != 1:
+    if value.ragged_dim != 1:
         raise UnsupportedError(
-            f"a nested tensor whose dimension {value._ragged_idx} is ragged; expected 1 "
+            f"a nested tensor whose dimension {str(value.ragged_dim)[:20]} is ragged; expected 1 "
             "(transpose it back before saving)"
         )
-    rows = _rows(value.values())
-    offsets = _integers(value.offsets(), "offsets")
+    rows = _rows(value.values)
+    offsets = _integers(value.offsets, "offsets")
     check_offsets(offsets, level=0)
-    if value.lengths() is None:
+    if value.lengths is None:
         check_rows([offsets], rows.shape[0])
         return LoDTensor(rows, LoD([offsets]))
     # With holes: each sequence is the first so many rows of its part.
-    lengths = _integers(value.lengths(), "lengths")
+    lengths = _integers(value.lengths, "lengths")
     closed = lengths_to_offsets(lengths, level=0)
     starts = offsets[: lengths.size]
     if starts.size != lengths.size or np.any(starts + lengths > rows.shape[0]):
@@ -198,7 +190,7 @@ def _jagged(value: Any) -> LoDTensor:
     return LoDTensor(rows[ranges(starts, closed)], LoD([closed]))
 
 
-def _packed(value: PackedSequence) -> StoredArray:
+def _packed(value: Packed) -> StoredArray:
     """Return a PackedSequence as what it is: time steps of the sequences that are alive."""
     rows = _rows(value.data)
     sizes = _integers(value.batch_sizes, "batch_sizes")
@@ -229,22 +221,19 @@ def _packed(value: PackedSequence) -> StoredArray:
 def _are_lengths(lengths: Any, padded: Any) -> bool:
     """Return whether a pair is what pad_packed_sequence gives, batch first."""
     return (
-        isinstance(lengths, torch.Tensor)
-        and isinstance(padded, torch.Tensor)
-        and not (lengths.is_nested or padded.is_nested)
+        isinstance(lengths, np.ndarray)
+        and isinstance(padded, np.ndarray)
         and lengths.ndim == 1
         and padded.ndim >= 2
-        and not lengths.is_floating_point()
-        and lengths.dtype != torch.bool
-        and not lengths.is_complex()
+        and lengths.dtype.kind in "iu"
     )
 
 
-def _padded(padded: Any, lengths: Any, room: _Room) -> LoDTensor:
+def _padded(padded: Any, lengths: Any, room: Room) -> LoDTensor:
     """Return the rows of (B, T, ..) that the lengths (B,) say are none of the padding."""
     if not _are_lengths(lengths, padded):
         raise InvalidDataError("padded: expected a tensor (B, T, ..) and integer lengths (B,)")
-    rows, counts = array_of(padded), _integers(lengths, "lengths")
+    rows, counts = padded, _integers(lengths, "lengths")
     if counts.size != rows.shape[0]:
         raise InvalidDataError(
             f"padded: {counts.size} lengths for shape {rows.shape}; expected (B, T, ..) with B of "
@@ -267,7 +256,7 @@ def _padded(padded: Any, lengths: Any, room: _Room) -> LoDTensor:
 class _Tree:
     """The leaves of a list of lists, and how many items each list has, by depth."""
 
-    room: _Room
+    room: Room
     lengths: list[list[int]] = field(default_factory=list)
     leaves: list[Array] = field(default_factory=list)
     depth: int | None = None
@@ -305,7 +294,7 @@ class _Tree:
             self.leaves.append(rows)
 
 
-def _list(value: Sequence[Any], room: _Room) -> LoDTensor:
+def _list(value: Sequence[Any], room: Room) -> LoDTensor:
     """Return a list of tensors as one level, a list of lists as two, and so on."""
     tree = _Tree(room)
     tree.add(value, 0)

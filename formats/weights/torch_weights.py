@@ -1,45 +1,34 @@
-"""Weights in .pt files: a state dict of torch, read with weights_only=True."""
+"""Weights in .pt files: a state dict of torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import numpy as np
 
-from lodcli.formats.errors import NotThisFormatError, naming
+from lodcli.formats.errors import NotThisFormatError
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
-from lodcli.formats.torch_file import load, save, torch
+from lodcli.formats.torch_archive import load
+from lodcli.formats.torch_file import save, torch
+from lodcli.formats.torch_values import Room, named
 from lodcli.formats.weights.common import with_two_biases
 from lodcli.formats.weights.safetensors_weights import exact
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.rnn.stack import RNNWeights
 from lodcli.kernels.rnn.state_dict import StateDict, state_dict, unusual_options
 
-MOST_DEPTH = 8
-
 
 def read(source: Input) -> StateDict:
     """Return the tensors of a state dict; of a checkpoint, those of the dicts in it."""
-    value = load(source.make_seekable()).value
-    if not isinstance(value, dict):
-        raise NotThisFormatError(f"holds a {type(value).__name__}; expected a state dict")
-    from lodcli.formats.torch_values import array_of
-
+    loaded = load(source.make_seekable())
+    if not isinstance(loaded.value, dict):
+        raise NotThisFormatError(f"holds a {type(loaded.value).__name__}; expected a state dict")
     found = StateDict()
-    for name, tensor in _tensors(value, "", 0):
-        with naming(name):
-            found[name] = exact(array_of(tensor))
+    for name, part in named(loaded.value, Room(0, loaded.pickle_bytes)):
+        if isinstance(part, np.ndarray):
+            if name in found:
+                raise NotThisFormatError(f"two tensors are called {ascii(name)[1:-1][:100]}")
+            found[name] = exact(part)
     return found
-
-
-def _tensors(value: Mapping[Any, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
-    if depth > MOST_DEPTH:
-        raise UnsupportedError(f"dicts in dicts, more than {MOST_DEPTH} deep")
-    for name, part in value.items():
-        if isinstance(part, dict):
-            yield from _tensors(part, f"{prefix}{name}.", depth + 1)
-        elif isinstance(part, torch().Tensor) and not part.is_nested:
-            yield f"{prefix}{name}", part
 
 
 def write(weights: RNNWeights, output: Output) -> None:

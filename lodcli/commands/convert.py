@@ -62,7 +62,7 @@ from lodcli.targets import Target
 @click.option(
     "--form",
     type=click.Choice(("nested", "packed", "padded", "list", "flat")),
-    help="Write a .pt file with this of torch's forms of sequences; nested if not given.",
+    help="Write a .pt file with this of torch's forms of sequences; flat if not given.",
 )
 @click.option("--end-token", type=int, metavar="N", help="A run of tokens: N ends a document.")
 @click.option("--start-token", type=int, metavar="N", help="A run of tokens: N begins one.")

@@ -126,6 +126,13 @@ def loop() -> Any:
     return value
 
 
+def knot() -> Any:
+    """Return a dict that holds itself twice: named 2^31 times, if followed."""
+    value: dict[str, Any] = {}
+    value["a"] = value["b"] = value
+    return value
+
+
 def deep() -> Any:
     value: Any = torch.zeros(1)
     for _ in range(40):
@@ -134,7 +141,7 @@ def deep() -> Any:
 
 
 GOOD = of(tensor())
-DAMAGED: list[tuple[str, bytes, type[LodError], str]] = [
+DAMAGED: list[tuple[str, bytes, Any, str]] = [
     ("bytes", b"PK\x03\x04" + bytes(50), DamagedFileError, "the zip directory"),
     ("text", b"hello, this is no file of torch", NotThisFormatError, "does not begin like a zip"),
     ("pickle", pickle.dumps([1], 2), UnsupportedError, "is a pickle, and reading one runs"),
@@ -153,22 +160,31 @@ DAMAGED: list[tuple[str, bytes, type[LodError], str]] = [
     ("bytearray", of(Call(bytearray, 2**40)), UnsupportedError, "refers to __builtin__.bytearray"),
     ("getattr", of(Call(getattr, 1, "a")), UnsupportedError, "refers to __builtin__.getattr"),
     ("module", of(Call(torch.nn.Linear, 2, 2)), UnsupportedError, "refers to torch.nn.modules.l"),
-    ("dtype", of(Call(torch._utils._rebuild_tensor_v2)), DamagedFileError, "torch cannot load it"),
-    ("numel", of(tensor(numel=10**11)), DamagedFileError, "record size"),
-    ("few", of(tensor(numel=2)), DamagedFileError, "record size"),
-    ("size", of(tensor((10**9,))), DamagedFileError, "torch cannot load it"),
-    ("negative", of(tensor((-4,))), DamagedFileError, "torch cannot load it"),
-    ("offset", of(tensor(offset=100)), DamagedFileError, "torch cannot load it"),
-    ("below", of(tensor(offset=-1)), DamagedFileError, "torch cannot load it"),
-    ("stride", of(tensor(stride=(-1,))), DamagedFileError, "torch cannot load it"),
-    ("strides", of(tensor((2, 2), (1,))), DamagedFileError, "torch cannot load it"),
-    ("record", of(tensor(key="7")), DamagedFileError, "torch cannot load it"),
+    ("calls", of(Call(torch._utils._rebuild_tensor_v2)), DamagedFileError, "other arguments than"),
+    ("numel", of(tensor(numel=10**11)), DamagedFileError, "in a/data/0, which has 16 bytes"),
+    ("few", of(tensor(numel=2)), DamagedFileError, "expects 2 values of float32 in a/data/0"),
+    ("size", of(tensor((10**9,))), DamagedFileError, "leaves its storage of 4 values"),
+    ("negative", of(tensor((-4,))), DamagedFileError, "from 0 on, found -4"),
+    ("offset", of(tensor(offset=100)), DamagedFileError, "from value 100 on leaves its"),
+    ("below", of(tensor(offset=-1)), DamagedFileError, "from 0 on, found -1"),
+    ("stride", of(tensor(stride=(-1,))), DamagedFileError, "from 0 on, found -1"),
+    ("strides", of(tensor((2, 2), (1,))), DamagedFileError, "1 strides for 2 dimensions"),
+    ("record", of(tensor(key="7")), DamagedFileError, "refers to a/data/7, which is not there"),
     ("wide", of(tensor((10**12,), (0,))), TooLargeError, "declares 4000000000"),
     ("scalar", of(tensor((), ())), InvalidDataError, "is a single value"),
     ("sparse", saved(torch.eye(3).to_sparse()), UnsupportedError, "refers to torch._utils._rebu"),
     ("float8", saved(torch.zeros(3).to(torch.float8_e5m2)), UnsupportedError, "dtype float8_e5m2"),
     ("bomb", saved(bomb()), TooLargeError, "far more than the file can hold"),
     ("loop", saved(loop()), TooLargeError, "far more than the file can hold"),
+    (
+        "knot",
+        saved(knot()),
+        (TooLargeError, UnsupportedError),
+        "more than the file|deep and deeper",
+    ),
+    ("twice", saved({"a.b": torch.ones(1), "a": {"b": torch.ones(1)}}), InvalidDataError, "two te"),
+    ("nan_key", saved({None: torch.zeros(1)}), UnsupportedError, "a dict with the key None"),
+    ("tuple_key", saved({(1, 2): torch.zeros(1)}), UnsupportedError, "a key that is a tuple"),
     ("deep", saved(deep()), UnsupportedError, "32 deep and deeper"),
     ("mixed", saved([torch.zeros(1), torch.ones(1, dtype=torch.int8)]), InvalidDataError, "item 1"),
     ("shapes", saved([torch.zeros(1, 2), torch.zeros(1, 3)]), InvalidDataError, "row shape"),
