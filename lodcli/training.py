@@ -16,10 +16,11 @@ from lodcli.formats.errors import naming
 from lodcli.formats.io import one_tensor
 from lodcli.formats.model_file import read_about, write_model
 from lodcli.formats.weights import read_weights
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.rnn.classifier import Classifier, classifier_from_arrays, seeded_classifier
 from lodcli.kernels.rnn.run import rows_as_vectors
+from lodcli.kernels.rnn.state_dict import require_shape
 from lodcli.kernels.rnn.train import Epoch, Labelled
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.opened import Opened
@@ -112,26 +113,39 @@ def check_test(examples: Examples, test: Examples) -> None:
 
 
 def starting_model(
-    path: str | None, examples: Examples, *, seed: int, pool: str | None, **shape: Any
+    path: str | None,
+    examples: Examples,
+    *,
+    seed: int,
+    pool: str | None,
+    cell: str | None,
+    hidden: int | None,
+    layers: int | None,
+    bidirectional: bool,
 ) -> Classifier:
     """Return the model of a file, or random weights of a shape.
 
     Raises:
-        LodError: a model that does not fit the examples.
+        LodError: a model that does not fit the examples, or what else is said of it.
     """
     if path is None:
         return seeded_classifier(
-            shape.pop("cell"),
+            cell or "lstm",
             examples.width,
-            shape.pop("hidden"),
+            hidden or 64,
             examples.classes,
             pool=pool or "last",
             rng=np.random.default_rng(seed),
-            **shape,
+            layers=layers or 1,
+            bidirectional=bidirectional,
         )
     with naming(path):
         arrays, about = read_weights(path), read_about(path)
-        made = classifier_from_arrays(arrays, shape["cell"], pool or about.get("pool", "last"))
+        said = about.get("pool", pool or "last")
+        if pool not in (None, said):
+            raise OptionError(f"was trained with --pool {said}, not {pool}")
+        made = classifier_from_arrays(arrays, cell, said)
+        require_shape(made.rnn, hidden=hidden, layers=layers, bidirectional=bidirectional)
         if made.rnn.input_size != examples.width:
             raise ShapeMismatchError(
                 f"takes rows of {made.rnn.input_size} values, {examples.label} has {examples.width}"

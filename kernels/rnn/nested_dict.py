@@ -22,7 +22,7 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.rnn.boot import Boot, boot_shape
 from lodcli.kernels.rnn.nested import NestedLevel, NestedRNN
 from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
-from lodcli.kernels.rnn.state_dict import state_dict, weights_from_state_dict
+from lodcli.kernels.rnn.state_dict import require_shape, state_dict, weights_from_state_dict
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class LevelShape:
         prefix: of its weights' names, without the dot.
         cell: the kind of cell; None where weights tell it.
         hidden: H; None where weights tell it.
-        layers: how many.
-        bidirectional: both directions.
+        layers: how many; None where weights tell it, else 1.
+        bidirectional: both directions; False where weights tell it.
         reverse: from the last item to the first.
         boot: its sequences start from the state of the RNN above.
     """
@@ -44,7 +44,7 @@ class LevelShape:
     prefix: str
     cell: str | None = None
     hidden: int | None = None
-    layers: int = 1
+    layers: int | None = None
     bidirectional: bool = False
     reverse: bool = False
     boot: bool = False
@@ -79,7 +79,7 @@ def seeded_nested(
             shape.cell,
             width,
             shape.hidden,
-            layers=shape.layers,
+            layers=shape.layers or 1,
             bidirectional=shape.bidirectional,
             rng=rng,
         )
@@ -109,15 +109,20 @@ def nested_from_state_dict(entries: Mapping[str, Array], shapes: Sequence[LevelS
     Args:
         entries: arrays by name; what stands under none of the prefixes is left alone.
         shapes: outermost first; the arrays tell layers, directions and sizes, and the cell
-            as far as they can.
+            as far as they can; what a shape says must agree with them.
 
     Raises:
+        OptionError: a shape says something else than the arrays do.
         InvalidDataError: something is missing, or there although not asked for.
         ShapeMismatchError: arrays that do not fit.
     """
     weights, boots = [], []
     for shape in shapes:
-        weights.append(weights_from_state_dict(entries, shape.cell, prefix=shape.prefix))
+        one = weights_from_state_dict(entries, shape.cell, prefix=shape.prefix)
+        require_shape(
+            one, hidden=shape.hidden, layers=shape.layers, bidirectional=shape.bidirectional
+        )
+        weights.append(one)
         named = {name: entries.get(f"{shape.prefix}_boot.{name}") for name in ("weight", "bias")}
         found = {name: array for name, array in named.items() if array is not None}
         if found and not shape.boot:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lodcli.kernels.checks import Array
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.rnn.cell import CellWeights
 from lodcli.kernels.rnn.cells import CELLS, weights_class
 from lodcli.kernels.rnn.stack import RNNWeights
@@ -91,7 +91,11 @@ def unusual_options(weights: RNNWeights) -> dict[str, str | bool]:
 
 
 def weights_from_state_dict(
-    entries: Mapping[str, Array], cell: str | None = None, *, prefix: str | None = None
+    entries: Mapping[str, Array],
+    cell: str | None = None,
+    *,
+    prefix: str | None = None,
+    options: Mapping[str, str | bool] | None = None,
 ) -> RNNWeights:
     """Return the RNN found in a state dict.
 
@@ -101,12 +105,14 @@ def weights_from_state_dict(
         cell: "elman", "gru", "gru_paddle" or "lstm"; None takes what a StateDict says, else
             reads it off the shapes, where a GRU is torch's.
         prefix: which RNN, if there are several; "" is the one without a prefix.
+        options: of the cells, for what `entries` do not say: see RNNWeights.with_options.
 
     Raises:
         InvalidDataError: no RNN, several, a gap in its layers or directions, or an
             entry beside the weights that is none and would change the results.
+        OptionError: a cell or an option other than `entries` say.
         ShapeMismatchError: shapes that do not fit each other or the cell.
-        UnsupportedError: no such cell.
+        UnsupportedError: no such cell or option.
 
     >>> import numpy as np
     >>> names = {"rnn.weight_ih_l0": (8, 3), "rnn.weight_hh_l0": (8, 2), "out.weight": (1, 2)}
@@ -123,10 +129,10 @@ def weights_from_state_dict(
                 if name not in found.get((layer, direction), {}):
                     missing = f"{picked}{name}_l{layer}{_DIRECTIONS[direction]}"
                     raise InvalidDataError(f"state dict: {missing} is missing")
-    options = dict(entries.said.get(picked, {})) if isinstance(entries, StateDict) else {}
-    told = options.pop("cell", None)
+    said = dict(entries.said.get(picked, {})) if isinstance(entries, StateDict) else {}
+    told = said.pop("cell", None)
     if cell is not None and told is not None and cell != told:
-        raise InvalidDataError(f"state dict: the cell is said to be {told}, not {cell}")
+        raise OptionError(f"state dict: the cell is said to be {told}, not {cell}")
     kind = _cell_kind(found[0, 0], str(told) if cell is None and told is not None else cell)
     weights = RNNWeights(
         tuple(
@@ -134,7 +140,31 @@ def weights_from_state_dict(
             for layer in range(layers)
         )
     )
-    return weights.with_options(**options) if options else weights
+    weights = weights.with_options(**said) if said else weights
+    changed = weights.with_options(**options) if options else weights
+    for name in options or ():
+        here, there = (getattr(one.layers[0][0], name) for one in (weights, changed))
+        # A file that says the cell says all that is not as usual.
+        if told is not None and here != there:
+            raise OptionError(f"state dict: {name} is said to be {here}, not {there}")
+    return changed
+
+
+def require_shape(
+    weights: RNNWeights,
+    *,
+    hidden: int | None = None,
+    layers: int | None = None,
+    bidirectional: bool = False,
+) -> None:
+    """Raise OptionError if weights have another shape; None and False take any."""
+    for what, wanted, found in (
+        ("hidden size", hidden, weights.hidden_size),
+        ("number of layers", layers, len(weights.layers)),
+        ("number of directions", 2 if bidirectional else None, weights.directions),
+    ):
+        if wanted not in (None, found):
+            raise OptionError(f"state dict: expected a {what} of {wanted}, found {found}")
 
 
 def rnn_prefixes(entries: Mapping[str, Array]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from lodcli import options
 from lodcli.group import group
 
 SHELLS = ("bash", "zsh", "fish")
@@ -12,6 +13,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
+@options.quiet
 def command(shell: str) -> None:
     """Print the script that makes SHELL complete lod's commands, options and file names.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from lodcli import options, output
 from lodcli.computing import computing_on
+from lodcli.formats.errors import naming_file
 from lodcli.formats.schema import TensorSpec
 from lodcli.formats.weights import read_weights
 from lodcli.kernels.precision import PRECISIONS, float32_products
@@ -17,7 +18,7 @@ from lodcli.kernels.rnn.chunked import Chunking
 from lodcli.kernels.rnn.nested_dict import nested_from_state_dict, seeded_nested
 from lodcli.kernels.rnn.run import arithmetic_dtype
 from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
-from lodcli.kernels.rnn.state_dict import weights_from_state_dict
+from lodcli.kernels.rnn.state_dict import require_shape, weights_from_state_dict
 from lodcli.references import Reference
 from lodcli.rnn_grads import NestedGradients, PlainGradients, upstream_names
 from lodcli.rnn_runs import Feed, NestedRunner, PlainRunner, Runner, Settings, StepRunner, fed
@@ -33,9 +34,11 @@ COUNT = click.IntRange(min=1)
 @options.source
 @options.target
 @click.option("--cell", type=click.Choice(CELLS), help="The cell; --weights may tell it, too.")
-@click.option("--hidden", type=COUNT, metavar="H", help="Hidden size, for --seed.")
-@click.option("--layers", type=COUNT, metavar="L", help="How many layers, for --seed.")
-@click.option("--bidirectional", is_flag=True, help="Both directions side by side, for --seed.")
+@click.option("--hidden", type=COUNT, metavar="H", help="Hidden size; --weights tells it, too.")
+@click.option("--layers", type=COUNT, metavar="L", help="How many layers; --weights tells it, too.")
+@click.option(
+    "--bidirectional", is_flag=True, help="Both directions side by side; --weights tells it, too."
+)
 @click.option(
     "--seed",
     "--init",
@@ -171,8 +174,6 @@ def _check(given: dict[str, Any]) -> None:
                 raise click.UsageError(f"--nested says the {name} of each RNN in SPEC")
     elif given["seed"] is not None and (given["cell"] is None or given["hidden"] is None):
         raise click.UsageError("--seed needs --cell and --hidden")
-    elif given["path"] is not None and shape:
-        raise click.UsageError("--hidden, --layers and --bidirectional are told by --weights")
     for name in ("upstream", "checkpoint", "truncate"):
         if given[name] is not None and not given["grad"]:
             raise click.UsageError(f"--{name} is for --grad")
@@ -191,7 +192,8 @@ def _runner(settings: Settings, spec: TensorSpec, given: dict[str, Any]) -> Runn
         shapes = parse_nested(given["nested"])
         names = tuple(shape.prefix for shape in shapes)
         if given["path"] is not None:
-            rnn = nested_from_state_dict(read_weights(given["path"]), shapes)
+            with naming_file(given["path"]):
+                rnn = nested_from_state_dict(read_weights(given["path"]), shapes)
         else:
             rnn = seeded_nested(shapes, width, rng=np.random.default_rng(given["seed"]))
         rnn = rnn.frozen(dtype)
@@ -207,20 +209,21 @@ def _runner(settings: Settings, spec: TensorSpec, given: dict[str, Any]) -> Runn
 
 
 def _weights(width: int, given: dict[str, Any]) -> RNNWeights:
-    if given["path"] is not None:
-        weights = weights_from_state_dict(read_weights(given["path"]), given["cell"])
-    else:
-        weights = seeded_weights(
-            given["cell"],
-            width,
-            given["hidden"],
-            layers=given["layers"] or 1,
-            bidirectional=given["bidirectional"],
-            rng=np.random.default_rng(given["seed"]),
-        )
+    cell, path = given["cell"], given["path"]
+    shape: dict[str, Any] = {"layers": given["layers"], "bidirectional": given["bidirectional"]}
+    wanted: dict[str, str | bool] = {}
     if given["nonlinearity"] is not None:
-        weights = weights.with_options(nonlinearity=given["nonlinearity"])
-    return weights.with_options(coupled=True) if given["coupled"] else weights
+        wanted["nonlinearity"] = given["nonlinearity"]
+    if given["coupled"]:
+        wanted["coupled"] = True
+    if path is not None:
+        with naming_file(path):
+            weights = weights_from_state_dict(read_weights(path), cell, options=wanted)
+            require_shape(weights, hidden=given["hidden"], **shape)
+        return weights
+    shape |= {"layers": given["layers"] or 1, "rng": np.random.default_rng(given["seed"])}
+    weights = seeded_weights(cell, width, given["hidden"], **shape)
+    return weights.with_options(**wanted) if wanted else weights
 
 
 def _upstream(

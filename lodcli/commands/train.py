@@ -92,7 +92,7 @@ def command(
       lod train more.ts --weights speakers.safetensors --epochs 0
       lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
     """
-    _check(out, force, epochs, weights, (hidden, layers, bidirectional or None))
+    _check(out, force, epochs, weights)
     recipe = Recipe(
         epochs,
         batch,
@@ -114,8 +114,10 @@ def command(
         examples,
         seed=seed,
         pool=pool,
-        cell=cell or (None if weights else "lstm"),
-        **({} if weights else _shape(hidden, layers, bidirectional)),
+        cell=cell,
+        hidden=hidden,
+        layers=layers,
+        bidirectional=bidirectional,
     )
     keeper = training.Keeper(out, examples.names, force)
     unicode = output.shows_unicode(sys.stderr)
@@ -140,24 +142,16 @@ def command(
         output.text(training.summary(report))
 
 
-def _check(
-    out: str | None, force: bool, epochs: int, weights: str | None, shape: tuple[Any, ...]
-) -> None:
+def _check(out: str | None, force: bool, epochs: int, weights: str | None) -> None:
     """Refuse options that contradict each other, and before any work a file that is there."""
     if epochs and out is None:
         raise click.UsageError("give -o MODEL, where to save; or --epochs 0, to score only")
     if not epochs and (weights is None or out is not None):
         raise click.UsageError("--epochs 0 scores a saved model: give --weights, and no -o")
-    if weights is not None and any(shape):
-        raise click.UsageError("--hidden, --layers and --bidirectional are told by --weights")
     if out == "-" and output.is_terminal_output("-"):
         raise click.UsageError("a model is binary and not for a terminal; give -o MODEL")
     if out not in (None, "-"):
         refuse_existing(str(out), overwrite=force)
-
-
-def _shape(hidden: int | None, layers: int | None, bidirectional: bool) -> dict[str, Any]:
-    return {"hidden": hidden or 64, "layers": layers or 1, "bidirectional": bidirectional}
 
 
 def _report(best: Epoch | None, recipe: Recipe, classes: int) -> dict[str, Any]:

@@ -38,6 +38,7 @@ CELLS = ("lstm", "gru", "gru_paddle", "elman")
 )
 @click.option("-f", "--force", is_flag=True, help="Replace OUT if it is there.")
 @options.as_json
+@options.quiet
 def command(
     source: str,
     out: str | None,
@@ -91,10 +92,11 @@ def _rnns(
     prefixes = rnn_prefixes(entries) if prefix is None else [prefix]
     with naming(os.fspath(source)):
         if len(prefixes) < 2 and prefix is None:
-            found = {"": weights_from_state_dict(entries, cell)}
-        else:
-            found = {name: weights_from_state_dict(entries, cell, prefix=name) for name in prefixes}
-        return {name: rnn.with_options(**settings) for name, rnn in found.items()}
+            return {"": weights_from_state_dict(entries, cell, options=settings)}
+        return {
+            name: weights_from_state_dict(entries, cell, prefix=name, options=settings)
+            for name in prefixes
+        }
 
 
 def _settings(settings: tuple[str, ...]) -> dict[str, str | bool]:

@@ -22,6 +22,7 @@ from lodcli.formats.interrupts import Interrupted
 from lodcli.formats.model_file import write_model
 from lodcli.formats.outputs import TargetExistsError
 from lodcli.formats.weights import write_weights
+from lodcli.group import group
 from lodcli.kernels.errors import (
     EmptySequenceError,
     InvalidDataError,
@@ -81,8 +82,6 @@ def examples(help_text: str) -> list[str]:
 
 def all_examples() -> list[str]:
     from click.testing import CliRunner
-
-    from lodcli.group import group
 
     texts = [
         CliRunner().invoke(group, [*name, "--help"]).stdout

@@ -161,7 +161,6 @@ def test_an_elman_cell_takes_its_nonlinearity_and_others_refuse_it(lod: Lod, fol
         (["--cell", "gru", "--hidden", "3"], "either --seed N"),
         (["--seed", "1", "--weights", "w.safetensors"], "either --seed N"),
         (["--seed", "1", "--cell", "gru"], "--seed needs --cell and --hidden"),
-        (["--weights", "w.safetensors", "--hidden", "3"], "are told by --weights"),
         (["--seed", "1", "--cell", "gru", "--hidden", "0"], "--hidden"),
         (["--seed", "1", "--cell", "gru", "--hidden", "3", "--level", "x"], "no level is named"),
         (

@@ -252,7 +252,6 @@ def test_progress_is_shown_on_a_terminal(signs: Path) -> None:
     [
         (["--epochs", "2"], 2, "give -o MODEL"),
         (["--epochs", "0"], 2, "give --weights, and no -o"),
-        (["-o", "m", "--weights", "w", "--hidden", "3"], 2, "are told by --weights"),
         (["-o", "m", "--labels", "nothing"], 2, "no tensor named 'nothing'"),
         (["-o", "m", "--labels", "data"], 1, "labels: expected 40"),
         (["-o", "m", "--lr", "-1"], 1, "rate: expected more than 0"),
