@@ -20,6 +20,7 @@ from lodcli.kernels.selection import Key, select
 from lodcli.kernels.tensor import LoDTensor
 
 INDICES, OBS, VAR = "indices", "obs_names", "var_names"
+CSR = ("csr_matrix", "csr")  # as anndata calls it, and as versions before 0.7 did
 NAMES = (DEFAULT_NAME, INDICES, OBS, VAR)
 DATA_DTYPES = frozenset(
     [
@@ -118,7 +119,7 @@ class _H5adSource(Source):
             raise DamagedFileError(f"{path}/indices: expected whole numbers")
         self._lod = LoD([offsets], names)
         level = LevelSpec("0", names[0], rows)
-        self._names = self._read_names()
+        self._names = self._read_names(path)
         self.schema = (
             *(
                 TensorSpec(name, part.dtype.newbyteorder("="), (), (level,), part.shape[0])
@@ -134,10 +135,14 @@ class _H5adSource(Source):
         """Return the rows and columns of the matrix, if it is one of sparse rows."""
         hdf5 = self._hdf5
         if path in self._file and not hasattr(self._file[path], "keys"):
-            raise UnsupportedError(f"{path}: is a dense matrix; read it with --from hdf5")
+            sparse = ", ".join(self._sparse())
+            others = f"choose a sparse one with --data: {sparse}; or " if sparse else ""
+            raise UnsupportedError(
+                f"{path}: is a dense matrix; {others}read it with --from hdf5 --data {path}"
+            )
         group = hdf5.group(self._file, path)
-        kind = hdf5.attribute(group, "encoding-type") or hdf5.attribute(group, "h5sparse_format")
-        if kind not in ("csr_matrix", "csr"):
+        kind = self._kind(path)
+        if kind not in CSR:
             raise UnsupportedError(
                 f"{path}: is stored as {str(kind)[:40]}, expected csr_matrix (rows of cells); "
                 "convert it with .tocsr()"
@@ -152,26 +157,56 @@ class _H5adSource(Source):
             raise DamagedFileError(f"{path}: has the shape {rows} x {columns}")
         return rows, columns
 
-    def _read_names(self) -> dict[str, LoDTensor]:
+    def _sparse(self) -> list[str]:
+        """Return where there are matrices of sparse rows."""
+        places = [place for place in ("/raw.X", "/raw/X") if place in self._file]
+        for folder in ("layers", "obsp", "varp"):
+            places += [f"/{folder}/{name}" for name in self._file.get(folder, ())]
+        return [place for place in places if self._kind(place) in CSR]
+
+    def _kind(self, path: str) -> object:
+        """Return what a matrix is stored as; None for a dense one."""
+        stored = self._file[path]
+        if not hasattr(stored, "keys"):
+            return None
+        attribute = self._hdf5.attribute
+        return attribute(stored, "encoding-type") or attribute(stored, "h5sparse_format")
+
+    def _read_names(self, path: str) -> dict[str, LoDTensor]:
         """Return the names of rows and columns, where they are stored as text."""
         found = {}
-        for name, path, count in (
-            (OBS, "/obs", self._lod.count(0)),
-            (VAR, "/var", self._columns),
+        frames = _frames(path)
+        for name, frame, count in zip(
+            (OBS, VAR), frames, (self._lod.count(0), self._columns), strict=False
         ):
-            if path not in self._file:
-                continue
-            frame = self._hdf5.group(self._file, path)
-            index = self._hdf5.attribute(frame, "_index")
-            if not isinstance(index, str):
-                continue
-            stored = self._hdf5.dataset(self._file, f"{path}/{index}")
-            if stored.shape != (count,):
-                raise DamagedFileError(f"{path}/{index}: expected {count} names, {stored.shape}")
-            texts = self._hdf5.texts(stored, 0, count)
-            letters = np.frombuffer(b"".join(texts), np.uint8)
-            found[name] = LoDTensor(letters, LoD.from_lengths([[len(text) for text in texts]]))
+            texts = self._texts(frame, count) if frame in self._file else None
+            if texts is not None:
+                letters = np.frombuffer(b"".join(texts), np.uint8)
+                lod = LoD.from_lengths([[len(text) for text in texts]])
+                found[name] = LoDTensor(letters, lod)
         return found
+
+    def _texts(self, path: str, count: int) -> list[bytes] | None:
+        """Return the names in a frame; None if there are none, or they are no text."""
+        hdf5, frame, field = self._hdf5, self._file[path], None
+        if hasattr(frame, "keys"):
+            index = hdf5.attribute(frame, "_index")
+            if not isinstance(index, str):
+                return None
+            path = f"{path}/{index}"
+            if hasattr(self._file.get(path), "keys"):  # text that may be missing
+                path = f"{path}/values"
+            stored = hdf5.dataset(self._file, path)
+        else:  # before anndata 0.7: records, the name first
+            stored = hdf5.dataset(self._file, path)
+            fields = stored.dtype.names or ()
+            field = next((name for name in ("index", "_index") if name in fields), None)
+            if field is None:
+                raise DamagedFileError(f"{path}: expected a group, or records with a field index")
+        if stored.shape != (count,):
+            raise DamagedFileError(f"{path}: expected {count} names, found {stored.shape}")
+        texts: list[bytes] = hdf5.texts(stored, 0, count, field=field)
+        return texts
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         sizes = [spec.row_bytes for spec in self.schema[:2]]
@@ -215,3 +250,16 @@ class _H5adSource(Source):
 
     def close(self) -> None:
         self._file.close()
+
+
+def _frames(path: str) -> tuple[str, ...]:
+    """Return the frames that name the rows and the columns of a matrix; none if unknown."""
+    folder = "/" + path.strip("/").partition("/")[0]
+    return {
+        "/X": ("/obs", "/var"),
+        "/layers": ("/obs", "/var"),
+        "/raw": ("/obs", "/raw/var"),
+        "/raw.X": ("/obs", "/raw.var"),
+        "/obsp": ("/obs", "/obs"),
+        "/varp": ("/var", "/var"),
+    }.get(folder, ())

@@ -14,7 +14,7 @@ from lodcli.formats.lines import BYTE_ORDER_MARK, LineReader, shown
 from lodcli.formats.numerals import FLOATS, narrowed
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
-from lodcli.formats.ts_header import DIRECTIVES, Header, read_header
+from lodcli.formats.ts_header import COMMENTS, DIRECTIVES, Header, read_header
 from lodcli.formats.ts_writer import TsWriter, refuse_unheld
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -55,7 +55,7 @@ class SktimeTs(Format):
     def sniff(self, head: bytes) -> bool:
         for line in head.removeprefix(BYTE_ORDER_MARK).splitlines():
             words = line.lower().split()
-            if words and not words[0].startswith(b"#"):
+            if words and not words[0].startswith(COMMENTS):
                 return words[0].startswith(b"@") and words[0][1:] in DIRECTIVES
         return False
 

@@ -11,6 +11,7 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 # Directives as they are compared: in lower case. aeon writes @dimension, others @dimensions.
 _FLAGS = (b"timestamps", b"missing", b"univariate", b"equallength", b"targetlabel")
 _COUNTS = (b"dimensions", b"dimension", b"serieslength")
+COMMENTS = (b"#", b"%")  # what lines begin with that are none
 DIRECTIVES = frozenset({*_FLAGS, *_COUNTS, b"problemname", b"classlabel", b"data"})
 
 
@@ -53,7 +54,7 @@ def read_header(reader: LineReader) -> Header:
         if not lines:
             raise InvalidDataError("ends before the line @data")
         words = lines[0].split()
-        if not words or words[0].startswith(b"#"):
+        if not words or words[0].startswith(COMMENTS):
             continue
         where, key = f"line {reader.line}", words[0][1:].lower()
         if not words[0].startswith(b"@"):
@@ -63,7 +64,7 @@ def read_header(reader: LineReader) -> Header:
         if key not in DIRECTIVES:
             raise UnsupportedError(f"{where}: unknown directive {shown(words[0])}")
         key = b"dimensions" if key == b"dimension" else key
-        if key in said:
+        if key in said and key != b"problemname":  # nobody keeps that
             raise InvalidDataError(f"{where}: {shown(words[0])} a second time")
         said[key] = words[1:]
         _check(key, words[1:], where)
@@ -78,7 +79,10 @@ def _check(key: bytes, values: list[bytes], where: str) -> None:
     if key in _COUNTS and (not first.isdigit() or not 0 < len(first) < 10 or not int(first)):
         raise InvalidDataError(f"{where}: @{key.decode()} needs a whole number from 1")
     if key == b"timestamps" and first == b"true":
-        raise UnsupportedError(f"{where}: steps with timestamps cannot be read")
+        raise UnsupportedError(
+            f"{where}: steps with timestamps cannot be read; aeon's load_from_ts_file takes the "
+            "values alone, and write_to_ts_file writes them"
+        )
     if key == b"data" and values:
         raise InvalidDataError(f"{where}: @data stands alone; the data begins on the next line")
     if key == b"classlabel" and first == b"true":

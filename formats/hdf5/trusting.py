@@ -91,10 +91,11 @@ def item_dtype(found: h5py.Dataset) -> tuple[np.dtype[Any] | None, bool]:
     return None if kind is None else np.dtype(kind), False
 
 
-def texts(found: h5py.Dataset, start: int, stop: int) -> list[bytes]:
-    """Return texts of a 1-D dataset, as their bytes."""
+def texts(found: h5py.Dataset, start: int, stop: int, *, field: str | None = None) -> list[bytes]:
+    """Return texts of a 1-D dataset, or of a field of its records, as their bytes."""
     with damage(found.name):
-        values: list[bytes] = found[start:stop].tolist()
+        stored = found if field is None else found.fields(field)
+        values: list[bytes] = stored[start:stop].tolist()
     if not all(isinstance(value, bytes) for value in values):
         raise UnsupportedError(f"{found.name}: holds {found.dtype}, expected text")
     return values

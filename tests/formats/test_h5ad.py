@@ -23,6 +23,7 @@ from tests.formats.opening import batches_of, content, nested
 from tests.strategies import DTYPES, lods
 
 THEIRS = Path(__file__).parent / "theirs" / "anndata.h5ad"
+NAMES = ["obs_names", "var_names"]
 HELD = tuple(dtype for dtype in DTYPES if dtype.name in DATA_DTYPES)
 
 
@@ -55,6 +56,59 @@ def test_a_file_of_anndata_is_read() -> None:
     with io.open_source(THEIRS) as source:
         assert source.slice("data", (1,)).data.tolist() == [2.0, -3.0]
     assert len(batches_of(THEIRS, 1)) >= 1
+
+
+def older(file: Any) -> None:
+    """Turn a file of anndata into what versions before 0.7 wrote: records for frames."""
+    for attribute, older in (("encoding-type", "h5sparse_format"), ("shape", "h5sparse_shape")):
+        file["X"].attrs[older] = "csr" if "type" in attribute else file["X"].attrs[attribute]
+        del file["X"].attrs[attribute]
+    file.move("X", "raw.X")
+    for frame, names in (("obs", [b"a", b"b", b"c", b"d"]), ("var", [b"Actb", b"g2", b"g3"])):
+        del file[frame]
+        records = np.array([(name, 1.5) for name in names], [("index", "S5"), ("n", "<f4")])
+        file[frame if frame == "obs" else "raw.var"] = records
+    file["var"] = np.zeros(2, [("index", "S5")])
+    file["X"] = np.zeros((4, 2), np.float32)
+
+
+def test_a_file_of_older_anndata_is_read(tmp_path: Path) -> None:
+    path = crafted(tmp_path, older)
+    found = content(path, data="/raw.X")
+    assert nested(found["data"]) == [[1.5], [2.0, -3.0], [], [4.0]]
+    assert found["obs_names"].identical(text("a", "b", "c", "d"))
+    assert found["var_names"].identical(text("Actb", "g2", "g3"))
+    with pytest.raises(UnsupportedError, match=r"dense matrix; choose .* --data: /raw\.X; or"):
+        content(path)
+
+
+def test_names_are_those_of_the_matrix_that_is_read(tmp_path: Path) -> None:
+    anndata = pytest.importorskip("anndata")
+    pytest.importorskip("scipy")
+    from scipy.sparse import csr_matrix
+
+    whole = anndata.AnnData(
+        csr_matrix(np.arange(6.0).reshape(2, 3)), {"n": [1, 2]}, {"m": [1, 2, 3]}
+    )
+    whole.obs_names, whole.var_names = ["x", "y"], ["p", "q", "r"]
+    part = whole[:, :2].copy()
+    part.raw = whole
+    part.layers["twice"] = part.X * 2
+    part.obsp["near"] = csr_matrix(np.eye(2))
+    part.uns["other"] = csr_matrix(np.eye(5))
+    part.write_h5ad(tmp_path / "x.h5ad")
+    expected = {
+        "/X": (text("x", "y"), text("p", "q")),
+        "/layers/twice": (text("x", "y"), text("p", "q")),
+        "/raw/X": (text("x", "y"), text("p", "q", "r")),
+        "/obsp/near": (text("x", "y"), text("x", "y")),
+        "/uns/other": (),
+    }
+    for path, names in expected.items():
+        found = content(tmp_path / "x.h5ad", data=path)
+        assert [name for name in found if name.endswith("names")] == NAMES[: len(names)]
+        for name, one in zip(NAMES, names, strict=False):
+            assert found[name].identical(one)
 
 
 def test_anndata_reads_what_we_write(tmp_path: Path) -> None:
@@ -190,7 +244,7 @@ def _attribute(path: str, name: str, value: Any) -> Callable[[Any], None]:
         (_attribute("X", "shape", [4, 2]), "column 2 of 2|expected 2 names"),
         (_replace("obs/_index", np.arange(4)), "/obs/_index: holds int64, expected text"),
         (_replace("var/_index", np.array([b"a"])), "/var/_index: expected 3 names"),
-        (_replace("var", np.zeros(3)), "/var: is no group"),
+        (_replace("var", np.zeros(3)), "/var: expected a group, or records with a field"),
     ],
 )
 def test_damage_is_named(change: Callable[[Any], None], message: str, tmp_path: Path) -> None:

@@ -48,6 +48,23 @@ def test_a_line_is_a_series_of_channels_and_a_class(tmp_path: Path) -> None:
     assert found["label_names"].lod == LoD.from_lengths([[1, 1]], ["class"])
 
 
+@pytest.mark.parametrize("name", ["UnitTest_TRAIN.ts", "UnitTest_TEST.ts"])
+def test_files_of_aeon_begin_with_other_comments(name: str) -> None:
+    found = content(SAMPLES.parent / "tests" / "formats" / "theirs" / name)
+    assert found["data"].recursive_sequence_lengths() == [[24] * len(found["label"].data)]
+    assert found["label_names"].data.tobytes() == b"12"
+    assert found["data"].data[0, 0] == {"TRAIN": 573.0, "TEST": 501.0}[name[9:-3]]
+
+
+@pytest.mark.parametrize("mark", [b"#", b"%"])
+def test_a_file_that_begins_with_comments_is_known_by_its_content(
+    tmp_path: Path, mark: bytes
+) -> None:
+    data = mark + b" notes\n" + mark + b"\n" + HEAD + TWO
+    assert SktimeTs().sniff(data)
+    assert nested(given_ts(tmp_path, data)["data"]) == [[[1, 3], [2, 4]], [[5, 6]]]
+
+
 @pytest.mark.parametrize(
     "head",
     [
