@@ -73,5 +73,9 @@ def _told(error: ValueError | RecursionError, line: bytes) -> str:
             remedy = f"; {WITHOUT_MARK}"
         elif b"\r" in line.rstrip():
             remedy = f"; {WITHOUT_RETURNS}"
-        return f"column {error.colno}: is no JSON ({error.msg}){remedy}"
+        # Not error.colno: behind the end of a line that was cut it counts the next line's.
+        end = len(line.decode().rstrip())
+        if error.pos >= end:
+            return f"column {end + 1}: ends before its value does ({error.msg}){remedy}"
+        return f"column {error.pos + 1}: is no JSON ({error.msg}){remedy}"
     return "holds a number of too many digits"
