@@ -3,25 +3,48 @@
 from __future__ import annotations
 
 import os
+import re
 
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import OptionError
+
+# More than any machine has; each takes memory, and a system has only so many.
+MOST_THREADS = 1024
 
 
 def thread_count(threads: int | None = None) -> int:
     """Return `threads`, or the default: LOD_THREADS, or all processors this process may use.
 
     Raises:
-        InvalidDataError: fewer than one thread.
+        OptionError: no whole number from 1 to 1024.
 
     >>> thread_count(3)
     3
     """
     if threads is not None:
-        if threads < 1:
-            raise InvalidDataError(f"threads: expected at least 1, found {threads}")
+        if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
+            raise OptionError(
+                f"threads: expected a whole number from 1 to {MOST_THREADS}, found {threads!r}"
+            )
         return threads
-    wanted = os.environ.get("LOD_THREADS", "")
-    if wanted.isdecimal() and int(wanted) > 0:
-        return int(wanted)
+    wanted = thread_setting()
+    if wanted is not None:
+        return wanted
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def thread_setting() -> int | None:
+    """Return what LOD_THREADS says; None if it is not set, or empty.
+
+    Raises:
+        OptionError: no whole number from 1 to 1024.
+    """
+    text = os.environ.get("LOD_THREADS", "").strip()
+    if not text:
+        return None
+    number = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
+    if not 1 <= number <= MOST_THREADS:
+        raise OptionError(
+            f"LOD_THREADS: expected a whole number from 1 to {MOST_THREADS}, found {text[:40]!r}"
+        )
+    return number

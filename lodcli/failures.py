@@ -12,6 +12,7 @@ import click
 
 from lodcli.formats.interrupts import Interrupted
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.threads import thread_setting
 from lodcli.printable import printable
 from lodcli.remedies import remedy
 from lodcli.signals import CLOSED_PIPE
@@ -43,6 +44,7 @@ def run(group: click.Group, args: Sequence[str]) -> int:
     try:
         _complete(group)
         with group.make_context("lod", list(args)) as context:
+            _check_environment()
             group.invoke(context)
     except BaseException as error:
         if context is not None and context.invoked_subcommand:
@@ -57,7 +59,21 @@ def _complete(group: click.Group) -> None:
     if instruction:
         from click.shell_completion import shell_complete
 
-        raise SystemExit(shell_complete(group, {}, "lod", "_LOD_COMPLETE", instruction))
+        code = shell_complete(group, {}, "lod", "_LOD_COMPLETE", instruction)
+        if code:
+            raise OptionError(
+                f"_LOD_COMPLETE: expected what the script of `lod completion` sets, found "
+                f"{instruction[:40]!r}"
+            )
+        raise SystemExit(code)
+
+
+def _check_environment() -> None:
+    """Raise OptionError for a variable of ours that says nothing we know."""
+    thread_setting()
+    debug = os.environ.get("LOD_DEBUG", "")
+    if debug not in ("", "0", "1"):
+        raise OptionError(f"LOD_DEBUG: expected 0 or 1, found {debug[:40]!r}")
 
 
 def report(error: BaseException, label: str) -> int:

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from lodcli.kernels.threads import thread_setting
+
 
 def _prepare() -> None:
     """Choose numba's cache folder and threads, unless the user has."""
@@ -16,8 +18,7 @@ def _prepare() -> None:
         # Read once, when the library of threads is loaded. Waiting threads that spin take
         # the processor from whoever else has work.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    wanted = os.environ.get("LOD_THREADS", "")
-    threads = int(wanted) if wanted.isdecimal() and int(wanted) > 0 else None
+    threads = thread_setting()
     if fresh and threads:
         os.environ.setdefault("NUMBA_NUM_THREADS", str(threads))
 

@@ -221,9 +221,12 @@ def _pythons(given: Sequence[str]) -> dict[str, str]:
     found = {}
     for name in PEERS:
         # So that a script need not repeat it.
-        variable = os.environ.get(f"LOD_BENCH_{name.upper()}_PYTHON")
-        if variable:
-            found[name] = variable
+        variable = f"LOD_BENCH_{name.upper()}_PYTHON"
+        python = os.environ.get(variable)
+        if python and shutil.which(python) is None:
+            raise click.UsageError(f"{variable}: {python} cannot be run")
+        if python:
+            found[name] = python
     for text in given:
         name, _, python = text.partition("=")
         if name not in PEERS or not python:
