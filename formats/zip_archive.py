@@ -96,7 +96,9 @@ def damage(what: str) -> Iterator[None]:
 
 def shown(filename: str) -> str:
     """Return the name of a member as a message may show it."""
-    return filename if filename.isascii() and filename.isprintable() else ascii(filename)
+    # Up to 65,535 characters.
+    text = filename if len(filename) <= 100 else filename[:97] + "..."
+    return text if text.isascii() and text.isprintable() else ascii(text)
 
 
 def brief(found: object) -> str:
@@ -144,7 +146,9 @@ def _check_directory(file: IO[bytes], members: list[zipfile.ZipInfo]) -> None:
     for info, name in zip(members, names, strict=True):
         # zipfile cuts a name at a NUL, and may take another one from an extra field.
         if info.filename != name.decode("utf-8" if info.flag_bits & _UTF_8 else "cp437"):
-            raise DamagedFileError(f"{shown(info.filename)}: has a second name, {ascii(name)[1:]}")
+            raise DamagedFileError(
+                f"{shown(info.filename)}: has a second name, {ascii(name[:100])[1:]}"
+            )
     ends = sorted((info.header_offset, place) for place, info in enumerate(members))
     ends.append((directory.start, -1))
     if ends[0][0]:
@@ -236,7 +240,7 @@ def _check_member(
     if method != info.compress_type or (flags ^ info.flag_bits) & matter:
         raise DamagedFileError("its header and the zip directory differ in method or flags")
     if rest[:name_bytes] != name:
-        raise DamagedFileError(f"is called {ascii(rest[:name_bytes])[1:]} in its own header")
+        raise DamagedFileError(f"is called {ascii(rest[:name_bytes][:100])[1:]} in its own header")
     size, packed = _full_sizes(rest[name_bytes:], size, packed)
     said = {"checksum": (crc, info.CRC), "size": (size, info.file_size)}
     said["compressed size"] = (packed, info.compress_size)

@@ -272,3 +272,23 @@ def test_a_member_marked_as_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(data)
     with pytest.raises(DamagedFileError, match=r"x/data\.npy: is marked as a folder"):
         content(tmp_path / "x.npz")
+
+
+def test_a_long_name_is_shown_in_part(tmp_path: Path) -> None:
+    whole, path = npz_bytes(), tmp_path / "x.npz"
+    header = whole.index(b"PK\3\4")
+    path.write_bytes(whole[: header + 26] + b"\xff\x01" + whole[header + 28 :])
+    with pytest.raises(DamagedFileError, match="is called") as caught:
+        io.read_all(path, format_name="npz")
+    assert len(str(caught.value)) < 400 + len(str(path))
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("n" * 60_000, b"")
+    with pytest.raises(LodError, match=r"nnn\.\.\.") as caught_too:
+        io.read_all(path, format_name="npz")
+    assert len(str(caught_too.value)) < 400 + len(str(path))
+
+
+def npz_bytes() -> bytes:
+    stream = bytes_io.BytesIO()
+    np.savez(stream, **ARRAYS)
+    return stream.getvalue()
