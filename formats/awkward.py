@@ -36,6 +36,7 @@ class Awkward(Format):
 
     name = "awkward"
     suffixes = ()
+    checksums = "CRC-32 of every array"
     dtypes = PRIMITIVES
     many = True
     modules = ("encodings.cp437",)

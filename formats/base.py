@@ -134,9 +134,12 @@ class Source(ABC):
 
     Attributes:
         schema: what the file holds; counts that are unknown before the end are None.
+        checksums: those of this file, once all was read, where files of its format differ; else
+            None. See Format.
     """
 
     schema: Schema
+    checksums: str | None = None
 
     @abstractmethod
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
@@ -274,6 +277,8 @@ class Format(ABC):
         options: names of the ReadOptions fields it understands.
         write_options: names of the WriteOptions fields it understands.
         seekable_output: whether its writer needs to seek.
+        checksums: what `lod verify` says of the checksums that reading everything checks, such as
+            "CRC-32 of every array"; "" if there are none.
         layout: what it is stored as: a file; several files beside each other, of which
             `open` and `write` get one, and the others by `Input.beside` and `Output.part`;
             or a folder, whose files they get in the same way. A folder is told by
@@ -303,6 +308,7 @@ class Format(ABC):
     write_options: ClassVar[frozenset[str]] = frozenset()
     seekable_output: ClassVar[bool] = False
     binary: ClassVar[bool] = True
+    checksums: ClassVar[str] = ""
     layout: ClassVar[Literal["file", "files", "folder"]] = "file"
     folder_files: ClassVar[str] = ""
     modules: ClassVar[tuple[str, ...]] = ()

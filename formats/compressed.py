@@ -57,6 +57,11 @@ class Unpacked(io.RawIOBase):
         self._done = 0
         self.bounds = Bounds()
 
+    @property
+    def checksums(self) -> str:
+        """What checksums were checked of what was read; "" if there are none."""
+        return str(self._pieces.checksums)
+
     def readable(self) -> bool:
         return True
 
@@ -96,6 +101,8 @@ class Unpacked(io.RawIOBase):
 
 class _Gzip:
     """The members of a gzip file."""
+
+    checksums = "CRC-32 of what gzip compressed"
 
     def __init__(self) -> None:
         self._member: Any = None

@@ -257,6 +257,11 @@ class Input:
         return self._raw.look(HEAD_BYTES)
 
     @property
+    def checksums(self) -> str:
+        """What checksums of its compression were checked, once everything was read; "" for none."""
+        return "" if self.is_folder or isinstance(self._raw, _Ahead) else self._raw.checksums
+
+    @property
     def seekable(self) -> bool:
         """Whether any part can be read at any time: a file, not a pipe."""
         return self.file.seekable()

@@ -92,6 +92,11 @@ class Limited(Source):
         """See Source."""
         return self._inner.partial
 
+    @property
+    def checksums(self) -> str | None:  # type: ignore[override]
+        """See Source."""
+        return self._inner.checksums
+
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
         return self.batches_of([spec.name for spec in self.schema], limit_bytes)

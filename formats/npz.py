@@ -66,6 +66,7 @@ class Npz(Format):
 
     name = "npz"
     suffixes = (".npz",)
+    checksums = "CRC-32 of every array"
     dtypes = NPY_DTYPES
     many = True
     modules = ("encodings.cp437",)

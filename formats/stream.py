@@ -23,6 +23,7 @@ class LodStream(Format):
 
     name: ClassVar[str] = "lod.stream"
     suffixes: ClassVar[tuple[str, ...]] = (".lods",)
+    checksums = "CRC32C of every frame"
     many: ClassVar[bool] = True
     arrays: ClassVar[bool] = True
     level_names: ClassVar[bool] = True

@@ -30,6 +30,7 @@ class Torch(Format):
 
     name = "torch"
     suffixes = (".pt", ".pth")
+    checksums = "CRC-32 of every record"
     dtypes = ALL_DTYPES
     many = True
     arrays = True

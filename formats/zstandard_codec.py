@@ -9,6 +9,7 @@ from lodcli.kernels.errors import UnsupportedError
 
 # A block of 128 KiB may be packed to four bytes: this becomes 32 MiB at most.
 _BLOCK_BYTES = 1 << 10
+_CHECKSUM_FLAG = 4
 # What unpacking may look back on, and so take in memory: as much as the tool zstd allows.
 MOST_WINDOW_BYTES = 1 << 27
 
@@ -42,6 +43,12 @@ class _Frames:
         self._making = package.ZstdDecompressor(max_window_size=MOST_WINDOW_BYTES).decompressobj
         self._frame: Any = None
         self._left = b""
+        self._unchecked = False
+
+    @property
+    def checksums(self) -> str:
+        """What checksums were checked; "" if a frame had none."""
+        return "" if self._unchecked else "XXH64 of what zstd compressed"
 
     def next(self, packed: BinaryIO) -> bytes | None:
         """Return the next piece, None at the end."""
@@ -55,6 +62,10 @@ class _Frames:
             return None
         if self._frame is None:
             self._frame = self._making()
+            while len(self._left) < 5 and (more := packed.read(_BLOCK_BYTES)):
+                self._left += more
+            # RFC 8878, 3.1.1.1.1: the byte behind the magic number has a bit for it.
+            self._unchecked |= not (self._left[4:5] and self._left[4] & _CHECKSUM_FLAG)
         try:
             found: bytes = self._frame.decompress(self._left)
         except self._error as error:

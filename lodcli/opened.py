@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from lodcli.formats.base import BATCH_BYTES, ReadOptions, Source, refuse_unknown_options
+from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, refuse_unknown_options
 from lodcli.formats.errors import naming, naming_file
 from lodcli.formats.inputs import Input
 from lodcli.formats.io import format_of, one_tensor
@@ -35,6 +35,7 @@ class Opened:
         source: for everything that is not here.
         read_share: tells how much of the file, from 0 to 1, was read in its order; None where
             nobody can tell.
+        checksums: tells what checksums were checked, once everything was read; "" for none.
         level_names: names to give the levels of every tensor, or None to leave them.
     """
 
@@ -42,6 +43,7 @@ class Opened:
     format_name: str
     source: Source
     read_share: ReadShare
+    checksums: Callable[[], str]
     level_names: tuple[str, ...] | None = None
 
     @property
@@ -142,9 +144,18 @@ def opened(
         refuse_unknown_options(kind.options, options, kind.name)
         inner = open_within(limits(), kind, source, options)
         try:
-            yield Opened(reference, kind.name, inner, source.read_share, level_names)
+            yield Opened(
+                *(reference, kind.name, inner, source.read_share),
+                checksums=lambda: _checksums(kind, inner, source),
+                level_names=level_names,
+            )
         finally:
             inner.close()
+
+
+def _checksums(kind: Format, opened: Source, source: Input) -> str:
+    found = kind.checksums if opened.checksums is None else opened.checksums
+    return ", ".join(filter(None, (found, source.checksums)))
 
 
 def size_of(batch: Batch) -> tuple[int, int]:

@@ -18,6 +18,7 @@ class Container(Format):
 
     name = "lod.h5"
     suffixes = (".lod.h5",)
+    checksums = "CRC32C of header, index and rows"
     dtypes = NAMES
     row_ranks = 31
     many = True

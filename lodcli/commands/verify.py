@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,40 +16,101 @@ from lodcli.opened import share_of, size_of
 from lodcli.printable import printable
 from lodcli.references import Reference
 
+NO_CHECKSUMS = "no checksums in this format: structure only"
+
 
 @click.command(cls=options.Command)
 @options.sources
+@click.option(
+    "--write-sums", is_flag=True, help="Write FILE.sha256 beside each file that is whole."
+)
+@click.option("--sums", is_flag=True, help="Check against FILE.sha256 as well.")
+@click.option("-f", "--force", is_flag=True, help="With --write-sums: replace it if it is there.")
 @options.as_json
 @options.quiet
 @click.pass_context
-def command(ctx: click.Context, sources: list[Reference], as_json: bool) -> None:
+def command(
+    ctx: click.Context,
+    sources: list[Reference],
+    write_sums: bool,
+    sums: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
     """Read every byte of the files and check all that can be checked.
 
     Every file is tried. The exit code is 0 if all are whole, 1 if one is not; 3 if the
     only failures are files that cannot be read.
 
+    Many formats have no checksums: a changed number in them is as good as the right one.
+    --write-sums keeps SHA-256 sums of a file, a pair or a folder beside it, as sha256sum
+    writes them, and --sums compares: what is altered, missing or new has a line each.
+
     \b
     Examples:
       lod verify articles.lod.h5 vowels.lod.h5
       lod verify --json articles.lod.h5
+      lod verify --write-sums vowels.ts
+      lod verify --sums events.jsonl
       lod slice articles.lod.h5 2 | lod verify -
     """
+    if write_sums and sums:
+        raise click.UsageError("--write-sums and --sums exclude each other")
+    if (write_sums or sums) and any(source.path == "-" for source in sources):
+        raise click.UsageError("standard input has no file with sums beside it; name a file")
+    if force and not write_sums:
+        raise click.UsageError("--force is for --write-sums")
     results, codes = [], []
     for source in sources:
-        try:
-            result, code = _verified(source), 0
-        except Exception as error:
-            message, code = failures.explained(error)
-            result = {"file": source.path, "ok": False, "error": message, "exit_code": code}
-            failures.report(error, ctx.command_path)
+        result, faults = _tried(source, write=write_sums, compare=sums, force=force)
+        told = [failures.explained(fault) for fault in faults]
+        for fault in faults:
+            failures.report(fault, ctx.command_path)
+        codes += [code for _, code in told]
+        if faults:
+            messages = [message for message, _ in told]
+            result = {"file": source.path, "ok": False, "error": messages[0], "errors": messages}
+            result["exit_code"] = _worst([code for _, code in told])
         results.append(result)
-        codes.append(code)
         if not as_json and not (result["ok"] and output.is_quiet()):
             output.text(_line(result))
     if as_json:
-        output.as_json({"files": results, "failed": sum(code != 0 for code in codes)})
-    # Damage outweighs what could not be looked at.
-    ctx.exit(failures.INVALID if failures.INVALID in codes else max(codes))
+        failed = sum(not result["ok"] for result in results)
+        output.as_json({"files": results, "failed": failed})
+    ctx.exit(_worst(codes))
+
+
+def _tried(
+    source: Reference, *, write: bool, compare: bool, force: bool
+) -> tuple[dict[str, Any], list[Exception]]:
+    """Return what a file holds, and all that is wrong with it."""
+    from lodcli.formats import sums
+
+    path, faults = Path(source.path), list[Exception]()
+    result: dict[str, Any] = {"file": source.path, "ok": True}
+    with _collecting(faults):
+        if compare:
+            result["sums"] = os.fspath(sums.sidecar_of(path))
+            faults += sums.differences(path)
+    with _collecting(faults):
+        result |= _verified(source)
+        if write:
+            result["sums"] = os.fspath(sums.write_sums(path, overwrite=force))
+    return result, faults
+
+
+@contextlib.contextmanager
+def _collecting(faults: list[Exception]) -> Iterator[None]:
+    """Add what goes wrong in the block to a list."""
+    try:
+        yield
+    except Exception as error:
+        faults.append(error)
+
+
+def _worst(codes: list[int]) -> int:
+    """Return the exit code for several: damage outweighs what could not be looked at."""
+    return failures.INVALID if failures.INVALID in codes else max(codes, default=0)
 
 
 def _verified(source: Reference) -> dict[str, Any]:
@@ -58,14 +123,15 @@ def _verified(source: Reference) -> dict[str, Any]:
         ):
             more_rows, more_bytes = size_of(batch)
             rows, size_bytes = rows + more_rows, size_bytes + more_bytes
+        checksums = opened.checksums()
         return {
-            "file": source.path,
-            "ok": True,
             "format": opened.format_name,
             "tensors": len(schema),
             "rows": rows,
             "levels": _depth(schema),
             "bytes": size_bytes,
+            "checksums": checksums or None,
+            "checked": checksums or NO_CHECKSUMS,
         }
 
 
@@ -78,4 +144,10 @@ def _line(result: dict[str, Any]) -> str:
     if not result["ok"]:
         return f"{name}: FAILED"
     counts = [(result["tensors"], "tensor"), (result["rows"], "row"), (result["levels"], "level")]
-    return f"{name}: ok ({', '.join(output.plural(n, what) for n, what in counts)})"
+    held = ", ".join(output.plural(number, what) for number, what in counts)
+    checked = result["checked"]
+    if result["checksums"]:
+        checked = f"checked {checked}"
+    if "sums" in result:
+        checked += f"; SHA-256 in {printable(result['sums'])}"
+    return f"{name}: ok ({held}); {checked}"

@@ -105,6 +105,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "lod convert articles.txt articles.lod.h5",
         "lod convert events.jsonl events.lod.h5 --levels day,hour",
         "lod convert events.jsonl events.jsonl.gz",
+        "lod verify --write-sums events.jsonl",
         "lod convert vowels.ts vowels.lod.h5",
         "lod convert more.ts more.lod.h5",
         "lod unpack vowels.lod.h5 -o steps.lod.h5",

@@ -9,6 +9,8 @@ import pytest
 
 from tests.lodcli.conftest import Lod
 
+CHECKED = "CRC32C of header, index and rows"
+
 
 def damage(path: str) -> None:
     """Change one byte of the rows: the last but few of a float that is not zero."""
@@ -22,8 +24,8 @@ def test_whole_files_are_ok(lod: Lod, folder: Path) -> None:
     done = lod("verify", "words.lod.h5", "many.lod.h5")
     assert (done.code, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "words.lod.h5: ok (1 tensor, 15 rows, 2 levels)",
-        "many.lod.h5: ok (3 tensors, 34 rows, 2 levels)",
+        f"words.lod.h5: ok (1 tensor, 15 rows, 2 levels); checked {CHECKED}",
+        f"many.lod.h5: ok (3 tensors, 34 rows, 2 levels); checked {CHECKED}",
     ]
 
 
@@ -64,6 +66,8 @@ def test_json_holds_every_file(lod: Lod, folder: Path) -> None:
         "rows": 15,
         "levels": 2,
         "bytes": 120,
+        "checksums": CHECKED,
+        "checked": CHECKED,
     }
     assert (bad["ok"], bad["exit_code"]) == (False, 1)
     assert "bad.lod.h5" in bad["error"]
