@@ -40,7 +40,8 @@ class AwkwardHdf5(Format):
         from lodcli.formats.hdf5 import trusting as hdf5
 
         file = hdf5.opened(source.make_seekable().fileno())
-        group = hdf5.group(file, options.data or _only_group(hdf5, file))
+        path = options.data or _only_group(hdf5, file)
+        group = hdf5.group(file, path, chosen=bool(options.data))
         form, length = hdf5.attribute(group, "form"), hdf5.attribute(group, "length")
         if not isinstance(form, str) or length is None:
             raise UnsupportedError(f"{group.name}: has no attributes form and length")

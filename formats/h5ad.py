@@ -101,7 +101,7 @@ class _H5adSource(Source):
         names = ("obs",) if options.levels is None else options.levels
         if len(names) != 1:
             raise UnsupportedError(f"h5ad has 1 level, found {len(names)} names")
-        rows, self._columns = self._checked_shape(path)
+        rows, self._columns = self._checked_shape(path, chosen=bool(options.data))
         self._values = hdf5.dataset(self._file, f"{path}/data")
         self._indices = hdf5.dataset(self._file, f"{path}/indices")
         indptr = hdf5.dataset(self._file, f"{path}/indptr")
@@ -131,7 +131,7 @@ class _H5adSource(Source):
             ),
         )
 
-    def _checked_shape(self, path: str) -> tuple[int, int]:
+    def _checked_shape(self, path: str, *, chosen: bool) -> tuple[int, int]:
         """Return the rows and columns of the matrix, if it is one of sparse rows."""
         hdf5 = self._hdf5
         if path in self._file and not hasattr(self._file[path], "keys"):
@@ -140,7 +140,7 @@ class _H5adSource(Source):
             raise UnsupportedError(
                 f"{path}: is a dense matrix; {others}read it with --from hdf5 --data {path}"
             )
-        group = hdf5.group(self._file, path)
+        group = hdf5.group(self._file, path, chosen=chosen)
         kind = self._kind(path)
         if kind not in CSR:
             raise UnsupportedError(

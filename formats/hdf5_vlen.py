@@ -55,7 +55,7 @@ class _VlenSource(Source):
 
         self._hdf5: Any = hdf5
         self._file = hdf5.opened(fd)
-        self._dataset = hdf5.dataset(self._file, path)
+        self._dataset = hdf5.dataset(self._file, path, chosen=True)
         self._path = path
         dtype, self._text = hdf5.item_dtype(self._dataset)
         shape = self._dataset.shape

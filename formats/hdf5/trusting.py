@@ -37,11 +37,11 @@ def opened(fd: int) -> h5py.File:
         return h5py.File(GuardedFile(fd), "r")
 
 
-def dataset(file: h5py.File, path: str) -> h5py.Dataset:
-    """Return the dataset at `path`."""
-    found = _found(file, path)
+def dataset(file: h5py.File, path: str, *, chosen: bool = False) -> h5py.Dataset:
+    """Return the dataset at `path`; `chosen` if a person named it: then it is their mistake."""
+    found = _found(file, path, chosen)
     if not isinstance(found, h5py.Dataset):
-        raise SelectionError(f"{path}: is no dataset")
+        raise _missing(f"{path}: is no dataset", chosen)
     with damage(path):
         # What is stored outside of the file could be any file; the child may open none.
         if found.is_virtual or found.external:
@@ -49,19 +49,23 @@ def dataset(file: h5py.File, path: str) -> h5py.Dataset:
     return found
 
 
-def group(file: h5py.File, path: str) -> h5py.Group:
-    """Return the group at `path`."""
-    found = _found(file, path)
+def group(file: h5py.File, path: str, *, chosen: bool = False) -> h5py.Group:
+    """Return the group at `path`; see `dataset`."""
+    found = _found(file, path, chosen)
     if not isinstance(found, h5py.Group):
-        raise SelectionError(f"{path}: is no group")
+        raise _missing(f"{path}: is no group", chosen)
     return found
 
 
-def _found(file: h5py.File, path: str) -> Any:
+def _found(file: h5py.File, path: str, chosen: bool) -> Any:
     with damage(path):
         if path not in file:
-            raise SelectionError(f"{path}: is not there")
+            raise _missing(f"{path}: is not there", chosen)
         return file[path]
+
+
+def _missing(message: str, chosen: bool) -> LodError:
+    return SelectionError(message) if chosen else DamagedFileError(message)
 
 
 def attribute(found: Any, name: str) -> str | Array | None:

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from lodcli.formats import io, table
 from lodcli.formats.base import ReadOptions
+from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.h5ad import DATA_DTYPES
 from lodcli.formats.inputs import Input
-from lodcli.kernels.errors import LodError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.errors import LodError, SelectionError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from tests.formats.opening import batches_of, content, nested
@@ -252,6 +253,15 @@ def test_damage_is_named(change: Callable[[Any], None], message: str, tmp_path: 
     with pytest.raises(LodError, match=message) as caught:
         content(path)
     assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("part", ["X", "X/data", "X/indptr"])
+def test_what_is_missing_is_damage_unless_a_person_named_it(part: str, tmp_path: Path) -> None:
+    path = crafted(tmp_path, _replace(part, None))
+    with pytest.raises(DamagedFileError, match=f"/{part}: is not there"):
+        content(path)
+    with pytest.raises(SelectionError, match="/layers/nothing: is not there"):
+        content(path, data="/layers/nothing")
 
 
 def test_another_matrix_and_its_columns_are_told_apart() -> None:
