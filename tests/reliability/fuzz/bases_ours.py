@@ -320,4 +320,6 @@ for _name, (_format, _file, _content, _options) in TEXTS.items():
         ) -> Base:
             packed = file.rpartition(".")[2]
             about = {} if packed not in ("gz", "zst") else {"kinds": {file: f"{kind}.{packed}"}}
-            return ours(kind, file, content, options=options, sealed=packed == "gz", **about)
+            return ours(
+                kind, file, content, options=options, sealed=packed in ("gz", "zst"), **about
+            )

@@ -6,6 +6,7 @@ path of a file and returns its content, or raises whatever it likes if there is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 from dataclasses import replace
@@ -44,6 +45,9 @@ def _checked(offsets: list[list[int]], rows: int) -> list[list[int]]:
 
 def container(path: Path) -> Content:
     """Read a lod container as docs/format.md says, with h5py alone."""
+    with contextlib.suppress(ImportError):
+        import hdf5plugin  # noqa: F401 - the codecs register themselves
+
     with h5py.File(path) as file:
         header = json.loads(file["header"][()], object_pairs_hook=_unique)
         datasets = header["datasets"]

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import io as text_io
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,25 +32,35 @@ SILENT, INTERNAL, UNSOUND, UNCLEAR, MEMORY = "silent", "internal", "unsound", "u
 CRASH, HANG = "crash", "hang"
 FAULTS = (SILENT, INTERNAL, UNSOUND, UNCLEAR, MEMORY, CRASH, HANG)
 
-READ, BATCHES, SLICE, COMMANDS = "read", "batches", "slice", "commands"
+READ, BATCHES, SLICE, PIPE, COMMANDS = "read", "batches", "slice", "pipe", "commands"
+# As much as a pipe holds without anybody at its other end.
+PIPE_BYTES = 1 << 16
 _ENDED_CHILD = "ended the process that read it in isolation"
 _OUT_OF_MEMORY = "not enough memory"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A base as a worker needs it: without its files."""
+    """A base as a worker needs it: without its files.
+
+    Attributes:
+        piped: whether it can come out of a pipe. What is compressed can, but only its name says
+            so where its first bytes are damaged.
+    """
 
     format: str
     main: str
     content: Content
     options: dict[str, Any]
     oracle: str | None
+    piped: bool
 
     @classmethod
     def of(cls, base: Base) -> Target:
         """Return what a worker needs of a base."""
-        return cls(base.format, base.main, base.content, base.options, base.oracle)
+        compressed = base.main.endswith((".gz", ".zst"))
+        piped = len(base.files) == 1 and not compressed and base.format != WEIGHTS
+        return cls(base.format, base.main, base.content, base.options, base.oracle, piped)
 
 
 @dataclass(frozen=True)
@@ -67,13 +78,17 @@ def operations(target: Target) -> tuple[str, ...]:
     one = len(target.content) == 1
     (first, *_) = target.content.values()
     sliced = one and first.lengths and first.order is None and first.lengths[0]
-    return (READ, BATCHES, READ, SLICE if sliced else READ, COMMANDS)
+    sliced_or_not = SLICE if sliced else READ
+    return (READ, BATCHES, PIPE if target.piped else READ, sliced_or_not, COMMANDS)
 
 
 def read(target: Target, folder: Path, operation: str, number: int) -> Answer:
     """Read the file of a target in a folder, in one of the ways."""
     path = folder / target.main
     try:
+        if operation == PIPE and path.stat().st_size < PIPE_BYTES:
+            _into_stdin(path)
+            path = Path("-")
         if operation == COMMANDS:
             return _commands(target, path, number)
         expected, found = _found(target, path, operation, number)
@@ -99,6 +114,16 @@ def judge(target: Target, folder: Path) -> Answer:
         return Answer(SILENT, f"another reader refuses it: {what[:300]}")
     told = known.difference(found, expected)
     return Answer(CHANGED) if told is None else Answer(SILENT, f"another reader: {told}")
+
+
+def _into_stdin(path: Path) -> None:
+    """Make standard input a pipe out of which the file comes."""
+    reading, writing = os.pipe()
+    os.write(writing, path.read_bytes())
+    os.close(writing)
+    os.dup2(reading, 0)
+    os.close(reading)
+    sys.stdin = os.fdopen(0, closefd=False)
 
 
 def _found(target: Target, path: Path, operation: str, number: int) -> tuple[Content, Content]:
@@ -165,7 +190,8 @@ def _told(message: str, code: int, path: Path, *, usage: bool) -> Answer:
     # What a person chose by name may be gone: that is an error of usage.
     if code not in (*allowed, *((failures.USAGE,) if usage else ())):
         return Answer(UNCLEAR, f"exit code {code}: {line}")
-    if str(path) not in message and os.fspath(path.parent) not in message:
+    named = ("standard input",) if path == Path("-") else (str(path), os.fspath(path.parent))
+    if not any(name in message for name in named):
         return Answer(UNCLEAR, f"names no file: {line}")
     if "\n" in printable(message).rstrip("\n") or len(message) > 2000:
         return Answer(UNCLEAR, f"{len(message)} characters: {line}")

@@ -10,6 +10,7 @@ from tests.reliability.mutators import (
     fixed_fields,
     flatbuffers,
     json_values,
+    lod_container,
     lod_stream,
     npy,
     packed,
@@ -45,6 +46,7 @@ _TEXTS: Registry = {
 
 # Change something and make all checksums right again: only what the file says can tell.
 REPAIRED: Registry = {
+    "lod.h5": lod_container.LOD_CONTAINER,
     "lod.stream": lod_stream.LOD_STREAM,
     "npz": _NPZ,
     "awkward": _NPZ,
