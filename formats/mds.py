@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from collections.abc import Iterable, Iterator
@@ -22,6 +23,8 @@ from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import UnsupportedError
 
 SHARD_BYTES = 1 << 26
+# Of what is written; StreamingDataset(validate_hash=..) checks it.
+HASH = "sha256"
 MOST_SAMPLE_BYTES = 2**32 - 1
 
 
@@ -34,7 +37,8 @@ class Mds(Format):
 
     Other columns (JSON, images, pickles) are refused unless `--field` leaves them out.
     Written are `bytes` for levels of uint8, else arrays, which MDS does not have empty.
-    Shards compressed with zstd are read with pyarrow.
+    Shards compressed with zstd are read with pyarrow. The hashes that the index has of a shard
+    are checked when all of it was read, those of hashlib; SHA-256 is written.
     """
 
     name = "mds"
@@ -88,6 +92,9 @@ class _MdsSource(Source):
             value = first[name] if first else _none(encoding)
             specs.append(spec_of(name, value, ragged=encoding.ragged, items=index.samples))
         self.schema: tuple[TensorSpec, ...] = tuple(specs)
+        if all(shard.hashes for shard in index.shards):
+            names = sorted({name for shard in index.shards for name in shard.hashes})
+            self.checksums = f"{' and '.join(names)} of every shard"
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         collector = Collector(self.schema)
@@ -114,7 +121,10 @@ class _MdsSource(Source):
                 from lodcli.formats.on_pyarrow.zstd import decompressed
 
                 file = stack.enter_context(decompressed(file, shard.size_bytes, allowed))
+            hashes = {name: hashlib.new(name) for name in shard.hashes}
             bounds = _bounds(file, shard)
+            file.seek(0)
+            _update(hashes, file.read(int(bounds[0])))
             for sample in range(shard.samples):
                 start, stop = int(bounds[sample]), int(bounds[sample + 1])
                 file.seek(start)
@@ -122,7 +132,13 @@ class _MdsSource(Source):
                 with naming(f"sample {sample}"):
                     if len(data) != stop - start:
                         raise DamagedFileError("the file ended while it was read")
+                    _update(hashes, data)
                     yield self._decoded(data)
+            for name, found in hashes.items():
+                if found.hexdigest() != shard.hashes[name].lower():
+                    raise DamagedFileError(
+                        f"its {name} is {found.hexdigest()}, {NAME} says {shard.hashes[name][:128]}"
+                    )
 
     def _decoded(self, data: bytes) -> Sample:
         at = 4 * sum(size is None for size in self._index.sizes.values())
@@ -142,6 +158,11 @@ class _MdsSource(Source):
         if at != len(data):
             raise DamagedFileError(f"has {len(data) - at} bytes more than its columns")
         return values
+
+
+def _update(hashes: dict[str, Any], data: bytes) -> None:
+    for one in hashes.values():
+        one.update(data)
 
 
 def _none(encoding: Encoding) -> Array:
@@ -181,7 +202,7 @@ class _Writer:
             "column_sizes": [one.size_bytes for one in self._encodings.values()],
             "compression": None,
             "format": "mds",
-            "hashes": [],
+            "hashes": [HASH],
             "size_limit": SHARD_BYTES,
             "version": VERSION,
         }
@@ -215,11 +236,13 @@ class _Writer:
         name = f"shard.{len(self._shards):05}.mds"
         bounds = np.cumsum([0, *map(len, self._samples)]) + 4 + 4 * (len(self._samples) + 1)
         head = np.concatenate([[len(self._samples)], bounds + len(self._head)]).astype("<u4")
+        found = hashlib.new(HASH)
         with self._output.part(name) as part:
             for piece in (head.tobytes(), self._head, *self._samples):
+                found.update(piece)
                 part.write(piece)
             size = part.size_bytes
-        raw = {"basename": name, "bytes": size, "hashes": {}}
+        raw = {"basename": name, "bytes": size, "hashes": {HASH: found.hexdigest()}}
         shard = {"raw_data": raw, "samples": len(self._samples), "zip_data": None}
         self._shards.append(self._config | shard)
         self._samples, self._size = [], 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +17,8 @@ from lodcli.kernels.errors import SelectionError, UnsupportedError
 NAME = "index.json"
 VERSION = 2
 MOST_BYTES = 256 << 20
+# Not the shake functions, whose digests have any length.
+_HASHES = {name for name in hashlib.algorithms_guaranteed if not name.startswith("shake")}
 
 
 @dataclass(frozen=True)
@@ -26,12 +30,14 @@ class Shard:
         size_bytes: of its content, decompressed.
         samples: in it.
         compressed: whether it is stored compressed, with zstd.
+        hashes: of its content, decompressed, in hexadecimal; by the names of hashlib.
     """
 
     name: str
     size_bytes: int
     samples: int
     compressed: bool
+    hashes: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,16 @@ def _shard(said: dict[str, Any], where: str) -> Shard:
         raise DamagedFileError(f"{where}: expected a name, a size and a number of samples")
     if 4 * (samples + 2) > size:
         raise DamagedFileError(f"{where}: {size} bytes cannot hold {samples} samples")
-    return Shard(name, size, samples, compression is not None)
+    return Shard(name, size, samples, compression is not None, _hashes(raw.get("hashes"), where))
+
+
+def _hashes(said: object, where: str) -> dict[str, str]:
+    """Return the hashes that Python can compute; others, such as xxh64, are left out."""
+    if not isinstance(said, dict) or not all(isinstance(one, str) for one in said.values()):
+        if said is None:
+            return {}
+        raise DamagedFileError(f"{where}: its hashes are no texts by name")
+    return {name: one for name, one in said.items() if name in _HASHES}
 
 
 def _count(value: object) -> int | None:

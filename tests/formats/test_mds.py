@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import struct
@@ -288,6 +289,63 @@ def test_a_shard_that_unpacks_to_something_else_is_refused(tmp_path: Path) -> No
         (path / "shard.00000.mds.zstd").write_bytes(data)
         with pytest.raises(DamagedFileError, match=message):
             content(path)
+
+
+def _with_hashes(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    index = json.loads((path / "index.json").read_text())
+    for shard in index["shards"]:
+        change(shard["raw_data"])
+    (path / "index.json").write_text(json.dumps(index))
+
+
+def test_a_changed_byte_is_found_by_the_hash_that_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    io.write(path, RAGGED, format_name="mds")
+    shard = path / "shard.00000.mds"
+    (said,) = json.loads((path / "index.json").read_text())["shards"]
+    digest = hashlib.sha256(shard.read_bytes()).hexdigest()
+    assert said["hashes"] == ["sha256"]
+    assert said["raw_data"]["hashes"] == {"sha256": digest}
+    whole = shard.read_bytes()
+    for place in range(0, len(whole), 7):
+        shard.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(LodError):
+            content(path)
+    shard.write_bytes(whole[:-1] + b"\x01")  # of the last number
+    with pytest.raises(DamagedFileError, match=rf"shard.00000.mds: its sha256 is .* says {digest}"):
+        content(path)
+
+
+@pytest.mark.parametrize("name", ["mds", "mds_zstd"])
+def test_hashes_of_others_are_checked_where_python_can(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    shutil.copytree(THEIRS / name, path)
+    plain = {one.name: one.read_bytes() for one in path.iterdir()}
+    if name == "mds_zstd":
+        unpack = pytest.importorskip("zstandard").ZstdDecompressor().decompress
+        packed = [one for one in plain if one.endswith(".zstd")]
+        plain |= {one.removesuffix(".zstd"): unpack(plain[one]) for one in packed}
+
+    def add(raw: dict[str, Any]) -> None:
+        data = plain[raw["basename"]]
+        raw["hashes"] = {"blake2b": hashlib.blake2b(data).hexdigest(), "xxh64": "0" * 16}
+
+    _with_hashes(path, add)
+    assert list(content(path, field=("label",))) == ["label"]
+    with io.open_source(path) as source:
+        assert source.checksums == "blake2b of every shard"
+    _with_hashes(path, lambda raw: raw["hashes"].update(blake2b="0"))
+    with pytest.raises(DamagedFileError, match=r"shard.*: its blake2b is .*, index.json says 0"):
+        content(path)
+    with io.open_source(path):
+        pass  # nothing of the shards was read whole
+    _with_hashes(path, lambda raw: raw.update(hashes={"xxh64": "0" * 16}))
+    with io.open_source(path) as source:
+        assert source.checksums is None
+        source.read()
+    _with_hashes(path, lambda raw: raw.update(hashes=[1]))
+    with pytest.raises(DamagedFileError, match="its hashes are no texts"):
+        content(path)
 
 
 def test_a_sample_unlike_the_first_is_named(tmp_path: Path) -> None:
