@@ -46,7 +46,7 @@ class Awkward(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         with open_archive(source.make_seekable()) as archive:
-            return MemorySource(_tensors(archive, source.bounds))
+            return _read(archive, source.bounds)
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
@@ -82,7 +82,7 @@ def _write_single(archive: zipfile.ZipFile, name: str, value: Array) -> None:
         member.write(value.tobytes())
 
 
-def _tensors(archive: zipfile.ZipFile, bounds: Bounds) -> dict[str, LoDTensor]:
+def _read(archive: zipfile.ZipFile, bounds: Bounds) -> MemorySource:
     members = {info.filename: info for info in archive.infolist()}
     if FORM not in members or LENGTH not in members:
         raise DamagedFileError(
@@ -111,4 +111,5 @@ def _tensors(archive: zipfile.ZipFile, bounds: Bounds) -> dict[str, LoDTensor]:
     if length < 0:
         raise DamagedFileError(f"length {length}")
     stored = sum(info.file_size for info in members.values())
-    return Reader(fetch, stored, bounds).tensors(form, length)
+    reader = Reader(fetch, stored, bounds)
+    return MemorySource(reader.tensors(form, length), reader.left_out)

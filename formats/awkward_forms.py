@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.base import LeftOut, leaving_out
 from lodcli.formats.bounds import Bounds
-from lodcli.formats.errors import DamagedFileError, TooLargeError
-from lodcli.formats.schema import DEFAULT_NAME, Schema, TensorSpec, check_name
+from lodcli.formats.errors import DamagedFileError, TooLargeError, naming
+from lodcli.formats.names import name_of
+from lodcli.formats.schema import DEFAULT_NAME, Schema, TensorSpec
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.immutable import immutable
@@ -63,18 +65,23 @@ class Reader:
         fetch: gives the buffer of that name, whatever its length.
         stored: bytes of all buffers.
         bounds: what they may be gathered to.
+
+    Attributes:
+        left_out: the fields that no tensor can hold.
     """
 
     def __init__(self, fetch: Fetch, stored: int, bounds: Bounds) -> None:
         self._fetch = fetch
         self._limit = bounds.growth(stored)
+        self._path: list[str] = []
+        self.left_out: LeftOut = {}
 
     def tensors(self, form: Form, length: int) -> Named:
         """Return the tensors of an array of so many items: "data", or one a field."""
         self._refuse_growth(length)
         found = self._node(form, length, 0)
-        for name in found:
-            check_name(name or DEFAULT_NAME)
+        if not found:
+            raise next(iter(self.left_out.values()))
         return {name or DEFAULT_NAME: tensor for name, tensor in found.items()}
 
     def _node(self, form: object, length: int, depth: int) -> Named:
@@ -213,11 +220,16 @@ class Reader:
             raise DamagedFileError("RecordArray: not as many fields as contents")
         found: Named = {}
         for field, content in zip(fields, contents, strict=True):
-            for name, tensor in self._node(content, length, depth).items():
-                path = f"{field}.{name}" if name else str(field)
-                if path in found:
-                    raise DamagedFileError(f"RecordArray: two fields named {path[:60]!r}")
-                found[path] = tensor
+            called = name_of(str(field))
+            self._path.append(called)
+            whole = ".".join(self._path)
+            with leaving_out(self.left_out, whole), naming(f"field {whole}"):
+                for name, tensor in self._node(content, length, depth).items():
+                    path = f"{called}.{name}" if name else called
+                    if path in found:
+                        raise DamagedFileError(f"RecordArray: two fields named {path[:60]!r}")
+                    found[path] = tensor
+            self._path.pop()
         return found
 
     def _unmasked(self, form: Form, length: int, depth: int) -> Named:

@@ -55,7 +55,7 @@ class AwkwardHdf5(Format):
         reader = Reader(fetch, source.size_bytes or 0, source.bounds)
         tensors = reader.tensors(parsed_form(form), _count(length))
         file.close()
-        return MemorySource(tensors)
+        return MemorySource(tensors, reader.left_out)
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions

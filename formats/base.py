@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from lodcli.formats.errors import naming
+from lodcli.formats.errors import DamagedFileError, TooLargeError, naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Item, Schema, TensorSpec, find
 from lodcli.kernels.checks import Array
-from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.selection import Key
 from lodcli.kernels.tensor import LoDTensor
@@ -47,6 +48,8 @@ class ReadOptions:
         end_token: the token that ends a document, in a run of tokens.
         start_token: the token that begins one.
         mmap: whether rows may be maps of the file: see `lodcli.read`.
+        skip_unsupported: whether to leave out what no tensor can hold, and read the rest. Every
+            format takes it.
     """
 
     levels: tuple[str, ...] | None = None
@@ -61,6 +64,7 @@ class ReadOptions:
     end_token: int | None = None
     start_token: int | None = None
     mmap: bool | None = None
+    skip_unsupported: bool | None = None
 
     def __post_init__(self) -> None:
         names = self.levels or ()
@@ -92,6 +96,21 @@ class WriteOptions:
     form: str | None = None
     end_token: int | None = None
     start_token: int | None = None
+
+
+# By the name of what a file holds and no tensor can: why.
+LeftOut = dict[str, LodError]
+
+
+@contextmanager
+def leaving_out(left_out: LeftOut, name: str) -> Iterator[None]:
+    """Note what no tensor can hold of one part of a file, and go on with the others."""
+    try:
+        yield
+    except (DamagedFileError, TooLargeError):
+        raise
+    except (UnsupportedError, InvalidDataError) as error:
+        left_out[name] = error
 
 
 class RowBlocks(NamedTuple):
@@ -136,10 +155,18 @@ class Source(ABC):
         schema: what the file holds; counts that are unknown before the end are None.
         checksums: those of this file, once all was read, where files of its format differ; else
             None. See Format.
+        left_out: what no tensor can hold, though other parts of the file can be read.
     """
 
     schema: Schema
     checksums: str | None = None
+    left_out: LeftOut = {}  # noqa: RUF012 - replaced, never changed
+
+    def refuse_left_out(self, name: str | None = None) -> None:
+        """Raise what is wrong with what is left out, or with a part of that name."""
+        for one, error in self.left_out.items():
+            if name is None or one == name:
+                raise error
 
     @abstractmethod
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
@@ -389,6 +416,8 @@ def refuse_unknown_options(
 ) -> None:
     """Raise UnsupportedError for an option the format does not understand."""
     for field in fields(given):
+        if field.name == "skip_unsupported":
+            continue
         if getattr(given, field.name) is not None and field.name not in known:
             raise UnsupportedError(f"{name} has no option {field.name!r}")
 

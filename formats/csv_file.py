@@ -8,13 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import (
+    ALL_DTYPES,
+    BATCH_BYTES,
+    Format,
+    ReadOptions,
+    Source,
+    WriteOptions,
+    leaving_out,
+)
 from lodcli.formats.csv_records import Records, Table, quoted
 from lodcli.formats.inputs import Input
 from lodcli.formats.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
-from lodcli.formats.numerals import WIDER, narrowed, tells_dtype, texts
+from lodcli.formats.names import name_of
+from lodcli.formats.numerals import holding, narrowed, tells_dtype, texts
 from lodcli.formats.outputs import Output
-from lodcli.formats.schema import Batch, LevelSpec, Schema, TensorSpec, check_name
+from lodcli.formats.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import (
     InvalidDataError,
@@ -26,6 +35,8 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 
 MOST_BLOCK_BYTES = 2 << 20
+# A whole number of more is beyond every dtype, and takes long to read.
+MOST_DIGITS = 1000
 
 
 class Csv(Format):
@@ -154,50 +165,63 @@ class _CsvSource(Source):
         header, first = self._records.first_two()
         if not header:
             raise InvalidDataError("line 1: expected the names of the columns, found nothing")
-        if len(set(header)) < len(header):
-            double = next(name for name in header if header.count(name) > 1)
-            raise InvalidDataError(f"line 1: two columns are named {shown(double)}")
         if any("\r" in name for name in header):
             raise InvalidDataError(f"line 1: {WITHOUT_RETURNS}")
-        self._header, groups = header, options.levels or ()
         self._separator = separator
-        chosen = options.field or tuple(name for name in header if name not in groups)
-        for name in (*groups, *chosen):
-            if name not in header:
-                known = ", ".join(header)
-                raise SelectionError(f"no column {shown(name)}; there are: {known}")
-        if set(groups) & set(chosen) or not chosen:
+        self._header = header
+        self._refuse_other_separators()
+        names, groups = list(map(name_of, header)), options.levels or ()
+        self._groups = [self._column(name, names) for name in groups]
+        chosen = [n for n in range(len(header)) if n not in self._groups]
+        if options.field is not None:
+            chosen = [self._column(name, names) for name in options.field]
+        if set(self._groups) & set(chosen) or not chosen:
             raise SelectionError("no column is left for the numbers: --levels names them all")
-        self._groups = [header.index(name) for name in groups]
-        self._columns = [header.index(name) for name in chosen]
-        levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
-        specs = []
-        for name, column in zip(chosen, self._columns, strict=True):
-            self._check_column(name)
-            whole = first is not None and column < len(first) and _is_whole(first[column])
-            dtype = options.dtype or np.dtype(np.int64 if whole else np.float64)
-            specs.append(TensorSpec(name, dtype, (), levels))
-        self._told = options.dtype is not None
-        self.schema = tuple(specs)
-        if any(spec.dtype.kind not in "iuf" for spec in specs):
+        if options.dtype is not None and options.dtype.kind not in "iuf":
             raise UnsupportedError(f"a column holds numbers; no dtype {options.dtype}")
-        specs[0].empty()  # refuses a bad level name
+        levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
+        self._columns, specs, self.left_out = [], [], {}
+        for column in chosen:
+            with leaving_out(self.left_out, names[column]):
+                if names.count(names[column]) > 1:
+                    raise InvalidDataError(
+                        f"line 1: two columns are named {shown(names[column])}; {_OTHERS}"
+                    )
+                text = None if first is None or column >= len(first[1]) else first[1][column]
+                whole = text is not None and _is_whole(text)
+                dtype = options.dtype or np.dtype(np.int64 if whole else np.float64)
+                spec = TensorSpec(names[column], dtype, (), levels)
+                spec.empty()  # refuses a bad level name
+                if first is not None and text is not None:
+                    self._rows(spec, [text], array("q", [first[0]]))
+                specs.append(spec)
+                self._columns.append(column)
+        if not specs:
+            raise next(iter(self.left_out.values()))
+        self.schema = tuple(specs)
         self._seen: list[set[str]] = [set() for _ in groups]
 
-    def _check_column(self, name: str) -> None:
+    def _column(self, wanted: str, names: list[str]) -> int:
+        """Return the place of a column by its name, or by that of its tensor."""
+        for known in (self._header, names):
+            if known.count(wanted) > 1:
+                raise SelectionError(f"two columns are named {shown(wanted)}")
+            if wanted in known:
+                return known.index(wanted)
+        raise SelectionError(f"no column {shown(wanted)}; there are: {', '.join(names)}")
+
+    def _refuse_other_separators(self) -> None:
+        """Raise if the one name of the header is many, parted by something else."""
+        if len(self._header) > 1:
+            return
+        (name,) = self._header
         other = next((mark for mark in _SEPARATORS if mark in name), None)
-        if len(self._header) == 1 and other is not None:
+        if other is not None and other != self._separator:
             raise InvalidDataError(
                 f"line 1: has no {_SEPARATORS[self._separator]} but {_SEPARATORS[other]}s: "
                 f"{shown(name)}; convert it, as with tr {other!r} {self._separator!r}, if no "
                 "field holds either"
             )
-        try:
-            check_name(name)
-        except InvalidDataError as error:
-            raise InvalidDataError(
-                f"line 1: {error}; rename the column there, or choose others with --field"
-            ) from None
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         self._records.restart()
@@ -287,16 +311,17 @@ class _CsvSource(Source):
         if text.startswith("\ufeff"):
             return WITHOUT_MARK
         if text.strip().lower() in _MISSING:
-            return "fill it, leave it out, or choose other columns with --field"
+            return f"fill it, leave it out, or {_OTHERS}"
         if _is_whole(text):
-            return "--dtype " + ("int64 may hold it" if self._told else WIDER)
+            return holding(int(text)) if len(text) < MOST_DIGITS else holding(10**MOST_DIGITS)
         try:
-            float(text)
+            value = float(text)
         except ValueError:
-            return "choose other columns with --field"
-        return "--dtype float64 may hold it"
+            return _OTHERS
+        return holding(value)
 
 
+_OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _MISSING = frozenset({"", "na", "n/a", "none", "null", "-", "?"})
 

@@ -65,8 +65,11 @@ class Records:
         self._reader.restart()
         self._line = 0
 
-    def first_two(self) -> tuple[list[str] | None, list[str] | None]:
-        """Return the first two records, which `blocks` yields again; None where there is none."""
+    def first_two(self) -> tuple[list[str] | None, tuple[int, list[str]] | None]:
+        """Return the first record, and the second with its line; None where there is none.
+
+        `blocks` yields the second again.
+        """
         lines = self._reader.peek(1 << 16)
         size = 1 << 16
         while lines and self._open(b"".join(lines)) and size < MOST_FIELD_BYTES:
@@ -75,7 +78,7 @@ class Records:
                 break
             lines, size = lines + more, 2 * size
         found = self._parsed(b"".join(lines), 1)
-        return (found[0][1] if found else None), (found[1][1] if len(found) > 1 else None)
+        return (found[0][1] if found else None), (found[1] if len(found) > 1 else None)
 
     def _open(self, block: bytes) -> bool:
         """Return whether a block ends inside of quotes: they come in pairs."""

@@ -14,15 +14,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lodcli.formats.base import ReadOptions, WriteOptions
+from lodcli.formats.base import LeftOut, ReadOptions, WriteOptions, leaving_out
 from lodcli.formats.errors import DamagedFileError, naming
+from lodcli.formats.names import check_name, component, name_of, named
 from lodcli.formats.schema import (
     DEFAULT_NAME,
     LevelKeys,
     LevelSpec,
     Schema,
     TensorSpec,
-    check_name,
 )
 from lodcli.kernels.checks import (
     Array,
@@ -62,7 +62,7 @@ class ArrayInfo(Protocol):
 
 def array_name(tensor: str, level: int) -> str:
     """Return the name of an array of a tensor; level -1 is its rows."""
-    prefix = "" if tensor == DEFAULT_NAME else f"{tensor}/"
+    prefix = "" if tensor == DEFAULT_NAME else f"{component(tensor)}/"
     return f"{prefix}data" if level < 0 else f"{prefix}lod.{level}"
 
 
@@ -110,23 +110,41 @@ def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
             raise SelectionError(f"no array named {name!r}; there are: {', '.join(names)}")
     if not data:
         raise SelectionError("holds offsets and no rows; name an array of rows with --data")
-    for name in data:
-        check_name(name)
-    return {name: Parts(name, index) for name in data}
+    return {name_of(name): Parts(name, index) for name in data}
 
 
 def _owner(name: str) -> tuple[str, int]:
     """Return which tensor an array belongs to, and its level, -1 for the rows."""
     found = _NAME.fullmatch(name)
-    if found is None and "/" in name:
-        shown = name if name.isascii() and name.isprintable() else ascii(name)
-        raise UnsupportedError(f"unknown member {shown}; expected NAME/data, NAME/lod.0, ..")
-    owner, level = name, -1
-    if found is not None:
-        owner = found["name"] or DEFAULT_NAME
-        level = -1 if found["data"] else int(found["level"])
-    check_name(owner)
-    return owner, level
+    if found is None:
+        return name_of(name), -1
+    owner = name_of(named(found["name"])) if found["name"] else DEFAULT_NAME
+    return owner, -1 if found["data"] else int(found["level"])
+
+
+def held(
+    tensors: Mapping[str, Parts], look: Callable[[str], ArrayInfo], left_out: LeftOut
+) -> dict[str, Parts]:
+    """Return the tensors whose arrays are of a kind that tensors have, at least one.
+
+    Args:
+        tensors: see `tensors_in`.
+        look: returns what is known of an array, or raises what is wrong with it.
+        left_out: is given what is wrong with the others.
+    """
+    found = {}
+    for name, parts in tensors.items():
+        with leaving_out(left_out, name):
+            for array in parts.levels:
+                look(array)
+            if not look(parts.data).shape:
+                raise InvalidDataError(
+                    f"tensor {name}: is a single value; a tensor needs a row axis"
+                )
+            found[name] = parts
+    if not found:
+        raise next(iter(left_out.values()))
+    return found
 
 
 def described(

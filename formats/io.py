@@ -58,6 +58,9 @@ def open_source(
         limits: what reading it may cost.
         mmap: whether `read` of the source may return maps of the file; see `read`.
 
+    Yields:
+        The open file; with `skip_unsupported`, its `left_out` tells what could not be read.
+
     Raises:
         OSError: it cannot be opened.
         LodError: it is damaged, or of no known format; names the file.
@@ -70,6 +73,8 @@ def open_source(
         refuse_unknown_options(kind.options, options, kind.name)
         opened = open_within(limits or Limits(), kind, source, options)
         try:
+            if not options.skip_unsupported:
+                opened.refuse_left_out()
             yield opened
         finally:
             opened.close()
@@ -116,7 +121,11 @@ def read(
     number = gpu_number(device)
     if number is not None:
         require_gpu(device)
-    with open_source(path, format_name=format_name, mmap=mmap) as source:
+    # What nobody asked for may be of a kind that no tensor holds.
+    options = None if name is None else ReadOptions(skip_unsupported=True)
+    with open_source(path, format_name=format_name, options=options, mmap=mmap) as source:
+        if name is not None:
+            source.refuse_left_out(name)
         wanted = find(source.schema, name).name
         if number is None:
             return source.read([wanted])[wanted]

@@ -21,7 +21,7 @@ import numpy as np
 from lodcli.formats import sandbox
 from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, named_batches
 from lodcli.formats.inputs import Input
-from lodcli.formats.replies import MOST_FACTS_BYTES, ReplyWriter, facts
+from lodcli.formats.replies import MOST_FACTS_BYTES, ReplyWriter, errors_of, facts, line_of
 from lodcli.formats.sandbox import Child, Room
 from lodcli.formats.schema import DEFAULT_NAME, Batch, find, schema_of
 from lodcli.formats.stream_header import JSON_LIMIT_BYTES, decode, encode, plan
@@ -77,6 +77,7 @@ class IsolatedSource(Source):
         try:
             with self._reply(do="open") as reply:
                 self._partial = facts(reply.file.readline(MOST_FACTS_BYTES), "partial")["partial"]
+                self.left_out = errors_of(reply.file.readline(JSON_LIMIT_BYTES))
                 self.schema = decode(reply.file.read(JSON_LIMIT_BYTES + 1)).schema
         except BaseException:
             self.close()
@@ -191,6 +192,7 @@ def _serve(
 def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> None:
     if request["do"] == "open":
         replies.write(json.dumps({"partial": opened.partial}).encode() + b"\n")
+        replies.write(line_of(opened.left_out))
         replies.write(encode(plan(opened.schema)))
     elif request["do"] == "batches":
         names = request["names"]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from lodcli.formats.base import ReadOptions
-from lodcli.formats.lines import shown
-from lodcli.formats.numerals import FLOATS, MOST_EXACT_FLOAT64, WIDER, narrowed
-from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, TensorSpec, check_name
+from lodcli.formats.numerals import MOST_EXACT_FLOAT64, holding, narrowed
+from lodcli.formats.schema import TensorSpec
 from lodcli.kernels.checks import Array
-from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 
-MOST_LEVELS = 64
-_NUMBERS = frozenset({int, float})
-_KINDS = (_NUMBERS, frozenset({bool}), frozenset({str}))
+NUMBERS = frozenset({int, float})
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class Column:
                 return self._wrong_extent(value, where, level) if self.text else None
             return where + wrong + self._remedy(value)
         if type(value) is not list:
-            return f"{where}expected a list, found {_shown(value)}{_other_kind(value)}"
+            return f"{where}expected a list, found {kind_of(value)}{_other_kind(value)}"
         wrong_extent = self._wrong_extent(value, where, level)
         if wrong_extent is not None:
             return wrong_extent
@@ -110,11 +107,12 @@ class Column:
 
     def _remedy(self, value: object) -> str:
         """Return what to do about a value that is no row."""
-        whole = self.spec.dtype.kind in "iu"
-        if type(value) is float and whole:
+        kind = self.spec.dtype.kind
+        if type(value) is float and kind in "iu":
             return "" if self.told else "; read the file with --dtype float64"
-        if type(value) is int and whole:
-            return "; --dtype " + ("int64 may hold it" if self.told else WIDER)
+        if type(value) in NUMBERS and kind not in "b":
+            assert isinstance(value, int | float)
+            return "" if value in (math.inf, -math.inf) else f"; {holding(value)}"
         return _other_kind(value)
 
     def _wrong_extent(self, value: Any, where: str, level: int) -> str | None:
@@ -140,7 +138,7 @@ def _rows(values: list[Any], dtype: np.dtype[Any]) -> Array | None:
     try:
         if dtype.kind in "iu":
             return np.array(values, dtype) if types <= {int} else None
-        if not types <= _NUMBERS:
+        if not types <= NUMBERS:
             return None
         rows = np.array(values, np.float64)
     except OverflowError:
@@ -161,14 +159,18 @@ def _rows(values: list[Any], dtype: np.dtype[Any]) -> Array | None:
 
 def _bad_number(value: object, dtype: np.dtype[Any]) -> str | None:
     """Return why the value is no row of this dtype, None if it is one."""
-    if type(value) not in ({bool} if dtype.kind == "b" else _NUMBERS):
+    if type(value) not in ({bool} if dtype.kind == "b" else NUMBERS):
         wanted = "true or false" if dtype.kind == "b" else "a number"
-        return f"expected {wanted}, found {_shown(value)}"
+        return f"expected {wanted}, found {kind_of(value)}"
     if _rows([value], dtype) is not None:
         return None
     if dtype.kind in "iu" and type(value) is float:
-        return f"expected a whole number ({dtype}), found {_shown(value)}"
-    return f"{_shown(value)} has no exact place in {dtype}"
+        return f"expected a whole number ({dtype}), found {kind_of(value)}"
+    if value in (math.inf, -math.inf):
+        return "a number that is beyond float64, and so beyond every dtype"
+    if type(value) is float:
+        return f"{value!r} is beyond {dtype}"
+    return f"{kind_of(value)} has no exact place in {dtype}"
 
 
 def _other_kind(value: object) -> str:
@@ -184,7 +186,7 @@ def _other_kind(value: object) -> str:
 
 def _bad_text(value: object) -> str | None:
     if type(value) is not str:
-        return f"expected text, found {_shown(value)}"
+        return f"expected text, found {kind_of(value)}"
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -192,7 +194,8 @@ def _bad_text(value: object) -> str | None:
     return None
 
 
-def _shown(value: object) -> str:
+def kind_of(value: object) -> str:
+    """Return what a JSON value is, in words."""
     if type(value) is list:
         return "a list"
     if type(value) is dict:
@@ -204,176 +207,3 @@ def _shown(value: object) -> str:
     if type(value) is int and value.bit_length() > 200:
         return "a whole number beyond all bounds"
     return repr(value)
-
-
-# -- what the first lines tell -------------------------------------------------------
-
-
-def find_columns(values: list[Any], options: ReadOptions) -> tuple[tuple[Column, ...], bool]:
-    """Return the columns that the first lines tell of, and whether their depth is certain.
-
-    Args:
-        values: of the first lines.
-        options: levels, field, dtype.
-    """
-    objects = any(type(value) is dict for value in values[:1])
-    if not objects:
-        if options.field is not None:
-            if values:
-                raise SelectionError(
-                    f"line 1: has no fields to choose {', '.join(options.field)} from: "
-                    f"expected an object, found {_shown(values[0])}"
-                )
-            raise SelectionError(f"no lines to choose {', '.join(options.field)} from")
-        found, sure = _column(values, DEFAULT_NAME, None, options)
-        return (found,), sure
-    fields, known = options.field, None
-    if fields is None:
-        known = list(values[0])
-        fields = tuple(known)
-        _refuse_unheld_fields(values[0])
-    if not fields:
-        raise InvalidDataError("line 1: the object has no fields")
-    if len(set(fields)) < len(fields):
-        raise SelectionError(f"a field is chosen twice: {', '.join(fields)}")
-    columns, all_sure = [], True
-    for field in fields:
-        check_name(field)
-        column, sure = _column(field_values(values, field, known, 1), field, field, options)
-        columns.append(column)
-        all_sure &= sure
-    deepest = max(len(column.spec.levels) for column in columns)
-    if options.levels is not None and len(options.levels) > deepest:
-        raise UnsupportedError(
-            f"the fields have at most {deepest} levels, found {len(options.levels)} names"
-        )
-    return tuple(columns), all_sure
-
-
-def _refuse_unheld_fields(first: dict[str, Any]) -> None:
-    for field, value in first.items():
-        if value is None or type(value) is dict:
-            raise InvalidDataError(
-                f"line 1: field {shown(field)}: expected numbers, booleans, text or lists, found "
-                f"{_shown(value)}; choose the fields to read with --field"
-            )
-
-
-def field_values(values: list[Any], field: str, known: list[str] | None, first: int) -> list[Any]:
-    """Return one field of each line's object.
-
-    Args:
-        values: of lines, the first of which has the number `first`.
-        field: which one.
-        known: the fields there may be; None for any.
-
-    Raises:
-        InvalidDataError: names the line and the field.
-    """
-    try:
-        found = [value[field] for value in values if type(value) is dict]
-        if len(found) == len(values) and (
-            known is None or all(len(value) == len(known) for value in values)
-        ):
-            return found
-    except KeyError:
-        pass
-    for number, value in enumerate(values, first):
-        if type(value) is not dict:
-            raise InvalidDataError(f"line {number}: expected an object, found {_shown(value)}")
-        if field not in value:
-            raise InvalidDataError(f"line {number}: field {shown(field)} is missing")
-        unknown = [key for key in value if known is not None and key not in known]
-        if unknown:
-            raise InvalidDataError(
-                f"line {number}: field {shown(unknown[0])} is not in line 1; "
-                "choose the fields to read with --field"
-            )
-    # Another known field is missing: its own column tells.
-    return [value[field] for value in values]
-
-
-def _column(
-    values: list[Any], name: str, field: str | None, options: ReadOptions
-) -> tuple[Column, bool]:
-    seen = _survey(values)
-    names = options.levels
-    depth = len(seen.sizes)
-    sure = bool(seen.leaves)
-    if names is not None and not sure:
-        depth = max(depth, len(names))
-    if names is None:
-        levels = depth
-    elif len(names) <= depth or field is not None:
-        # Fields of one object may differ in depth: the names are for the outermost levels.
-        levels = min(len(names), depth)
-    else:
-        raise UnsupportedError(f"the lines have {depth} levels, found {len(names)} names")
-    level_names = (None,) * levels if names is None else names[:levels]
-    spec = TensorSpec(
-        name,
-        _dtype(seen.leaves, options.dtype),
-        tuple(seen.sizes[levels:depth]),
-        tuple(
-            LevelSpec(f"{name}/{level}", level_name) for level, level_name in enumerate(level_names)
-        ),
-    )
-    spec.empty()  # refuses a bad level name
-    return Column(spec, field, depth, str in seen.leaves, options.dtype is not None), sure
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What values are: the types they end in, and the length of the first list a level."""
-
-    leaves: frozenset[type]
-    sizes: tuple[int, ...]
-
-
-def _survey(values: list[Any]) -> _Seen:
-    sizes: list[int] = []
-    while values:
-        types = frozenset(map(type, values))
-        if types != {list}:
-            if not any(types <= kind for kind in _KINDS):
-                return _first_leaf(values, sizes)
-            if types == {str}:
-                sizes.append(_text_length(values[0]))
-            return _Seen(types, tuple(sizes))
-        if len(sizes) == MOST_LEVELS:
-            raise UnsupportedError(f"the lists are nested deeper than {MOST_LEVELS} levels")
-        sizes.append(len(values[0]))
-        values = list(chain.from_iterable(values))
-    return _Seen(frozenset(), tuple(sizes))
-
-
-def _first_leaf(values: list[Any], sizes: list[int]) -> _Seen:
-    """Return what the first value says where values differ; others are then the error."""
-    for value in values:
-        inner = list(sizes)
-        while type(value) is list and value:
-            inner.append(len(value))
-            value = value[0]
-        if type(value) is not list:
-            if type(value) is str:
-                inner.append(_text_length(value))
-            return _Seen(frozenset({type(value)}), tuple(inner))
-    raise AssertionError("not all of them are lists")
-
-
-def _text_length(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
-
-
-def _dtype(leaves: frozenset[type], told: np.dtype[Any] | None) -> np.dtype[Any]:
-    if str in leaves:
-        if told is not None and told != np.uint8:
-            raise UnsupportedError(f"text is read as its bytes, uint8; no dtype {told}")
-        return np.dtype(np.uint8)
-    if told is not None:
-        if told.kind not in "biu" and told.name not in FLOATS:
-            raise UnsupportedError(f"JSON has no numbers of dtype {told}")
-        return told
-    if leaves & _NUMBERS:
-        return np.dtype(np.float64 if float in leaves else np.int64)
-    return np.dtype(np.bool_ if bool in leaves else np.float64)

@@ -10,9 +10,10 @@ import numpy as np
 
 from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.inputs import Input
-from lodcli.formats.json_columns import Column, field_values, find_columns
+from lodcli.formats.json_columns import Column
 from lodcli.formats.json_fast import BLOCK_BYTES, REPAID_BYTES, Block, FastColumns
 from lodcli.formats.json_fast_lines import FastLines
+from lodcli.formats.json_fields import Columns, field_values, find_columns
 from lodcli.formats.json_lines import parsed
 from lodcli.formats.lines import LineReader, split
 from lodcli.formats.numerals import tells_dtype, texts
@@ -166,40 +167,39 @@ class _JsonSource(Source):
     def __init__(self, source: Input, options: ReadOptions) -> None:
         self._source = source
         self._reader = LineReader(source)
-        self._all_fields = options.field is None
-        self._columns = self._found(options)
-        self._fast = self._scanning(self._columns)
+        found = self._found(options)
+        self._columns, self._known = found.found, found.known
+        self.left_out = found.left_out
+        self._fast = _scanning(found)
         self.schema = tuple(column.spec for column in self._columns)
 
-    def _scanning(self, columns: tuple[Column, ...]) -> FastColumns:
-        return FastColumns(columns, others=not self._all_fields)
-
-    def _found(self, options: ReadOptions) -> tuple[Column, ...]:
-        """Return the columns that the first lines tell of."""
+    def _found(self, options: ReadOptions) -> Columns:
+        """Return what the first lines tell."""
         values: list[object] = []
         step = total = PEEK_BYTES
         while lines := self._reader.peek(step):
             if not values and self._repays(0):
-                columns, sure = self._told(lines, options)
-                if sure:
-                    return columns
+                found = self._told(lines, options)
+                if found is not None:
+                    return found
             values += parsed(lines, len(values) + 1)
-            columns, sure = find_columns(values, options)
-            if sure or total >= MOST_PEEK_BYTES:
-                return columns
+            found = find_columns(values, options)
+            if found.sure or total >= MOST_PEEK_BYTES:
+                return found
             step, total = total, 2 * total
-        return find_columns(values, options)[0]
+        return find_columns(values, options)
 
-    def _told(self, lines: list[bytes], options: ReadOptions) -> tuple[tuple[Column, ...], bool]:
-        """Return what the first few lines tell, and whether it is surely so of all of them.
+    def _told(self, lines: list[bytes], options: ReadOptions) -> Columns | None:
+        """Return what the first few lines tell; None unless it is surely so of all of them.
 
         That takes a tenth of the time. Lines that the scanner takes hold no other kinds of
         values than those few, and are nested as deeply.
         """
         few = max(1, len(lines) * FEW_BYTES // max(1, sum(map(len, lines))))
-        columns, sure = find_columns(parsed(lines[:few], 1), options)
-        fast = self._scanning(columns)
-        return columns, sure and fast.fits and fast.fit(b"".join(lines))
+        found = find_columns(parsed(lines[:few], 1), options)
+        fast = _scanning(found)
+        told = found.sure and not found.left_out and fast.fits
+        return found if told and fast.fit(b"".join(lines)) else None
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         self._reader.restart()
@@ -220,7 +220,9 @@ class _JsonSource(Source):
 
     def _is_worth(self, seen_bytes: int) -> bool:
         """Return whether to read the rest with the compiled scanner."""
-        return self._repays(seen_bytes) and self._fast.fits
+        # It takes either the fields of the columns or any: of others, one that line 1 lacks would
+        # go by unnoticed.
+        return self._repays(seen_bytes) and self._fast.fits and not self.left_out
 
     def _repays(self, seen_bytes: int) -> bool:
         """Return whether the compiled scanner is worth loading."""
@@ -239,6 +241,9 @@ class _JsonSource(Source):
 
     def _tensor(self, column: Column, values: list[object], first: int) -> LoDTensor:
         if column.field is not None:
-            known = [other.name for other in self._columns] if self._all_fields else None
-            values = field_values(values, column.field, known, first)
+            values = field_values(values, column.field, self._known, first)
         return column.tensor(values, first)
+
+
+def _scanning(found: Columns) -> FastColumns:
+    return FastColumns(found.found, others=found.known is None)

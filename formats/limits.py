@@ -84,6 +84,7 @@ class Limited(Source):
 
     def __init__(self, inner: Source, bounds: Bounds) -> None:
         self.schema = inner.schema
+        self.left_out = inner.left_out
         self._inner = inner
         self._bounds = bounds
 
@@ -164,11 +165,8 @@ class Limited(Source):
 
 
 def _declared_bytes(spec: TensorSpec) -> int:
-    """Return what a tensor says it holds; what it does not know yet counts nothing.
-
-    A row counts at least one byte: a file of no size may else have any number of them.
-    """
-    return (spec.rows or 0) * max(1, spec.row_bytes) + _index_bytes(spec)
+    """Return what a tensor says it holds; what it does not know yet counts nothing."""
+    return (spec.rows or 0) * spec.row_bytes + _index_bytes(spec)
 
 
 def _index_bytes(spec: TensorSpec) -> int:
@@ -177,4 +175,4 @@ def _index_bytes(spec: TensorSpec) -> int:
 
 def _item_bytes(item: Item) -> int:
     tensor = item.array.steps if isinstance(item, StoredArray) else item
-    return max(tensor.rows, tensor.nbytes) + sum(level.nbytes for level in tensor.lod.levels)
+    return tensor.nbytes + sum(level.nbytes for level in tensor.lod.levels)

@@ -85,6 +85,7 @@ class _MdsSource(Source):
     def __init__(self, source: Input, index: Index) -> None:
         self._source = source
         self._index = index
+        self.left_out = index.left_out
         encodings = {name: one for name, one in index.columns.items() if one is not None}
         first = next(iter(self._samples()), None)
         specs = []

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lodcli.formats.base import LeftOut, leaving_out
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.inputs import Input
 from lodcli.formats.mds_encodings import Encoding
-from lodcli.formats.schema import check_name
+from lodcli.formats.names import name_of
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 
 NAME = "index.json"
@@ -42,11 +43,19 @@ class Shard:
 
 @dataclass(frozen=True)
 class Index:
-    """All shards, and the columns they share, in the order in which samples hold them."""
+    """All shards, and the columns they share, in the order in which samples hold them.
+
+    Attributes:
+        shards: in order.
+        columns: by name; None is not read.
+        sizes: of their values; None is told by each sample.
+        left_out: columns that no tensor can hold.
+    """
 
     shards: tuple[Shard, ...]
     columns: dict[str, Encoding | None]
     sizes: dict[str, int | None]
+    left_out: LeftOut
 
     @property
     def samples(self) -> int:
@@ -121,7 +130,7 @@ def _count(value: object) -> int | None:
 
 def _columns(
     said: dict[str, Any], fields: tuple[str, ...] | None
-) -> tuple[dict[str, Encoding | None], dict[str, int | None]]:
+) -> tuple[dict[str, Encoding | None], dict[str, int | None], LeftOut]:
     lists = [said.get(f"column_{what}") for what in ("names", "encodings", "sizes")]
     if not all(isinstance(one, list) and one and len(one) == len(lists[0] or ()) for one in lists):
         raise DamagedFileError(f"{NAME}: the lists of columns do not fit each other")
@@ -132,18 +141,26 @@ def _columns(
         raise DamagedFileError(f"{NAME}: two columns of one name")
     if not all(size is None or _count(size) is not None for size in sizes):
         raise DamagedFileError(f"{NAME}: a column's size is no number")
-    for field in fields or ():
+    names = list(map(name_of, names))
+    if len(set(names)) < len(names):
+        raise UnsupportedError(f"{NAME}: two columns have names that no tensor can tell apart")
+    chosen = names if fields is None else list(map(name_of, fields))
+    for field in chosen:
         if field not in names:
             raise SelectionError(f"no column {field!r}; there are: {', '.join(names)}")
-    columns: dict[str, Encoding | None] = {}
+    columns: dict[str, Encoding | None] = dict.fromkeys(names)
+    left_out: LeftOut = {}
     for name, encoding, size in zip(names, encodings, sizes, strict=True):
-        columns[name] = None
-        if fields is None or name in fields:
-            check_name(name)
+        if name not in chosen:
+            continue
+        with leaving_out(left_out, name):
             found = columns[name] = Encoding.of(name, encoding)
             if (size or None) != (found.size_bytes or None):
                 raise DamagedFileError(
                     f"{NAME}: column {name}: {encoding} with the size {size}, not "
                     f"{found.size_bytes}"
                 )
-    return columns, {name: size or None for name, size in zip(names, sizes, strict=True)}
+    if len(left_out) == len(chosen):
+        raise next(iter(left_out.values()))
+    told = {name: size or None for name, size in zip(names, sizes, strict=True)}
+    return columns, told, left_out

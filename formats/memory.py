@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from lodcli.formats.base import BATCH_BYTES, Source
+from lodcli.formats.base import BATCH_BYTES, LeftOut, Source
 from lodcli.formats.schema import Batch, Item, find, schema_of
 from lodcli.formats.stream_writer import regrouped
 
@@ -12,8 +12,9 @@ from lodcli.formats.stream_writer import regrouped
 class MemorySource(Source):
     """Tensors by name; those of one index object share it in the schema."""
 
-    def __init__(self, items: Mapping[str, Item]) -> None:
+    def __init__(self, items: Mapping[str, Item], left_out: LeftOut | None = None) -> None:
         self.schema = schema_of(items)
+        self.left_out = left_out or {}
         self._items = items
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:

@@ -12,6 +12,7 @@ import numpy as np
 from lodcli.formats.base import (
     BATCH_BYTES,
     Format,
+    LeftOut,
     ReadOptions,
     Source,
     WriteOptions,
@@ -23,11 +24,13 @@ from lodcli.formats.flat import (
     FLAT_WRITE_OPTIONS,
     array_names,
     described,
+    held,
     index_dtype,
     require_index_fits,
     tensors_in,
 )
 from lodcli.formats.inputs import Input
+from lodcli.formats.names import name_of
 from lodcli.formats.npz_members import (
     COPY_BYTES,
     NPY_DTYPES,
@@ -169,12 +172,19 @@ class _NpzSource(Source):
         self._file = file = source.make_seekable()
         self._bounds = source.bounds
         self._archive = open_archive(file)
-        infos = _by_name(self._archive.infolist())
+        self.left_out = LeftOut()
+        infos = _by_name(self._archive.infolist(), self.left_out)
         if not infos:
+            self.refuse_left_out()
             raise InvalidDataError("holds no array")
-        tensors = tensors_in(infos, options)
-        used = {name for parts in tensors.values() for name in (parts.data, *parts.levels)}
-        arrays = {name: self._header(infos[name]) for name in infos if name in used}
+        arrays: dict[str, Member] = {}
+
+        def look(name: str) -> Member:
+            if name not in arrays:
+                arrays[name] = self._header(infos[name])
+            return arrays[name]
+
+        tensors = held(tensors_in(infos, options), look, self.left_out)
         self._data = {name: arrays[parts.data] for name, parts in tensors.items()}
         self.schema, self._lods = described(
             tensors, arrays, lambda name: self._whole(arrays[name]), options
@@ -242,14 +252,17 @@ def _plain(spec: TensorSpec, rows: Rows, limit_bytes: int) -> Iterator[Batch]:
         yield {spec.name: LoDTensor(rows.take(min(step, spec.rows - start)))}
 
 
-def _by_name(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
-    """Return the members by the names of their arrays."""
+def _by_name(members: list[zipfile.ZipInfo], left_out: LeftOut) -> dict[str, zipfile.ZipInfo]:
+    """Return the members by the names of their arrays; those that are none are left out."""
     infos: dict[str, zipfile.ZipInfo] = {}
     for info in members:
         if info.is_dir() and not info.file_size:  # `zip -r` adds them
             continue
         name = info.filename.removesuffix(".npy")
         if name == info.filename:
-            raise UnsupportedError(f"unknown member {shown(info.filename)}; expected NAME.npy")
+            left_out[name_of(name)] = UnsupportedError(
+                f"unknown member {shown(info.filename)}; expected NAME.npy"
+            )
+            continue
         infos[name] = info
     return infos

@@ -11,14 +11,24 @@ from lodcli.kernels.checks import Array
 
 # Above this, not every whole number is a float64.
 MOST_EXACT_FLOAT64 = 2**53
-# For a whole number that int64 does not hold.
-WIDER = "uint64 or float64 may hold it"
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
 def tells_dtype(spec: TensorSpec) -> bool:
     """Return whether there is a number to tell a dtype by, or the one that is assumed without."""
     return (spec.rows != 0 and 0 not in spec.row_shape) or spec.dtype == np.float64
+
+
+def holding(value: int | float) -> str:
+    """Return what to do about a number that a dtype does not hold exactly."""
+    if isinstance(value, float):
+        return "--dtype float64 may hold it"
+    for name in ("int64", "uint64"):
+        if np.iinfo(name).min <= value <= np.iinfo(name).max:
+            return f"--dtype {name} may hold it"
+    if abs(value) < 2**1023 and int(float(value)) == value:
+        return "--dtype float64 may hold it"
+    return "no dtype holds it; round it before"
 
 
 def texts(values: Array) -> list[str]:

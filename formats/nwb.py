@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
 from lodcli.formats.inputs import Input
+from lodcli.formats.names import name_of
 from lodcli.formats.outputs import Output
-from lodcli.formats.schema import Batch, Schema, check_name
+from lodcli.formats.schema import Batch, Schema
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD
 
@@ -42,8 +43,7 @@ class Nwb(Format):
         datasets = Datasets(fd, os.fstat(fd).st_size)
         tensors = {}
         for path in (part.strip() for part in options.data.split(",")):
-            name = path.rpartition("/")[2]
-            check_name(name)
+            name = name_of(path.rpartition("/")[2])
             if name in tensors:
                 raise SelectionError(f"--data: two columns are named {name}")
             tensors[name] = (path, _lod(datasets, path, options.levels))

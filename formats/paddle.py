@@ -24,6 +24,7 @@ from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.flat import EqualLevels, array_name
 from lodcli.formats.inputs import Input
+from lodcli.formats.names import check_name
 from lodcli.formats.outputs import Output
 from lodcli.formats.placed import (
     Layout,
@@ -34,7 +35,7 @@ from lodcli.formats.placed import (
     write_placed,
 )
 from lodcli.formats.positions import read_into
-from lodcli.formats.schema import DEFAULT_NAME, Batch, Schema, TensorSpec, check_name
+from lodcli.formats.schema import DEFAULT_NAME, Batch, Schema, TensorSpec
 from lodcli.kernels.checks import Array, check_rows
 from lodcli.kernels.errors import (
     InvalidLoDError,

@@ -10,7 +10,7 @@ import io
 import json
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from lodcli.formats import errors as format_errors
@@ -88,7 +88,7 @@ class Reply(io.RawIOBase):
             if kind == _ERROR:
                 text = self._exactly(min(self._left, _MOST_ERROR_BYTES))
                 self._left, self.whole = 0, True
-                raise _rebuilt(text)
+                raise _rebuilt(_parsed(text))
             if kind not in (_DATA, _END):
                 raise DamagedFileError(_NONSENSE)
             self.whole = kind == _END
@@ -131,6 +131,17 @@ def facts(line: bytes, *names: str) -> dict[str, bool]:
     return found
 
 
+def line_of(errors: Mapping[str, LodError]) -> bytes:
+    """Return errors by name as a line, for `errors_of`."""
+    return json.dumps({name: _described(error) for name, error in errors.items()}).encode() + b"\n"
+
+
+def errors_of(line: bytes) -> dict[str, LodError]:
+    """Return what `line_of` made a line of."""
+    found = {name: _rebuilt(described) for name, described in _parsed(line).items()}
+    return {name: error for name, error in found.items() if isinstance(error, LodError)}
+
+
 def _parsed(text: bytes) -> dict[str, Any]:
     try:
         found = json.loads(text)
@@ -141,9 +152,10 @@ def _parsed(text: bytes) -> dict[str, Any]:
     return found
 
 
-def _rebuilt(text: bytes) -> Exception:
+def _rebuilt(described: object) -> Exception:
     """Return the error that the child described."""
-    described = _parsed(text)
+    if not isinstance(described, dict):
+        return DamagedFileError(_NONSENSE)
     kind, message, details = (described.get(key) for key in ("kind", "message", "details"))
     number = described.get("errno")
     if kind == "MemoryError":

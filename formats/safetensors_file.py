@@ -11,18 +11,19 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import Format, LeftOut, ReadOptions, Source, WriteOptions
 from lodcli.formats.flat import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
     array_names,
     described,
+    held,
     index_dtype,
     tensors_in,
 )
 from lodcli.formats.inputs import Input
 from lodcli.formats.outputs import Output
-from lodcli.formats.placed import Layout, PlacedSource, Plan, read_rows, write_placed
+from lodcli.formats.placed import Layout, PlacedArray, PlacedSource, Plan, read_rows, write_placed
 from lodcli.formats.safetensors_header import (
     DTYPES,
     Header,
@@ -56,11 +57,13 @@ class Safetensors(Format):
         file = source.make_seekable()
         fd = file.fileno()
         header = read_header(fd, file.seek(0, 2))
-        tensors = tensors_in(header.arrays, options)
-        for parts in tensors.values():
-            for name in (parts.data, *parts.levels):
-                require_tensor_dtype(name, header)
-        arrays = header.placed()
+        arrays, left_out = header.placed(), LeftOut()
+
+        def look(name: str) -> PlacedArray:
+            require_tensor_dtype(name, header)
+            return arrays[name]
+
+        tensors = held(tensors_in(header.arrays, options), look, left_out)
         schema, lods = described(
             tensors,
             arrays,
@@ -68,7 +71,9 @@ class Safetensors(Format):
             options,
         )
         rows = {name: arrays[parts.data] for name, parts in tensors.items()}
-        return PlacedSource(fd, schema, rows, lods)
+        found = PlacedSource(fd, schema, rows, lods)
+        found.left_out = left_out
+        return found
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.names import check_name
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD
@@ -212,16 +213,3 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
     if not specs:
         raise InvalidDataError("nothing to write: no tensor given")
     return tuple(specs)
-
-
-RESERVED_NAMES = frozenset({"header", "index", "order", "outer"})
-
-
-def check_name(name: str) -> None:
-    """Raise InvalidDataError unless `name` may name a tensor in a file."""
-    if not name or len(name) > 255 or name in RESERVED_NAMES or name in (".", ".."):
-        raise InvalidDataError(f"{name!r} cannot name a tensor (empty, reserved or too long)")
-    if not all(char.isalnum() or char in "_-.+" for char in name):
-        raise InvalidDataError(
-            f"{name!r} cannot name a tensor: use letters, digits, '_', '-', '.' and '+'"
-        )

@@ -11,7 +11,8 @@ import numpy as np
 
 from lodcli.formats.base import ALL_DTYPES
 from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.schema import LevelSpec, Schema, TensorSpec, check_name, rekeyed
+from lodcli.formats.names import check_name
+from lodcli.formats.schema import LevelSpec, Schema, TensorSpec, rekeyed
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.lod import is_level_name
 

@@ -11,7 +11,8 @@ import numpy as np
 from lodcli.formats.base import ReadOptions
 from lodcli.formats.errors import TooLargeError, naming
 from lodcli.formats.flat import described, tensors_in
-from lodcli.formats.schema import DEFAULT_NAME, Item, StoredArray, check_name
+from lodcli.formats.names import name_of
+from lodcli.formats.schema import DEFAULT_NAME, Item, StoredArray
 from lodcli.formats.torch_calls import Jagged, Packed
 from lodcli.kernels.checks import (
     Array,
@@ -57,9 +58,8 @@ def items_of(
         if isinstance(part, np.ndarray):
             flat[name] = _Plain(name, part)
         elif not (options.data or options.offsets or options.lengths):
-            check_name(name)
-            with naming(name):
-                items[name] = _item(part, room)
+            with naming(ascii(name)[1:-1]):
+                items[name_of(name)] = _item(part, room)
     items |= _flat_items(flat, options)
     if not items:
         raise InvalidDataError("an empty dict holds no tensor")

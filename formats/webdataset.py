@@ -5,19 +5,20 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from itertools import chain
 
 import numpy as np
 
-from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions, leaving_out
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.inputs import Input
+from lodcli.formats.names import name_of
 from lodcli.formats.npz_members import NPY_DTYPES, decoded
 from lodcli.formats.numerals import MOST_EXACT_FLOAT64
 from lodcli.formats.outputs import Output
 from lodcli.formats.samples import LEVEL, Collector, Joiner, Sample, spec_of
-from lodcli.formats.schema import Batch, Schema, TensorSpec, check_name
+from lodcli.formats.schema import Batch, Schema, TensorSpec
 from lodcli.formats.tar_stream import BLOCK, Content, members
 from lodcli.formats.zip_archive import damage
 from lodcli.kernels.checks import Array
@@ -118,15 +119,20 @@ class _TarSource(Source):
     def __init__(self, source: Input, fields: tuple[str, ...] | None) -> None:
         self._file = source.file
         self._again = source.seekable
-        self._fields = fields
+        self._fields = None if fields is None else tuple(map(name_of, fields))
+        self._known: set[str] | None = set()
+        self.left_out = {}
         self._rest = self._samples()
         self._first = next(self._rest, None)
-        if self._first is None:
+        known, self._known = sorted(self._known or ()), None
+        for field in self._fields or ():
+            if known and field not in known:
+                raise SelectionError(
+                    f"the first sample has no field {field!r}; it has: {', '.join(known)}"
+                )
+        if not self._first:
+            self.refuse_left_out()
             raise InvalidDataError("holds no samples, so that nothing tells its fields")
-        for field in fields or ():
-            if field not in self._first:
-                known = ", ".join(self._first)
-                raise SelectionError(f"the first sample has no field {field!r}; it has: {known}")
         self.schema = tuple(
             spec_of(name, value, ragged=value.ndim > 0, items=None)
             for name, value in self._first.items()
@@ -160,25 +166,27 @@ class _TarSource(Source):
             if not dot or not endings:
                 continue  # as webdataset: what has no ending belongs to no sample
             if (folder + slash + key) != current:
-                if sample:
+                if sample or self._known:
                     yield sample
                 current, sample = folder + slash + key, {}
             name, ending = _field(endings)
-            if self._fields is not None and name not in self._fields:
+            if self._known is not None:  # this is the first sample
+                self._known.add(name)
+            if name in self.left_out or (self._fields is not None and name not in self._fields):
                 continue
-            with naming(member.name):
-                check_name(name)
-                if name in sample:
-                    raise DamagedFileError(f"a second field {name} of this sample")
+            if name in sample:
+                raise DamagedFileError(f"{member.name}: a second field {name} of this sample")
+            optional = nullcontext() if self._known is None else leaving_out(self.left_out, name)
+            with optional, naming(member.name):
                 sample[name] = _decoded(ending, content)
-        if sample:
+        if sample or self._known:
             yield sample
 
 
 def _field(endings: str) -> tuple[str, str]:
     """Return the name of a field and the ending that tells its kind."""
     name, _, ending = endings.rpartition(".")
-    return name or ending, ending.lower()
+    return name_of(name or ending), ending.lower()
 
 
 def _decoded(ending: str, content: Content) -> Array:
@@ -200,7 +208,7 @@ def _decoded(ending: str, content: Content) -> Array:
         return _from_json(content.read())
     raise UnsupportedError(
         f"files of the kind .{ending[:20]} hold no numbers, or must not be trusted; choose "
-        "others with --field"
+        "others with --field, or the rest with --skip-unsupported"
     )
 
 

@@ -16,7 +16,8 @@ from lodcli.formats.limits import open_within
 from lodcli.formats.schema import Batch, Item, LevelSpec, Schema, StoredArray, TensorSpec, find
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor import LoDTensor
-from lodcli.options import limits
+from lodcli.options import limits, skips_unsupported
+from lodcli.output import note
 from lodcli.references import Reference, naming_os
 
 # Of a batch to compute with: enough sequences that they fill each step of an RNN.
@@ -133,6 +134,8 @@ def opened(
         spared: options that are left out, not refused, where the format knows them not.
     """
     options = options or ReadOptions()
+    if skips_unsupported():
+        options = dataclasses.replace(options, skip_unsupported=True)
     level_names = None
     with Input(reference.path) as source, naming(source.label):
         kind = format_of(source, reference.format_name, options)
@@ -142,8 +145,19 @@ def opened(
         left_out: dict[str, Any] = dict.fromkeys(spared - kind.options)
         options = dataclasses.replace(options, **left_out)
         refuse_unknown_options(kind.options, options, kind.name)
+        asked = options.skip_unsupported
+        if reference.name is not None:
+            options = dataclasses.replace(options, skip_unsupported=True)
         inner = open_within(limits(), kind, source, options)
         try:
+            if reference.name is not None:
+                inner.refuse_left_out(reference.name)
+            elif not asked:
+                inner.refuse_left_out()
+            for name, error in inner.left_out.items() if asked else ():
+                # What else could be done about it is not of interest any more.
+                why = str(error).partition("; choose ")[0]
+                note(f"{source.label}: {name} is left out: {why}")
             yield Opened(
                 *(reference, kind.name, inner, source.read_share),
                 checksums=lambda: _checksums(kind, inner, source),

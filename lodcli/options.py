@@ -136,7 +136,7 @@ def from_format(function: F) -> F:
 
 
 def guarded(function: F) -> F:
-    """--max-bytes and --isolate; `opened` looks them up, the command need not know."""
+    """--max-bytes, --isolate, --skip-unsupported; `opened` looks them up, no command need know."""
 
     def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         # Not when left out: of ops behind --then, which share this context, any may say it.
@@ -159,6 +159,13 @@ def guarded(function: F) -> F:
         callback=keep,
         help="Read in a child process that can do nothing else: for files you do not trust.",
     )
+    @click.option(
+        "--skip-unsupported",
+        is_flag=True,
+        expose_value=False,
+        callback=keep,
+        help="Leave out columns and fields that no tensor can hold; notes tell which and why.",
+    )
     @functools.wraps(function)
     def wrapped(*args: Any, **rest: Any) -> Any:
         return function(*args, **rest)
@@ -173,6 +180,12 @@ def limits() -> Limits:
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     return Limits(meta.get(f"{LIMITS}.max_bytes"), bool(meta.get(f"{LIMITS}.isolate")))
+
+
+def skips_unsupported() -> bool:
+    """Return whether --skip-unsupported was given to this command."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(f"{LIMITS}.skip_unsupported"))
 
 
 def device(function: F) -> F:

@@ -62,6 +62,8 @@ def parse_reference(text: str, format_name: str | None = None) -> Reference:
     Reference(path='words.lod.h5', name='tags', format_name=None)
     """
     path, mark, name = text.rpartition("::")
+    if mark and path.endswith(":") and not os.path.lexists(path):
+        path, name = path[:-1], f":{name}"  # a name may begin with one
     if not mark or "/" in name or os.path.lexists(text):
         path, name_or_none = text, None
     else:

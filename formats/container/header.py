@@ -13,7 +13,8 @@ from typing import Any
 from lodcli.formats.container.checksums import HEX_DIGITS, crc32c
 from lodcli.formats.container.types import NAMES, numpy_type
 from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, check_name, rekeyed
+from lodcli.formats.names import check_name, component
+from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, rekeyed
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.lod import is_level_name
 
@@ -21,6 +22,8 @@ VERSION = 1
 PATH = "/header"
 LIMIT_BYTES = 1 << 28
 _DATASET_PATH = re.compile(r"(/[^/\0]{1,255})?/(data|order|(index|outer)/(0|[1-9][0-9]?))")
+# What stands in the root beside tensors.
+_RESERVED = frozenset({"header", "index", "order", "outer"})
 _TAIL = ',"crc32c":"%08x"}'
 _TAIL_BYTES = len(_TAIL % 0)
 
@@ -55,12 +58,12 @@ class Header:
 
 def data_path(name: str) -> str:
     """Return where the rows of a tensor are stored."""
-    return "/data" if name == DEFAULT_NAME else f"/{name}/data"
+    return part_path(name, "data")
 
 
 def part_path(name: str, part: str) -> str:
     """Return where another part of a tensor is stored: "index/0", "outer/1", "order"."""
-    return f"/{part}" if name == DEFAULT_NAME else f"/{name}/{part}"
+    return f"/{part}" if name == DEFAULT_NAME else f"/{component(name, _RESERVED)}/{part}"
 
 
 def encode(header: Header) -> bytes:
@@ -119,8 +122,8 @@ def decode(raw: bytes) -> Header:
     _exact_keys(content, {"format", "version", "tensors", "datasets", "crc32c"}, "the header")
     datasets = {path: _dataset(path, entry) for path, entry in _items(content, "datasets")}
     tensors = _items(content, "tensors")
-    names = {name for name, _ in tensors}
-    schema = tuple(_tensor(name, entry, datasets, names) for name, entry in tensors)
+    owners = {part_path(name, "") for name, _ in tensors}
+    schema = tuple(_tensor(name, entry, datasets, owners) for name, entry in tensors)
     _require(bool(schema), "names no tensor")
     _require_all_used(schema, datasets)
     _require_shared_from_the_top(schema)
@@ -150,7 +153,7 @@ def _dataset(path: str, entry: Any) -> DatasetEntry:
 
 
 def _tensor(
-    name: str, entry: Any, datasets: Mapping[str, DatasetEntry], names: set[str]
+    name: str, entry: Any, datasets: Mapping[str, DatasetEntry], owners: set[str]
 ) -> TensorSpec:
     try:
         check_name(name)
@@ -163,12 +166,12 @@ def _tensor(
     _require(entry["data"] == data_path(name), f"{name}: data must be at {data_path(name)}")
     data = _named(datasets, entry["data"], name)
     outer: tuple[LevelSpec, ...] = ()
-    levels = _levels(entry["levels"], datasets, name, "index", names)
+    levels = _levels(entry["levels"], datasets, name, "index", owners)
     if kind == "array":
         order = part_path(name, "order")
         _require(entry["order"] == order, f"{name}: order must be at {order}")
         _require_offsets(_named(datasets, order, name), order)
-        outer = _levels(entry["outer"], datasets, name, "outer", names)
+        outer = _levels(entry["outer"], datasets, name, "outer", owners)
         _require(bool(levels) and bool(outer), f"{name}: an array needs steps and outer levels")
     return TensorSpec(
         name=name,
@@ -182,7 +185,7 @@ def _tensor(
 
 
 def _levels(
-    entries: Any, datasets: Mapping[str, DatasetEntry], tensor: str, part: str, names: set[str]
+    entries: Any, datasets: Mapping[str, DatasetEntry], tensor: str, part: str, owners: set[str]
 ) -> tuple[LevelSpec, ...]:
     _require(isinstance(entries, list) and len(entries) <= 64, f"{tensor}: levels are no list")
     levels = []
@@ -190,9 +193,9 @@ def _levels(
         _exact_keys(entry, {"offsets", "name"}, f"{tensor}: a level")
         path, name = entry["offsets"], entry["name"]
         offsets = _named(datasets, path, tensor)
-        owner = path.removesuffix(f"/{part}/{number}")
+        owner = path.removesuffix(f"{part}/{number}")
         _require(
-            owner != path and (owner[1:] or DEFAULT_NAME) in names,
+            owner != path and owner in owners,
             f"{tensor}: {path} is no place for level {number}",
         )
         _require_offsets(offsets, path)

@@ -20,7 +20,7 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 
 _OR_EMPTY = "--nulls empty reads it as an empty one"
-_NO_PLACE = "no tensor holds that; fill it or leave it out before"
+_NO_PLACE = "no tensor holds that; choose other columns with --field, or fill it"
 
 Names = dict[str, tuple[str | None, ...]]
 
@@ -88,6 +88,8 @@ class ColumnReader:
 
     def _rows(self, array: Any, leaf: Leaf, levels: tuple[Offsets, ...]) -> Array:
         count, shape = len(array), [*leaf.row_shape]
+        if 0 in shape:  # a few bytes can declare any number of rows without values
+            self._bounds.check(self._first + count, "has rows without values, counted as")
         while True:
             self._refuse_nulls(array, levels, _NO_PLACE, count)
             array = plain(array, self._bounds)

@@ -11,15 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as types
 
+from lodcli.formats.base import LeftOut
 from lodcli.formats.lines import shown
+from lodcli.formats.names import check_name, name_of
 from lodcli.formats.on_pyarrow.buffers import is_text, is_view
-from lodcli.formats.schema import check_name
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import is_level_name
 
 # The names of a field's levels, outermost first, as a JSON list in the field's metadata.
 NAMES_KEY = b"lod.levels"
 MOST_LEVELS = 64
+_OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 
 
 @dataclass(frozen=True)
@@ -66,20 +68,22 @@ class Place:
     keys: tuple[str, ...]
 
 
-def node_of(field: pa.Field, chosen: tuple[str, ...] | None = None) -> Node | None:
+def node_of(
+    field: pa.Field, chosen: tuple[str, ...] | None = None, left_out: LeftOut | None = None
+) -> Node | None:
     """Return what a column of this field holds.
 
     Args:
         field: of the schema.
         chosen: names of tensors, or of what lies above them; None for all.
+        left_out: is given what is wrong with each part that no tensor can hold.
 
     Returns:
-        None if nothing in it was chosen.
-
-    Raises:
-        UnsupportedError: a type that no tensor has; names the column.
+        None if nothing in it was chosen, or can be held.
     """
-    return _node(field.type, field.name, chosen, 0)
+    return _Reading(chosen, {} if left_out is None else left_out).node(
+        field.type, name_of(field.name), 0
+    )
 
 
 def places(node: Node, keys: tuple[str, ...] = ()) -> Iterator[Place]:
@@ -93,40 +97,58 @@ def places(node: Node, keys: tuple[str, ...] = ()) -> Iterator[Place]:
             yield from places(below, keys)
 
 
-def _node(kind: pa.DataType, name: str, chosen: tuple[str, ...] | None, depth: int) -> Node | None:
-    if depth > MOST_LEVELS:
-        raise UnsupportedError(f"column {shown(name)}: nested deeper than {MOST_LEVELS} levels")
-    if types.is_struct(kind):
-        fields = []
+class _Reading:
+    """Makes nodes of types; see node_of."""
+
+    def __init__(self, chosen: tuple[str, ...] | None, left_out: LeftOut) -> None:
+        self._chosen = chosen
+        self._left_out = left_out
+
+    def node(self, kind: pa.DataType, name: str, depth: int) -> Node | None:
+        try:
+            return self._node(kind, name, depth)
+        except (UnsupportedError, InvalidDataError) as error:
+            self._left_out[name] = error
+            return None
+
+    def _node(self, kind: pa.DataType, name: str, depth: int) -> Node | None:
+        if depth > MOST_LEVELS:
+            raise UnsupportedError(f"column {shown(name)}: nested deeper than {MOST_LEVELS} levels")
+        if types.is_struct(kind):
+            return self._record(kind, name, depth)
+        row = _row(kind, name) if self._is_chosen(name) else None
+        if row is not None:
+            return row
+        item = item_type(kind)
+        if item is not None:
+            below = self.node(item, name, depth + 1)
+            return None if below is None else Level(f"{name}/{depth}", below)
+        if not self._is_chosen(name):
+            return None
+        if is_bytes(kind):
+            return Level(f"{name}/{depth}", Leaf(name, np.dtype(np.uint8)))
+        raise UnsupportedError(
+            f"column {shown(name)}: no tensor holds the Arrow type {kind}; {_OTHERS}"
+        )
+
+    def _record(self, kind: Any, name: str, depth: int) -> Node | None:
+        fields, seen = [], set[str]()
         for number in range(kind.num_fields):
             inner = kind.field(number)
-            below = _node(inner.type, f"{name}.{inner.name}", chosen, depth + 1)
+            called = f"{name}.{name_of(inner.name)}"
+            check_name(called)
+            if called in seen:
+                raise InvalidDataError(f"two fields are named {shown(called)}")
+            seen.add(called)
+            below = self.node(inner.type, called, depth + 1)
             if below is not None:
                 fields.append((number, below))
-        if not fields and kind.num_fields == 0 and _is_chosen(name, chosen):
+        if kind.num_fields == 0 and self._is_chosen(name):
             raise UnsupportedError(f"column {shown(name)}: a struct without fields has no tensor")
         return Record(tuple(fields)) if fields else None
-    row = _row(kind, name) if _is_chosen(name, chosen) else None
-    if row is not None:
-        check_name(name)
-        return row
-    item = item_type(kind)
-    if item is not None:
-        below = _node(item, name, chosen, depth + 1)
-        return None if below is None else Level(f"{name}/{depth}", below)
-    if not _is_chosen(name, chosen):
-        return None
-    if is_bytes(kind):
-        check_name(name)
-        return Level(f"{name}/{depth}", Leaf(name, np.dtype(np.uint8)))
-    raise UnsupportedError(
-        f"column {shown(name)}: no tensor holds the Arrow type {kind}; cast it to numbers or "
-        "text, or choose other columns with --field"
-    )
 
-
-def _is_chosen(name: str, chosen: tuple[str, ...] | None) -> bool:
-    return chosen is None or any(name == one or name.startswith(f"{one}.") for one in chosen)
+    def _is_chosen(self, name: str) -> bool:
+        return self._chosen is None or any(is_within(name, one) for one in self._chosen)
 
 
 def item_type(kind: pa.DataType) -> pa.DataType | None:
@@ -212,27 +234,35 @@ def level_names(field: pa.Field, depth: int) -> tuple[str | None, ...]:
     return tuple(names)
 
 
-def check_columns(schema: pa.Schema, chosen: tuple[str, ...] | None) -> None:
-    """Raise if two columns have one name, or a chosen one is not there."""
-    seen: set[str] = set()
-    for name in schema.names:
-        if name in seen:
-            raise InvalidDataError(f"two columns are named {shown(name)}")
-        seen.add(name)
+def doubled(schema: pa.Schema) -> LeftOut:
+    """Return what is wrong with columns whose name is not theirs alone."""
+    names = [name_of(name) for name in schema.names]
+    return {
+        name: InvalidDataError(f"two columns are named {shown(name)}; {_OTHERS}")
+        for name in names
+        if names.count(name) > 1
+    }
+
+
+def check_chosen(schema: pa.Schema, chosen: tuple[str, ...] | None) -> None:
+    """Raise if there are no columns, or a chosen one is not there."""
     if not schema.names:
         raise InvalidDataError("has no columns")
     for one in chosen or ():
         if not any(_reaches(field, one) for field in schema):
-            known = ", ".join(schema.names[:20])
+            known = ", ".join(map(name_of, schema.names[:20]))
             raise SelectionError(f"no column {shown(one)}; there are: {known}")
     if chosen is not None and len(set(chosen)) < len(chosen):
         raise SelectionError(f"a column is chosen twice: {', '.join(chosen)}")
 
 
 def _reaches(field: pa.Field, wanted: str) -> bool:
-    if wanted == field.name:
-        return True
-    try:
-        return wanted.startswith(f"{field.name}.") and node_of(field, (wanted,)) is not None
-    except UnsupportedError:
-        return True  # it is there; what is wrong with it is told later
+    """Return whether there is a part of this name, though perhaps no tensor can hold it."""
+    left_out: LeftOut = {}
+    found = node_of(field, (wanted,), left_out)
+    return found is not None or any(is_within(name, wanted) for name in left_out)
+
+
+def is_within(name: str, other: str) -> bool:
+    """Return whether a part of a column is another, or lies in it."""
+    return name == other or name.startswith(f"{other}.")

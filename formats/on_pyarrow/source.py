@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from lodcli.formats.base import BATCH_BYTES, ReadOptions, Source
 from lodcli.formats.batching import cuts
+from lodcli.formats.errors import DamagedFileError, TooLargeError
+from lodcli.formats.lines import shown
+from lodcli.formats.names import name_of
 from lodcli.formats.on_pyarrow.columns import ColumnReader
 from lodcli.formats.on_pyarrow.files import Records, damage
-from lodcli.formats.on_pyarrow.layout import Place, check_columns, level_names, node_of, places
+from lodcli.formats.on_pyarrow.layout import (
+    Place,
+    check_chosen,
+    doubled,
+    is_within,
+    level_names,
+    node_of,
+    places,
+)
 from lodcli.formats.on_pyarrow.sharing import Tensors, same_levels, shared
 from lodcli.formats.schema import Batch, LevelSpec, TensorSpec, find
 from lodcli.kernels.checks import Offsets
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.selection import Key, select
 from lodcli.kernels.tensor import LoDTensor
@@ -44,30 +57,48 @@ class RecordSource(Source):
         self._same: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._begun: Pieces | None = None
-        self._describe(options)
+        with damage():
+            self._describe(options)
+        self._skips = bool(options.skip_unsupported)
         if records.mapped:
             self._survey()
         else:
             self._look_ahead()
+        self._skips = False
         self.schema = tuple(self._spec(name) for name in self._places)
 
     def _describe(self, options: ReadOptions) -> None:
-        check_columns(self._records.schema, options.field)
-        for field in self._records.schema:
-            node = node_of(field, options.field)
+        schema = self._records.schema
+        chosen = None if options.field is None else tuple(map(name_of, options.field))
+        check_chosen(schema, chosen)
+        left_out = doubled(schema)
+        for field in schema:
+            name = name_of(field.name)
+            node = None if name in left_out else node_of(field, chosen, left_out)
             if node is None:
                 continue
             for place in places(node):
-                self._places[place.leaf.name] = place
-                self._owners[place.leaf.name] = field.name
-                self._names[place.leaf.name] = level_names(field, len(place.keys))
+                one = place.leaf.name
+                if one in self._places:
+                    left_out[one] = InvalidDataError(f"two columns are named {shown(one)}")
+                self._places[one] = place
+                self._owners[one] = field.name
+                self._names[one] = level_names(field, len(place.keys))
             self._columns[field.name] = ColumnReader(
-                field.name,
+                name,
                 node,
                 self._names,
                 nulls_empty=options.nulls == "empty",
                 bounds=self._records.bounds,
             )
+        self.left_out = {
+            name: error
+            for name, error in left_out.items()
+            if chosen is None or any(is_within(name, one) or is_within(one, name) for one in chosen)
+        }
+        self._places = {one: self._places[one] for one in self._places if one not in left_out}
+        if not self._places:
+            raise next(iter(self.left_out.values()))
 
     # -- what is there -------------------------------------------------------------
 
@@ -169,10 +200,29 @@ class RecordSource(Source):
         columns = list(dict.fromkeys(self._owners[name] for name in names))
         for first, batch in self._records.batches(columns, limit_bytes, start, check=check):
             found: Tensors = {}
+            for column in columns:
+                if column in self._columns:
+                    found |= self._read(column, batch, first)
+            yield first, {name: found[name] for name in names if name in self._places}
+
+    def _read(self, column: str, batch: Any, first: int) -> Tensors:
+        """Return the tensors of a column; none if no tensor holds it and that may be left out."""
+        try:
             with damage():
-                for column in columns:
-                    found |= self._columns[column].tensors(batch.column(column), first)
-            yield first, {name: found[name] for name in names}
+                return self._columns[column].tensors(batch.column(column), first)
+        except (DamagedFileError, TooLargeError):
+            raise
+        except (InvalidDataError, UnsupportedError) as error:
+            if not self._skips:
+                raise
+            del self._columns[column]
+            self._places = {
+                name: place for name, place in self._places.items() if self._owners[name] != column
+            }
+            self.left_out[name_of(column)] = error
+            if not self._places:
+                raise
+            return {}
 
     def _pieces(self, names: list[str], limit_bytes: int, start: int = 0) -> Pieces:
         """Yield pieces with one index for all tensors that share their levels."""

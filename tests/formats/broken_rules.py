@@ -160,17 +160,22 @@ def _renamed(file: h5py.File, header: Header, name: str) -> None:
     header["datasets"][f"/{name}/data"] = header["datasets"].pop("/flags/data")
 
 
-@case("R8", DamagedFileError, "'a b' cannot name a tensor", base="shared")
-def name_with_a_space(file: h5py.File, header: Header) -> None:
-    _renamed(file, header, "a b")
+@case("R8", DamagedFileError, "cannot name a tensor: it holds '::'", base="shared")
+def name_with_two_colons(file: h5py.File, header: Header) -> None:
+    _renamed(file, header, "a::b")
 
 
-@case("R8", DamagedFileError, "'order' cannot name a tensor", base="shared")
-def reserved_name(file: h5py.File, header: Header) -> None:
+@case("R8", DamagedFileError, "a control character", base="shared")
+def name_with_a_control_character(file: h5py.File, header: Header) -> None:
+    _renamed(file, header, "a\x1b[2J")
+
+
+@case("R8", DamagedFileError, "order: data must be at /::order/data", base="shared")
+def reserved_name_in_the_root(file: h5py.File, header: Header) -> None:
     _renamed(file, header, "order")
 
 
-@case("R8", DamagedFileError, "'..' cannot name a tensor", base="shared")
+@case("R8", DamagedFileError, "data must be at /::../data", base="shared")
 def name_of_the_folder_above(file: h5py.File, header: Header) -> None:
     header["tensors"][".."] = header["tensors"].pop("flags")
 

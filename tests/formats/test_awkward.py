@@ -109,7 +109,6 @@ def test_every_layout_without_missing_values_is_read(
         (lambda ak: ak.Array([1, "a"]), "a union of types"),
         (lambda ak: ak.Array([np.datetime64("2020-01-01")]), "holds datetime64"),
         (lambda ak: ak.Array([{}]), "records without fields"),
-        (lambda ak: ak.Array([{"a b": 1}]), "cannot name a tensor"),
     ],
 )
 def test_what_no_tensor_has_is_refused(make: Any, message: str, tmp_path: Path) -> None:
@@ -227,7 +226,6 @@ ROWS = np.arange(3)
             {"n1_data": ROWS},
             "two fields named 'a'",
         ),
-        (RECORD | {"fields": ["../a"]}, 1, {"n1_data": ROWS}, "cannot name a tensor"),
         ({"class": "EmptyArray"}, 1, {}, "expected no items, 1 are referred to"),
     ],
 )

@@ -123,10 +123,6 @@ def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path
             "line 1: has no comma but semicolons: 'a;b'; convert it, as with tr ';' ','",
         ),
         (b"a|b\n", "line 1: has no comma but bars"),
-        (
-            b"user id,v\n1,2\n",
-            "line 1: 'user id' cannot name .*; rename the column there, or .*--field",
-        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(data: bytes, message: str, tmp_path: Path) -> None:

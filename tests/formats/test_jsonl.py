@@ -165,7 +165,7 @@ def test_a_given_dtype_overrules(tmp_path: Path, data: bytes, dtype: str) -> Non
         (b"[true]", "int8", "item <0>: expected a number, found true"),
         (b"[16777217]", "float32", "16777217 has no exact place in float32"),
         (b"[1.5,9007199254740993]", "float64", "item <1>: 9007199254740993 has no exact place"),
-        (b"[70000.0]", "float16", "70000.0 has no exact place in float16"),
+        (b"[70000.0]", "float16", "70000.0 is beyond float16; --dtype float64 may hold it"),
         (b"[" + b"9" * 400 + b"]", "float64", "a whole number beyond all bounds has no exact"),
     ],
 )
@@ -181,7 +181,7 @@ def test_a_number_that_does_not_fit_the_dtype_is_named(
     ("line", "message"),
     [
         (b"[0.5]", r"line 300001: item <0>: .* found 0.5; read the file with --dtype float64"),
-        (b"[1,9223372036854775808]", "item <1>: 9223372036854775808 has no exact place in int64; "),
+        (b"[1,9223372036854775808]", "int64; --dtype uint64 may hold it"),
     ],
 )
 def test_a_fraction_after_many_whole_numbers_tells_the_remedy(
@@ -236,7 +236,9 @@ def test_text_has_no_other_dtype(tmp_path: Path) -> None:
         (b'[1]\n{"a":1}', "line 2: expected a list, found an object"),
         (b"[1,2]\n[1,NaN]", "line 2: NaN is no JSON"),
         (b"[-Infinity]", "line 1: -Infinity is no JSON"),
-        (b"[1e400]", "line 1: item <0>: inf has no exact place in float64"),
+        (b"[-9223372036854775809]", "has no exact place in int64; no dtype holds it; round it"),
+        (b"[36893488147419103232]", "in int64; --dtype float64 may hold it"),
+        (b"[1e400]", "line 1: item <0>: a number that is beyond float64, and so beyond every"),
         (b"[1]\n[1,]", "line 2: column 4: is no JSON"),
         (b"[1]\n[1", "line 2: column 3: ends before its value does"),
         (b"[1]\n[1,2\n", "line 2: column 5: ends before its value does"),
@@ -303,7 +305,6 @@ def test_chosen_fields_are_read_in_that_order(tmp_path: Path) -> None:
         (b'{"x":1,"y":null}', None, InvalidDataError, "field 'y': .* found null; choose"),
         (b'{"x":{}}', None, InvalidDataError, "field 'x': .* found an object; choose"),
         (b"{}", None, InvalidDataError, "line 1: the object has no fields"),
-        (b'{"a b":1}', None, InvalidDataError, "'a b' cannot name a tensor"),
         (b"[1]", ("x",), SelectionError, "line 1: has no fields to choose x from"),
         (b'{"x":1}', ("x", "x"), SelectionError, "a field is chosen twice: x, x"),
     ],

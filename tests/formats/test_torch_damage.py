@@ -191,7 +191,6 @@ DAMAGED: list[tuple[str, bytes, Any, str]] = [
     ("depths", saved([torch.zeros(1), [torch.zeros(1)]]), InvalidDataError, "in 2 lists, those"),
     ("too_deep", saved([torch.zeros(1), []]), InvalidDataError, "an empty list where tensors"),
     ("none", saved([torch.zeros(1), None]), UnsupportedError, "expected a tensor, found NoneType"),
-    ("name", saved({"a b": [torch.zeros(1)]}), InvalidDataError, "cannot name a tensor"),
     ("no_data", saved({"x/lod.0": ints(0, 1)}), DamagedFileError, "has an index but no data"),
     (
         "padded_count",

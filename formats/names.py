@@ -1,0 +1,67 @@
+"""Names of tensors: what they may be, and what becomes of names in files that may not be any.
+
+A name is any text without `/`, `::`, control characters and lone surrogates: `/` parts the names
+inside of files, and `FILE::NAME` chooses a tensor.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+from lodcli.kernels.errors import InvalidDataError
+
+MOST_CHARS = 255
+# What a column or a field without a name is called.
+UNNAMED = "unnamed"
+# Control characters and surrogates, "/", and the second of two colons.
+_FORBIDDEN = re.compile(r"[\0-\x1f\x7f-\x9f\ud800-\udfff/]|(?<=:):")
+_FOLDERS = frozenset({".", ".."})
+_MARK = "::"
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidDataError unless `name` may name a tensor."""
+    if not name:
+        raise InvalidDataError("'' cannot name a tensor: it is empty")
+    if len(name) > MOST_CHARS:
+        raise InvalidDataError(
+            f"{name[:40]!r}.. cannot name a tensor: it has {len(name)} characters, at most "
+            f"{MOST_CHARS}"
+        )
+    if found := _FORBIDDEN.search(name):
+        what = {"/": "'/'", ":": "'::'"}.get(found[0], f"{found[0]!a}, a control character")
+        raise InvalidDataError(f"{name!r} cannot name a tensor: it holds {what}")
+
+
+def name_of(text: str) -> str:
+    """Return the name of a tensor for the name that a column, a field or an array has in a file.
+
+    What no name may hold is percent-encoded, as in URLs; what is too long ends with a checksum of
+    all of it. Everything else stays as it is.
+
+    >>> name_of("c_customer_sk:"), name_of("a/b"), name_of("")
+    ('c_customer_sk:', 'a%2Fb', 'unnamed')
+    """
+    name = _FORBIDDEN.sub(_encoded, text) or UNNAMED
+    if len(name) > MOST_CHARS:
+        name = f"{name[: MOST_CHARS - 9]}~{zlib.crc32(name.encode()):08x}"
+    return name
+
+
+def _encoded(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
+
+
+def component(name: str, reserved: frozenset[str] = _FOLDERS) -> str:
+    """Return a name as one part of a path in a file: none that means something else there.
+
+    >>> component("words"), component("..")
+    ('words', '::..')
+    """
+    return _MARK + name if name in _FOLDERS | reserved else name
+
+
+def named(part: str) -> str:
+    """Return the name that `component` made a part of a path of."""
+    return part.removeprefix(_MARK)
