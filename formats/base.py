@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -156,11 +156,13 @@ class Source(ABC):
         checksums: those of this file, once all was read, where files of its format differ; else
             None. See Format.
         left_out: what no tensor can hold, though other parts of the file can be read.
+        notes: what a person should know about the file; complete once everything is read.
     """
 
     schema: Schema
     checksums: str | None = None
     left_out: LeftOut = {}  # noqa: RUF012 - replaced, never changed
+    notes: Sequence[str] = ()
 
     def refuse_left_out(self, name: str | None = None) -> None:
         """Raise what is wrong with what is left out, or with a part of that name."""

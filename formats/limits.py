@@ -85,6 +85,7 @@ class Limited(Source):
     def __init__(self, inner: Source, bounds: Bounds) -> None:
         self.schema = inner.schema
         self.left_out = inner.left_out
+        self.notes = inner.notes
         self._inner = inner
         self._bounds = bounds
 

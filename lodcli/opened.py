@@ -163,6 +163,8 @@ def opened(
                 checksums=lambda: _checksums(kind, inner, source),
                 level_names=level_names,
             )
+            for text in inner.notes:
+                note(f"{source.label}: {text}")
         finally:
             inner.close()
 

@@ -27,10 +27,12 @@ class Records(ABC):
         mapped: whether its arrays lie in the file as they are, so that reading them again
             costs nothing.
         bounds: what it may come to.
+        notes: see Source; the same list for as long as the file is open.
     """
 
     schema: pa.Schema
     bounds: Bounds = Bounds()
+    notes: list[str] = []  # noqa: RUF012 - replaced, never changed
     count: int | None = None
     mapped: bool = False
 

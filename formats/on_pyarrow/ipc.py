@@ -25,8 +25,11 @@ from lodcli.formats.on_pyarrow.messages import (
 from lodcli.kernels.errors import UnsupportedError
 
 _READ_BYTES = 64 << 20
-# A stream ends with a mark of its own; pyarrow takes one without it for whole.
-NO_END = "the stream is truncated: it ends without its end mark"
+# A stream may end without the mark that it should end with.
+NO_END = (
+    "the stream ends without an end mark: it is whole, or was cut between two record batches, "
+    "which nothing tells"
+)
 
 
 class IpcFile(Records):
@@ -39,6 +42,7 @@ class IpcFile(Records):
 
     def __init__(self, source: Input, *, stream: bool) -> None:
         self.bounds = source.bounds
+        self.notes = []
         self._stream = stream
         self._sizes: list[list[int]] = []
         with damage():
@@ -55,7 +59,8 @@ class IpcFile(Records):
         rows, plain, dictionaries = 0, True, 0
         for found in (stream_messages if self._stream else file_messages)(self._map.view):
             if found is None:
-                raise DamagedFileError(NO_END)
+                self.notes.append(NO_END)
+                break
             place, message = found
             body = self._map.view[place : place + message.body_bytes]
             # Even booleans take a bit each; rows without values do not.
@@ -109,6 +114,7 @@ class IpcPipe(Records):
 
     def __init__(self, source: Input) -> None:
         self.bounds = source.bounds
+        self.notes = []
         self._label = source.label
         self._begun = False
         with damage():
@@ -131,7 +137,7 @@ class IpcPipe(Records):
                     yield first + place, part
                 first += batch.num_rows
             if self._checked.cut:
-                raise DamagedFileError(NO_END)
+                self.notes.append(NO_END)
 
 
 class _Checked:

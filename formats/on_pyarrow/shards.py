@@ -37,6 +37,8 @@ class Shards(Records):
                         f"{_columns(self)}, found {_columns(file)}"
                     )
                 self.mapped &= file.mapped
+                if file.notes:  # save_to_disk always writes one
+                    raise DamagedFileError("is truncated: it ends without an end mark")
                 self._counts.append((name, file.count))
         self.count = sum(count for _, count in self._counts)
 

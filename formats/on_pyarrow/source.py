@@ -50,6 +50,7 @@ class RecordSource(Source):
 
     def __init__(self, records: Records, options: ReadOptions) -> None:
         self._records = records
+        self.notes = records.notes
         self._columns: dict[str, ColumnReader] = {}
         self._owners: dict[str, str] = {}
         self._places: dict[str, Place] = {}
