@@ -259,7 +259,8 @@ class Input:
     @property
     def checksums(self) -> str:
         """What checksums of its compression were checked, once everything was read; "" for none."""
-        return "" if self.is_folder or isinstance(self._raw, _Ahead) else self._raw.checksums
+        raw = None if self.is_folder else self._raw
+        return raw.checksums if isinstance(raw, Unpacked) else ""
 
     @property
     def seekable(self) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 from lodcli.formats import sandbox
 from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, named_batches
 from lodcli.formats.inputs import Input
-from lodcli.formats.replies import MOST_FACTS_BYTES, ReplyWriter, errors_of, facts, line_of
+from lodcli.formats.replies import MOST_FACTS_BYTES, ReplyWriter, errors_of, facts, line_of, told
 from lodcli.formats.sandbox import Child, Room
 from lodcli.formats.schema import DEFAULT_NAME, Batch, find, schema_of
 from lodcli.formats.stream_header import JSON_LIMIT_BYTES, decode, encode, plan
@@ -71,6 +71,7 @@ class IsolatedSource(Source):
         self._work = partial(_serve, kind, source, options, room)
         self._modules = ("ml_dtypes", *kind.modules)
         self._indexes: dict[str, LoD] = {}
+        self.notes: list[str] = []
         self._idle: list[Child] = []
         self._busy: list[Child] = []
         self._again = True
@@ -150,6 +151,8 @@ class IsolatedSource(Source):
     def _stream(self, limit_bytes: int, **request: Any) -> Iterator[Batch]:
         with self._reply(**request) as reply:
             yield from StreamSource(reply).batches(limit_bytes)
+        with self._reply(do="tell") as reply:
+            self.notes[:], self.checksums = told(reply.file.read(JSON_LIMIT_BYTES))
 
     def _tensor(self, **request: Any) -> LoDTensor:
         with self._reply(**request) as reply:
@@ -194,6 +197,8 @@ def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> No
         replies.write(json.dumps({"partial": opened.partial}).encode() + b"\n")
         replies.write(line_of(opened.left_out))
         replies.write(encode(plan(opened.schema)))
+    elif request["do"] == "tell":
+        replies.write(json.dumps([opened.notes, opened.checksums]).encode())
     elif request["do"] == "batches":
         names = request["names"]
         schema = tuple(find(opened.schema, name) for name in names)

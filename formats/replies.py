@@ -142,14 +142,26 @@ def errors_of(line: bytes) -> dict[str, LodError]:
     return {name: error for name, error in found.items() if isinstance(error, LodError)}
 
 
+def told(text: bytes) -> tuple[list[str], str | None]:
+    """Return the notes on a file, and which checksums were checked."""
+    match _value(text):
+        case [list() as notes, str() | None as checksums]:
+            return [str(note) for note in notes], checksums
+    raise DamagedFileError(_NONSENSE)
+
+
 def _parsed(text: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
+    found = _value(text)
     if not isinstance(found, dict):
         raise DamagedFileError(_NONSENSE)
     return found
+
+
+def _value(text: bytes) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _rebuilt(described: object) -> Exception:
