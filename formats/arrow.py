@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lodcli.formats.base import ALL_DTYPES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import ALL_DTYPES, Format, Source
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError

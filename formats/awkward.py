@@ -9,13 +9,14 @@ from contextlib import ExitStack
 import numpy as np
 
 from lodcli.formats.awkward_forms import MOST_FORM_BYTES, PRIMITIVES, Plan, Reader, parsed_form
-from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import Format, Source
 from lodcli.formats.bounds import Bounds
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.inputs import Input
 from lodcli.formats.memory import MemorySource
 from lodcli.formats.npz import Spool, new_archive, new_member
 from lodcli.formats.npz_members import Rows, read_header, read_single
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema
 from lodcli.formats.zip_archive import damage, first_name, open_archive

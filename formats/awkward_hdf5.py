@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.awkward_forms import Reader, parsed_form
-from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import Format, Source
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.inputs import Input
 from lodcli.formats.memory import MemorySource
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema
 from lodcli.kernels.checks import Array

@@ -8,20 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.base import (
-    ALL_DTYPES,
-    BATCH_BYTES,
-    Format,
-    ReadOptions,
-    Source,
-    WriteOptions,
-    leaving_out,
-)
+from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.csv_records import Records, Table, quoted
 from lodcli.formats.inputs import Input
 from lodcli.formats.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
 from lodcli.formats.names import name_of
 from lodcli.formats.numerals import holding, narrowed, tells_dtype, texts
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.checks import Array

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lodcli.formats.arrow import Columns
-from lodcli.formats.base import WriteOptions
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.lines import shown
+from lodcli.formats.options import WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema
 from lodcli.kernels.errors import SelectionError, UnsupportedError

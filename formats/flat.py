@@ -14,9 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lodcli.formats.base import LeftOut, ReadOptions, WriteOptions, leaving_out
+from lodcli.formats.base import LeftOut, leaving_out
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.names import check_name, component, name_of, named
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.schema import (
     DEFAULT_NAME,
     LevelKeys,

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import BATCH_BYTES, Format, Source
 from lodcli.formats.batching import cuts
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find
 from lodcli.kernels.checks import Array, as_int64, check_offsets, check_rows

@@ -8,19 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from lodcli.formats import table
-from lodcli.formats.base import (
-    Format,
-    ReadOptions,
-    Source,
-    WriteOptions,
-    refuse_unknown_options,
-)
+from lodcli.formats.base import Format, Source
 from lodcli.formats.compressed import require_zstandard, suffix_codec
 from lodcli.formats.errors import name_file, naming
 from lodcli.formats.folders import FolderOutput, refuse_existing_folder
 from lodcli.formats.inputs import Input, require_path
 from lodcli.formats.limits import Limits, open_within
 from lodcli.formats.losses import Loss, losses
+from lodcli.formats.options import ReadOptions, WriteOptions, refuse_unknown_options
 from lodcli.formats.outputs import Output, refuse_existing
 from lodcli.formats.schema import (
     DEFAULT_NAME,

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats import sandbox
-from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, named_batches
+from lodcli.formats.base import BATCH_BYTES, Format, Source, named_batches
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions
 from lodcli.formats.replies import MOST_FACTS_BYTES, ReplyWriter, errors_of, facts, line_of, told
 from lodcli.formats.sandbox import Child, Room
 from lodcli.formats.schema import DEFAULT_NAME, Batch, find, schema_of

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.base import LeftOut, ReadOptions, leaving_out
+from lodcli.formats.base import LeftOut, leaving_out
 from lodcli.formats.json_columns import NUMBERS, Column, kind_of
 from lodcli.formats.lines import shown
 from lodcli.formats.names import name_of
 from lodcli.formats.numerals import FLOATS
+from lodcli.formats.options import ReadOptions
 from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, TensorSpec
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, Source
 from lodcli.formats.inputs import Input
 from lodcli.formats.json_columns import Column
 from lodcli.formats.json_fast import BLOCK_BYTES, REPAID_BYTES, Block, FastColumns
@@ -17,6 +17,7 @@ from lodcli.formats.json_fields import Columns, field_values, find_columns
 from lodcli.formats.json_lines import parsed
 from lodcli.formats.lines import LineReader, split
 from lodcli.formats.numerals import tells_dtype, texts
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema, TensorSpec
 from lodcli.kernels.checks import Array, Offsets

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, RowBlocks, Source, StoredRows
+from lodcli.formats.base import BATCH_BYTES, Format, RowBlocks, Source, StoredRows
 from lodcli.formats.bounds import DEFAULT_LINE_BYTES, Bounds, default_bytes
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions
 from lodcli.formats.schema import Batch, Item, StoredArray, TensorSpec, find, known_rows
 from lodcli.kernels.checks import Array
 from lodcli.kernels.lod import LoD

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 
-from lodcli.formats.base import Format, WriteOptions
+from lodcli.formats.base import Format
+from lodcli.formats.options import WriteOptions
 from lodcli.formats.schema import Schema, TensorSpec
 
 # In a message; a file may have thousands.

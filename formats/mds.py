@@ -11,11 +11,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import BATCH_BYTES, Format, Source
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.mds_encodings import DTYPES, Encoding
 from lodcli.formats.mds_index import NAME, VERSION, Index, Shard, read_index
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.samples import LEVEL, Collector, Joiner, Sample, refuse_deep, spec_of
 from lodcli.formats.schema import Batch, Schema, TensorSpec

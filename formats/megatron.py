@@ -8,12 +8,13 @@ from itertools import pairwise
 import numpy as np
 
 from lodcli.formats.ahead import ahead
-from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import BATCH_BYTES, Format, Source
 from lodcli.formats.batching import cuts
 from lodcli.formats.errors import naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.megatron_index import DTYPES, MAGIC, PORTION, Index, portions
 from lodcli.formats.megatron_writer import MODE, MegatronWriter, refuse_unheld, tokens_name
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.positions import read_into
 from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find

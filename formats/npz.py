@@ -9,14 +9,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from lodcli.formats.base import (
-    BATCH_BYTES,
-    Format,
-    LeftOut,
-    ReadOptions,
-    Source,
-    WriteOptions,
-)
+from lodcli.formats.base import BATCH_BYTES, Format, LeftOut, Source
 from lodcli.formats.batching import cuts, groups
 from lodcli.formats.errors import naming
 from lodcli.formats.flat import (
@@ -39,6 +32,7 @@ from lodcli.formats.npz_members import (
     read_header,
     stored_rows,
 )
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import (
     Batch,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import Format, Source
 from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
 from lodcli.formats.inputs import Input
 from lodcli.formats.names import name_of
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema
 from lodcli.kernels.errors import SelectionError, UnsupportedError

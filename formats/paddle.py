@@ -20,11 +20,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import Format, Source
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.flat import EqualLevels, array_name
 from lodcli.formats.inputs import Input
 from lodcli.formats.names import check_name
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.placed import (
     Layout,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from lodcli.formats.base import Format, LeftOut, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import Format, LeftOut, Source
 from lodcli.formats.flat import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
@@ -22,6 +22,7 @@ from lodcli.formats.flat import (
     tensors_in,
 )
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.placed import Layout, PlacedArray, PlacedSource, Plan, read_rows, write_placed
 from lodcli.formats.safetensors_header import (

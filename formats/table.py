@@ -7,10 +7,11 @@ import importlib
 import os
 from functools import cache
 
-from lodcli.formats.base import Format, ReadOptions
+from lodcli.formats.base import Format
 from lodcli.formats.compressed import without_suffix
 from lodcli.formats.errors import NotThisFormatError
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions
 from lodcli.kernels.errors import UnsupportedError
 
 # name: (module, class). In the order in which unknown content is tried.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.base import ReadOptions, WriteOptions
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 

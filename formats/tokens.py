@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import BATCH_BYTES, Format, Source
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.token_marks import Mark, MarkChecker

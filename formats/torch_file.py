@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lodcli.formats.base import ALL_DTYPES, Format, ReadOptions, Source, WriteOptions, joined
+from lodcli.formats.base import ALL_DTYPES, Format, Source, joined
 from lodcli.formats.flat import FLAT_OPTIONS, FLAT_WRITE_OPTIONS
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema
 from lodcli.formats.sink import Sink

@@ -11,8 +11,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from lodcli.formats.base import WriteOptions
 from lodcli.formats.flat import array_names, index_dtype, require_index_fits
+from lodcli.formats.options import WriteOptions
 from lodcli.formats.schema import DEFAULT_NAME, Item, Schema, StoredArray
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import UnsupportedError

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.base import ReadOptions
 from lodcli.formats.errors import TooLargeError, naming
 from lodcli.formats.flat import described, tensors_in
 from lodcli.formats.names import name_of
+from lodcli.formats.options import ReadOptions
 from lodcli.formats.schema import DEFAULT_NAME, Item, StoredArray
 from lodcli.formats.torch_calls import Jagged, Packed
 from lodcli.kernels.checks import (

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import ALL_DTYPES, BATCH_BYTES, Format, Source
 from lodcli.formats.inputs import Input
 from lodcli.formats.lines import BYTE_ORDER_MARK, LineReader, shown
 from lodcli.formats.numerals import FLOATS, narrowed
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.ts_header import COMMENTS, DIRECTIVES, Header, read_header

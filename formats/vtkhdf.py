@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import Format, Source
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema
 from lodcli.kernels.checks import Offsets, as_int64, check_offsets, lengths_to_offsets

@@ -10,12 +10,13 @@ from itertools import chain
 
 import numpy as np
 
-from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, WriteOptions, leaving_out
+from lodcli.formats.base import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.errors import DamagedFileError, naming
 from lodcli.formats.inputs import Input
 from lodcli.formats.names import name_of
 from lodcli.formats.npz_members import NPY_DTYPES, decoded
 from lodcli.formats.numerals import MOST_EXACT_FLOAT64
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.samples import LEVEL, Collector, Joiner, Sample, spec_of
 from lodcli.formats.schema import Batch, Schema, TensorSpec

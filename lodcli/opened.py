@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from lodcli.formats.base import BATCH_BYTES, Format, ReadOptions, Source, refuse_unknown_options
+from lodcli.formats.base import BATCH_BYTES, Format, Source
 from lodcli.formats.errors import naming, naming_file
 from lodcli.formats.inputs import Input
 from lodcli.formats.io import format_of, one_tensor
 from lodcli.formats.limits import open_within
+from lodcli.formats.options import ReadOptions, refuse_unknown_options
 from lodcli.formats.schema import Batch, Item, LevelSpec, Schema, StoredArray, TensorSpec, find
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor import LoDTensor

@@ -292,7 +292,7 @@ def target(function: F) -> F:
         **rest: Any,
     ) -> Any:
         # Here, for it brings NumPy along, which --help can do without.
-        from lodcli.formats.base import WriteOptions
+        from lodcli.formats.options import WriteOptions
         from lodcli.targets import Target
 
         write_options = WriteOptions(compression=compress)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lodcli.kernels.errors import SelectionError
 
 if TYPE_CHECKING:
-    from lodcli.formats.base import ReadOptions
+    from lodcli.formats.options import ReadOptions
     from lodcli.kernels.selection import Key
     from lodcli.opened import Opened
 

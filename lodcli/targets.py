@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from lodcli.formats import io, table
-from lodcli.formats.base import Format, WriteOptions
+from lodcli.formats.base import Format
 from lodcli.formats.losses import Loss
+from lodcli.formats.options import WriteOptions
 from lodcli.formats.schema import Batch, Item, Schema, schema_of
 from lodcli.opened import ReadShare, share_of, size_of
 from lodcli.output import is_terminal_output, note, progressing

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.base import BATCH_BYTES, ReadOptions, Source
+from lodcli.formats.base import BATCH_BYTES, Source
 from lodcli.formats.batching import cuts
 from lodcli.formats.errors import DamagedFileError, TooLargeError
 from lodcli.formats.lines import shown
@@ -25,6 +25,7 @@ from lodcli.formats.on_pyarrow.layout import (
     places,
 )
 from lodcli.formats.on_pyarrow.sharing import Tensors, same_levels, shared
+from lodcli.formats.options import ReadOptions
 from lodcli.formats.schema import Batch, LevelSpec, TensorSpec, find
 from lodcli.kernels.checks import Offsets
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError

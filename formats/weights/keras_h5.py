@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import Format, Source
 from lodcli.formats.errors import naming
 from lodcli.formats.hdf5.datasets import MODULES
 from lodcli.formats.inputs import Input
 from lodcli.formats.limits import Limits, open_within
 from lodcli.formats.memory import MemorySource
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Item, Schema
 from lodcli.formats.weights.common import keeping_by_update

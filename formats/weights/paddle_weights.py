@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lodcli.formats.base import ReadOptions, WriteOptions
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.paddle import Paddle
 from lodcli.formats.schema import Item, schema_of

@@ -17,7 +17,7 @@ from lodcli.bench.ops import Inputs, make_inputs, sizes_of
 from lodcli.bench.peer_set import PeerSet
 from lodcli.bench.tasks import OURS, Task, Way, Work, in_this_process
 from lodcli.formats import io
-from lodcli.formats.base import WriteOptions
+from lodcli.formats.options import WriteOptions
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from lodcli import options
-from lodcli.formats.base import ALL_DTYPES, ReadOptions
+from lodcli.formats.base import ALL_DTYPES
+from lodcli.formats.options import ReadOptions
 from lodcli.formats.schema import Batch, Schema
 from lodcli.kernels.errors import SelectionError
 from lodcli.references import Reference

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats import io, table
-from lodcli.formats.base import ReadOptions
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.tensor import LoDTensor
 from tests.corpora.oracles import ORACLES, difference, hdf5_datasets

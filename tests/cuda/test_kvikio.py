@@ -17,10 +17,11 @@ import pytest
 
 import lodcli
 from lodcli import LoD, LoDTensor
-from lodcli.formats.base import StoredRows, WriteOptions
+from lodcli.formats.base import StoredRows
 from lodcli.formats.errors import DamagedFileError, TooLargeError
 from lodcli.formats.io import open_source
 from lodcli.formats.limits import Limits
+from lodcli.formats.options import WriteOptions
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 
 cupy: Any = pytest.importorskip("cupy")

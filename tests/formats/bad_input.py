@@ -271,7 +271,7 @@ FAULTS = [
     ),
     Fault("twice", ".csv", b"a,b,a\n1,2,3\n", ("line 1: two columns are named 'a'",)),
     Fault("twice", ".tsv", b"a\ta\n1\t2\n", ("line 1: two columns are named 'a'",)),
-    Fault("twice", ".ts", b"@problemName x\n" + TS + b"1\n", ("line 2: '@problemName' a second",)),
+    Fault("twice", ".ts", b"@timeStamps false\n" + TS, ("line 3: '@timeStamps' a second",)),
     Fault(
         "twice",
         ".tar",

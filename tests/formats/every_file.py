@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 from lodcli.formats import io
-from lodcli.formats.base import WriteOptions
+from lodcli.formats.options import WriteOptions
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 

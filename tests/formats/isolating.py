@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from lodcli.formats.base import Format, ReadOptions, Source, WriteOptions
+from lodcli.formats.base import Format, Source
 from lodcli.formats.inputs import Input
 from lodcli.formats.isolation import IsolatedSource
 from lodcli.formats.limits import Limits
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Item, Schema, StoredArray, schema_of
 from lodcli.kernels.lod import LoD

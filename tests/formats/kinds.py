@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from lodcli.formats import io, table
-from lodcli.formats.base import ReadOptions, WriteOptions
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.schema import Item, StoredArray
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor

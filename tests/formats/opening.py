@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lodcli.formats.base import ReadOptions
 from lodcli.formats.io import open_source
+from lodcli.formats.options import ReadOptions
 from lodcli.formats.schema import Item
 from lodcli.kernels.tensor import LoDTensor
 

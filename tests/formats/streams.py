@@ -7,9 +7,10 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from lodcli.formats.base import BATCH_BYTES, ReadOptions, WriteOptions
+from lodcli.formats.base import BATCH_BYTES
 from lodcli.formats.errors import naming
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Item, Schema, StoredArray, schema_of
 from lodcli.formats.stream import LodStream

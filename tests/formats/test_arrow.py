@@ -219,7 +219,7 @@ def test_compressed_feather_is_read(codec: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("codec", ["deflate", "lz4", "zstd", None])
 def test_parquet_is_compressed_as_told(codec: str | None, tmp_path: Path) -> None:
-    from lodcli.formats.base import WriteOptions
+    from lodcli.formats.options import WriteOptions
 
     tensor = LoDTensor(np.zeros(9000), LoD.from_lengths([[9000]]))
     path = tmp_path / "t.parquet"

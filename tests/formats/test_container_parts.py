@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats import io
-from lodcli.formats.base import WriteOptions
 from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.options import WriteOptions
 from lodcli.formats.schema import Batch, LevelSpec, Schema, StoredArray, schema_of
 from lodcli.kernels.errors import (
     LodError,

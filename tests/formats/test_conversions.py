@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats import io, table
-from lodcli.formats.base import ReadOptions, WriteOptions
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.schema import Schema, rekeyed
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.lod import LoD

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from lodcli.formats import io, table
-from lodcli.formats.base import WriteOptions
+from lodcli.formats.options import WriteOptions
 from lodcli.formats.schema import Item, TensorSpec
 from lodcli.group import group
 from lodcli.kernels.errors import UnsupportedError

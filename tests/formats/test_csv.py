@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats import io
-from lodcli.formats.base import ReadOptions
+from lodcli.formats.options import ReadOptions
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor

@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 
 from lodcli.formats import io
-from lodcli.formats.base import WriteOptions
+from lodcli.formats.options import WriteOptions
 from lodcli.formats.schema import LevelSpec, TensorSpec
 from lodcli.kernels.errors import InvalidLoDError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD

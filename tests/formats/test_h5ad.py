@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats import io, table
-from lodcli.formats.base import ReadOptions
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.h5ad import DATA_DTYPES
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions
 from lodcli.kernels.errors import LodError, SelectionError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io, table
-from lodcli.formats.base import ReadOptions
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions
 from lodcli.formats.schema import Item
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD

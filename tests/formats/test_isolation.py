@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io, sandbox
-from lodcli.formats.base import ReadOptions, WriteOptions
 from lodcli.formats.errors import DamagedFileError, TooLargeError
 from lodcli.formats.inputs import Input
 from lodcli.formats.isolation import IsolatedSource
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.schema import Item, StoredArray
 from lodcli.kernels.errors import InvalidLoDError, LodError
 from lodcli.kernels.lod import LoD

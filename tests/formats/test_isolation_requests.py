@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io, sandbox
-from lodcli.formats.base import ReadOptions, Source
+from lodcli.formats.base import Source
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.inputs import Input
 from lodcli.formats.isolation import IsolatedSource
+from lodcli.formats.options import ReadOptions
 from lodcli.formats.replies import Reply
 from lodcli.formats.schema import Batch, schema_of
 from lodcli.kernels.errors import LodError, SelectionError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lodcli.formats import io, table
-from lodcli.formats.base import ReadOptions
+from lodcli.formats.options import ReadOptions
 from tests.formats.every_file import FILES, NEEDS, file_of, made
 
 # Prints the name and the shape of everything, and its bytes, once read with and once without.

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io, json_fast
-from lodcli.formats.base import ReadOptions
 from lodcli.formats.on_numba.json_scan import REAL, TEXT, TRUTH, WHOLE, JsonScanner, Plan, Scanned
 from lodcli.formats.on_numba.numbers import HARD, rounded
+from lodcli.formats.options import ReadOptions
 from lodcli.kernels.errors import InvalidDataError, LodError
 from tests.formats.opening import content, nested, pipe, tensors_of
 

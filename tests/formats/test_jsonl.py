@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io
-from lodcli.formats.base import ReadOptions
 from lodcli.formats.jsonl import JsonLines
+from lodcli.formats.options import ReadOptions
 from lodcli.kernels.errors import (
     InvalidDataError,
     InvalidLoDError,

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io, table
-from lodcli.formats.base import WriteOptions
 from lodcli.formats.bounds import DEFAULT_BYTES, default_bytes
 from lodcli.formats.errors import TooLargeError
 from lodcli.formats.inputs import Input
 from lodcli.formats.limits import Limits, stored_bytes
+from lodcli.formats.options import WriteOptions
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats import io, table
-from lodcli.formats.base import ReadOptions, WriteOptions
 from lodcli.formats.losses import losses
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.schema import Item, StoredArray, schema_of
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.tensor import LoDTensor

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lodcli.formats import io, table
-from lodcli.formats.base import ReadOptions
 from lodcli.formats.names import MOST_CHARS, check_name, component, name_of, named
+from lodcli.formats.options import ReadOptions
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io
-from lodcli.formats.base import ReadOptions, WriteOptions
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.kernels.errors import (
     InvalidLoDError,
     LodError,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io
-from lodcli.formats.base import ReadOptions
+from lodcli.formats.options import ReadOptions
 from lodcli.formats.schema import schema_of
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor

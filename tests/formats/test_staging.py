@@ -14,8 +14,8 @@ import pytest
 
 import lodcli
 from lodcli import LoD, LoDTensor
-from lodcli.formats.base import WriteOptions
 from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.options import WriteOptions
 from lodcli.kernels.errors import OptionError, UnsupportedError
 from tests.device_arrays import DeviceArray
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.formats.base import ReadOptions, WriteOptions
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.inputs import Input
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, schema_of
 from lodcli.formats.stream import LodStream

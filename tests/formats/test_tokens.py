@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats import io
-from lodcli.formats.base import ReadOptions, WriteOptions
 from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.schema import schema_of
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats import io
-from lodcli.formats.base import WriteOptions
 from lodcli.formats.limits import Limits
+from lodcli.formats.options import WriteOptions
 from lodcli.formats.schema import Item, StoredArray
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.lod import LoD

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io
-from lodcli.formats.base import ReadOptions
 from lodcli.formats.errors import NotThisFormatError
+from lodcli.formats.options import ReadOptions
 from lodcli.formats.ts import SktimeTs
 from lodcli.kernels.errors import (
     InvalidDataError,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io, table
-from lodcli.formats.base import ReadOptions
+from lodcli.formats.options import ReadOptions
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io, table
-from lodcli.formats.base import WriteOptions
+from lodcli.formats.options import WriteOptions
 from lodcli.formats.outputs import Output
 from lodcli.formats.schema import Batch, Schema, schema_of
 from lodcli.kernels.lod import LoD

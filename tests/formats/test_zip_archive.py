@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io
-from lodcli.formats.base import WriteOptions
 from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.options import WriteOptions
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor

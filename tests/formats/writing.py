@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io
-from lodcli.formats.base import WriteOptions
+from lodcli.formats.options import WriteOptions
 from lodcli.formats.schema import LevelSpec, TensorSpec
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lodcli.formats import io
-from lodcli.formats.base import ReadOptions
+from lodcli.formats.options import ReadOptions
 from tests.formats.every_file import FILES, NEEDS, file_of
 from tests.lodcli.conftest import Lod, tensor
 

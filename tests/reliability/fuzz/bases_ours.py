@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from lodcli.formats import io, table
-from lodcli.formats.base import WriteOptions
+from lodcli.formats.options import WriteOptions
 from lodcli.formats.schema import Item, StoredArray
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor

@@ -13,8 +13,9 @@ from typing import Any
 
 from lodcli import failures
 from lodcli.formats import io, table
-from lodcli.formats.base import ReadOptions, Source, joined
+from lodcli.formats.base import Source, joined
 from lodcli.formats.limits import Limits
+from lodcli.formats.options import ReadOptions
 from lodcli.formats.weights import read_weights
 from lodcli.group import group
 from lodcli.printable import printable
