@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.native import load
 from lodcli.kernels.tensor import is_on_device
 
 Backend = Literal["auto", "numpy", "numba", "cupy"]
@@ -52,11 +53,43 @@ def on(backend: Backend, reference: F, *, size_bytes: int = 0) -> F:
 
 
 def _on_host(backend: Backend, reference: F, size_bytes: int) -> F:
-    if backend == "numpy" or (backend == "auto" and size_bytes < COMPILED_BYTES):
+    if backend == "numpy":
         return reference
     if backend == "auto":
-        return _twin("numba", *_named(reference)) or reference
+        if size_bytes < COMPILED_BYTES and not load.is_shipped():
+            return reference
+        return _compiled(reference) or _jitted(reference, size_bytes)
     return _found(backend, reference)
+
+
+@cache
+def _compiled(reference: F) -> F | None:
+    """Return the twin that calls compiled kernels, or else the reference; None if there is none."""
+    twin = _native(*_named(reference))
+    if twin is None:
+        return None
+
+    def call(*args: Any, **more: Any) -> Any:
+        try:
+            return twin(*args, **more)
+        except load.NativeUnavailableError:
+            return reference(*args, **more)
+
+    return call  # type: ignore[return-value]
+
+
+def _jitted(reference: F, size_bytes: int) -> F:
+    if size_bytes < COMPILED_BYTES:
+        return reference
+    return _twin("numba", *_named(reference)) or reference
+
+
+def _native(file: str, function: str) -> Any:
+    """Return the function of this name in on_native/, None if there is none."""
+    name = f"lodcli.kernels.on_native.{file}"
+    if importlib.util.find_spec(name) is None:
+        return None
+    return getattr(importlib.import_module(name), function, None)
 
 
 def _by_place(backend: Backend, reference: F, size_bytes: int) -> F:
@@ -125,6 +158,8 @@ def _named(reference: Callable[..., Any]) -> tuple[str, str]:
 def _twin(backend: str, file: str, function: str) -> Any:
     if backend not in ("numba", "cupy"):
         raise UnsupportedError(f"no backend {backend!r}; there are: numpy, numba, cupy")
+    if backend == "numba" and (found := _native(file, function)):
+        return found
     if importlib.util.find_spec(backend) is None:
         return None
     name = f"lodcli.kernels.on_{backend}.{file}"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+COMPILED = "lodcli/kernels/native/lib/"
 FOLDERS = {"lodcli": "lodcli", "formats": "lodcli.formats", "kernels": "lodcli.kernels"}
 
 
@@ -138,10 +139,25 @@ def test_the_links_for_static_tools_are_there(floor: str) -> None:
 
 @pytest.mark.slow
 def test_a_wheel_holds_all_our_modules_inside_lodcli_and_nothing_else(wheel: Path) -> None:
-    names = modules_in(wheel)
+    names = {name for name in modules_in(wheel) if not name.startswith(COMPILED)}
     assert {name for name in names if name.endswith(".py")} == expected_modules()
     assert {name.partition("/")[0] for name in names} == {"lodcli"}
     assert "lodcli/py.typed" in names
+
+
+@pytest.mark.slow
+def test_a_wheel_holds_the_kernels_of_one_level_and_fits_any_python(wheel: Path) -> None:
+    held = {name.removeprefix(COMPILED) for name in modules_in(wheel) if COMPILED in name}
+    libraries = {name for name in held if name.endswith(".so")}
+    assert held == {"built.py", *libraries}
+    assert len(libraries) == 1
+    assert wheel.name.split("-")[2:4] == ["py3", "none"]
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_runs_its_kernels_without_numba(installed: Path, tmp_path: Path) -> None:
+    said = run_well(installed / "python", ROOT / ".ci" / "smoke.py", cwd=tmp_path)
+    assert "all kernels are there" in said
 
 
 @pytest.mark.slow
@@ -153,17 +169,19 @@ def test_a_wheel_carries_the_licence(wheel: Path) -> None:
 
 @pytest.mark.slow
 def test_a_source_distribution_installs_the_same_as_the_wheel(
-    sdist: Path, wheel: Path, tmp_path: Path
+    sdist: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tarfile.open(sdist) as archive:
         tops = {name.split("/")[1] for name in archive.getnames() if "/" in name}
     assert {"lodcli", "formats", "kernels", "LICENSE", "README.md"} <= tops
+    # The same sources would be compiled again.
+    monkeypatch.setenv("LOD_BUILD_LEVELS", "none")
     pip(
         "install", "--no-deps", "--no-compile", "--target", tmp_path / "target", sdist, cwd=tmp_path
     )
     target = tmp_path / "target"
     got = {str(path.relative_to(target)) for path in (target / "lodcli").rglob("*.*")}
-    assert got == modules_in(wheel)
+    assert got == {name for name in modules_in(wheel) if not name.startswith(COMPILED)}
 
 
 @pytest.mark.slow

@@ -1,0 +1,219 @@
+"""Builds kernels: all of them into libraries for a package, or some into the cache.
+
+    python -m lodcli.kernels.native.build --level LEVEL --into FOLDER
+    python -m lodcli.kernels.native.build --level LEVEL --cache FOLDER [MODULE:NAME:TYPE..]
+
+Needs numba. Every processor that this process may use compiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lodcli.kernels.native import settings, sources
+from lodcli.kernels.native.cache import build_of, file_of, write
+from lodcli.kernels.native.library import Entry, compose
+from lodcli.kernels.native.link import link
+from lodcli.kernels.native.processor import LEVELS, Level, level_named
+
+if TYPE_CHECKING:
+    from lodcli.kernels.native.declare import Declared
+
+PREFIX = "lodcli."
+#: The module that a build for a package leaves beside its libraries.
+STAMP = "built.py"
+_WORTH_A_PROCESS = 8
+
+
+@dataclass(frozen=True)
+class Task:
+    """One kernel for some types."""
+
+    module: str
+    name: str
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A compiled kernel, as another process sends it."""
+
+    task: Task
+    symbol: str
+    arguments: tuple[str, ...]
+    code: bytes
+    cpu_seconds: float
+
+
+_compilers: dict[str, Any] = {}
+
+
+def _compiler(level: str) -> Any:
+    """Return this process's compiler: made before any kernel is imported."""
+    if level not in _compilers:
+        # Compiling makes millions of objects and ends: looking for cycles among them takes as
+        # long again as some kernels do.
+        gc.disable()
+        from lodcli.kernels.native.compile_numba import Compiler
+
+        named = level_named(level)
+        assert named is not None
+        _compilers[level] = Compiler(named)
+    return _compilers[level]
+
+
+def _declared(module: str) -> dict[str, Declared]:
+    from lodcli.kernels.native.declare import declared
+
+    importlib.import_module(PREFIX + module)
+    return declared(module)
+
+
+def _compile(level: str, task: Task) -> Done:
+    began = time.process_time()
+    compiler = _compiler(level)
+    declared = _declared(task.module)[task.name]
+    made = compiler.compile(declared, task.types)
+    chosen = dict(zip(declared.variables, task.types, strict=True))
+    arguments = tuple(
+        word.kind + chosen.get(word.element, word.element) for word in declared.words()
+    )
+    spent = time.process_time() - began
+    return Done(task, made.symbol, arguments, made.code, spent)
+
+
+def tasks(level: str, modules: Iterable[str]) -> list[Task]:
+    """Return all that modules declare."""
+    _compiler(level)
+    return [
+        Task(module, declared.name, types)
+        for module in modules
+        for declared in _declared(module).values()
+        for types in declared.types
+    ]
+
+
+def _tasks_of(level: str, module: str) -> list[Task]:
+    return tasks(level, [module])
+
+
+def compiled(level: str, wanted: list[Task]) -> list[Done]:
+    """Return kernels compiled by as many processes as there are processors, in order."""
+    # Another process has numba to load, which takes as long as some kernels.
+    processes = min(len(os.sched_getaffinity(0)), len(wanted) // _WORTH_A_PROCESS)
+    if processes < 2:
+        return [_compile(level, each) for each in wanted]
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(processes) as pool:
+        return pool.starmap(_compile, [(level, each) for each in wanted], chunksize=1)
+
+
+def library(level: Level, done: list[Done], build: str) -> bytes:
+    """Return the bytes of a library of compiled kernels."""
+    linked = link([each.code for each in done])
+    return compose(
+        linked.image,
+        level=level.name,
+        build=build,
+        checked=settings.checked(),
+        imports=linked.imports,
+        kernels=(
+            (
+                each.task.module,
+                each.task.name,
+                each.task.types,
+                Entry(linked.functions[each.symbol], each.arguments),
+            )
+            for each in done
+        ),
+    )
+
+
+def build_parts(level: Level, folder: Path, wanted: list[Task]) -> None:
+    """Build into the cache: for each task its module's kernels for the same types.
+
+    Args:
+        wanted: everything there is, if empty.
+    """
+    wanted = wanted or tasks(level.name, sources.units())
+    groups: dict[tuple[str, tuple[str, ...], str], list[Task]] = {}
+    for task in wanted:
+        beside = [each for each in _tasks_of(level.name, task.module) if each.types == task.types]
+        alone = task.name if task.name and task not in beside else ""
+        groups[task.module, task.types, alone] = [task] if alone else beside
+    flat = [task for group in groups.values() for task in group]
+    results = dict(zip(flat, compiled(level.name, flat), strict=True))
+    for (module, types, alone), group in groups.items():
+        if group:
+            made = [results[task] for task in group]
+            content = library(level, made, build_of(level, module))
+            write(folder, file_of(folder, level, module, types, alone), content)
+
+
+def build_package(levels: list[Level], folder: Path, *, show: bool = False) -> None:
+    """Build all kernels into a library for each level, and the module that tells of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    build = sources.digest_of_all()
+    for level in levels:
+        began, wall = time.process_time(), time.perf_counter()
+        wanted = tasks(level.name, sources.units())
+        done = compiled(level.name, wanted)
+        content = library(level, done, build)
+        write(folder, folder / f"{level.name}.so", content)
+        if show:
+            _report(level, done, len(content), time.perf_counter() - wall)
+        del began
+    names = tuple(level.name for level in levels)
+    text = f'"""Written when the package was built."""\n\nBUILD = "{build}"\nLEVELS = {names!r}\n'
+    write(folder, folder / STAMP, text.encode())
+
+
+def _report(level: Level, done: list[Done], size: int, seconds: float) -> None:
+    spent = sum(each.cpu_seconds for each in done)
+    print(
+        f"{level.name}: {len(done)} kernels, {size / 1024:.0f} KiB, "
+        f"{spent:.1f} s CPU, {seconds:.1f} s",
+        file=sys.stderr,
+    )
+    for each in sorted(done, key=lambda one: -one.cpu_seconds)[:12]:
+        task = each.task
+        what = " ".join((task.module.rpartition(".")[2], task.name, *task.types))
+        print(f"  {each.cpu_seconds:6.2f} s  {len(each.code):7,} bytes  {what}", file=sys.stderr)
+
+
+def _parsed(text: str) -> Task:
+    module, name, *types = text.split(":")
+    return Task(module, name, tuple(types))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Build compiled kernels.")
+    names = ", ".join(("here", *(level.name for level in LEVELS)))
+    parser.add_argument("--level", action="append", default=[], metavar="LEVEL", help=names)
+    parser.add_argument("--into", type=Path, help="a folder for libraries of all kernels")
+    parser.add_argument("--cache", type=Path, help="a folder for kernels compiled when needed")
+    parser.add_argument("parts", nargs="*", metavar="MODULE:NAME:TYPE..", help="all by default")
+    given = parser.parse_args()
+    levels = [settings.level() if name == "here" else level_named(name) for name in given.level]
+    if None in levels or not levels:
+        parser.error(f"--level: expected one of {names}")
+    chosen = [level for level in levels if level is not None]
+    if given.into:
+        build_package(chosen, given.into, show=True)
+    if given.cache:
+        for level in chosen:
+            build_parts(level, given.cache, [_parsed(each) for each in given.parts])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Compiled kernels as Python calls them.
+
+A kernel takes one address, that of its arguments, and the pieces it is to do. Two things make it
+callable: a builtin function made of compiled code (python_numba.py), where this Python is one
+that it knows; else ctypes, with the arguments packed by struct.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.checks import Array
+from lodcli.kernels.native.library import RAISED, Entry
+
+_Call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
+_DATA_AT = 16
+_MOST_WORDS = 64 - 4
+_KINDS = {"q": 0, "b": 0, "d": 1, "p": 2}
+
+
+class Kernel:
+    """A compiled kernel.
+
+    Attributes:
+        call: call(first, last, *arguments) does those pieces and returns its status. Arrays are
+            passed as they are, C-contiguous; None is no array. The interpreter is released.
+        pack: pack(*arguments) returns them as the kernel takes them; arrays are to be kept by the
+            caller.
+        address: of its code.
+    """
+
+    __slots__ = ("_code", "_packed", "_words", "address", "call", "name", "pack")
+
+    def __init__(self, name: str, entry: Entry, *, checked: bool, bridge: int | None) -> None:
+        self.name = name
+        self.address = entry.address
+        self._words = entry.arguments
+        self._packed = struct.Struct(
+            "".join({"d": "d", "p": "qq" if checked else "q"}.get(w[0], "q") for w in self._words)
+        ).pack
+        self._code = _Call(entry.address)
+        self.pack: Callable[..., bytes] = self._pack_checked if checked else self._pack
+        self.call: Callable[..., int] = self._checked_call if checked else self._plain_call
+        if bridge is not None and not checked and len(self._words) <= _MOST_WORDS:
+            self.call = _builtin(entry, bridge)
+
+    def _pack(self, *arguments: Any) -> bytes:
+        return self._packed(*map(_word, arguments))
+
+    def _pack_checked(self, *arguments: Any) -> bytes:
+        """Return the arguments with the size of each array, which has to be what is expected."""
+        words: list[Any] = []
+        for number, (kind, value) in enumerate(zip(self._words, arguments, strict=True)):
+            words.append(_word(value))
+            if kind[0] == "p":
+                words.append(_elements(value, kind[1:], f"{self.name}: argument {number}"))
+        return self._packed(*words)
+
+    def _plain_call(self, first: int, last: int, *arguments: Any) -> int:
+        status: int = self._code(self._packed(*map(_word, arguments)), first, last)
+        return status
+
+    def _checked_call(self, first: int, last: int, *arguments: Any) -> int:
+        return self.settled(self._code(self._pack_checked(*arguments), first, last))
+
+    def settled(self, status: int) -> int:
+        """Return a status. Raises IndexError if the kernel found an index out of bounds."""
+        if status == RAISED:
+            raise IndexError(f"kernel {self.name}: an index leaves an array it was given")
+        return status
+
+
+def address(array: Array) -> int:
+    """Return where an array lies: as `ctypes.data` does, in a tenth of the time."""
+    if _knows_arrays():
+        return _word_at(id(array) + _DATA_AT).value
+    return int(array.__array_interface__["data"][0])
+
+
+_word_at = ctypes.c_int64.from_address
+
+
+def _word(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return address(value)
+    return 0 if value is None else value
+
+
+def _elements(value: Any, dtype: str, what: str) -> int:
+    """Return how many elements an array has that a kernel takes; no array has none.
+
+    A bare address says nothing of what lies there.
+    """
+    if value is None:
+        return 0
+    if not isinstance(value, np.ndarray):
+        return 1 << 62
+    if value.dtype != dtype or not value.flags.c_contiguous:
+        raise TypeError(f"{what}: expected a C-contiguous array of {dtype}, found {value.dtype}")
+    return value.size
+
+
+@cache
+def _knows_arrays() -> bool:
+    """Return whether an array's data are where compiled extensions look for them."""
+    if not _is_plain_cpython():
+        return False
+    probe = np.arange(3)
+    return bool(_word_at(id(probe) + _DATA_AT).value == probe.__array_interface__["data"][0])
+
+
+def _is_plain_cpython() -> bool:
+    """Return whether objects begin as in any CPython with a global lock."""
+    return (
+        sys.implementation.name == "cpython"
+        and object.__basicsize__ == 16
+        and bytes.__basicsize__ == 33
+    )
+
+
+# -- Builtin functions made of compiled code -------------------------------------------
+
+
+class _Method(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_FASTCALL = 0x80
+_MESSAGE = ctypes.create_string_buffer(b"a kernel got another number of arguments than it takes")
+# Never freed: builtin functions refer to them.
+_methods: dict[int, _Method] = {}
+
+
+@cache
+def _table() -> Any:
+    """Return the addresses of what the bridge calls, in the order of python_numba.py."""
+    api = ctypes.pythonapi
+
+    def at(name: str) -> int:
+        return ctypes.cast(getattr(api, name), ctypes.c_void_p).value or 0
+
+    return (ctypes.c_int64 * 64)(
+        at("PyLong_AsLongLong"),
+        at("PyFloat_AsDouble"),
+        at("PyErr_Occurred"),
+        at("PyEval_SaveThread"),
+        at("PyEval_RestoreThread"),
+        at("PyLong_FromLongLong"),
+        at("PyErr_SetString"),
+        id(TypeError),
+        ctypes.addressof(_MESSAGE),
+        id(np.ndarray),
+        at("PyType_IsSubtype"),
+        id(None),
+    )
+
+
+def can_bridge() -> bool:
+    """Return whether kernels can be builtin functions of this Python."""
+    return _knows_arrays()
+
+
+def _builtin(entry: Entry, bridge: int) -> Callable[..., int]:
+    """Return a builtin function that calls a kernel; `bridge` is from_python's address."""
+    words = [_KINDS[each[0]] for each in entry.arguments]
+    described = struct.pack(
+        f"{3 + len(words)}q", entry.address, len(words), ctypes.addressof(_table()), *words
+    )
+    if bridge not in _methods:
+        _methods[bridge] = _Method(b"kernel", bridge, _FASTCALL, None)
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    made = make(("PyCFunction_NewEx", ctypes.pythonapi))
+    return made(ctypes.addressof(_methods[bridge]), described, None)  # type: ignore[no-any-return]

@@ -1,0 +1,265 @@
+"""Kernels to object files: numba makes LLVM's code of them, LLVM the machine's.
+
+Numba's own way would optimise every function for itself, again inside of each of its callers, and
+emit machine code for all. Here nothing is optimised before everything that a kernel calls is in
+one module; then that is optimised once, by the passes that numba runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
+import numpy as np
+from numba import types
+from numba.core import codegen, compiler, dispatcher, registry
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.cpu_options import FastMathOptions
+from numba.np.numpy_support import from_dtype
+
+from lodcli.kernels.native.declare import Declared, Group, Parameter, flat
+from lodcli.kernels.native.language_numba import CHECKED, PointerType
+from lodcli.kernels.native.library import RAISED
+from lodcli.kernels.native.processor import Level
+from lodcli.kernels.native.target import compile_for
+
+_SYMBOL_PREFIX = "lod."
+_RAISES = "lod.raises"  # stands for what must not be; never linked
+# What kernels may call of the C library. Whatever else is left undefined belongs to numba or to
+# CPython, which are not there when kernels run.
+_MATHS = ("exp", "log", "log1p", "expm1", "pow", "tanh", "sin", "cos", "tan", "fmod", "sqrt")
+CALLED = frozenset(
+    (
+        *_MATHS,
+        *(f"{name}f" for name in _MATHS),
+        *("memcpy", "memmove", "memset", "memcmp"),
+        *("syscall", "clock_gettime", "sched_yield"),
+    )
+)
+# numba.core is annotated in part.
+_codegen: Any = codegen
+_cpu_target: Any = registry.cpu_target
+_dispatcher: Any = dispatcher
+_compiler: Any = compiler
+
+
+class _Library(_codegen.CPUCodeLibrary):  # type: ignore[misc]
+    """Code of one function and what it calls, not optimised."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_specific(self) -> None:
+        pass
+
+
+class _Codegen(_codegen.AOTCPUCodegen):  # type: ignore[misc]
+    _library_class = _Library
+
+
+class CompileError(TypeError):
+    """A kernel does what kernels must not: the message says what."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel built for some types.
+
+    Attributes:
+        symbol: of its entry in `code`, unique among all.
+        code: an object file.
+    """
+
+    declared: Declared
+    types: tuple[str, ...]
+    symbol: str
+    code: bytes
+
+
+class Compiler:
+    """Compiles kernels for one level of processors.
+
+    It takes numba over: a process that has made one can run nothing by numba any more.
+    """
+
+    def __init__(self, level: Level) -> None:
+        compile_for(level)
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        self._level = level
+        self._machine = _target_machine(level)
+        # Numba would look for code that was compiled elsewhere, and would keep ours.
+        _dispatcher.Dispatcher.enable_caching = lambda self: None
+        self._typing, self._target = _cpu_target.typing_context, _cpu_target.target_context
+        self._target._internal_codegen = _Codegen("lod")
+        # Nothing is run here. Numba wants a builtin, and a new one each time.
+        self._target.get_executable = lambda *_: [].append
+
+    @global_compiler_lock  # type: ignore[untyped-decorator]
+    def compile(self, declared: Declared, build: tuple[str, ...]) -> Compiled:
+        """Return a kernel built for the dtypes of its type variables."""
+        symbol = ".".join([_SYMBOL_PREFIX + declared.module, declared.name, *build])
+        module = self.optimised(declared, build, symbol)
+        code = self._machine.emit_object(module)
+        return Compiled(declared, build, symbol, code)
+
+    def optimised(self, declared: Declared, build: tuple[str, ...], symbol: str) -> Any:
+        """Return LLVM's module of a kernel, all but its entry internal."""
+        module = self._lowered(declared, build, symbol)
+        for each in [*module.functions, *module.global_variables]:
+            if not each.is_declaration and each.name != symbol:
+                each.linkage = llvm.Linkage.internal
+        module.triple = self._level.triple
+        module.data_layout = str(self._machine.target_data)
+        _optimise(module, self._machine)
+        _require_plain(module, symbol)
+        return module
+
+    def _lowered(self, declared: Declared, build: tuple[str, ...], symbol: str) -> Any:
+        """Return numba's code for a kernel and all it calls, with an entry."""
+        chosen = dict(zip(declared.variables, build, strict=True))
+        arguments = [_numba_type(each, chosen) for each in declared.parameters]
+        if declared.ranged:
+            arguments += [types.int64, types.int64]
+        flags = _compiler.Flags()
+        flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+        flags.nrt = False
+        flags.release_gil = True
+        flags.error_model = "numpy"
+        flags.boundscheck = CHECKED
+        flags.fastmath = FastMathOptions(set(declared.fastmath) or False)
+        made = _compiler.compile_extra(
+            self._typing, self._target, declared.function, tuple(arguments), types.int64,
+            flags, locals={},
+        )  # fmt: skip
+        made.library._ensure_finalized()
+        module = made.library._final_module.clone()
+        entry = llvm.parse_assembly(_entry(declared, chosen, made.fndesc.llvm_func_name, symbol))
+        entry.data_layout, entry.triple = module.data_layout, module.triple
+        module.link_in(entry)
+        return module
+
+
+def _require_plain(module: Any, symbol: str) -> None:
+    """Raise CompileError if a kernel calls what is not there when it runs, or raises."""
+    outside = {each.name for each in module.functions if each.is_declaration}
+    # Called by the entry, unless LLVM sees that nothing raises.
+    if _RAISES in outside and not CHECKED:
+        raise CompileError(
+            f"kernel {symbol}: may raise an exception; it has to return a status instead"
+        )
+    odd = sorted(name for name in outside - CALLED if not name.startswith("llvm."))
+    if odd:
+        raise CompileError(
+            f"kernel {symbol}: calls {', '.join(odd)}: kernels make no arrays, lists or texts, "
+            "and assign no slices"
+        )
+
+
+def _target_machine(level: Level) -> Any:
+    return llvm.Target.from_triple(level.triple).create_target_machine(
+        cpu=level.cpu, features=",".join(level.features), opt=3, reloc="pic", codemodel="small"
+    )
+
+
+def _optimise(module: Any, machine: Any) -> None:
+    """Run what numba runs on the code of a function."""
+    cheap = llvm.create_pipeline_tuning_options(speed_level=0)
+    cheap.loop_vectorization = cheap.slp_vectorization = False
+    first = llvm.create_pass_builder(machine, cheap)
+    passes = first.getModulePassManager()
+    passes.add_loop_rotate_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_jump_threading_pass()
+    passes.run(module, first)
+    full = llvm.create_pipeline_tuning_options(speed_level=3)
+    full.loop_vectorization, full.slp_vectorization = True, False
+    second = llvm.create_pass_builder(machine, full)
+    second.getModulePassManager().run(module, second)
+
+
+def _element(name: str, chosen: dict[str, str]) -> Any:
+    return from_dtype(np.dtype(chosen.get(name, name)))
+
+
+def _numba_type(parameter: Parameter | Group, chosen: dict[str, str]) -> Any:
+    if isinstance(parameter, Group):
+        fields = [_numba_type(each, chosen) for each in parameter.fields]
+        return types.BaseTuple.from_types(fields, parameter.structure)
+    if parameter.kind == "p":
+        return PointerType(_element(parameter.element, chosen))
+    if parameter.kind == "t":
+        return types.NumberClass(_element(parameter.element, chosen))
+    return {"a": types.int64, "q": types.int64, "b": types.boolean, "d": types.float64}[
+        parameter.kind
+    ]
+
+
+def _entry(declared: Declared, chosen: dict[str, str], native: str, symbol: str) -> str:
+    """Return LLVM code of what is called: int64 (address of the arguments, first, last).
+
+    The arguments are words of eight bytes, one behind another. It returns what the kernel does.
+    """
+    loads, passed = list(_loads(declared)), ["ptr %returned", "ptr %raised"]
+    lines = []
+    for number, (load, how) in enumerate(loads):
+        lines += [line.replace("$", str(number)) for line in load]
+        passed.append(how.replace("$", str(number)))
+    if declared.ranged:
+        passed += ["i64 %first", "i64 %last"]
+    kinds = ", ".join(each.split(" ")[0] for each in passed)
+    body = "\n  ".join(lines)
+    raises = "" if CHECKED else f"call void @{_RAISES}()"
+    return f"""
+declare void @{_RAISES}()
+declare i32 @"{native}"({kinds})
+define i64 @"{symbol}"(i64 %arguments, i64 %first, i64 %last) {{
+  %returned = alloca i64
+  %raised = alloca ptr
+  store i64 0, ptr %returned
+  store ptr null, ptr %raised
+  %words = inttoptr i64 %arguments to ptr
+  {body}
+  %status = call i32 @"{native}"({", ".join(passed)})
+  %fine = icmp eq i32 %status, 0
+  br i1 %fine, label %returns, label %raises
+raises:
+  {raises}
+  ret i64 {RAISED}
+returns:
+  %value = load i64, ptr %returned
+  ret i64 %value
+}}
+"""
+
+
+def _loads(declared: Declared) -> Iterator[tuple[list[str], str]]:
+    """Yield what loads each argument, $ for its number, and how it is passed then."""
+    word = 0
+    for each in flat(declared.parameters):
+        if each.kind == "t":
+            yield [], "ptr null"
+            continue
+        if each.kind == "a":
+            yield [], "i64 %arguments"
+            continue
+        place = f"%at$ = getelementptr i64, ptr %words, i64 {word}"
+        word += 1
+        if each.kind == "d":
+            yield [place, "%v$ = load double, ptr %at$"], "double %v$"
+        elif each.kind == "q":
+            yield [place, "%v$ = load i64, ptr %at$"], "i64 %v$"
+        elif each.kind == "b":
+            load = "%w$ = load i64, ptr %at$"
+            yield [place, load, "%t$ = icmp ne i64 %w$, 0", "%v$ = zext i1 %t$ to i8"], "i8 %v$"
+        else:
+            yield [place, "%v$ = load ptr, ptr %at$"], "ptr %v$"
+            if CHECKED:
+                count = f"%at$ = getelementptr i64, ptr %words, i64 {word}"
+                word += 1
+                yield [count, "%v$ = load i64, ptr %at$"], "i64 %v$"

@@ -1,0 +1,189 @@
+"""What kernels are written in besides numba's own language: pointers, and functions to call.
+
+For modules `*_numba.py` only, which are imported to build kernels and not to run them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numba as nb
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core.datamodel import models
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, register_model
+
+_I64 = ir.IntType(64)
+_CONFIG: Any = nb.config  # its attributes are made while it is imported
+_njit: Any = nb.njit  # some of its options are not in its annotations
+#: Whether indices of pointers are checked: they carry how many elements lie behind them then.
+CHECKED = bool(_CONFIG.BOUNDSCHECK)
+
+
+def function(
+    *, fastmath: set[str] | frozenset[str] | None = None, inline: str = "never"
+) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator for a function that kernels call.
+
+    It has no reference counts, so it can make no arrays, and divides as NumPy does.
+    """
+    made: Any = _njit(
+        nogil=True,
+        error_model="numpy",
+        fastmath=set(fastmath) if fastmath else False,
+        inline=inline,
+        _nrt=False,
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )
+    return made  # type: ignore[no-any-return]
+
+
+class PointerType(types.Type):
+    """The type of a pointer to elements of one type."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        super().__init__(name=f"Pointer({dtype})")
+
+
+if CHECKED:
+
+    @register_model(PointerType)
+    class _CheckedModel(models.StructModel):
+        def __init__(self, manager: Any, kind: PointerType) -> None:
+            members = [("data", types.CPointer(kind.dtype)), ("count", types.int64)]
+            super().__init__(manager, kind, members)  # type: ignore[no-untyped-call]
+
+else:
+
+    @register_model(PointerType)
+    class _PlainModel(models.PrimitiveModel):
+        def __init__(self, manager: Any, kind: PointerType) -> None:
+            element = manager.lookup(kind.dtype).get_data_type()
+            super().__init__(manager, kind, element.as_pointer())  # type: ignore[no-untyped-call]
+
+
+def data_of(builder: Any, value: Any) -> Any:
+    """Return LLVM's pointer to the first element."""
+    return builder.extract_value(value, 0) if CHECKED else value
+
+
+def made_pointer(context: Any, builder: Any, kind: PointerType, data: Any, count: Any) -> Any:
+    """Return a pointer's value: `count` is that of the elements behind it, if checked."""
+    element = context.get_data_type(kind.dtype)
+    data = builder.bitcast(data, element.as_pointer())
+    if not CHECKED:
+        return data
+    empty = ir.Constant(context.get_value_type(kind), ir.Undefined)
+    return builder.insert_value(builder.insert_value(empty, data, 0), count, 1)
+
+
+def _place(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Return the address of an element, checked."""
+    pointer, index = args[:2]
+    index = context.cast(builder, index, sig.args[1], types.int64)
+    if CHECKED:
+        # Unsigned, so that negative ones are beyond the end.
+        inside = builder.icmp_unsigned("<", index, builder.extract_value(pointer, 1))
+        with builder.if_then(builder.not_(inside), likely=False):
+            message = ("an index leaves the array that a kernel was given",)
+            context.call_conv.return_user_exc(builder, IndexError, message)
+    return builder.gep(data_of(builder, pointer), [index])
+
+
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], PointerType) and isinstance(args[1], types.Integer):
+            return signature(args[0].dtype, *args)
+        return None
+
+
+@infer_global(operator.setitem)
+class _SetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], PointerType) and isinstance(args[1], types.Integer):
+            return signature(types.none, args[0], args[1], args[0].dtype)
+        return None
+
+
+@infer_global(operator.add)
+class _Add(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], PointerType) and isinstance(args[1], types.Integer):
+            return signature(args[0], *args)
+        return None
+
+
+@lower_builtin(operator.getitem, PointerType, types.Integer)  # type: ignore[untyped-decorator]
+def _get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    place = _place(context, builder, sig, args)
+    return context.unpack_value(builder, sig.args[0].dtype, place)
+
+
+@lower_builtin(operator.setitem, PointerType, types.Integer, types.Any)  # type: ignore[untyped-decorator]
+def _set(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    place = _place(context, builder, sig, args)
+    context.pack_value(builder, sig.args[0].dtype, args[2], place)
+    return context.get_dummy_value()
+
+
+@lower_builtin(operator.add, PointerType, types.Integer)  # type: ignore[untyped-decorator]
+def _further(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    count = context.cast(builder, args[1], sig.args[1], types.int64)
+    data = builder.gep(data_of(builder, args[0]), [count])
+    left = builder.sub(builder.extract_value(args[0], 1), count) if CHECKED else None
+    return made_pointer(context, builder, sig.return_type, data, left)
+
+
+@intrinsic
+def _address(typing_context: Any, pointer: Any) -> Any:
+    """Return the address that a pointer holds, an int64."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.ptrtoint(data_of(builder, args[0]), _I64)
+
+    return types.int64(pointer), generate
+
+
+@intrinsic
+def _pointer(typing_context: Any, address: Any, count: Any, kind: Any) -> Any:
+    """Return a pointer to `count` elements of a type at an address."""
+    made = PointerType(kind.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+        return made_pointer(context, builder, made, data, args[1])
+
+    return made(types.int64, types.int64, kind), generate
+
+
+@intrinsic
+def _item_bytes(typing_context: Any, kind: Any) -> Any:
+    """Return the bytes of an element of a type, known when the kernel is built."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _I64(kind.dtype.bitwidth // 8)
+
+    return types.int64(kind), generate
+
+
+@intrinsic
+def _is_float(typing_context: Any, kind: Any) -> Any:
+    """Return whether a type is one of floating numbers, known when the kernel is built."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return ir.IntType(1)(int(isinstance(kind.dtype, types.Float)))
+
+    return types.boolean(kind), generate
+
+
+# Called from kernels without the typing context that they are declared with.
+address: Any = _address
+pointer: Any = _pointer
+item_bytes: Any = _item_bytes
+is_float: Any = _is_float

@@ -1,0 +1,151 @@
+"""A file of compiled kernels: a shared object, and behind it an index of what it holds.
+
+    shared object | index, JSON | its bytes, 8 | SHA-256 of all before, 32 | "lodkern" and version
+
+The system's loader reads the shared object by its own headers and does not see the rest. All is
+checked before it is given to the system's loader, which would crash on a damaged file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lodcli.kernels.errors import LodError
+
+FORMAT = b"lodkern\x01"
+#: What a kernel returns that raised: only in builds that check indices.
+RAISED = 1 << 62
+_TAIL_BYTES = 8 + 32 + len(FORMAT)
+
+
+class LibraryError(LodError):
+    """A library cannot be used: the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel as the index tells of it.
+
+    Attributes:
+        address: of its code, from the library's base.
+        arguments: the kind of each word it takes, and of pointers the element: "pfloat32".
+    """
+
+    address: int
+    arguments: tuple[str, ...]
+
+
+def compose(
+    image: bytes,
+    *,
+    level: str,
+    build: str,
+    checked: bool,
+    imports: dict[str, int],
+    kernels: Iterable[tuple[str, str, tuple[str, ...], Entry]],
+) -> bytes:
+    """Return the bytes of a library.
+
+    Args:
+        level: of processors.
+        build: what its sources and tools are known by.
+        checked: whether indices are checked; see NUMBA_BOUNDSCHECK.
+        imports: see link.Linked.
+        kernels: module, name, types and entry of each.
+    """
+    held: dict[str, Any] = {}
+    for module, name, types, entry in kernels:
+        held.setdefault(module, {})[" ".join((name, *types))] = [
+            entry.address,
+            " ".join(entry.arguments),
+        ]
+    index = {
+        "level": level, "build": build, "checked": checked, "imports": imports, "kernels": held,
+    }  # fmt: skip
+    text = json.dumps(index, separators=(",", ":")).encode()
+    body = image + text + len(text).to_bytes(8, "little")
+    return body + hashlib.sha256(body).digest() + FORMAT
+
+
+class Library:
+    """An open library.
+
+    Args:
+        path: of the file.
+        level, build, checked: what it must be for; see `compose`.
+
+    Raises:
+        LibraryError: it is not there, damaged, of another version, or for something else.
+    """
+
+    def __init__(self, path: Path, *, level: str, build: str, checked: bool) -> None:
+        index = _index(path)
+        wanted = {"level": level, "build": build, "checked": checked}
+        for name, value in wanted.items():
+            if index.get(name) != value:
+                raise LibraryError(f"{path}: {name}: expected {value!r}, found {index.get(name)!r}")
+        self._kernels: dict[str, dict[str, list[Any]]] = index["kernels"]
+        self._base = _opened(path, self._kernels, index["imports"])
+        self.checked = checked
+
+    def find(self, module: str, name: str, types: tuple[str, ...]) -> Entry | None:
+        """Return a kernel, its address that in memory, or None if it is not here."""
+        try:
+            address, arguments = self._kernels[module][" ".join((name, *types))]
+        except KeyError:
+            return None
+        return Entry(self._base + address, tuple(arguments.split()))
+
+
+def _index(path: Path) -> dict[str, Any]:
+    """Return the index of a file whose bytes are as they were written."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise LibraryError(f"{path}: no such file") from None
+    except OSError as error:
+        raise LibraryError(f"{path}: {error.strerror or error}") from None
+    if len(data) < _TAIL_BYTES or data[-8:-1] != FORMAT[:-1]:
+        raise LibraryError(f"{path}: not a library of kernels, or cut short")
+    if data[-1:] != FORMAT[-1:]:
+        raise LibraryError(f"{path}: expected version {FORMAT[-1]} of such files, found {data[-1]}")
+    body = memoryview(data)[: -32 - len(FORMAT)]
+    if hashlib.sha256(body).digest() != data[-32 - len(FORMAT) : -len(FORMAT)]:
+        raise LibraryError(f"{path}: damaged: its checksum does not fit")
+    size = int.from_bytes(body[-8:], "little")
+    index: dict[str, Any] = json.loads(bytes(body[-8 - size : -8]))
+    return index
+
+
+def _opened(path: Path, kernels: dict[str, Any], imports: dict[str, int]) -> int:
+    """Return where the library lies, with the functions of others that it calls filled in."""
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise LibraryError(str(error)) from None
+    module = next(iter(kernels))
+    kernel = next(iter(kernels[module]))
+    symbol = ".".join(["lod", module, *kernel.split()])
+    first = ctypes.cast(library[symbol], ctypes.c_void_p).value or 0
+    base: int = first - kernels[module][kernel][0]
+    for name, place in imports.items():
+        ctypes.c_uint64.from_address(base + place).value = _address_of(name, path)
+    return base
+
+
+def _address_of(name: str, path: Path) -> int:
+    """Return the address of a function of the C library."""
+    # What this process has already comes first, as for code that is compiled on the spot.
+    for source in (None, "libm.so.6", "libc.so.6"):
+        try:
+            function = getattr(ctypes.CDLL(source), name)
+        except (OSError, AttributeError):
+            continue
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+    raise LibraryError(f"{path}: the C library has no {name}")

@@ -1,0 +1,188 @@
+"""A pool of threads that share the pieces of a kernel, whoever comes first.
+
+The threads sleep in compiled code (pool_numba.py) and take pieces without the interpreter: they
+are awake in some microseconds. Several callers may use them at once. A caller that waits hears
+an interrupt. After a fork the child has a pool of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.checks import Array
+from lodcli.kernels.native.calls import Kernel, address
+from lodcli.kernels.native.load import Kernels, kernel
+from lodcli.kernels.threads import thread_count
+
+# Work of fewer bytes, read and written, is done by the caller alone: docs/decisions/0022.
+SHARED_BYTES = 1 << 23
+# After so long a caller looks whether it is to be interrupted.
+_PATIENCE_NANOSECONDS = 50_000_000
+_MOST_THREADS = 1 << 10
+# Pieces are given out so many times as there are threads, where there are more of them.
+_TURNS = 16
+
+# The words of pool_numba.py.
+_WORDS, _NOT_YET = 24 + 8 * 24, -(1 << 62)
+_MODULE = "kernels.native.pool_numba"
+
+
+def run(kernels: Kernel, pieces: int, size_bytes: int, *arguments: Any) -> int:
+    """Do all pieces of a kernel that reads and writes so many bytes; return the greatest status.
+
+    By several threads if that is faster: the result must not depend on who does what.
+    """
+    if size_bytes < SHARED_BYTES or pieces < 2:
+        return kernels.call(0, pieces, *arguments)
+    return run_shared(kernels, pieces, thread_count(), *arguments)
+
+
+def run_shared(kernels: Kernel, pieces: int, threads: int, *arguments: Any, grain: int = 0) -> int:
+    """Do all pieces of a kernel with up to so many threads; return the greatest status.
+
+    Args:
+        grain: how many pieces a thread takes at once.
+    """
+    pool = _pool()
+    helpers = pool.helpers(max(1, min(threads, pieces)) - 1)
+    grain = grain or max(1, pieces // (_TURNS * (helpers + 1)))
+    return pool.run(kernels, arguments, pieces, grain, helpers, team=False)
+
+
+@dataclass(frozen=True)
+class Team:
+    """Threads that a caller has for a while, itself among them.
+
+    Attributes:
+        size: how many.
+    """
+
+    size: int
+
+    def run(self, kernels: Kernel, *arguments: Any) -> int:
+        """Do pieces 0 .. size - 1 of a kernel, each on a thread of its own, all at once.
+
+        They may wait for each other. Return the greatest status.
+        """
+        if self.size == 1:
+            return kernels.call(0, 1, *arguments)
+        return _pool().run(kernels, arguments, self.size, 1, self.size - 1, team=True)
+
+
+@contextmanager
+def team(threads: int) -> Iterator[Team]:
+    """Give a team of so many threads, or of those there are; of one while another has a team."""
+    pool = _pool()
+    if threads == 1 or not pool.team.acquire(blocking=False):
+        yield Team(1)
+        return
+    try:
+        yield Team(1 + pool.helpers(threads - 1))
+    finally:
+        pool.team.release()
+
+
+@dataclass
+class _Pool:
+    """The threads of this process.
+
+    Attributes:
+        words: what compiled code knows of them; never freed, for they do not end.
+        team: held by who has a team.
+    """
+
+    words: Array = field(default_factory=lambda: _aligned_words(_WORDS))
+    lock: Any = field(default_factory=threading.Lock)
+    team: Any = field(default_factory=threading.Lock)
+    count: int = 0
+
+    def helpers(self, wanted: int) -> int:
+        """Return how many threads there are besides the caller, up to `wanted`."""
+        if self.count < wanted:
+            with self.lock:
+                self._grow(min(wanted, _MOST_THREADS))
+        return min(wanted, self.count)
+
+    def _grow(self, wanted: int) -> None:
+        arguments = (0, 1, address(self.words))
+        while self.count < wanted:
+            thread = threading.Thread(
+                target=_own("serve"), args=arguments, name="lod-worker", daemon=True
+            )
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads, or the interpreter is about to end
+                return
+            self.count += 1
+
+    def run(
+        self, kernels: Kernel, arguments: Any, pieces: int, grain: int, helpers: int, *, team: bool
+    ) -> int:
+        """Do all pieces; return the greatest status."""
+        block = np.frombuffer(kernels.pack(*arguments), np.uint8)
+        ticket = np.zeros(1, np.int64)
+        mine = address(ticket)
+        try:
+            status = _own("run")(
+                *(0, 1, mine, address(self.words), kernels.address, address(block)),
+                *(pieces, grain, helpers, team, _PATIENCE_NANOSECONDS),
+            )
+            while status == _NOT_YET:
+                # Interrupts are heard between two calls.
+                status = _own("finish")(0, 1, mine, _PATIENCE_NANOSECONDS)
+        except BaseException:
+            if ticket[0]:
+                _give_up(mine, team)
+            raise
+        return kernels.settled(status)
+
+
+def _give_up(ticket: int, team: bool) -> None:
+    """Return when no thread works for a caller any more, whatever interrupts come meanwhile."""
+    if not team:  # whose members may wait for those that were not given out
+        _own("stop")(0, 1, ticket)
+    status = _NOT_YET
+    while status == _NOT_YET:
+        with suppress(KeyboardInterrupt):
+            status = _own("finish")(0, 1, ticket, _PATIENCE_NANOSECONDS)
+
+
+_current: list[_Pool] = []
+
+
+def _pool() -> _Pool:
+    if not _current:
+        _current.append(_Pool())
+    return _current[0]
+
+
+def _after_fork() -> None:
+    """Leave the parent's pool alone: its threads are not here."""
+    _current.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@cache
+def _kernels(name: str) -> Kernels:
+    return kernel(_MODULE, name)
+
+
+def _own(name: str) -> Callable[..., int]:
+    return _kernels(name)[""].call
+
+
+def _aligned_words(count: int) -> Array:
+    """Return so many zeros that begin where a cache line does."""
+    room = np.zeros(count + 8, np.int64)
+    first = -address(room) % 64 // 8
+    return room[first : first + count]

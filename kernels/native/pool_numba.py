@@ -1,0 +1,219 @@
+"""Threads that share the pieces of kernels: what they run while Python does not need to know.
+
+A pool is some words of memory. Threads made by Python stay in `serve`, asleep on the word `bell`.
+A caller takes one of a few slots, writes down what is to be done and rings. Threads that find an
+open slot join it, take pieces until there are none, and leave; the caller does the same, closes
+the slot and waits until all have left. What is in a slot is read only by those who joined it.
+
+All words of a slot that threads write to at once are changed by atomic instructions. Its state
+tells everything about it: how many helpers are in it, whether it is open, whether its caller
+sleeps, and above these a number that is new each time, so that nobody joins what has been
+opened anew meanwhile.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.native.declare import kernel
+from lodcli.kernels.native.language_numba import function, pointer
+from lodcli.kernels.native.system_numba import (
+    add,
+    at_least,
+    call_3,
+    clock_gettime,
+    exchange,
+    futex,
+    load,
+    pause,
+    stack_words,
+    store,
+)
+
+# Words of a pool, each with a cache line of its own; then its slots. The first is for teams.
+BELL, ASLEEP, ENDED, SLOTS_AT = 0, 8, 16, 24
+SLOTS = 8
+# Words of a slot: state, owner, what is to be done, and on other lines what changes all the time.
+STATE, OWNER, CODE, BLOCK, PIECES, GRAIN, HELPERS = range(7)
+NEXT, STATUS, SLOT_WORDS = 8, 16, 24
+WORDS = SLOTS_AT + SLOTS * SLOT_WORDS
+
+# A state: 31 bits, for the system compares 32.
+_USERS, _OPEN, _SLEEPS, _TURN, _ALL = (1 << 12) - 1, 1 << 12, 1 << 13, 1 << 14, (1 << 31) - 1
+
+#: What `run` and `finish` return when time is up and not all is done.
+NOT_YET = -(1 << 62)
+_SPINS = 400  # some ten microseconds
+_WAIT, _WAKE = 128, 129  # futex operations, of this process alone
+_NANO = 1_000_000_000
+
+
+@function()
+def _wait(word: int, value: int, nanoseconds: int) -> None:
+    """Sleep while a word is `value`, perhaps shorter; 0 for no limit."""
+    limit = stack_words(2)
+    until = pointer(limit, 2, np.int64)
+    until[0], until[1] = nanoseconds // _NANO, nanoseconds % _NANO
+    futex(word, _WAIT, value, limit if nanoseconds else 0)
+
+
+@function()
+def _wake(word: int, count: int) -> None:
+    futex(word, _WAKE, count, 0)
+
+
+@function()
+def _now() -> int:
+    """Return nanoseconds of a clock that only goes forward."""
+    place = stack_words(2)
+    clock_gettime(1, place)
+    time = pointer(place, 2, np.int64)
+    now: int = time[0] * _NANO + time[1]
+    return now
+
+
+@function()
+def _work(slot: int, deadline: int) -> bool:
+    """Do pieces of a slot until there are none, or time is up; return whether there are none."""
+    words = pointer(slot, SLOT_WORDS, np.int64)
+    pieces, grain = words[PIECES], words[GRAIN]
+    while True:
+        first = add(slot + 8 * NEXT, grain)
+        if first >= pieces:
+            return True
+        status = call_3(words[CODE], words[BLOCK], first, min(first + grain, pieces))
+        if status:
+            at_least(slot + 8 * STATUS, status)
+        if deadline and _now() > deadline:
+            none_left: bool = load(slot + 8 * NEXT) >= pieces
+            return none_left
+
+
+@function()
+def _helped(slot: int) -> bool:
+    """Join a slot and work there, if it is open and wants helpers."""
+    state = load(slot)
+    while state & _OPEN and state & _USERS < load(slot + 8 * HELPERS):
+        if exchange(slot, state, state + 1):
+            _work(slot, 0)
+            before = add(slot, -1)
+            if before & _SLEEPS and before & _USERS == 1:
+                _wake(slot, 1)
+            return True
+        state = load(slot)
+    return False
+
+
+@kernel()
+def serve(pool: int) -> int:
+    """Help whoever opens a slot, until the pool ends."""
+    while not load(pool + 8 * ENDED):
+        rung = load(pool + 8 * BELL)
+        helped = False
+        for number in range(SLOTS):
+            if _helped(pool + 8 * (SLOTS_AT + number * SLOT_WORDS)):
+                helped = True
+        if helped:
+            continue
+        spins = 0
+        while spins < _SPINS and load(pool + 8 * BELL) == rung:
+            pause()
+            spins += 1
+        if spins == _SPINS:
+            add(pool + 8 * ASLEEP, 1)
+            # Not if it has been rung since the slots were looked at.
+            _wait(pool + 8 * BELL, rung & 0xFFFFFFFF, 0)
+            add(pool + 8 * ASLEEP, -1)
+    return 0
+
+
+@kernel()
+def run(
+    ticket: int, pool: int, code: int, block: int, pieces: int, grain: int, helpers: int,
+    team: bool, nanoseconds: int,
+) -> int:  # fmt: skip
+    """Do pieces of a kernel with helpers; return the greatest status, or NOT_YET.
+
+    Args:
+        ticket: the address of a word: the slot as long as it is taken, else 0.
+        team: whether to take the slot of which there is only one.
+        nanoseconds: after about so many, or as soon as the piece in work then is done, it returns
+            NOT_YET: `finish` is to be called.
+    """
+    taken = 0
+    for number in range(0 if team else 1, 1 if team else SLOTS):
+        slot = pool + 8 * (SLOTS_AT + number * SLOT_WORDS)
+        if exchange(slot + 8 * OWNER, 0, 1):
+            taken = slot
+            break
+    if not taken:  # as many callers as there are slots
+        alone: int = call_3(code, block, 0, pieces)
+        return alone
+    words = pointer(taken, SLOT_WORDS, np.int64)
+    words[CODE], words[BLOCK] = code, block
+    words[PIECES], words[GRAIN], words[HELPERS] = pieces, grain, helpers
+    words[NEXT], words[STATUS] = 0, 0
+    store(ticket, taken)
+    store(taken, (words[STATE] // _TURN * _TURN + _TURN) & _ALL | _OPEN)
+    add(pool + 8 * BELL, 1)
+    if load(pool + 8 * ASLEEP):
+        _wake(pool + 8 * BELL, helpers)
+    status: int = _finished(ticket, nanoseconds)
+    return status
+
+
+@kernel()
+def finish(ticket: int, nanoseconds: int) -> int:
+    """Go on with what a ticket is for; see `run`."""
+    status: int = _finished(ticket, nanoseconds)
+    return status
+
+
+@function()
+def _finished(ticket: int, nanoseconds: int) -> int:
+    slot, deadline = load(ticket), _now() + nanoseconds
+    if not _work(slot, deadline) or not _closed(slot, deadline):
+        return NOT_YET
+    status: int = load(slot + 8 * STATUS)
+    store(slot + 8 * OWNER, 0)
+    store(ticket, 0)
+    return status
+
+
+@kernel()
+def stop(ticket: int) -> int:
+    """Give out no more pieces; `finish` is to be called all the same."""
+    store(load(ticket) + 8 * NEXT, 1 << 61)
+    return 0
+
+
+@function()
+def _closed(slot: int, deadline: int) -> bool:
+    """Close a slot and wait until its helpers have left; return whether they have."""
+    state = load(slot)
+    while state & _OPEN:
+        exchange(slot, state, state & ~_OPEN)
+        state = load(slot)
+    spins = 0
+    while state & _USERS:
+        if spins < _SPINS:
+            pause()
+            spins += 1
+        elif not state & _SLEEPS:
+            exchange(slot, state, state | _SLEEPS)
+        else:
+            left = deadline - _now()
+            if left <= 0:
+                return False
+            _wait(slot, state, left)
+        state = load(slot)
+    return True
+
+
+@kernel()
+def end(pool: int) -> int:
+    """Have all threads leave `serve`."""
+    store(pool + 8 * ENDED, 1)
+    add(pool + 8 * BELL, 1)
+    _wake(pool + 8 * BELL, 1 << 30)
+    return 0

@@ -1,0 +1,64 @@
+"""Kernels that tests and measurements call: they show what a call and the pool do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.native.declare import Pointer, T, kernel
+from lodcli.kernels.native.language_numba import address
+from lodcli.kernels.native.system_numba import add, load, sched_yield, sleep
+
+
+@kernel()
+def nothing(first: int, last: int) -> int:
+    """Do nothing."""
+    return 0
+
+
+@kernel()
+def count(done: Pointer[np.int64], first: int, last: int) -> int:
+    """Add one to each piece's count."""
+    for piece in range(first, last):
+        done[piece] += 1
+    return 0
+
+
+@kernel()
+def status(statuses: Pointer[np.int64], first: int, last: int) -> int:
+    """Return the greatest of the statuses of some pieces."""
+    found = 0
+    for piece in range(first, last):
+        found = max(found, statuses[piece])
+    return found
+
+
+@kernel()
+def sleep_each(done: Pointer[np.int64], nanoseconds: int, first: int, last: int) -> int:
+    """Sleep for each piece."""
+    for piece in range(first, last):
+        sleep(nanoseconds)
+        done[piece] += 1
+    return 0
+
+
+@kernel()
+def meet(met: Pointer[np.int64], members: int, first: int, last: int) -> int:
+    """Return once so many threads are here; count them, and those that leave."""
+    add(address(met), last - first)
+    while load(address(met)) < members:
+        sched_yield()
+    add(address(met) + 8, last - first)
+    return 0
+
+
+@kernel(types=("float32", "int64"))
+def arguments(
+    x: Pointer[T], none: Pointer[T], real: float, whole: int, truth: bool, out: Pointer[np.float64]
+) -> int:
+    """Write down what the arguments are."""
+    out[0] = x[0]
+    out[1] = address(none)
+    out[2] = real
+    out[3] = whole
+    out[4] = 1 if truth else 0
+    return whole

@@ -1,0 +1,96 @@
+"""Levels of processors: what kernels are compiled for, and which level this processor has."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from functools import cache
+
+_V2 = ("cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")
+_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+# LLVM's names of what Linux calls otherwise.
+_IN_CPUINFO = {
+    "sahf": "lahf_lm",
+    "sse3": "pni",
+    "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2",
+    "bmi": "bmi1",
+    "lzcnt": "abm",
+}
+
+
+@dataclass(frozen=True)
+class Level:
+    """What a set of processors have in common.
+
+    Attributes:
+        name: as in LOD_NATIVE, and of the library's file.
+        machine: as platform.machine() says.
+        cpu: LLVM's name.
+        needed: what a processor has to have, by LLVM's names.
+        tuning: what else LLVM is told.
+    """
+
+    name: str
+    machine: str
+    cpu: str
+    needed: tuple[str, ...] = ()
+    tuning: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What LLVM is told, with signs."""
+        return (*(f"+{name}" for name in self.needed), *self.tuning)
+
+    @property
+    def triple(self) -> str:
+        return f"{self.machine}-unknown-linux-gnu"
+
+
+#: From the least to the most; a processor that has one has those before it for its machine.
+LEVELS = (
+    Level("x86-64-v2", "x86_64", "x86-64-v2", _V2),
+    Level("x86-64-v3", "x86_64", "x86-64-v3", _V3),
+    # LLVM would use half of a register of 512 bits: softmax takes 1.2 times as long then.
+    Level("x86-64-v4", "x86_64", "x86-64-v4", _V4, ("-prefer-256-bit",)),
+    Level("aarch64", "aarch64", "generic", ("neon",)),
+)
+
+
+def level_named(name: str) -> Level | None:
+    """Return a level by its name: "x86-64-v3", or "v3" for short."""
+    return next((each for each in LEVELS if name in (each.name, each.name[-2:])), None)
+
+
+@cache
+def levels_here() -> tuple[Level, ...]:
+    """Return the levels that this processor has, the least first; none if that is not known."""
+    machine = platform.machine()
+    if os.name != "posix" or os.uname().sysname != "Linux":
+        return ()
+    return tuple(
+        each
+        for each in LEVELS
+        if each.machine == machine and (machine != "x86_64" or _has(each.needed))
+    )
+
+
+def _has(needed: tuple[str, ...]) -> bool:
+    return all(_IN_CPUINFO.get(name, name) in _flags() for name in needed)
+
+
+@cache
+def _flags() -> frozenset[str]:
+    """Return what Linux says the first processor has."""
+    try:
+        # Unbuffered and no more than is needed: the text of a hundred processors takes long.
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            text = file.read(1 << 14)
+    except OSError:
+        return frozenset()
+    for line in text.split(b"\n"):
+        if line.startswith(b"flags"):
+            return frozenset(line.decode("ascii", "replace").split())
+    return frozenset()

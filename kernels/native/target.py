@@ -1,0 +1,21 @@
+"""Which processors this process compiles for: what intrinsics may depend on.
+
+Not this machine's: a library for one level may be built on another, and for another machine.
+"""
+
+from __future__ import annotations
+
+from lodcli.kernels.native.processor import Level
+
+_chosen: list[Level] = []
+
+
+def compile_for(level: Level) -> None:
+    """Set the level, once, before any module of kernels is imported."""
+    _chosen[:] = [level]
+
+
+def level() -> Level:
+    """Return the level that is compiled for."""
+    assert _chosen, "kernels are compiled by lodcli.kernels.native.build"
+    return _chosen[0]

@@ -1,0 +1,72 @@
+"""Compiles the kernels when the package is built: see docs/decisions/0024-compiled-ahead.md.
+
+All else is in pyproject.toml. LOD_BUILD_LEVELS names the levels of processors, "v2 v3 v4 aarch64"
+for wheels to pass on; by default it is the level of this machine, and "none" compiles nothing. An
+editable installation does not come here: its kernels are compiled when they are first needed.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+from setuptools.dist import Distribution
+
+# No C library is linked to, so that the oldest name there is for each machine would do.
+_TAGS = {"x86_64": "manylinux_2_17_x86_64", "aarch64": "manylinux_2_17_aarch64"}
+
+
+class BuildWithKernels(build_py):
+    """Copies the modules, then compiles the kernels that are among them."""
+
+    def run(self) -> None:
+        super().run()
+        wanted = os.environ.get("LOD_BUILD_LEVELS", "here")
+        if self.editable_mode or wanted == "none":
+            return
+        root = Path(self.build_lib).absolute()
+        folder = root / "lodcli" / "kernels" / "native" / "lib"
+        path = os.pathsep.join([str(root), *filter(None, sys.path)])
+        subprocess.run(
+            [
+                *(sys.executable, "-W", "error::UserWarning:lodcli"),
+                *("-m", "lodcli.kernels.native.build", "--into", str(folder)),
+                *(word for level in wanted.split() for word in ("--level", level)),
+            ],
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": path},
+            check=True,
+        )
+
+
+class WheelWithKernels(bdist_wheel):
+    """A wheel for any Python, and the machine its kernels are for."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self) -> tuple[str, str, str]:
+        wanted = os.environ.get("LOD_BUILD_LEVELS", "here")
+        if wanted == "none":
+            return "py3", "none", "any"
+        platform: str = super().get_tag()[2]
+        if wanted != "here":
+            platform = _TAGS["aarch64" if "aarch64" in wanted else "x86_64"]
+        return "py3", "none", platform
+
+
+class WithBinaries(Distribution):
+    """Says that the package is not of Python alone."""
+
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+setup(
+    cmdclass={"build_py": BuildWithKernels, "bdist_wheel": WheelWithKernels},
+    distclass=WithBinaries,
+)

@@ -1,0 +1,123 @@
+"""What kernels must not do, that wrappers ask for what is declared, and libraries for others."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lodcli.kernels.native import elf
+from lodcli.kernels.native.relocations import RULES
+from tests.kernels.native.building import built, python
+
+WRONG = """
+import importlib, sys
+import numpy as np
+from lodcli.kernels.native.processor import levels_here
+from lodcli.kernels.native.compile_numba import CompileError, Compiler
+compiler = Compiler(levels_here()[-1])
+from lodcli.kernels.native.declare import Pointer, declared, kernel
+
+@kernel()
+def makes_an_array(out: Pointer[np.int64], many: int) -> int:
+    room = np.empty(many, np.int64)
+    for k in range(many):
+        room[k] = out[k]
+    return room[many - 1]
+
+@kernel()
+def raises(many: int) -> int:
+    if many < 0:
+        raise ValueError("negative")
+    return 0
+
+@kernel()
+def divides(many: int, by: int) -> int:
+    return many // by
+
+for name, found in declared(__name__).items():
+    try:
+        compiler.compile(found, ())
+        print(name, "is fine")
+    except Exception as error:
+        print(name, type(error).__name__, str(error).splitlines()[0])
+"""
+
+
+def test_a_kernel_that_makes_arrays_or_raises_is_not_built() -> None:
+    pytest.importorskip("numba", reason="kernels are compiled by numba")
+    done = python(WRONG)
+    assert done.returncode == 0, done.stderr
+    array, error, fine = done.stdout.splitlines()
+    assert array.startswith("makes_an_array ")
+    assert "fine" not in array
+    assert error.startswith("raises CompileError kernel lod.__main__.raises: may raise")
+    assert fine == "divides is fine"
+
+
+LISTED = """
+import importlib, json, pkgutil
+import lodcli.formats.on_native, lodcli.kernels.on_native
+from lodcli.kernels.native import load, pool, sources
+for package in (lodcli.kernels.on_native, lodcli.formats.on_native):
+    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if not found.name.endswith("_numba"):
+            importlib.import_module(found.name)
+load._bridge()
+for name in ("serve", "run", "finish", "stop", "end"):
+    pool._kernels(name)
+asked = sorted(load.asked)
+from lodcli.kernels.native.target import compile_for
+from lodcli.kernels.native.processor import levels_here
+compile_for(levels_here()[-1])
+from lodcli.kernels.native.declare import declared
+for unit in sources.units():
+    importlib.import_module("lodcli." + unit)
+print(json.dumps([asked, [[unit, name] for unit in sources.units() for name in declared(unit)]]))
+"""
+
+
+def test_every_kernel_that_is_asked_for_is_declared_and_none_in_vain() -> None:
+    pytest.importorskip("numba", reason="kernels are declared beside code for numba")
+    done = python(LISTED)
+    assert done.returncode == 0, done.stderr
+    asked, declared = ({tuple(each) for each in part} for part in json.loads(done.stdout))
+    probes = {each for each in declared if each[0] == "kernels.native.probe_numba"}
+    assert asked - declared == set()
+    # The bridge is asked for by the loader itself.
+    assert declared - asked - probes == {("kernels.native.python_numba", "from_python")}
+
+
+# -- Other machines ---------------------------------------------------------------------
+
+
+def test_a_library_for_another_machine_is_built_here() -> None:
+    content = built("kernels.native.probe_numba", build="ours", level="aarch64")
+    assert content[:4] == b"\x7fELF"
+    assert int.from_bytes(content[18:20], "little") == elf.MACHINES["aarch64"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "to", "code", "expected"),
+    [
+        # adrp x0, 5 pages on; add x0, x0, #0x123; bl 16 words on; ldr x0, [x0, #0x128]
+        (275, 0x1FF0, 0x6123, 0x90000000, 0xB0000020),
+        (277, 0x1000, 0x6123, 0x91000000, 0x91048C00),
+        (283, 0x1000, 0x1040, 0x94000000, 0x94000010),
+        (286, 0x1000, 0x6128, 0xF9400000, 0xF9409400),
+        (283, 0x1040, 0x1000, 0x94000000, 0x97FFFFF0),
+    ],
+)
+def test_relocations_of_aarch64_are_those_of_its_manual(
+    kind: int, place: int, to: int, code: int, expected: int
+) -> None:
+    image = bytearray(code.to_bytes(4, "little"))
+    RULES["aarch64"].apply(image, 0, kind, place, to)
+    assert int.from_bytes(image, "little") == expected
+
+
+def test_a_jump_that_is_too_far_is_refused() -> None:
+    import struct
+
+    with pytest.raises(struct.error):
+        RULES["aarch64"].apply(bytearray(4), 0, 283, 0, 1 << 30)

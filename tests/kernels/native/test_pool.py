@@ -1,0 +1,159 @@
+"""Threads that share the pieces of a kernel: who does what, errors, interrupts and forks."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.kernels.native import load, pool
+from tests.kernels.native.building import python
+
+# Counts how often each piece was done, and by which thread; waits for others if told to.
+MODULE = "kernels.native.probe_numba"
+
+
+def probe(name: str) -> Any:
+    return load.kernel(MODULE, name)[""]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("pieces", [1, 2, 5, 1000])
+def test_every_piece_is_done_once(threads: int, pieces: int) -> None:
+    for _ in range(20):
+        done = np.zeros(pieces, np.int64)
+        assert pool.run_shared(probe("count"), pieces, threads, done) == 0
+        assert (done == 1).all()
+
+
+def test_no_pieces_are_no_work() -> None:
+    assert pool.run_shared(probe("count"), 0, 3, np.zeros(1, np.int64)) == 0
+
+
+def test_the_greatest_status_is_returned_whoever_found_it() -> None:
+    statuses = np.array([0, 3, 0, 9, 4, 0, 1], np.int64)
+    for threads in (1, 2, 4):
+        assert pool.run_shared(probe("status"), len(statuses), threads, statuses, grain=1) == 9
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_members_of_a_team_run_at_once(size: int) -> None:
+    for _ in range(10):
+        with pool.team(size) as team:
+            assert team.size == size
+            met = np.zeros(2, np.int64)
+            # Each waits until all are there.
+            assert team.run(probe("meet"), met, size) == 0
+        assert met.tolist() == [size, size]
+
+
+def test_a_second_team_is_of_one() -> None:
+    sizes = []
+
+    def other() -> None:
+        with pool.team(2) as second:
+            sizes.append(second.size)
+            met = np.zeros(2, np.int64)
+            second.run(probe("meet"), met, 1)
+
+    with pool.team(2):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    with pool.team(2) as third:
+        sizes.append(third.size)
+    assert sizes == [1, 2]
+
+
+def test_callers_at_once_get_each_what_they_asked_for() -> None:
+    failed = []
+
+    def call(seed: int) -> None:
+        for n in range(200):
+            pieces = 1 + (seed * 7 + n) % 50
+            done = np.zeros(pieces, np.int64)
+            status = pool.run_shared(probe("count"), pieces, 3, done, grain=1 + n % 3)
+            if status or not (done == 1).all():
+                failed.append((seed, n, done.tolist()))
+
+    # More than there are slots.
+    threads = [threading.Thread(target=call, args=(seed,)) for seed in range(12)]
+    for thread in threads:
+        thread.start()
+    with pool.team(2) as team:
+        for _ in range(50):
+            met = np.zeros(2, np.int64)
+            team.run(probe("meet"), met, team.size)
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+INTERRUPTED = """
+import _thread, signal, sys, threading, time
+import numpy as np
+from lodcli.kernels.native import load, pool
+sleepy = load.kernel("kernels.native.probe_numba", "sleep_each")[""]
+count = load.kernel("kernels.native.probe_numba", "count")[""]
+done = np.zeros(100000, np.int64)
+threading.Timer(0.3, _thread.interrupt_main).start()
+began = time.monotonic()
+try:
+    pool.run_shared(sleepy, 100000, int(sys.argv[1]), done, 1_000_000, grain=1)
+except KeyboardInterrupt:
+    assert 0 < done.sum() < 100000
+    held = done.copy()
+    time.sleep(0.1)
+    assert (done == held).all(), "somebody still works"
+    more = np.zeros(10, np.int64)
+    assert pool.run_shared(count, 10, 2, more) == 0 and (more == 1).all()
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_an_interrupt_is_heard_between_pieces(threads: str) -> None:
+    done = python(INTERRUPTED, threads)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
+FORKED = """
+import os, sys, warnings
+import numpy as np
+from lodcli.kernels.native import load, pool
+warnings.simplefilter("ignore")
+count = load.kernel("kernels.native.probe_numba", "count")[""]
+meet = load.kernel("kernels.native.probe_numba", "meet")[""]
+def works():
+    done, met = np.zeros(64, np.int64), np.zeros(2, np.int64)
+    with pool.team(2) as team:
+        team.run(meet, met, team.size)
+    return pool.run_shared(count, 64, 3, done) == 0 and (done == 1).all() and team.size == 2
+assert works()
+with pool.team(2):
+    child = os.fork()  # while the team is lent: the child gets its own all the same
+if child == 0:
+    os._exit(0 if works() else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert works()
+"""
+
+
+def test_a_forked_child_makes_its_own_threads() -> None:
+    done = python(FORKED)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_more_threads_the_caller_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(pool, "_current", [])
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    done = np.zeros(50, np.int64)
+    assert pool.run_shared(probe("count"), 50, 4, done) == 0
+    assert (done == 1).all()
+    with pool.team(4) as team:
+        assert team.size == 1
