@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.on_native.pool import segment_sum
 from lodcli.kernels.on_numba.copying import gather_ranges
-from lodcli.kernels.on_numba.pool import segment_sum
 from lodcli.kernels.on_numba.spread import spread_rows
 from lodcli.kernels.ops import expand
 

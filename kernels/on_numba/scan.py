@@ -10,9 +10,10 @@ import numpy as np
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.memory import empty
 from lodcli.kernels.on_numba.copying import frozen
-from lodcli.kernels.on_numba.softmax import PIECES, pieces
 from lodcli.kernels.on_numba.threads import run
 from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
+
+PIECES = 64
 
 
 def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
@@ -45,6 +46,17 @@ def _applied(data: Array, offsets: Offsets, product: bool, exclusive: bool, reve
     start = rows.dtype.type(1 if product else 0)
     run(_running, 2 * rows.nbytes, rows, frozen(offsets), out, start, product, exclusive, reverse)
     return out.reshape(data.shape).astype(dtype, copy=False)
+
+
+@nb.njit(cache=True, nogil=True)
+def pieces(offsets: Any, piece: int, pieces: int) -> Any:
+    """Return the segments of one of `pieces` with about equally many rows."""
+    total, starts = offsets[-1], offsets[:-1]
+    first = np.searchsorted(starts, total * piece // pieces) if piece else 0
+    last = starts.size
+    if piece < pieces - 1:
+        last = np.searchsorted(starts, total * (piece + 1) // pieces)
+    return first, last
 
 
 @nb.njit(parallel=True, cache=True, nogil=True)

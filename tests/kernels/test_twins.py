@@ -1,4 +1,4 @@
-"""Every twin in kernels/on_numba/ has the file, name and parameters of its reference."""
+"""Every compiled twin has the file, name and parameters of its reference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from lodcli.kernels.ops.table import OPS
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 REFERENCES = {path.stem for path in (KERNELS / "ops").glob("*.py")} - {"__init__", "common"}
-FILES = sorted({path.stem for path in (KERNELS / "on_numba").glob("*.py")} & REFERENCES)
+FOLDERS = ("on_numba", "on_native")
+FILES = [
+    (folder, file)
+    for folder in FOLDERS
+    for file in sorted({path.stem for path in (KERNELS / folder).glob("*.py")} & REFERENCES)
+]
 
 
 def public(module: ModuleType) -> dict[str, inspect.Signature]:
@@ -26,12 +31,23 @@ def public(module: ModuleType) -> dict[str, inspect.Signature]:
 
 
 def test_there_are_twins() -> None:
-    assert {"pool", "softmax", "expand", "concat", "reverse", "pad", "slice"} <= set(FILES)
+    assert {"pool", "softmax", "expand", "concat", "reverse", "pad", "slice"} <= {
+        file for _, file in FILES
+    }
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_a_twin_has_the_parameters_of_its_reference(file: str) -> None:
-    twins = public(importlib.import_module(f"lodcli.kernels.on_numba.{file}"))
+def test_no_function_has_two_compiled_twins() -> None:
+    names = [
+        (file, name)
+        for folder, file in FILES
+        for name in public(importlib.import_module(f"lodcli.kernels.{folder}.{file}"))
+    ]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(("folder", "file"), FILES)
+def test_a_twin_has_the_parameters_of_its_reference(folder: str, file: str) -> None:
+    twins = public(importlib.import_module(f"lodcli.kernels.{folder}.{file}"))
     references = public(importlib.import_module(f"lodcli.kernels.ops.{file}"))
     assert twins
     for name, signature in twins.items():

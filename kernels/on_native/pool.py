@@ -1,5 +1,4 @@
-"""See ops/pool.py. Registers carry the running values (vectors.py), pieces of equal rows
-the threads (reduce.py); results do not depend on the number of threads."""
+"""See ops/pool.py. Results do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -9,8 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.checks import Array, Offsets
-from lodcli.kernels.on_numba.reduce import EXTREME, INDEX, MEAN, PLAIN, ROOT, SUM, reduce_rows
-from lodcli.kernels.on_numba.spread import pick_rows
+from lodcli.kernels.on_native.reduce import (
+    EXTREME,
+    INDEX,
+    MEAN,
+    PLAIN,
+    ROOT,
+    SUM,
+    pick_rows,
+    reduce_rows,
+)
 from lodcli.kernels.ops.common import (
     flat_rows,
     is_half,
@@ -92,14 +99,12 @@ def segment_last(
 
 
 def _plain(data: Array) -> Array:
-    """Return (N, D) rows of a dtype that numba knows."""
-    if is_half(data.dtype):
-        return flat_rows(data.astype(np.float32))
-    return flat_rows(data.view(np.uint8) if data.dtype == np.bool_ else data)
+    """Return (N, D) rows of a dtype that kernels know."""
+    return flat_rows(data.astype(np.float32) if is_half(data.dtype) else data)
 
 
 def _reduced(
-    kind: Any,
+    kind: str,
     data: Array,
     offsets: Offsets,
     pad_value: npt.ArrayLike,
@@ -113,8 +118,7 @@ def _reduced(
         return _as_pairs(data, offsets, pad_value, dtype, out, divided)
     result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
     rows, totals = _plain(data), _plain_target(result)
-    fill = np.asarray(pad_value).astype(totals.dtype)[()]
-    reduce_rows(kind, rows, offsets, fill, totals, least=least, divided=divided)
+    reduce_rows(kind, rows, offsets, pad_value, totals, least=least, divided=divided)
     return _delivered(totals, result)
 
 
@@ -163,16 +167,13 @@ def _reduced_index(
     result = result_array(values, shape, data.dtype, data)
     index = result_array(places, shape, np.dtype(np.int64), data)
     rows, extremes = _plain(data), _plain_target(result)
-    fill = np.asarray(pad_value).astype(extremes.dtype)[()]
-    reduce_rows(*(INDEX, rows, offsets, fill, extremes), least=least, index=flat_rows(index))
+    reduce_rows(*(INDEX, rows, offsets, pad_value, extremes), least=least, index=flat_rows(index))
     return _delivered(extremes, result), index
 
 
 def _plain_target(result: Array) -> Array:
-    """Return (S, D) rows of a dtype that numba knows, to write for `result`: itself, or not."""
-    if is_half(result.dtype):
-        return flat_rows(np.empty(result.shape, np.float32))
-    return flat_rows(result.view(np.uint8) if result.dtype == np.bool_ else result)
+    """Return (S, D) rows of a dtype that kernels know, to write for `result`: itself, or not."""
+    return flat_rows(np.empty(result.shape, np.float32) if is_half(result.dtype) else result)
 
 
 def _delivered(rows: Array, result: Array) -> Array:
