@@ -19,7 +19,7 @@ from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.threads import thread_count
 
 if TYPE_CHECKING:
-    from lodcli.formats.on_numba.json_scan import JsonScanner, Scanned
+    from lodcli.formats.on_native.json_scan import JsonScanner, Scanned
 
 # Whole lines, and the number of the first.
 Block = tuple[bytes, int]
@@ -60,8 +60,10 @@ class FastColumns:
 
     @property
     def fits(self) -> bool:
-        """Whether there are not too many columns."""
-        return self._threads > 0
+        """Whether there are not too many columns, and the scanner is there."""
+        from lodcli.formats.on_native.json_scan import is_available
+
+        return self._threads > 0 and is_available()
 
     def fit(self, lines: bytes) -> bool:
         """Return whether whole lines are surely what the columns say."""
@@ -109,7 +111,7 @@ class FastColumns:
         return result, scanner.lines
 
     def _made(self) -> JsonScanner:
-        from lodcli.formats.on_numba.json_scan import REAL, TEXT, TRUTH, WHOLE, JsonScanner, Plan
+        from lodcli.formats.on_native.json_scan import REAL, TEXT, TRUTH, WHOLE, JsonScanner, Plan
 
         kinds = {"b": TRUTH, "i": WHOLE, "u": WHOLE}
         fields = [column.field for column in self._columns]

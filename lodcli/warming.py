@@ -14,16 +14,16 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.signals import checked
 
 
-def jobs(names: Sequence[str]) -> dict[str, Callable[[], None]]:
+def jobs(names: Sequence[str]) -> dict[str, Callable[[], object]]:
     """Return what compiles each of `names`, everything if there are none."""
     try:
-        from lodcli.formats.on_numba.json_scan import warm_up as warm_up_json
+        from lodcli.formats.on_native.json_scan import is_available as warm_up_json
         from lodcli.kernels.on_numba.warm_up import jobs as of_kernels
     except ModuleNotFoundError as error:
         if error.name != "numba":
             raise
         raise UnsupportedError("nothing to compile without numba; pip install numba") from None
-    known = {**of_kernels(), "jsonl": warm_up_json}
+    known: dict[str, Callable[[], object]] = {**of_kernels(), "jsonl": warm_up_json}
     unknown = [name for name in names if name not in known]
     if unknown:
         raise click.UsageError(f"{unknown[0]!r} is not compiled; there are: {', '.join(known)}")

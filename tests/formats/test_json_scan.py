@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io, json_fast
-from lodcli.formats.on_numba.json_scan import REAL, TEXT, TRUTH, WHOLE, JsonScanner, Plan, Scanned
+from lodcli.formats.on_native.json_scan import REAL, TEXT, TRUTH, WHOLE, JsonScanner, Plan, Scanned
 from lodcli.formats.on_numba.numbers import HARD, rounded
 from lodcli.formats.options import ReadOptions
 from lodcli.kernels.errors import InvalidDataError, LodError

@@ -12,22 +12,26 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.json_fast import PADDING_BYTES
-from lodcli.formats.on_numba.json_walk import (
-    HARD_INTS,
-    MOST_UNKNOWN,
-    REAL,
-    TEXT,
-    TRUTH,
-    WHOLE,
-    is_ascii,
-    scan_lines,
-)
 from lodcli.kernels.checks import Array, Offsets
+from lodcli.kernels.native import load
 
-__all__ = ["REAL", "TEXT", "TRUTH", "WHOLE", "JsonScanner", "Plan", "Scanned"]
+# Kinds of columns, and how many numbers tell of something, as the kernels have them.
+WHOLE, REAL, TRUTH, TEXT = range(4)
+HARD_INTS, MOST_UNKNOWN = 4, 64
 
 # Numbers that are rounded by Python, in one block.
 MOST_HARD = 1 << 16
+
+_MODULE = "formats.on_native.json_scan_numba"
+_scan_lines, _is_ascii = (load.kernel(_MODULE, name) for name in ("scan_lines", "is_ascii"))
+
+
+def is_available() -> bool:
+    """Return whether the scanner's kernels are there; they are compiled now if need be."""
+    try:
+        return all(each[""] for each in (_scan_lines, _is_ascii))
+    except load.NativeUnavailableError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -108,8 +112,8 @@ class JsonScanner:
             size: of the lines.
         """
         self._reserve(size)
-        begin = data.ctypes.data
-        if not is_ascii(begin, size):
+        begin = load.address(data)
+        if not _is_ascii[""].call(0, 1, begin, size):
             try:
                 bytes(data[:size]).decode()
             except UnicodeDecodeError:
@@ -118,27 +122,16 @@ class JsonScanner:
         counts = np.zeros((self._columns, levels), np.int64)
         largest = np.zeros(self._columns, np.int64)
         seen = np.full(self._columns, -1, np.int64)
-        hard, self.lines = scan_lines(
-            begin,
-            size,
-            self._columns,
-            self._kinds.ctypes.data,
-            self._depths.ctypes.data,
-            self._keys.ctypes.data,
-            self._key_ends.ctypes.data,
-            self._plan.keys is not None,
-            self._plan.others,
-            self._values.ctypes.data,
-            self._offsets.ctypes.data,
-            levels,
-            room,
-            counts.ctypes.data,
-            largest.ctypes.data,
-            self._hard.ctypes.data,
-            MOST_HARD,
-            seen.ctypes.data,
-            self._unknown.ctypes.data,
+        lines = np.zeros(1, np.int64)
+        hard = _scan_lines[""].call(
+            *(0, 1, begin, size, self._columns, load.address(self._kinds)),
+            *(load.address(self._depths), load.address(self._keys), load.address(self._key_ends)),
+            *(self._plan.keys is not None, self._plan.others, load.address(self._values)),
+            *(load.address(self._offsets), levels, room, load.address(counts)),
+            *(load.address(largest), load.address(self._hard), MOST_HARD, load.address(seen)),
+            *(load.address(self._unknown), lines),
         )
+        self.lines = int(lines[0])
         if hard < 0 or not self._settle(data, begin, hard):
             return None
         return [
@@ -167,8 +160,3 @@ class JsonScanner:
             self._offsets[number, level, : counts[level] + 1].copy() for level in range(depth)
         )
         return Scanned(values.view(np.bool_) if kind == TRUTH else values, offsets, int(largest))
-
-
-def warm_up() -> None:
-    """Compile the scanner, and leave it in numba's cache."""
-    JsonScanner(Plan((REAL,), (1,), None, False)).scan(b"[1.5]\n")
