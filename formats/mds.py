@@ -208,6 +208,7 @@ class _Writer:
             "size_limit": SHARD_BYTES,
             "version": VERSION,
         }
+        self._row_shapes = {spec.name: spec.row_shape for spec in schema}
         self._head = json.dumps(self._config, sort_keys=True).encode()
         self._shards: list[dict[str, Any]] = []
         self._samples: list[bytes] = []
@@ -250,7 +251,18 @@ class _Writer:
         self._samples, self._size = [], 0
 
     def finish(self) -> None:
-        """Write what is left, and the index."""
+        """Write what is left, and the index.
+
+        Raises:
+            UnsupportedError: there is no sample that could tell the shape of rows.
+        """
+        if not self._count:
+            for name, encoding in self._encodings.items():
+                if encoding.shape is None and self._row_shapes[name]:
+                    raise UnsupportedError(
+                        f"mds holds no rows of shape {self._row_shapes[name]} without a sample; "
+                        f"{name} has no samples"
+                    )
         if self._samples or not self._shards:
             self._write_shard()
         with self._output.part(NAME) as part:

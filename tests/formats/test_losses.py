@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from lodcli.formats.losses import losses
 from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.schema import Item, StoredArray, schema_of
 from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from tests.formats.kinds import KINDS, Content, contents, items, require, written
 
@@ -128,3 +130,15 @@ def test_what_is_declared_to_be_lost_is_lost_and_no_more(name: str, data: st.Dat
 def test_losses_of_many(name: str, data: st.DataObject) -> None:
     require(name)
     check(name, data.draw(contents(name, held=True)))
+
+
+@pytest.mark.parametrize("row_shape", [(), (1,), (2, 3)])
+@pytest.mark.parametrize("name", KINDS)
+def test_losses_of_a_tensor_without_items(name: str, row_shape: tuple[int, ...]) -> None:
+    require(name)
+    kind = table.get(name)
+    dtypes = [one for one in ("int32", "uint16", "uint8") if one in kind.dtypes]
+    for depth, dtype in product(range(kind.min_levels, 4), dtypes):
+        data = np.empty((0, *row_shape), dtype)
+        tensor = LoDTensor(data, LoD.from_lengths([[]] * depth, ("a", "b", "c")[:depth]))
+        check(name, KINDS[name].made({"data": tensor}))
