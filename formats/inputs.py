@@ -16,6 +16,7 @@ import shutil
 import stat
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -83,6 +84,7 @@ class Input:
         is_folder: whether it is a folder: then `file` and all that reads it are errors.
         folder: the open folder, if it is one.
         bounds: what it may come to in memory; see `allow`.
+        when_copied: called by `make_seekable` with the size of a copy that it made.
 
     Raises:
         OSError: it cannot be opened.
@@ -90,6 +92,7 @@ class Input:
 
     _looked = False
     folder: OpenFolder
+    when_copied: Callable[[int], object] | None = None
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
         require_path(source)
@@ -303,6 +306,8 @@ class Input:
                 raise
             self._file.close()
             self._file = spooled
+            if self.when_copied is not None:
+                self.when_copied(spooled.tell())
         self.file.seek(0)
         return self.file
 

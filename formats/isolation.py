@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -181,6 +182,14 @@ def _serve(
             sandbox.detach(source.file.fileno())
         source.file.seek(0)
     sandbox.confine(room)
+
+    def copied(size: int) -> None:
+        """Of a pipe that was copied it is known how long reading may take."""
+        nonlocal room
+        room = replace(room, stored=size)
+        sandbox.allow_time(room)
+
+    source.when_copied = copied
     opened: Source | None = None
     with os.fdopen(requests, "rb") as lines:
         for line in lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from lodcli.formats import io, sandbox
+from lodcli.formats.base import Source
 from lodcli.formats.errors import DamagedFileError, TooLargeError
 from lodcli.formats.inputs import Input
 from lodcli.formats.isolation import IsolatedSource
@@ -24,7 +26,16 @@ from lodcli.kernels.errors import InvalidLoDError, LodError
 from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.tensor_array import TensorArray
-from tests.formats.isolating import ISOLATED, NESTED, TENSOR, Strange, held, read_by, same
+from tests.formats.isolating import (
+    ISOLATED,
+    NESTED,
+    TENSOR,
+    Strange,
+    StrangeSource,
+    held,
+    read_by,
+    same,
+)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +132,33 @@ def test_an_endless_loop_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     with pytest.raises(DamagedFileError, match="processor time"):
         read_by(spin, tmp_path / "f")
+
+
+class Copied(Strange):
+    """A format that needs all of a pipe, and tells what time is left then."""
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        source.make_seekable()
+
+        def left() -> NoReturn:
+            soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
+            raise DamagedFileError(f"{soft - time.process_time():.0f} s left")
+
+        return StrangeSource(left)
+
+
+def test_a_loop_over_what_came_through_a_pipe_ends_as_early() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"strange")
+    os.close(writing)
+    with Input.of_descriptor(reading, "pipe") as source:
+        isolated = IsolatedSource(Copied(str), source, ReadOptions(), 1 << 20, None)
+        try:
+            for _ in range(2):
+                with pytest.raises(DamagedFileError, match=r"\b[0-4] s left"):
+                    isolated.read()
+        finally:
+            isolated.close()
 
 
 def test_an_allocation_beyond_reason_is_an_error(tmp_path: Path) -> None:
