@@ -21,6 +21,7 @@ from lodcli.kernels.lod import LoD
 from lodcli.kernels.tensor import LoDTensor
 from tests.reliability.fuzz import campaign, known, reading, watchdog
 from tests.reliability.fuzz.bases import BASES
+from tests.reliability.mutators import hdf5
 from tests.reliability.mutators.table import FIELDS, REPAIRED
 
 NEEDS = {"torch": "torch", "weights, torch": "torch", "weights, onnx": "onnx"}
@@ -87,6 +88,30 @@ def test_mutators_change_files_and_repeat_themselves(name: str) -> None:
             assert made == [mutator(content, np.random.default_rng(seed)) for seed in range(20)]
     files = [campaign.damaged(name, 1, number).files for number in range(40)]
     assert sum(one != base.files for one in files) > 30
+
+
+def test_checksums_of_hdf5_are_right_after_damage() -> None:
+    (raw,) = BASES["hdf5, latest chunks"]().files.values()
+    blocks = hdf5.sealed_blocks(raw)
+    # By HDF5 itself: the superblock, the object headers, the index of the chunks.
+    assert {raw[start : start + 4] for start, _ in blocks} == {
+        b"\x89HDF",
+        b"OHDR",
+        b"EAHD",
+        b"EAIB",
+    }
+    assert len(hdf5.sealed_chunks(raw)) == 4
+    assert all(
+        int.from_bytes(raw[end : end + 4], "little") == hdf5.fletcher32(raw[start:end])
+        for start, end in hdf5.sealed_chunks(raw)
+    )
+    for seed in range(20):
+        changed = hdf5.exchange_sealed_structures(raw, np.random.default_rng(seed))
+        assert len(hdf5.sealed_blocks(changed)) >= len(blocks) - 1
+        changed = hdf5.change_a_chunk(raw, np.random.default_rng(seed))
+        for start, end in hdf5.sealed_chunks(raw):
+            there = int.from_bytes(changed[end : end + 4], "little")
+            assert there == hdf5.fletcher32(changed[start:end])
 
 
 # -- planted faults: the fuzzer can fail -------------------------------------------------

@@ -86,16 +86,24 @@ PLAIN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"libver": "latest"},
         {"chunks": (4, 2), "maxshape": (None, 2), "fletcher32": True},
     ),
+    "hdf5, latest fixed": ({"libver": "latest"}, {"chunks": (4, 2), "compression": "gzip"}),
+    "hdf5, latest trees": ({"libver": "latest"}, {"chunks": (4, 1), "maxshape": (None, None)}),
 }
 for _name, (_file, _dataset) in PLAIN.items():
 
     @base(_name)
-    def plain(file: dict[str, Any] = _file, dataset: dict[str, Any] = _dataset) -> Base:
+    def plain(
+        name: str = _name, file: dict[str, Any] = _file, dataset: dict[str, Any] = _dataset
+    ) -> Base:
         def write(made: h5py.File) -> None:
             made.create_dataset("x", data=ROWS, track_times=False, **dataset)
             made.create_dataset("o", data=[0, 9, 10, 15], track_times=False)
             made["g/more"] = np.arange(3)
             made["x"].attrs["unit"] = "m"
+            # So many that their names are in heaps and trees.
+            for number in range(20 if "trees" in name else 0):
+                made[f"many/{number}"] = number
+                made["x"].attrs[f"a{number}"] = number
 
         files = _hdf5(write, **file)
         content = {"data": known(ROWS, [[9, 1, 5]])}
@@ -105,11 +113,21 @@ for _name, (_file, _dataset) in PLAIN.items():
 
 @base("hdf5-vlen")
 def hdf5_vlen() -> Base:
+    return _texts()
+
+
+@base("hdf5-vlen, latest")
+def hdf5_vlen_latest() -> Base:
+    return _texts(libver="latest")
+
+
+def _texts(**options: Any) -> Base:
     def write(made: h5py.File) -> None:
         made["v"] = ["to", "be", "", "or not"]
 
     content = {"data": ragged(["to", "be", "", "or not"], 1, "uint8")}
-    return Base("hdf5-vlen", _hdf5(write), "good.h5", content, options={"data": "/v"})
+    files = _hdf5(write, **options)
+    return Base("hdf5-vlen", files, "good.h5", content, options={"data": "/v"})
 
 
 @base("hdf5-vlen, numbers")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.reliability.mutators import (
     fixed_fields,
     flatbuffers,
+    hdf5,
     json_values,
     lod_container,
     lod_stream,
@@ -39,6 +40,7 @@ def _in_keras(name: bytes) -> tuple[Mutator, ...]:
 
 _NPZ = (*[zips.member_changer(_in_npz)] * 3, zips.rearrange_members)
 _TORCH = (*[zips.member_changer(_in_torch)] * 3, zips.rearrange_members)
+_HDF5 = ("hdf5", "hdf5-vlen", "h5ad", "nwb", "vtkhdf", "awkward-hdf5")
 _TEXTS: Registry = {
     "jsonl": texts.JSON_LINES,
     **dict.fromkeys(("csv", "tsv", "ts", "text"), texts.TEXT),
@@ -64,6 +66,7 @@ REPAIRED: Registry = {
     "arrow-stream": flatbuffers.ARROW,
     "parquet": thrift.PARQUET,
     "onnx": protobuf.PROTOBUF,
+    **dict.fromkeys(_HDF5, hdf5.HDF5),
     **_TEXTS,
     **{f"{kind}.gz": (packed.inside_gzip(inside),) for kind, inside in _TEXTS.items()},
     **{f"{kind}.zst": (packed.inside_zstd(inside),) for kind, inside in _TEXTS.items()},
@@ -71,4 +74,5 @@ REPAIRED: Registry = {
 # Change one field of a structure, and no checksum.
 FIELDS: Registry = {
     **dict.fromkeys(("npz", "awkward", "torch", "keras"), zips.FIELDS),
+    **dict.fromkeys(("lod.h5", *_HDF5), hdf5.FIELDS),
 }
