@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import struct
 from dataclasses import replace
 from itertools import pairwise
@@ -136,18 +137,23 @@ def npz(path: Path) -> Content:
     assert len(arrays) == len(file.files)
     found = {}
     for name, array in arrays.items():
-        prefix = "" if name == "data" else name.removesuffix("/data") + "/"
-        if name != "data" and not name.endswith("/data"):
-            if name.rpartition("/")[2].startswith("lod."):
-                continue
-            prefix = "none/"
+        owner, slash, part = name.rpartition("/")
+        ours = (owner != "" or not slash) and "/" not in owner
+        if ours and re.fullmatch(r"lod\.(0|[1-9][0-9]?)", part):
+            continue
+        ours = ours and part == "data"
+        called = (owner.removeprefix("::") or "data") if ours else name
         levels: list[list[int]] = []
-        while f"{prefix}lod.{len(levels)}" in arrays:
-            levels.append(arrays[f"{prefix}lod.{len(levels)}"].tolist())
+        while ours and (level := f"{owner}{slash}lod.{len(levels)}") in arrays:
+            levels.append(arrays[level].tolist())
         native = array.astype(array.dtype.newbyteorder("="))
         lengths = _checked(levels, len(array))
-        found[name.removesuffix("/data")] = known(native, lengths)
+        found[re.sub(r"[\0-\x1f\x7f-\x9f/]|(?<=:):", _escaped, called)] = known(native, lengths)
     return found
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode())
 
 
 def torch_file(path: Path) -> Content:
