@@ -9,11 +9,12 @@ import stat
 import tempfile
 from pathlib import Path
 
-from lodcli.formats.durable import exchange, fsync_folder, try_lock, umask, unlock
+from lodcli.formats.durable import fsync_folder
 from lodcli.formats.interrupts import shielded
 from lodcli.formats.journal import opened, remove_unused
 from lodcli.formats.outputs import Output, TargetExistsError
 from lodcli.formats.partials import SUFFIX, partial_prefix
+from lodcli.kernels.platform import files
 
 
 class FolderOutput(Output):
@@ -51,20 +52,20 @@ class FolderOutput(Output):
     def _make_partial(self, path: Path) -> tuple[int, str]:
         partial = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
         try:
-            return os.open(partial, os.O_RDONLY | os.O_DIRECTORY), partial
+            return files.open_folder(partial), partial
         except OSError:
             os.rmdir(partial)
             raise
 
     def _lock(self) -> bool | None:
         # Shared, as that of its readers will be; removing a folder takes an exclusive one.
-        return try_lock(self.fd, shared=True)
+        return files.lock(self.fd, shared=True)
 
     def _mode(self) -> int:
         assert self.path is not None
         if self.path.exists():
             return self.path.stat().st_mode & 0o777
-        return 0o777 & ~umask()
+        return 0o777 & ~files.umask()
 
     def _refuse_existing(self) -> None:
         refuse_existing_folder(self.label, overwrite=self.overwrite, may_hold=self._may_hold)
@@ -93,16 +94,16 @@ class FolderOutput(Output):
         assert self.path is not None
         assert self._partial is not None
         with shielded():
-            if not exchange(self._partial, self.path):
+            if not files.exchange(self._partial, self.path):
                 return False
             old, self._partial = self._partial, None
             try:
                 refuse_strangers(old, self._may_hold, self.label)  # one may have come since
             except BaseException:
-                exchange(old, self.path)
+                files.exchange(old, self.path)
                 self._partial = old
                 raise
-            unlock(self.fd)
+            files.unlock(self.fd)
         fsync_folder(self.path.parent)
         with contextlib.suppress(OSError):  # what stays is removed by the next writer
             remove_unused(old, self.path, ours=True)
@@ -115,10 +116,10 @@ class _Inside(Output):
     def __init__(self, path: Path, label: str) -> None:
         self._begin(label, path, overwrite=False)
         with self.naming(), shielded():
-            self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self.fd = os.open(path, files.CREATE, 0o600)
 
     def _mode(self) -> int:
-        return 0o666 & ~umask()
+        return 0o666 & ~files.umask()
 
     def _settle(self) -> None:
         if self.fd >= 0:

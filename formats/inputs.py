@@ -27,6 +27,7 @@ from lodcli.formats.durable import OpenFolder
 from lodcli.formats.errors import DamagedFileError
 from lodcli.formats.journal import opened
 from lodcli.kernels.errors import OptionError, UnsupportedError
+from lodcli.kernels.platform import files
 
 HEAD_BYTES = 4096
 # How often two files are opened that belong together while somebody replaces them.
@@ -143,7 +144,7 @@ class Input:
         raw = self._file.raw  # type: ignore[attr-defined]
         seekable = raw.seekable()
         codec = codec_of(
-            os.pread(raw.fileno(), MAGIC_BYTES, 0) if seekable else raw.look(MAGIC_BYTES)
+            files.pread(raw.fileno(), MAGIC_BYTES, 0) if seekable else raw.look(MAGIC_BYTES)
         )
         if codec is None and self.path is not None and raw.look(1):
             # A beginning that was cut off or altered must not turn into text.
@@ -255,7 +256,7 @@ class Input:
         Of a pipe, this waits for them, and must come before anything else is read.
         """
         if self.seekable:
-            return os.pread(self.file.fileno(), HEAD_BYTES, 0)
+            return files.pread(self.file.fileno(), HEAD_BYTES, 0)
         assert isinstance(self._raw, _Ahead | Unpacked)
         return self._raw.look(HEAD_BYTES)
 

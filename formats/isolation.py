@@ -179,7 +179,7 @@ def _serve(
     """Answer requests until there are no more."""
     if not source.is_folder and source.seekable:
         if apart:
-            sandbox.detach(source.file.fileno())
+            sandbox.detach(source)
         source.file.seek(0)
     sandbox.confine(room)
 

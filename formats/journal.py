@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from lodcli.formats.durable import fsync_folder, is_ours, rename_new, try_lock
+from lodcli.formats.durable import fsync_folder, rename_new
 from lodcli.formats.partials import (
     SUFFIX,
     is_partial_of,
@@ -29,6 +29,7 @@ from lodcli.formats.partials import (
     shortened,
 )
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.platform import files
 
 VERSION = 1
 _MOST_BYTES = 1 << 16
@@ -91,7 +92,7 @@ class Journal:
         if not os.path.lexists(path):
             return None
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDONLY | files.UNTRUSTED)
         except FileNotFoundError:
             return None
         try:
@@ -104,7 +105,7 @@ class Journal:
         """Return the journal in an open file; None if it is not whole."""
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return None
-        body, _, rest = os.pread(fd, _MOST_BYTES, 0).partition(b"\n")
+        body, _, rest = files.pread(fd, _MOST_BYTES, 0).partition(b"\n")
         if rest != f"{zlib.crc32(body):08x}\n".encode():
             return None
         try:
@@ -203,11 +204,11 @@ def finish(path: Path, *, seize: bool = False) -> bool:
         OSError: a call failed; it can be tried again.
     """
     try:
-        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDWR | files.UNTRUSTED)
     except FileNotFoundError:
         return True
     try:
-        locked = try_lock(fd)
+        locked = files.lock(fd)
         if locked is False or (locked is None and not seize) or not os.fstat(fd).st_nlink:
             return False
         journal = Journal.of_descriptor(fd, path)
@@ -244,7 +245,7 @@ def opened(path: Path, opener: Callable[[Path], T]) -> T:
             if not os.path.lexists(place) and not os.path.lexists(real):
                 raise
     with contextlib.suppress(OSError):  # who may not write can still read
-        if is_ours(place):
+        if files.owns(place):
             finish(place)
     for _ in range(_TRIES):
         journal = Journal.read(place)
@@ -274,9 +275,9 @@ def remove_unused(partial: Path, target: Path, *, ours: bool = False) -> None:
         ours: whether no writer but this one knows it; readers of a folder may.
     """
     access = os.O_RDONLY if partial.is_dir() else os.O_RDWR
-    fd = os.open(partial, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = os.open(partial, access | files.UNTRUSTED)
     try:
-        locked = try_lock(fd)
+        locked = files.lock(fd)
         if locked is False or (locked is None and not ours):
             return
         # Asked only now: while its writer lived, it could still commit it.

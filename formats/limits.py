@@ -16,7 +16,9 @@ from lodcli.formats.inputs import Input
 from lodcli.formats.options import ReadOptions
 from lodcli.formats.schema import Batch, Item, StoredArray, TensorSpec, find, known_rows
 from lodcli.kernels.checks import Array
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.platform import processes
 from lodcli.kernels.selection import Key, select
 from lodcli.kernels.tensor import LoDTensor
 
@@ -64,7 +66,9 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
     stored = stored_bytes(kind, source)
     bounds = limits.bounds(stored)
     source.allow(bounds)
-    if limits.isolate or kind.isolated:
+    if limits.isolate and not processes.CAN_ISOLATE:
+        raise UnsupportedError("this system cannot limit what a process may do, so not --isolate")
+    if limits.isolate or (kind.isolated and processes.CAN_FORK):
         from lodcli.formats.isolation import IsolatedSource
 
         # How long it takes to read follows from what it decompresses to.

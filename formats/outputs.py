@@ -19,12 +19,13 @@ from types import TracebackType
 from typing import IO
 
 from lodcli.formats.compressed import Packer
-from lodcli.formats.durable import fsync, fsync_folder, rename_new, try_lock, umask
+from lodcli.formats.durable import fsync_folder, rename_new
 from lodcli.formats.interrupts import shielded
 from lodcli.formats.journal import Journal, opened, remove_stale, stem
 from lodcli.formats.partials import SUFFIX, partial_prefix, remove
 from lodcli.formats.set_commit import commit
 from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.platform import files
 
 COPY_BYTES = 8 << 20
 _KINDS = {
@@ -60,6 +61,7 @@ class Output:
     Raises:
         TargetExistsError: at once if the target exists and may not be replaced, and at the
             commit if it appeared meanwhile.
+        UnsupportedError: the system renames no open files.
         OSError: the folder cannot be written to.
     """
 
@@ -74,6 +76,11 @@ class Output:
                 self._open_stdout(seekable)
             return
         self.label = os.fspath(target)
+        if not files.OPEN_FILES_MOVE:
+            raise UnsupportedError(
+                f"{self.label}: lod cannot rename an open file here, so it writes none; "
+                f"redirect its output: -o - > {self.label}"
+            )
         # A link is followed: the file it names is replaced, the link stays.
         self.path = Path(os.path.realpath(target))
         try:
@@ -136,7 +143,7 @@ class Output:
                 self.abort()
 
     def _lock(self) -> bool | None:
-        return try_lock(self.fd)
+        return files.lock(self.fd)
 
     def _open_stdout(self, seekable: bool) -> None:
         if sys.stdout is None:
@@ -154,7 +161,7 @@ class Output:
         try:
             return os.stat(self.path).st_mode & 0o777
         except FileNotFoundError:
-            return 0o666 & ~umask()
+            return 0o666 & ~files.umask()
 
     def _refuse_existing(self) -> None:
         refuse_existing(self.label, overwrite=self.overwrite)
@@ -205,7 +212,7 @@ class Output:
         view = view.cast("B")
         with self.naming():
             while len(view):
-                done = os.pwrite(self.fd, view, position)
+                done = files.pwrite(self.fd, view, position)
                 position += done
                 view = view[done:]
         self.size_bytes = max(self.size_bytes, position)
@@ -227,9 +234,8 @@ class Output:
         """Make what was written durable, under its partial name."""
         with self.naming():
             # Only now: until here nobody else needs to read it, and we must.
-            with contextlib.suppress(PermissionError):  # a file system without modes
-                os.fchmod(self.fd, self._mode())
-            fsync(self.fd)
+            files.set_mode(self.fd, self._mode())
+            files.fsync(self.fd)
 
     def _appear(self) -> None:
         """Give everything that was written its name, and make that durable."""
@@ -253,8 +259,8 @@ class Output:
     def _commit_set(self) -> None:
         """Commit all files of this output as one."""
         assert self.path is not None
-        files = (*self._parts, self)
-        names = {one.path.name: one._partial.name for one in files if one.path and one._partial}
+        written = (*self._parts, self)
+        names = {one.path.name: one._partial.name for one in written if one.path and one._partial}
         journal = Journal(self.path.parent, names, self.overwrite)
         commit(journal, self.label, self._refuse_appeared, self._release)
 
@@ -273,7 +279,7 @@ class Output:
     def _send(self) -> None:
         position = 0
         stdout = sys.stdout.fileno()
-        while part := os.pread(self.fd, COPY_BYTES, position):
+        while part := files.pread(self.fd, COPY_BYTES, position):
             view = memoryview(part)
             while len(view):
                 view = view[os.write(stdout, view) :]

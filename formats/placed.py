@@ -20,6 +20,7 @@ from lodcli.formats.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.platform import files
 from lodcli.kernels.tensor import LoDTensor
 
 MOST_ARRAY_BYTES = 2**63 - 1
@@ -264,7 +265,7 @@ class _Sink:
         if self._spool is None:
             return
         done = 0
-        while part := os.pread(self._spool.fileno(), COPY_BYTES, done):
+        while part := files.pread(self._spool.fileno(), COPY_BYTES, done):
             self._output.write_at(part, position + done)
             done += len(part)
         self._spool.close()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from lodcli.formats.errors import DamagedFileError
 from lodcli.kernels.checks import Array
+from lodcli.kernels.platform import files
 
 
 def read_into(fd: int, out: Array, position: int) -> None:
@@ -16,7 +15,7 @@ def read_into(fd: int, out: Array, position: int) -> None:
     """
     view = memoryview(out.reshape(-1).view("u1").data)
     while len(view):
-        done = os.preadv(fd, [view], position)
+        done = files.read_at(fd, view, position)
         if not done:
             raise DamagedFileError(f"the file ended {len(view)} bytes early")
         view, position = view[done:], position + done

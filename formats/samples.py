@@ -6,7 +6,6 @@ of one level.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ from lodcli.formats.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.platform import files
 from lodcli.kernels.tensor import LoDTensor
 
 Sample = Mapping[str, Array]
@@ -145,7 +145,7 @@ class _Queue:
         data = np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8).data
         position, left = self._written, data
         while len(left):
-            done = os.pwrite(self._file.fileno(), left, position)
+            done = files.pwrite(self._file.fileno(), left, position)
             left, position = left[done:], position + done
         self._written = position
         if self._spec.levels:

@@ -1,26 +1,23 @@
-"""A child process that can do nothing but compute: its limits, its pipes and its end.
-
-All that depends on the system is here.
-"""
+"""A child process that can do nothing but compute: its limits, its pipes and its end."""
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
 import os
-import resource
 import signal
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
 from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.inputs import Input
 from lodcli.formats.interrupts import SIGNALS, shielded
 from lodcli.formats.replies import Reply, ReplyWriter
-from lodcli.kernels.errors import LodError
+from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.platform import files, processes
 
 # Beside what the file unpacks to: libraries' buffers, batches on their way.
 WORKING_BYTES = 256 << 20
@@ -109,8 +106,9 @@ def _run(
     writer, code = ReplyWriter(replies), 1
     try:
         faulthandler.disable()  # a crash is reported by the parent
-        for signum in (*SIGNALS, signal.SIGPIPE):
+        for signum in SIGNALS:
             signal.signal(signum, signal.SIG_DFL)
+        processes.default_pipe_signal()
         _drop_descriptors({requests, replies, *keep})
         work(requests, writer)
         code = 0
@@ -126,31 +124,32 @@ def _drop_descriptors(keep: set[int]) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in {0, 1, 2} - keep:
         os.dup2(nowhere, stream)
-    below = 3
-    for descriptor in sorted(descriptor for descriptor in keep if descriptor >= below):
-        os.closerange(below, descriptor)
-        below = descriptor + 1
-    os.closerange(below, os.sysconf("SC_OPEN_MAX"))
+    processes.close_all_but(keep)
 
 
-def detach(descriptor: int) -> None:
-    """Give the descriptor of a file a position of its own, which the parent's reads do not move."""
-    with contextlib.suppress(OSError):
-        opened = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY)
-        os.dup2(opened, descriptor)
-        os.close(opened)
+def detach(source: Input) -> None:
+    """Give an open file a position of its own, which the parent's reads do not move.
+
+    Raises:
+        UnsupportedError: the system cannot, and the file has lost its name.
+    """
+    descriptor = source.file.fileno()
+    opened = files.reopen(descriptor, source.path)
+    if opened is None:
+        raise UnsupportedError("was replaced; here it cannot be read twice at once any more")
+    os.dup2(opened, descriptor)
+    os.close(opened)
 
 
 def confine(room: Room) -> None:
     """Take from this process what reading one file does not need."""
     if room.max_bytes is not None:
-        size = _address_space() + WORKING_BYTES + room.max_bytes + (room.stored or 0)
-        _lower(resource.RLIMIT_AS, size)
-    _lower(resource.RLIMIT_CORE, 0)
+        processes.limit_memory(WORKING_BYTES + room.max_bytes + (room.stored or 0))
+    processes.limit_core_dumps()
     if not room.writes:
-        _lower(resource.RLIMIT_FSIZE, 0)
+        processes.limit_writing()
     if room.opens is not None:
-        _lower(resource.RLIMIT_NOFILE, _descriptors(room.opens))
+        processes.limit_descriptors(room.opens)
 
 
 def allow_time(room: Room) -> None:
@@ -158,32 +157,7 @@ def allow_time(room: Room) -> None:
     seconds = UNKNOWN_CPU_SECONDS
     if room.stored is not None:
         seconds = CPU_SECONDS + room.stored // CPU_RATE
-    # The soft limit tells what was exceeded; the hard one would not, and stays as it is.
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    soft = int(time.process_time()) + 1 + seconds
-    if hard != resource.RLIM_INFINITY:
-        soft = min(soft, hard)
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
-
-
-def _lower(limit: int, value: int) -> None:
-    hard = resource.getrlimit(limit)[1]
-    if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    resource.setrlimit(limit, (value, value))
-
-
-def _descriptors(count: int) -> int:
-    """Return the limit that leaves room for so many more, 0 for none."""
-    made = [os.dup(1) for _ in range(count)]  # the lowest that are free
-    for descriptor in made:
-        os.close(descriptor)
-    return max(made, default=-1) + 1
-
-
-def _address_space() -> int:
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+    processes.limit_seconds(seconds)
 
 
 def _killed(signum: int) -> LodError:

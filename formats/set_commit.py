@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lodcli.formats.durable import fsync, fsync_folder, try_lock
+from lodcli.formats.durable import fsync_folder
 from lodcli.formats.interrupts import shielded
 from lodcli.formats.journal import AppearedError, Journal, finish
 from lodcli.formats.partials import remove
 from lodcli.kernels.errors import LodError
+from lodcli.kernels.platform import files
 
 # A commit takes milliseconds, on a slow network file system perhaps a second.
 _WAIT_SECONDS, _POLL_SECONDS = 20.0, 0.01
@@ -63,14 +64,14 @@ def _new_journal(path: Path, *, seize: bool) -> int | None:
     """Return a new empty journal, locked; None where there is one, of a writer at work."""
     while True:
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fd = os.open(path, files.CREATE, 0o600)
         except FileExistsError:
             if not finish(path, seize=seize):
                 return None
             continue
         try:
             # Before we lock it, others can take it for that of a killed writer, and remove it.
-            if try_lock(fd) is not False and os.fstat(fd).st_nlink:
+            if files.lock(fd) is not False and os.fstat(fd).st_nlink:
                 return fd
         except BaseException:
             os.unlink(path)
@@ -87,8 +88,7 @@ def _commit(
 ) -> None:
     """Commit with a journal that is ours and still empty."""
     try:
-        with contextlib.suppress(PermissionError):  # a file system without modes
-            os.fchmod(fd, 0o644)  # whoever can read the files must be able to read it
+        files.set_mode(fd, 0o644)  # whoever can read the files must be able to read it
         refuse()
     except BaseException:
         with contextlib.suppress(OSError):  # an empty one says nothing
@@ -97,7 +97,7 @@ def _commit(
     release()
     try:
         _write(fd, journal.encoded())
-        fsync(fd)
+        files.fsync(fd)
         fsync_folder(journal.folder)
     except BaseException:
         _withdraw(journal)

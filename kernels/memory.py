@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.checks import Array
+from lodcli.kernels.platform.machine import advise
 
 # Smaller ones the C library keeps itself.
 LEAST_BYTES = 1 << 24
@@ -77,16 +78,14 @@ def _taken(size: int) -> mmap.mmap | None:
     except (OSError, OverflowError, ValueError):
         _free.clear()
         return None
-    with contextlib.suppress(OSError):  # a system without large pages
-        block.madvise(mmap.MADV_HUGEPAGE)
+    advise(block, "MADV_HUGEPAGE")
     return block
 
 
 def _give_back(block: mmap.mmap) -> None:
     if len(block) > MOST_BYTES:
         return
-    with contextlib.suppress(OSError):
-        block.madvise(mmap.MADV_FREE)
+    advise(block, "MADV_FREE")
     _free.append(block)
     with contextlib.suppress(IndexError):  # another thread emptied it
         while sum(map(len, _free.copy())) > MOST_BYTES:

@@ -6,6 +6,7 @@ import os
 import re
 
 from lodcli.kernels.errors import OptionError
+from lodcli.kernels.platform.machine import usable_cores
 
 # More than any machine has; each takes memory, and a system has only so many.
 MOST_THREADS = 1024
@@ -29,8 +30,7 @@ def thread_count(threads: int | None = None) -> int:
     wanted = thread_setting()
     if wanted is not None:
         return wanted
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    return usable_cores()
 
 
 def thread_setting() -> int | None:

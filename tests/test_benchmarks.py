@@ -73,7 +73,7 @@ def test_every_target_is_measured_by_a_part() -> None:
 
 def test_each_part_is_a_command_that_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[Plan] = []
-    monkeypatch.setattr("lodcli.bench.machine.usable_cores", lambda: 2)
+    monkeypatch.setattr("lodcli.kernels.platform.machine.usable_cores", lambda: 2)
     monkeypatch.setattr("lodcli.bench.showing.run_and_show", lambda _, plan, __: plans.append(plan))
     for name in PARTS:
         words = command_of(name, FOLDER, quick=False)

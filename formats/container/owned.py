@@ -8,15 +8,12 @@ never sees an error, the first one is kept, and raised by whoever called HDF5.
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 from typing import Any
 
 from lodcli.formats.outputs import COPY_BYTES
-
-# What a system answers that does not copy from file to file.
-_NOT_COPIED = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
+from lodcli.kernels.platform import files
 
 
 class ReadFile(io.RawIOBase):
@@ -52,7 +49,7 @@ class ReadFile(io.RawIOBase):
         try:
             # A damaged file can send HDF5 to places that are no offsets at all.
             while len(view) and done and 0 <= self._position < self._size:
-                done = os.preadv(self._fd, [view], self._position)
+                done = files.read_at(self._fd, view, self._position)
                 view, self._position = view[done:], self._position + done
         except OSError as error:
             self.error = self.error or error
@@ -94,7 +91,7 @@ class OwnedFile(ReadFile):
         end = offset + len(view)
         try:
             while self.error is None and len(view):
-                done = os.pwrite(self._fd, view, offset)
+                done = files.pwrite(self._fd, view, offset)
                 view, offset = view[done:], offset + done
         except OSError as error:
             self.error = error
@@ -108,15 +105,14 @@ class OwnedFile(ReadFile):
         done = 0
         try:
             while self.error is None and done < size:
-                sent = os.copy_file_range(fd, self._fd, size - done, done, offset + done)
+                sent = files.copy_range(fd, self._fd, size - done, done, offset + done)
                 if not sent:
                     break
                 done += sent
         except OSError as error:
-            if error.errno not in _NOT_COPIED:
-                self.error = error
+            self.error = error
         self._size = max(self._size, offset + done)
-        while self.error is None and done < size and (part := os.pread(fd, COPY_BYTES, done)):
+        while self.error is None and done < size and (part := files.pread(fd, COPY_BYTES, done)):
             self.pwrite(memoryview(part), offset + done)
             done += len(part)
 

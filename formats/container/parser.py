@@ -6,13 +6,13 @@ so no file can make this loop, and no work is done that its size does not accoun
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 from lodcli.formats.errors import DamagedFileError, NotThisFormatError
+from lodcli.kernels.platform import files
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 NOWHERE = (1 << 64) - 1
@@ -91,7 +91,7 @@ class Blocks:
     def take(self, address: int, length: int, what: str) -> bytes:
         """Return the bytes of one structure, which nothing else may claim."""
         self.claim(address, length, what)
-        found = os.pread(self.fd, length, address)
+        found = files.pread(self.fd, length, address)
         if len(found) < length:
             raise DamagedFileError(f"{what}: the file was cut while it was read")
         return found
@@ -112,7 +112,7 @@ def root_of(blocks: Blocks) -> Link:
         DamagedFileError: damaged, or truncated.
     """
     # Not taken: a file may be too short for a superblock, which has an error of its own.
-    head = os.pread(blocks.fd, 96, 0)
+    head = files.pread(blocks.fd, 96, 0)
     if not head.startswith(SIGNATURE):
         raise NotThisFormatError("is no HDF5 file")
     if head[8:9] in (b"\1", b"\2", b"\3"):
@@ -133,7 +133,7 @@ def root_of(blocks: Blocks) -> Link:
 
 def check_end(blocks: Blocks) -> None:
     """Raise DamagedFileError if there is something behind the end that the superblock names."""
-    end = int.from_bytes(os.pread(blocks.fd, 8, 40), "little")
+    end = int.from_bytes(files.pread(blocks.fd, 8, 40), "little")
     if end != blocks.size:
         raise DamagedFileError(
             f"file: has bytes behind its end (expected {end} bytes, found {blocks.size})"

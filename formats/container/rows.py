@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import mmap
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,6 +20,7 @@ from lodcli.formats.positions import read_into
 from lodcli.kernels import memory
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.platform import files
 from lodcli.kernels.threads import thread_count
 
 # Read at a time: what was just copied is checked while it is in the processor's cache.
@@ -98,7 +98,7 @@ class Rows:
 
     def _decode(self, chunks: Chunks, number: int, out: Bytes) -> None:
         """Fill `out` with a chunk, the last one as far as it has rows."""
-        raw = os.pread(self._fd, int(chunks.sizes[number]), int(chunks.offsets[number]))
+        raw = files.pread(self._fd, int(chunks.sizes[number]), int(chunks.offsets[number]))
         row_bytes = math.prod(self._entry.shape[1:]) * self._dtype.itemsize
         whole = out
         if len(out) < self._entry.block_rows * row_bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from lodcli.formats.container.header import LIMIT_BYTES, PATH, DatasetEntry
 from lodcli.formats.container.parser import Blocks, Link, Messages
 from lodcli.formats.container.types import datatype_message, numpy_type, string_message
 from lodcli.formats.errors import DamagedFileError
+from lodcli.kernels.platform import files
 
 # Deflate cannot expand further; what declares more was not written by a compressor.
 MAX_EXPANSION = 1100
@@ -120,7 +120,7 @@ class ContainerFile:
             raise DamagedFileError(f"{PATH}: must be one string within the file")
         _check_others(messages, PATH)
         offset = self._place(layout, PATH, size)
-        return os.pread(self._blocks.fd, size, offset)
+        return files.pread(self._blocks.fd, size, offset)
 
     def datasets(self, entries: Mapping[str, DatasetEntry]) -> dict[str, StoredDataset]:
         """Return the datasets that the header names, if the file holds these and no others."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from typing import Any
 
 from lodcli.formats.container.owned import ReadFile
 from lodcli.formats.errors import DamagedFileError
+from lodcli.kernels.platform import files
 
 # In the list of free places of a local heap.
 LIST_END = 1
@@ -58,7 +58,7 @@ class GuardedFile(ReadFile):
             if place >= size or position + 8 > self._size:
                 return False  # which HDF5 notices
             seen.add(place)
-            place = int.from_bytes(os.pread(self._fd, 8, position), "little")
+            place = int.from_bytes(files.pread(self._fd, 8, position), "little")
         return place != LIST_END
 
     def _is_endless_tree(self, address: int, head: bytes) -> bool:

@@ -9,7 +9,6 @@ touched. What libhdf5 itself may do with damaged metadata, it does in a sandboxe
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +23,7 @@ from lodcli.formats.hdf5.guarded import GuardedFile
 from lodcli.formats.interrupts import shielded
 from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.platform import files
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32", 5: "nbit", 6: "scaleoffset"}
@@ -191,9 +191,9 @@ def _find_superblock(fd: int, size: int) -> int:
         UnsupportedError: the file has addresses of an unusual width.
     """
     base = 0
-    while base < size and os.pread(fd, len(SIGNATURE), base) != SIGNATURE:
+    while base < size and files.pread(fd, len(SIGNATURE), base) != SIGNATURE:
         base = base * 2 or 512
-    head = os.pread(fd, 16, base)
+    head = files.pread(fd, 16, base)
     if not head.startswith(SIGNATURE):
         raise NotThisFormatError("is no HDF5 file")
     if (head[13:15] if head[8:9] < b"\2" else head[9:11]) != b"\x08\x08":

@@ -16,6 +16,7 @@ from lodcli.formats.base import StoredRows
 from lodcli.kernels.checks import Array
 from lodcli.kernels.on_cupy.crc32c import block_crc32c
 from lodcli.kernels.on_cupy.launch import address
+from lodcli.kernels.platform.files import descriptor_path
 from lodcli.kernels.tensor import LoDTensor
 
 # kvikio divides a piece among its threads. While one is checked, others are under way.
@@ -77,7 +78,7 @@ def _read(stored: StoredRows, there: Array, step: int, arrived: Callable[[Array]
     """Fill `there` piece by piece, and call `arrived` with each; none is on its way afterwards."""
     # Not by its name: the file that was opened and checked may by now have another, or none.
     with _reading():
-        file = kvikio.CuFile(f"/proc/self/fd/{stored.fd}", "r")
+        file = kvikio.CuFile(descriptor_path(stored.fd), "r")
     under_way: deque[tuple[Array, Any]] = deque()
     try:
         for start in range(0, there.size, step):

@@ -14,6 +14,7 @@ from lodcli.formats.bounds import Bounds
 from lodcli.formats.errors import DamagedFileError, TooLargeError
 from lodcli.formats.inputs import Input
 from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.platform.machine import advise
 
 Found = tuple[int, pa.RecordBatch]
 
@@ -73,8 +74,7 @@ class Map:
 
     def release(self) -> None:
         """Let go of the pages; those still in use come back from the system's cache."""
-        if hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED)
+        advise(self._map, "MADV_DONTNEED")
 
 
 def pieces(batch: pa.RecordBatch, limit_bytes: int) -> Iterator[Found]:

@@ -12,7 +12,6 @@ import argparse
 import gc
 import importlib
 import multiprocessing
-import os
 import sys
 import time
 from collections.abc import Iterable
@@ -25,6 +24,7 @@ from lodcli.kernels.native.cache import build_of, file_of, write
 from lodcli.kernels.native.library import Entry, compose
 from lodcli.kernels.native.link import link
 from lodcli.kernels.native.processor import LEVELS, Level, level_named
+from lodcli.kernels.platform.machine import usable_cores
 
 if TYPE_CHECKING:
     from lodcli.kernels.native.declare import Declared
@@ -110,7 +110,7 @@ def _tasks_of(level: str, module: str) -> list[Task]:
 def compiled(level: str, wanted: list[Task]) -> list[Done]:
     """Return kernels compiled by as many processes as there are processors, in order."""
     # Another process has numba to load, which takes as long as some kernels.
-    processes = min(len(os.sched_getaffinity(0)), len(wanted) // _WORTH_A_PROCESS)
+    processes = min(usable_cores(), len(wanted) // _WORTH_A_PROCESS)
     if processes < 2:
         return [_compile(level, each) for each in wanted]
     context = multiprocessing.get_context("spawn")

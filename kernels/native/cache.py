@@ -159,12 +159,12 @@ def _writable(folder: Path | None) -> Path | None:
 @contextlib.contextmanager
 def _locked(folder: Path, name: str) -> Iterator[None]:
     """Let one process at a time compile; all at once where the file system knows no locks."""
-    import fcntl
+    from lodcli.kernels.platform import files
 
-    number = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    number = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         with contextlib.suppress(OSError):
-            fcntl.flock(number, fcntl.LOCK_EX)
+            files.lock(number, wait=True)
         yield
     finally:
         os.close(number)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from dataclasses import dataclass
 from functools import cache
+
+from lodcli.kernels.platform.machine import IS_LINUX, cpu_flags
 
 _V2 = ("cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
@@ -68,7 +69,7 @@ def level_named(name: str) -> Level | None:
 def levels_here() -> tuple[Level, ...]:
     """Return the levels that this processor has, the least first; none if that is not known."""
     machine = platform.machine()
-    if os.name != "posix" or os.uname().sysname != "Linux":
+    if not IS_LINUX:
         return ()
     return tuple(
         each
@@ -78,19 +79,4 @@ def levels_here() -> tuple[Level, ...]:
 
 
 def _has(needed: tuple[str, ...]) -> bool:
-    return all(_IN_CPUINFO.get(name, name) in _flags() for name in needed)
-
-
-@cache
-def _flags() -> frozenset[str]:
-    """Return what Linux says the first processor has."""
-    try:
-        # Unbuffered and no more than is needed: the text of a hundred processors takes long.
-        with open("/proc/cpuinfo", "rb", buffering=0) as file:
-            text = file.read(1 << 14)
-    except OSError:
-        return frozenset()
-    for line in text.split(b"\n"):
-        if line.startswith(b"flags"):
-            return frozenset(line.decode("ascii", "replace").split())
-    return frozenset()
+    return all(_IN_CPUINFO.get(name, name) in cpu_flags() for name in needed)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import hashlib
 import inspect
 import os
@@ -24,6 +23,7 @@ from typing import Any
 from numba.core import caching, dispatcher, event
 
 from lodcli.kernels import compiling
+from lodcli.kernels.platform import files
 
 # Typed nowhere, like all of numba.core.
 _dispatcher: Any = dispatcher
@@ -124,11 +124,14 @@ class _Files(_IndexFile):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    """Let one process at a time in; all at once where the file system knows no locks."""
-    number = os.open(folder, os.O_RDONLY)
+    """Let one process at a time in; all at once where there are no locks."""
+    if not files.FOLDERS_OPEN:
+        yield
+        return
+    number = files.open_folder(folder)
     try:
         with contextlib.suppress(OSError):
-            fcntl.flock(number, fcntl.LOCK_EX)
+            files.lock(number, wait=True)
         yield
     finally:
         os.close(number)

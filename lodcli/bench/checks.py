@@ -11,8 +11,8 @@ from typing import TypeVar
 import numpy as np
 
 from lodcli.bench.errors import DisagreementError
-from lodcli.bench.machine import usable_cores
 from lodcli.kernels.checks import Array
+from lodcli.kernels.platform.machine import usable_cores
 
 T = TypeVar("T")
 Result = Sequence[Array]

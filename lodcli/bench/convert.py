@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from lodcli.bench.peer_set import PeerSet
 from lodcli.bench.tasks import COPY, OURS, Task, Way, Work, in_this_process
 from lodcli.formats import io
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.platform.files import send
 from lodcli.kernels.tensor import LoDTensor
 
 # name: the ending of its files.
@@ -165,8 +167,10 @@ def _copies(source: Path, folder: Path, dtype: np.dtype[Any]) -> dict[str, Way]:
             with path.open("rb") as left, target.open("wb") as right:
                 size = os.fstat(left.fileno()).st_size
                 sent = 0
-                while sent < size:
-                    sent += os.sendfile(right.fileno(), left.fileno(), sent, size - sent)
+                while part := send(left.fileno(), right.fileno(), size - sent, sent):
+                    sent += part
+                if sent < size:
+                    shutil.copyfileobj(left, right)
                 if sync:
                     os.fsync(right.fileno())
 

@@ -7,7 +7,6 @@ waiting threads of one library must not take the processor from the next one.
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lodcli.bench.samples import Sample
+from lodcli.kernels.platform.processes import usage
 
 Sampler = Callable[[int], Sample]
 # Makes so many calls and returns how many seconds they took.
@@ -138,14 +138,14 @@ def sampler(call: Callable[[], object], timed: Timer = by_the_clock) -> Sampler:
     """Return what samples a function of this process."""
 
     def sample(calls: int) -> Sample:
-        before = resource.getrusage(resource.RUSAGE_SELF)
+        before = usage()
         seconds = timed(call, calls)
-        after = resource.getrusage(resource.RUSAGE_SELF)
+        after = usage()
         return Sample(
             seconds / calls,
-            (after.ru_utime - before.ru_utime) / calls,
-            (after.ru_stime - before.ru_stime) / calls,
-            after.ru_nivcsw - before.ru_nivcsw,
+            (after.user - before.user) / calls,
+            (after.system - before.system) / calls,
+            after.preemptions - before.preemptions,
             calls,
         )
 

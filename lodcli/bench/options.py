@@ -174,7 +174,7 @@ def settings(function: F) -> F:
     @options.quiet
     @functools.wraps(function)
     def wrapped(*args: Any, threads: Any, peer_python: tuple[str, ...], **rest: Any) -> Any:
-        from lodcli.bench.machine import usable_cores
+        from lodcli.kernels.platform.machine import usable_cores
 
         if rest["as_json"] and rest["export"]:
             raise click.UsageError("--json and --export both want standard output")
@@ -203,7 +203,7 @@ def settings(function: F) -> F:
 
 def _require_cores(threads: Sequence[int] | None) -> None:
     """Refuse more threads than run at once: they would wait for each other."""
-    from lodcli.bench.machine import usable_cores
+    from lodcli.kernels.platform.machine import usable_cores
 
     most = usable_cores()
     if threads and max(threads) > most:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -22,6 +21,7 @@ from lodcli.bench.errors import WorkerError
 from lodcli.bench.harness import Sampler
 from lodcli.bench.samples import Sample
 from lodcli.bench.tasks import Candidate
+from lodcli.kernels.platform import processes
 
 WORKER = Path(__file__).with_name("worker.py")
 # The file is run by its text: beside it lie files called as libraries are.
@@ -38,7 +38,7 @@ class PairedPeer:
         self.name = name
         self._folder = tempfile.TemporaryDirectory(prefix="lod-bench-")
         self._process = subprocess.Popen(
-            [python, "-c", _START, str(WORKER), str(file), str(threads)],
+            [python, "-c", _START, str(WORKER), processes.__file__, str(file), str(threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")},
@@ -96,7 +96,7 @@ class PairedPeer:
         return str(Path(self._folder.name) / f"{name}.npy")
 
     def _ask(self, **question: Any) -> dict[str, Any]:
-        self._process.send_signal(signal.SIGCONT)
+        processes.suspend(self._process, resume=True)
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(question) + "\n")
@@ -118,11 +118,11 @@ class PairedPeer:
         return answer
 
     def _pause(self) -> None:
-        self._process.send_signal(signal.SIGSTOP)
+        processes.suspend(self._process)
 
     def close(self) -> None:
         """End the process."""
-        self._process.send_signal(signal.SIGCONT)
+        processes.suspend(self._process, resume=True)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):

@@ -25,8 +25,8 @@ from lodcli.bench.ops import load_kernels
 from lodcli.bench.peer_set import PeerSet
 from lodcli.bench.runner import run_task
 from lodcli.bench.tasks import Task
-from lodcli.bench.worker import end_with_parent
 from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.platform.processes import end_with_parent
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",

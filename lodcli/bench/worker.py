@@ -5,13 +5,9 @@ Run by the peer's own interpreter, which has NumPy and the peer but nothing of o
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import importlib.util
 import json
 import os
-import resource
-import signal
 import sys
 import time
 from typing import Any
@@ -19,9 +15,10 @@ from typing import Any
 import numpy as np
 
 
-def main(file: str, threads: int) -> None:
+def main(platform: str, file: str, threads: int) -> None:
     """Answer questions from standard input until it closes."""
-    end_with_parent()
+    processes = load(platform, "lod_bench_platform")
+    processes.end_with_parent()
     # What a library prints must not end up between the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -31,7 +28,7 @@ def main(file: str, threads: int) -> None:
         answers.flush()
 
     try:
-        peer = load(file)
+        peer = load(file, "lod_bench_peer")
         peer.threads(threads)
         answer(version=peer.version())
     except Exception as error:
@@ -48,20 +45,14 @@ def main(file: str, threads: int) -> None:
             elif question["do"] == "result":
                 answer(arrays=_save(ways[question["label"]], question["folder"]))
             else:
-                answer(**_sample(ways[question["label"]][0], question["calls"]))
+                answer(**_sample(ways[question["label"]][0], question["calls"], processes.usage))
         except Exception as error:
             answer(error=_told(error))
 
 
-def end_with_parent() -> None:
-    """Have Linux end this process when the one that started it ends: it may stand still then."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
-def load(file: str) -> Any:
+def load(file: str, name: str) -> Any:
     """Return the module in a file, whatever folder it lies in."""
-    spec = importlib.util.spec_from_file_location("lod_bench_peer", file)
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -85,18 +76,18 @@ def _save(way: Any, folder: str) -> int:
     return len(found)
 
 
-def _sample(call: Any, calls: int) -> dict[str, float]:
-    before = resource.getrusage(resource.RUSAGE_SELF)
+def _sample(call: Any, calls: int, usage: Any) -> dict[str, float]:
+    before = usage()
     start = time.perf_counter()
     for _ in range(calls):
         call()
     seconds = time.perf_counter() - start
-    after = resource.getrusage(resource.RUSAGE_SELF)
+    after = usage()
     return {
         "seconds": seconds / calls,
-        "user": (after.ru_utime - before.ru_utime) / calls,
-        "system": (after.ru_stime - before.ru_stime) / calls,
-        "preemptions": after.ru_nivcsw - before.ru_nivcsw,
+        "user": (after.user - before.user) / calls,
+        "system": (after.system - before.system) / calls,
+        "preemptions": after.preemptions - before.preemptions,
     }
 
 
@@ -105,4 +96,4 @@ def _told(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[2], sys.argv[3], int(sys.argv[4]))

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats import durable, folders
 from lodcli.formats.folders import FolderOutput
 from lodcli.formats.journal import opened
 from lodcli.formats.outputs import Output
+from lodcli.kernels.platform import files
+from lodcli.kernels.platform.processes import libc
 
 Content = dict[str, bytes]
 OLD: Content = {"t.bin": b"old content", "t.idx": b"old"}
@@ -74,13 +75,13 @@ def read_folder(folder: Path) -> Content:
 
 def write_pair_by_links(folder: Path, *, overwrite: bool = True) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durable, "_renameat2", lambda *args: False)
+        patch.setattr(files, "_renameat2", lambda *args: False)
         write_pair(folder, overwrite=overwrite)
 
 
 def write_folder_by_journal(folder: Path, *, overwrite: bool = True) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folders, "exchange", lambda one, other: False)
+        patch.setattr(files, "exchange", lambda one, other: False)
         write_folder(folder, overwrite=overwrite)
 
 
@@ -110,7 +111,10 @@ KINDS = {
     "pair, by links": Set(
         write_pair_by_links, old_pair, pair_in, read_pair, lambda left: "t.idx" not in left
     ),
-    "folder": Set(write_folder, old_folder, folder_in, read_folder, lambda left: False),
+    "folder": Set(
+        *(write_folder, old_folder, folder_in, read_folder),
+        lambda left: not left and libc("renameat2") is None,
+    ),
     "folder, by journal": Set(
         write_folder_by_journal, old_folder, folder_in, read_folder, lambda left: not left
     ),

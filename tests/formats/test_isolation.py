@@ -24,6 +24,7 @@ from lodcli.formats.options import ReadOptions, WriteOptions
 from lodcli.formats.schema import Item, StoredArray
 from lodcli.kernels.errors import InvalidLoDError, LodError
 from lodcli.kernels.lod import LoD
+from lodcli.kernels.platform import processes
 from lodcli.kernels.tensor import LoDTensor
 from lodcli.kernels.tensor_array import TensorArray
 from tests.formats.isolating import (
@@ -161,6 +162,7 @@ def test_a_loop_over_what_came_through_a_pipe_ends_as_early() -> None:
             isolated.close()
 
 
+@pytest.mark.skipif(processes.address_space_bytes() is None, reason="needs limits on memory")
 def test_an_allocation_beyond_reason_is_an_error(tmp_path: Path) -> None:
     def hoard(path: Path) -> object:
         return np.ones(1 << 30, np.uint8)

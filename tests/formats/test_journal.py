@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from lodcli.formats import durable, folders, journal, set_commit
+from lodcli.formats import folders, journal, set_commit
 from lodcli.formats.folders import FolderOutput
 from lodcli.formats.inputs import Input
 from lodcli.formats.journal import Journal
 from lodcli.formats.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.platform import files
 from tests.formats.sets import (
     NEW,
     OLD,
@@ -215,7 +216,7 @@ def test_a_live_writers_journal_is_waited_for_by_writers_and_not_by_readers(fold
     old_pair(folder)
     made = pending(folder)
     with made.path.open("rb+") as held:
-        assert durable.try_lock(held.fileno())
+        assert files.lock(held.fileno())
         assert read_pair(folder) == NEW
         assert made.path.exists()
         writer = threading.Thread(target=write_pair, args=(folder,))
@@ -232,7 +233,7 @@ def test_a_writer_does_not_wait_for_ever(folder: Path, monkeypatch: pytest.Monke
     old_pair(folder)
     made = pending(folder)
     with made.path.open("rb+") as held:
-        assert durable.try_lock(held.fileno())
+        assert files.lock(held.fileno())
         with pytest.raises(OSError, match="another process has been replacing it") as caught:
             write_pair(folder)
     assert str(folder / "t.idx") in str(caught.value)
@@ -243,8 +244,7 @@ def test_without_locks_the_journal_of_a_killed_writer_is_taken_over(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(set_commit, "_WAIT_SECONDS", 0.05)
-    for module in (journal, set_commit):
-        monkeypatch.setattr(module, "try_lock", lambda fd, shared=False: None)
+    monkeypatch.setattr(files, "lock", lambda fd, shared=False: None)
     old_pair(folder)
     made = pending(folder)
     assert read_pair(folder) == NEW

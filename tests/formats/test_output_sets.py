@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from lodcli.formats import folders, journal
-from lodcli.formats.durable import exchange
+from lodcli.formats import journal
 from lodcli.formats.folders import FolderOutput
 from lodcli.formats.outputs import Output, TargetExistsError
 from lodcli.formats.set_commit import UnfinishedError
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.platform import files
+from lodcli.kernels.platform.files import exchange
 from tests.formats.failing import CALLS, error_of, failing
 from tests.formats.sets import (
     NEW,
@@ -268,7 +269,7 @@ def test_a_stranger_that_comes_at_the_last_moment_brings_the_old_folder_back(
         (folder / "t" / "photo.jpg").touch()
         return exchange(one, other)
 
-    monkeypatch.setattr(folders, "exchange", late)
+    monkeypatch.setattr(files, "exchange", late)
     with pytest.raises(TargetExistsError, match=r"/t: holds 'photo\.jpg', which is no part"):
         write_folder(folder)
     assert folder_in(folder) == {**OLD, "photo.jpg": b""}

@@ -14,11 +14,12 @@ import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats import durable, io
+from lodcli.formats import io
 from lodcli.formats.container.owned import ReadFile
 from lodcli.formats.outputs import Output, TargetExistsError
 from lodcli.formats.schema import schema_of
 from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.platform import files
 from tests.formats.failing import error_of, failing
 from tests.formats.writing import OLD, TENSOR, WRITERS, partials_in, write, write_streamed
 
@@ -44,7 +45,7 @@ def test_whatever_call_fails_the_old_file_or_the_new_one_is_there(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(durable, "_renameat2", lambda *args: False)  # a link, and an unlink
+    monkeypatch.setattr(files, "_renameat2", lambda *args: False)  # a link, and an unlink
     path, new = folder / "t.lod.h5", folder / "new.lod.h5"
     writer(new, compression=compression)
     failed = set()
@@ -149,7 +150,7 @@ def test_without_renameat2_a_target_that_appears_meanwhile_is_refused(
     def refuse(*args: object) -> None:
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
 
-    monkeypatch.setattr(durable, "_renameat2", lambda *args: False)
+    monkeypatch.setattr(files, "_renameat2", lambda *args: False)
     if not links:
         monkeypatch.setattr(os, "link", refuse)
     test_a_target_that_appears_meanwhile_is_refused(folder)
@@ -170,7 +171,7 @@ def test_a_file_system_without_hard_links_is_written_to(
     def refuse(*args: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(durable, "_renameat2", lambda *args: False)
+    monkeypatch.setattr(files, "_renameat2", lambda *args: False)
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(fcntl, "flock", refuse if number == errno.ENOTSUP else fcntl.flock)
     with Output(folder / "t") as output:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import OptionError
+from lodcli.kernels.platform.machine import usable_cores
 from lodcli.kernels.threads import thread_count
 
 
@@ -14,17 +17,24 @@ def test_what_is_asked_for_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert thread_count() == 5
 
 
-@pytest.mark.parametrize("setting", ["", "0", "-1", "many"])
-def test_a_setting_that_is_no_number_of_threads_is_passed_over(
-    setting: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_setting_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOD_THREADS", raising=False)
     default = thread_count()
-    assert default >= 1
-    monkeypatch.setenv("LOD_THREADS", setting)
+    assert default == usable_cores()
+    monkeypatch.setenv("LOD_THREADS", " ")
     assert thread_count() == default
 
 
-def test_no_threads_are_refused() -> None:
-    with pytest.raises(InvalidDataError, match="threads: expected at least 1, found 0"):
-        thread_count(0)
+@pytest.mark.parametrize("setting", ["0", "-1", "many", "1025", "1.0", "٣", "9" * 20])
+def test_a_setting_that_is_no_number_of_threads_is_refused(
+    setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOD_THREADS", setting)
+    with pytest.raises(OptionError, match="LOD_THREADS: expected a whole number from 1 to 1024"):
+        thread_count()
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1025, True, 2.0, "2"])
+def test_what_is_no_number_of_threads_is_refused(threads: Any) -> None:
+    with pytest.raises(OptionError, match="threads: expected a whole number from 1 to 1024"):
+        thread_count(threads)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lodcli.bench import machine
 from lodcli.bench.cases import KERNEL_CASES, RNN_CASES, custom_case
 from lodcli.bench.lengths import LengthsError, parse_lengths
-from lodcli.bench.machine import NotEnoughMemoryError, available_bytes, require_memory
+from lodcli.bench.machine import NotEnoughMemoryError, require_memory
 from lodcli.bench.ops import BENCH_OPS, make_inputs, needed_bytes, sizes_of
 from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.platform.machine import available_bytes, left_in_group
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_the_limit_of_a_control_group_counts(tmp_path: object) -> None:
     from pathlib import Path
 
     folder = Path(str(tmp_path))
-    assert machine._group_left(folder) is None
+    assert left_in_group(folder) is None
     (folder / "memory.current").write_text("100\n")
     (folder / "memory.max").write_text("max\n")
-    assert machine._group_left(folder) is None
+    assert left_in_group(folder) is None
     (folder / "memory.max").write_text("1100\n")
-    assert machine._group_left(folder) == 1000
+    assert left_in_group(folder) == 1000

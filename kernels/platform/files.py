@@ -1,0 +1,270 @@
+"""Open files and their names: flags, positions, locks, syncs, renames."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+
+from lodcli.kernels.platform.processes import libc, lines_of
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+# What a file system or a system without such a call answers.
+NOT_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EBADF)
+_AT_FDCWD = -100
+_RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
+
+
+# -- opening ---------------------------------------------------------------------------
+
+# Windows would otherwise change line ends. Python keeps descriptors from children by itself.
+_BINARY: int = getattr(os, "O_BINARY", 0)
+READ: int = os.O_RDONLY | _BINARY
+CREATE: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY
+# Weaker where the system lacks them: a link is followed, and opening a pipe waits.
+UNTRUSTED: int = _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+FOLDERS_OPEN = hasattr(os, "O_DIRECTORY")
+OPEN_FILES_MOVE = sys.platform != "win32"
+
+
+def open_folder(path: str | os.PathLike[str]) -> int:
+    """Return a descriptor of a folder.
+
+    Raises:
+        OSError: it cannot be opened, as none can where `FOLDERS_OPEN` is false.
+    """
+    if not FOLDERS_OPEN:
+        raise OSError(errno.EOPNOTSUPP, "folders cannot be opened here", os.fspath(path))
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def descriptor_path(fd: int) -> str:
+    """Return a path that leads to an open file, whatever names it has by now. Linux only."""
+    return f"/proc/self/fd/{fd}"
+
+
+def reopen(fd: int, path: str | os.PathLike[str] | None) -> int | None:
+    """Return another descriptor of an open file, with a position of its own.
+
+    Args:
+        fd: of the file.
+        path: where it was opened, if that is known.
+
+    Returns:
+        None where it cannot be had: without /proc, if the file has lost its name.
+    """
+    places: list[str | os.PathLike[str]] = [descriptor_path(fd)]
+    if path is not None:
+        places.append(path)
+    for place in places:
+        with contextlib.suppress(OSError):
+            made = os.open(place, READ)
+            if os.path.samestat(os.fstat(made), os.fstat(fd)):
+                return made
+            os.close(made)
+    return None
+
+
+def umask() -> int:
+    """Return the permissions that new files of this process must not have.
+
+    `os.umask` can only tell them by changing them, for every thread of the process.
+    """
+    for line in lines_of("/proc/self/status"):
+        if line.startswith("Umask:"):
+            return int(line.split()[1], 8)
+    return _umask_of_a_probe()
+
+
+def _umask_of_a_probe() -> int:
+    """Return what a new file was not given, of the permissions that were asked for."""
+    # Not tempfile.mkstemp, which asks for 0o600.
+    probe = os.path.join(tempfile.gettempdir(), f"lod-{secrets.token_hex(8)}")
+    fd = os.open(probe, CREATE, 0o777)
+    try:
+        return 0o777 & ~os.fstat(fd).st_mode
+    finally:
+        os.close(fd)
+        os.unlink(probe)  # after it was closed: Windows removes no open file
+
+
+def owns(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file belongs to the user of this process; yes where files have no owners."""
+    found = os.lstat(path)
+    return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+
+
+def set_mode(fd: int, mode: int) -> None:
+    """Set the permissions of an open file; nothing where files have none."""
+    if hasattr(os, "fchmod"):
+        with contextlib.suppress(PermissionError):  # a file system without modes
+            os.fchmod(fd, mode)
+
+
+# -- reading and writing at a place ----------------------------------------------------
+
+# For systems without pread and pwrite: the position is moved there and back. That is right for
+# all threads of one process, not for a fork of it; but such systems have no fork.
+_positions = threading.Lock()
+
+
+def pread(fd: int, size: int, position: int) -> bytes:
+    """Read as `os.pread`."""
+    if hasattr(os, "pread"):
+        return os.pread(fd, size, position)
+    with _moved(fd, position):
+        return os.read(fd, size)
+
+
+def read_at(fd: int, view: memoryview, position: int) -> int:
+    """Fill a view of bytes from a position on; return how many were read, 0 at the end."""
+    if hasattr(os, "preadv"):
+        return os.preadv(fd, [view], position)
+    part = pread(fd, len(view), position)
+    view[: len(part)] = part
+    return len(part)
+
+
+def pwrite(fd: int, data: bytes | memoryview, position: int) -> int:
+    """Write as `os.pwrite`."""
+    if hasattr(os, "pwrite"):
+        return os.pwrite(fd, data, position)
+    with _moved(fd, position):
+        return os.write(fd, data)
+
+
+@contextlib.contextmanager
+def _moved(fd: int, position: int) -> Iterator[None]:
+    with _positions:
+        before = os.lseek(fd, 0, os.SEEK_CUR)
+        try:
+            os.lseek(fd, position, os.SEEK_SET)
+            yield
+        finally:
+            os.lseek(fd, before, os.SEEK_SET)
+
+
+def copy_range(source: int, target: int, size: int, offset: int, target_offset: int) -> int:
+    """Have the file system copy bytes from file to file, or share its blocks.
+
+    Returns:
+        How many were copied; 0 if it cannot: then read and write them.
+    """
+    call = getattr(os, "copy_file_range", None)
+    if call is None:
+        return 0
+    try:
+        return int(call(source, target, size, offset, target_offset))
+    except OSError as error:
+        if error.errno not in (*NOT_HERE, errno.EXDEV, errno.EPERM):
+            raise
+        return 0
+
+
+def send(source: int, target: int, size: int, offset: int) -> int:
+    """Have the system write a part of one file at the end of another, without copying it to us.
+
+    Returns:
+        How many bytes were written; 0 if it cannot.
+    """
+    # Elsewhere only a socket can be the target.
+    if not (sys.platform.startswith("linux") and hasattr(os, "sendfile")):
+        return 0
+    return os.sendfile(target, source, offset, size)
+
+
+def widen_pipe(fd: int, size: int) -> None:
+    """Let a pipe hold more at once. Only Linux can; elsewhere it holds what it holds."""
+    with contextlib.suppress(AttributeError, OSError):  # no pipe; not allowed
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
+
+
+# -- locks, syncs and names ------------------------------------------------------------
+
+
+def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool | None:
+    """Return whether a file or folder is locked for this process now, and not by another.
+
+    None where the system or the file system has no locks.
+    """
+    if fcntl is None:
+        return None
+    flags = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+    try:
+        fcntl.flock(fd, flags)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in NOT_HERE:
+            raise
+        return None
+    return True
+
+
+def unlock(fd: int) -> None:
+    """Give up the lock of `lock` before the file is closed."""
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    except OSError as error:
+        if error.errno not in NOT_HERE:
+            raise
+
+
+def fsync(fd: int) -> None:
+    """Make the content of a file durable."""
+    full: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is None:
+        os.fsync(fd)
+        return
+    try:
+        fcntl.fcntl(fd, full)  # on macOS, where fsync stops at the cache of the drive
+    except OSError:
+        os.fsync(fd)
+
+
+def exchange(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Let two files or folders of one file system change names at once.
+
+    Returns:
+        Whether it was done; False where the system or the file system cannot.
+    """
+    return _renameat2(one, other, _RENAME_EXCHANGE)
+
+
+def rename_unless_there(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> bool:
+    """Rename a file at once, but never to where another is.
+
+    Returns:
+        Whether it was done; False where the system or the file system cannot.
+
+    Raises:
+        FileExistsError: there is another of the new name.
+    """
+    return _renameat2(old, new, _RENAME_NOREPLACE)
+
+
+def _renameat2(old: str | os.PathLike[str], new: str | os.PathLike[str], flags: int) -> bool:
+    """Call Linux's renameat2; return False where it cannot do this."""
+    call = libc("renameat2")
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(old), _AT_FDCWD, os.fsencode(new), flags) == 0:
+        return True
+    import ctypes
+
+    number = ctypes.get_errno()
+    # A sandbox may answer EPERM to what it does not know; if it is meant, so does the fallback.
+    if number in (*NOT_HERE, errno.EPERM):
+        return False
+    raise OSError(number, os.strerror(number), os.fspath(old), None, os.fspath(new))

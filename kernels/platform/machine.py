@@ -1,0 +1,101 @@
+"""The processors and the memory of the machine."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import platform
+import sys
+from functools import cache
+from pathlib import Path
+
+from lodcli.kernels.platform.processes import lines_of
+
+IS_LINUX = sys.platform.startswith("linux")
+
+
+def usable_cores() -> int:
+    """Return how many processors this process may use; all, where the system cannot say."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def cpu_name() -> str:
+    """Return what the processor is called; its architecture, where the system cannot say."""
+    for line in lines_of("/proc/cpuinfo"):
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.processor() or platform.machine()
+
+
+@cache
+def cpu_flags() -> frozenset[str]:
+    """Return what Linux on x86-64 says the first processor has, nothing where it cannot say."""
+    try:
+        # Unbuffered and no more than is needed: the text of a hundred processors takes long.
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            text = file.read(1 << 14)
+    except OSError:
+        return frozenset()
+    for line in text.split(b"\n"):
+        if line.startswith(b"flags"):
+            return frozenset(line.decode("ascii", "replace").split())
+    return frozenset()
+
+
+def memory_bytes() -> int | None:
+    """Return the size of the memory, None where the system cannot say."""
+    return _meminfo("MemTotal") or _pages("SC_PHYS_PAGES")
+
+
+def available_bytes() -> int | None:
+    """Return how much memory can be taken, None where the system cannot say.
+
+    The system's, or less if the control group of this process limits it.
+    """
+    system = _meminfo("MemAvailable") or _pages("SC_AVPHYS_PAGES")
+    found = [size for size in (system, left_in_group()) if size is not None]
+    return min(found, default=None)
+
+
+def left_in_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Return what the control group of this process leaves, of version 2 or 1."""
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            most = (folder / limit).read_text(encoding="ascii").strip()
+            taken = int((folder / used).read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            continue
+        if most != "max" and int(most) < 1 << 60:
+            return max(0, int(most) - taken)
+    return None
+
+
+def _meminfo(name: str) -> int | None:
+    for line in lines_of("/proc/meminfo"):
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _pages(name: str) -> int | None:
+    try:
+        return os.sysconf(name) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def advise(block: mmap.mmap, advice: str) -> bool:
+    """Tell the system how mapped memory is used; return whether it could be told."""
+    value = getattr(mmap, advice, None)
+    if value is None:
+        return False
+    try:
+        block.madvise(value)
+    except OSError:
+        return False
+    return True

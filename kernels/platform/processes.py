@@ -1,0 +1,156 @@
+"""Processes: their limits, what they used, how they stand still and end.
+
+Imports the standard library only: the worker of `lod bench` loads this file by its path.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import subprocess
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+# A sandboxed child process inherits the open file, so it takes a fork.
+CAN_FORK = hasattr(os, "fork")
+# Also with limits on its memory, processor time, files and descriptors.
+CAN_ISOLATE = CAN_FORK and resource is not None
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Usage(NamedTuple):
+    """Processor seconds of this process, and how often another one took its processor."""
+
+    user: float
+    system: float
+    preemptions: int
+
+
+def usage() -> Usage:
+    """Return what this process has used. Without `getrusage`, preemptions are always 0."""
+    if resource is None:
+        times = os.times()
+        return Usage(times.user, times.system, 0)
+    found = resource.getrusage(resource.RUSAGE_SELF)
+    return Usage(found.ru_utime, found.ru_stime, found.ru_nivcsw)
+
+
+def end_with_parent() -> None:
+    """Have this process end when the one that started it ends, even if it stands still then.
+
+    Only Linux can; elsewhere it ends when it reads the end of its standard input.
+    """
+    call = libc("prctl")
+    if call is not None:
+        call(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def suspend(process: subprocess.Popen[Any], *, resume: bool = False) -> None:
+    """Make a child stand still, or go on. Windows cannot: there it goes on all the time."""
+    signum = getattr(signal, "SIGCONT" if resume else "SIGSTOP", None)
+    if signum is not None:
+        process.send_signal(signum)
+
+
+def default_pipe_signal() -> None:
+    """Let a write to a pipe without a reader end this process, as Python prevents."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+
+def close_all_but(keep: set[int]) -> None:
+    """Close all descriptors from 3 on but these."""
+    below = 3
+    for descriptor in sorted(descriptor for descriptor in keep if descriptor >= below):
+        os.closerange(below, descriptor)
+        below = descriptor + 1
+    # Where their number is not limited, the greatest one the calls take; nobody opens so many.
+    most = os.sysconf("SC_OPEN_MAX")
+    os.closerange(below, most if 0 < most < 1 << 24 else 1 << 24)
+
+
+def limit_memory(more_bytes: int) -> None:
+    """Let this process have no more than so many bytes of addresses beside those it has.
+
+    Where it cannot be told how many it has (without /proc), nothing is limited.
+    """
+    has = address_space_bytes()
+    if has is not None:
+        _limit("RLIMIT_AS", has + more_bytes)
+
+
+def limit_core_dumps() -> None:
+    """Let this process leave no core dump."""
+    _limit("RLIMIT_CORE", 0)
+
+
+def limit_writing() -> None:
+    """Let this process write to no file."""
+    _limit("RLIMIT_FSIZE", 0)
+
+
+def limit_descriptors(more: int) -> None:
+    """Let this process open only so many more files; 0 for none."""
+    if resource is None:
+        return
+    made = [os.dup(1) for _ in range(more)]  # the lowest that are free
+    for descriptor in made:
+        os.close(descriptor)
+    _limit("RLIMIT_NOFILE", max(made, default=-1) + 1)
+
+
+def limit_seconds(more: int) -> None:
+    """Let this process use so many more seconds of a processor; then SIGXCPU ends it."""
+    if resource is None:
+        return
+    # The soft limit tells what was exceeded; the hard one would not, and stays as it is.
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    soft = int(time.process_time()) + 1 + more
+    if hard != resource.RLIM_INFINITY:
+        soft = min(soft, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+
+
+def _limit(name: str, value: int) -> None:
+    if resource is None:
+        return
+    limit: int = getattr(resource, name)
+    hard = resource.getrlimit(limit)[1]
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(limit, (value, value))
+
+
+def address_space_bytes() -> int | None:
+    """Return the size of all addresses this process has, None where the system cannot say."""
+    for line in lines_of("/proc/self/statm"):
+        return int(line.split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return None
+
+
+def lines_of(path: str) -> list[str]:
+    """Return the lines of a file that the system makes up, none where there is no such file."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
+def libc(name: str) -> Callable[..., int] | None:
+    """Return a function of the C library; None where there is none of that name."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes
+
+    return getattr(ctypes.CDLL(None, use_errno=True), name, None)

@@ -1,0 +1,61 @@
+"""The sandbox on systems that lack a part of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import h5py
+import pytest
+
+import lodcli
+from lodcli.formats import io, sandbox
+from lodcli.formats.inputs import Input
+from lodcli.formats.limits import Limits
+from lodcli.formats.options import ReadOptions
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.platform import files, processes
+from lodcli.kernels.tensor import LoDTensor
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A file that is always read in a child process."""
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        file["x"] = [1.0, 2.0]
+    return tmp_path / "t.h5"
+
+
+def test_without_fork_a_foreign_file_is_read_in_this_process(
+    foreign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "CAN_FORK", False)
+    monkeypatch.delattr(os, "fork")
+    with io.open_source(foreign, options=ReadOptions(data="x")) as source:
+        (tensor,) = source.read().values()
+    assert isinstance(tensor, LoDTensor)
+    assert tensor.data.tolist() == [1.0, 2.0]
+
+
+def test_isolation_that_was_asked_for_is_refused_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lodcli.write(tmp_path / "t.npz", LoDTensor([1.0]))
+    monkeypatch.setattr(processes, "CAN_ISOLATE", False)
+    limits = Limits(isolate=True)
+    with (
+        pytest.raises(UnsupportedError, match=r"t\.npz: this system cannot limit"),
+        io.open_source(tmp_path / "t.npz", limits=limits),
+    ):
+        pass
+
+
+def test_a_second_child_for_a_file_that_cannot_be_opened_again_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t").write_bytes(b"old")
+    monkeypatch.setattr(files, "descriptor_path", lambda fd: "/nowhere/to/be/seen")
+    with Input(tmp_path / "t") as source:
+        os.replace(tmp_path / "t", tmp_path / "gone")
+        with pytest.raises(UnsupportedError, match="cannot be read twice at once"):
+            sandbox.detach(source)

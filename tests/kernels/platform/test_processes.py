@@ -1,0 +1,102 @@
+"""The machine and its processes, and what is done where the system lacks a call."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from lodcli.kernels.platform import machine, processes
+
+
+@pytest.fixture
+def no_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "lines_of", lambda path: [])
+    monkeypatch.setattr(processes, "lines_of", lambda path: [])
+
+
+def test_the_usable_processors_are_all_where_the_system_cannot_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert 1 <= machine.usable_cores() <= (os.cpu_count() or 1)
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert machine.usable_cores() == (os.cpu_count() or 1)
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert machine.usable_cores() == 1
+
+
+@pytest.mark.usefixtures("no_proc")
+def test_the_machine_is_described_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machine.cpu_name()
+    whole = machine.memory_bytes()
+    assert whole is not None
+    assert whole >= 1 << 20
+    assert machine.available_bytes() is not None
+    monkeypatch.delattr(os, "sysconf")
+    monkeypatch.setattr(machine, "left_in_group", lambda: None)
+    assert machine.memory_bytes() is None
+    assert machine.available_bytes() is None
+
+
+def test_memory_is_advised_where_the_system_takes_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    with mmap.mmap(-1, 1 << 16) as block:
+        assert machine.advise(block, "MADV_DONTNEED")
+        monkeypatch.delattr(mmap, "MADV_HUGEPAGE", raising=False)
+        assert not machine.advise(block, "MADV_HUGEPAGE")
+
+
+def test_what_a_process_used_is_known_without_getrusage(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = processes.usage()
+    monkeypatch.setattr(processes, "resource", None)
+    found = processes.usage()
+    assert found.preemptions == 0
+    assert found.user >= known.user - 0.1  # its clock ticks every 10 ms
+
+
+def test_without_limits_and_prctl_a_process_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No limit may be set in the process that runs the tests; so these are."""
+    monkeypatch.setattr(processes, "resource", None)
+    monkeypatch.setattr(processes, "libc", lambda name: None)
+    processes.limit_memory(1 << 20)
+    processes.limit_core_dumps()
+    processes.limit_writing()
+    processes.limit_descriptors(1)
+    processes.limit_seconds(1)
+    processes.end_with_parent()
+    monkeypatch.delattr(signal, "SIGSTOP")
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as child:
+        processes.suspend(child)
+    processes.suspend(child)  # it has ended
+
+
+@pytest.mark.usefixtures("no_proc")
+def test_without_proc_memory_is_not_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        processes, "_limit", lambda name, value: pytest.fail("of what is not known")
+    )
+    processes.limit_memory(1 << 20)
+
+
+def test_no_function_of_the_c_library_is_looked_for_but_on_linux(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert processes.libc("no_such_function") is None
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert processes.libc("renameat2") is None
+
+
+def test_the_platform_of_a_worker_needs_no_other_module_of_ours() -> None:
+    code = (
+        "import importlib.util, sys\n"
+        "spec = importlib.util.spec_from_file_location('apart', sys.argv[1])\n"
+        "module = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        "assert module.usage().user >= 0\n"
+        "assert not any(name.startswith('lodcli') for name in sys.modules)"
+    )
+    command = [sys.executable, "-I", "-S", "-c", code, processes.__file__]
+    subprocess.run(command, check=True)
