@@ -23,6 +23,7 @@ from typing import TypeVar
 from lodcli.formats.durable import fsync_folder, rename_new
 from lodcli.formats.partials import (
     SUFFIX,
+    exists,
     is_partial_of,
     partial_prefix,
     remove,
@@ -89,7 +90,7 @@ class Journal:
             OSError: there is one, but it cannot be read.
             UnsupportedError: it is of a newer version.
         """
-        if not os.path.lexists(path):
+        if not exists(path):
             return None
         try:
             fd = os.open(path, os.O_RDONLY | files.UNTRUSTED)
@@ -132,11 +133,11 @@ class Journal:
         None do where all have their names; nor where somebody else put files in their place.
         """
         held = {name: self.folder / partial for name, partial in self.names.items()}
-        held = {name: partial for name, partial in held.items() if os.path.lexists(partial)}
+        held = {name: partial for name, partial in held.items() if exists(partial)}
         index = list(self.names)[-1]
         if index not in held:
             return {}
-        if self.replace and len(held) < len(self.names) and os.path.lexists(self.folder / index):
+        if self.replace and len(held) < len(self.names) and exists(self.folder / index):
             return {}  # we remove the old index before any rename; this one is not ours
         return held
 
@@ -173,7 +174,7 @@ class Journal:
     def _undo(self) -> None:
         """Take their names from the files that have them; nothing was there before."""
         for name, partial in self.names.items():
-            if not os.path.lexists(self.folder / partial):
+            if not exists(self.folder / partial):
                 os.rename(self.folder / name, self.folder / partial)
 
 
@@ -181,7 +182,11 @@ def _replace_folder(partial: Path, path: Path) -> None:
     """Rename a folder to where another is. That one is litter then."""
     aside = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
     os.rename(path, aside)
-    os.rename(partial, path)
+    try:
+        os.rename(partial, path)
+    except OSError:
+        os.rename(aside, path)  # better the old one than none, for who knows no journal
+        raise
     fsync_folder(path.parent)
     with contextlib.suppress(OSError):  # what stays is removed by the next writer
         remove_unused(Path(aside), path, ours=True)
@@ -237,12 +242,12 @@ def opened(path: Path, opener: Callable[[Path], T]) -> T:
         if not real.name:  # the root of the file system
             return opener(path)
     place = journal_path(real)
-    if not os.path.lexists(place):
+    if not exists(place):
         try:
             return opener(path)
         except FileNotFoundError:
             # It may be renamed just now, by a writer whose journal came after we looked.
-            if not os.path.lexists(place) and not os.path.lexists(real):
+            if not exists(place) and not exists(real):
                 raise
     with contextlib.suppress(OSError):  # who may not write can still read
         if files.owns(place):
@@ -253,7 +258,7 @@ def opened(path: Path, opener: Callable[[Path], T]) -> T:
         try:
             return opener(partial or real)
         except FileNotFoundError:
-            if partial is None and Journal.read(place) == journal and not os.path.lexists(real):
+            if partial is None and Journal.read(place) == journal and not exists(real):
                 raise
     return opener(path)
 

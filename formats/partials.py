@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 from pathlib import Path
 
 SUFFIX = ".lod-partial"
+# What is answered where a path leads to nothing, or not for us.
+_ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
 _TOKEN = r"[0-9a-z_]{8}"
 
 
@@ -25,6 +28,19 @@ def is_partial_of(name: str, target: Path) -> bool:
     """Return whether a file is so named as partial files of `target` are."""
     prefix = re.escape(partial_prefix(target))
     return re.fullmatch(prefix + _TOKEN + re.escape(SUFFIX), name) is not None
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Return whether something is there. Unlike os.path.lexists, a failing disk is an error."""
+    try:
+        os.lstat(path)
+    except ValueError:  # no path at all
+        return False
+    except OSError as error:
+        if error.errno in _ELSEWHERE:
+            return False
+        raise
+    return True
 
 
 def remove(path: Path) -> None:
