@@ -104,9 +104,9 @@ class FolderOutput(Output):
                 self._partial = old
                 raise
             files.unlock(self.fd)
-        fsync_folder(self.path.parent)
-        with contextlib.suppress(OSError):  # what stays is removed by the next writer
-            remove_unused(old, self.path, ours=True)
+            fsync_folder(self.path.parent)
+            with contextlib.suppress(OSError):  # what stays is removed by the next writer
+                remove_unused(old, self.path, ours=True)
         return True
 
 

@@ -82,9 +82,13 @@ def write_sums(path: Path, *, overwrite: bool) -> Path:
 def sum_of(path: Path) -> str:
     """Return the SHA-256 of a file, 64 hexadecimal digits."""
     found = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
-        while block := file.read(_BLOCK_BYTES):
-            found.update(block)
+    try:
+        with path.open("rb", buffering=0) as file:
+            while block := file.read(_BLOCK_BYTES):
+                found.update(block)
+    except OSError as error:
+        error.filename = os.fspath(path)  # a read does not name it
+        raise
     return found.hexdigest()
 
 
