@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 
 from lodcli.formats import interrupts
@@ -10,6 +12,15 @@ from lodcli.signals import finish, prepare_streams
 
 def main() -> int:
     """Run `lod` with the process's arguments and return its exit code."""
+    try:
+        return finish(_run())
+    except MemoryError:  # outside of what reports errors
+        with contextlib.suppress(OSError):
+            os.write(2, b"lod: not enough memory\n")
+        return 3
+
+
+def _run() -> int:
     # Before anything slow is imported, so that an early Ctrl-C ends quietly as well.
     try:
         interrupts.install()
@@ -17,10 +28,9 @@ def main() -> int:
         from lodcli.failures import run
         from lodcli.group import group
 
-        code = run(group, sys.argv[1:])
+        return run(group, sys.argv[1:])
     except interrupts.Interrupted as interrupt:
-        code = 128 + interrupt.signum
-    return finish(code)
+        return 128 + interrupt.signum
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.rnn.classifier import seeded_classifier
 from lodcli.kernels.rnn.stack import seeded_weights
 from lodcli.kernels.rnn.state_dict import state_dict
+from lodcli.main import main
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, environment, tensor
 from tests.slow import slow
@@ -376,3 +377,15 @@ def test_colour_is_for_those_who_want_it(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert output.colours(Stream()) is expected  # type: ignore[arg-type]
+
+
+def test_too_little_memory_to_start_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("lodcli.main.prepare_streams", fail)
+    monkeypatch.setattr("lodcli.main.interrupts.install", lambda: None)
+    assert main() == 3
+    assert capfd.readouterr().err == "lod: not enough memory\n"
