@@ -1,6 +1,6 @@
 """Every check at length, and the table of docs/reliability.md.
 
-python -m tests.reliability            all of it: an hour or two, best as root
+python -m tests.reliability            all of it: two hours or three, best as root
 python -m tests.reliability --part 20  a twentieth of it
 python -m tests.reliability signals    those with this in their name
 python -m tests.reliability --fuzz     damaged files of every format: hours

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.reliability import calls, invariants, moments, pipes, room, together
+from tests.reliability import invariants, moments, pipes, room, together
+from tests.reliability.faults import calls, power
 from tests.reliability.outcome import Outcome
 
 Check = Callable[[int], Outcome]
@@ -16,8 +17,9 @@ def _fewer(check: Callable[[int], Outcome], full: int) -> Check:
 
 
 CHECKS: dict[str, Check] = {
-    # Here the number says which calls to take, not how many.
+    # Of these the number says which places to take, not how many.
     "calls": calls.every_call,
+    "power": power.power_cuts,
     "cut": pipes.cut,
     "signals": _fewer(moments.signals, 100),
     "full-disk": _fewer(room.full_disk, 60),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -53,25 +52,6 @@ def make_sources(folder: Path) -> None:
     io.write(folder / "steps.lod.h5", steps, overwrite=True)
 
 
-# Every command that writes, and every way to write a file: the arguments before "-o OUT".
-WRITING = {
-    "convert to lod.h5": (["convert", "words.lod.h5"], "out.lod.h5"),
-    "convert --compress": (["convert", "words.lod.h5", "--compress"], "out.lod.h5"),
-    "convert to lod.stream": (["convert", "words.lod.h5"], "out.lods"),
-    "convert to npz": (["convert", "words.lod.h5"], "out.npz"),
-    "convert to jsonl": (["convert", "words.lod.h5"], "out.jsonl"),
-    "slice": (["slice", "words.lod.h5", "1:"], "out.lod.h5"),
-    "concat": (["concat", "words.lod.h5", "words.lod.h5"], "out.lod.h5"),
-    "unpack": (["unpack", "words.lod.h5"], "out.lod.h5"),
-    "pack": (["pack", "steps.lod.h5"], "out.lod.h5"),
-    "apply": (["apply", "reverse", "words.lod.h5"], "out.lod.h5"),
-    "run-rnn": (
-        ["run-rnn", "words.lod.h5", "--cell", "gru", "--hidden", "2", "--seed", "1"],
-        "out.lod.h5",
-    ),
-}
-
-
 def run_lod(
     args: list[str], folder: Path, *before: str, **options: object
 ) -> subprocess.CompletedProcess[str]:
@@ -97,11 +77,3 @@ def partials(folder: Path) -> list[str]:
 def is_whole(path: Path) -> bool:
     """Return whether the installed `lod` finds nothing wrong with a file."""
     return run_lod(["verify", "-q", str(path)], path.parent).returncode == 0
-
-
-def has_strace() -> bool:
-    """Return whether strace is here, and may trace and inject."""
-    if not shutil.which("strace"):
-        return False
-    inject = ["strace", "-qq", "-o", os.devnull, "-e", "inject=getpid:error=EIO", "true"]
-    return subprocess.run(inject, capture_output=True, check=False).returncode == 0

@@ -1,0 +1,182 @@
+"""Every way in which a command writes a file: each writable format, each command."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from lodcli.formats import io, table
+from lodcli.formats.schema import StoredArray
+from lodcli.formats.weights import KINDS as WEIGHTS
+from lodcli.formats.weights import write_weights
+from lodcli.kernels.lod import LoD
+from lodcli.kernels.rnn.stack import seeded_weights
+from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor_array import TensorArray
+from tests.formats.kinds import KINDS, READ_ONLY
+
+OLD = b"the only copy of somebody's work"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line that writes.
+
+    Attributes:
+        args: of `lod`, relative to the folder of the sources, `{out}` for that of the target;
+            all but the option that names the target.
+        target: what it writes, a file or a folder.
+        files: the names of all files that are there afterwards: of a folder, in it.
+        needs: a package that it cannot do without.
+        lacking: calls of the operating system that are not there.
+        beside: a source that is copied to the folder of the target, for it is written beside.
+    """
+
+    args: tuple[str, ...]
+    target: str
+    files: tuple[str, ...]
+    needs: str = ""
+    lacking: frozenset[str] = frozenset()
+    beside: str = ""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the target is a folder."""
+        return self.files != () and self.target not in self.files
+
+    def line(self, out: Path, *, force: bool) -> list[str]:
+        """Return the arguments of `lod`."""
+        target = () if self.beside else ("-o", str(out / self.target))
+        args = [arg.replace("{out}", str(out)) for arg in self.args]
+        return [*args, *target, *(["-f"] if force else [])]
+
+    def start(self, sources: Path, folder: Path, *, old: bool) -> dict[str, bytes]:
+        """Put what is there before into an empty folder; return what that holds then.
+
+        Args:
+            sources: the folder of the sources.
+            folder: that of the target.
+            old: whether to put an old target there.
+        """
+        if self.beside:
+            shutil.copy(sources / self.beside, folder)
+        if old:
+            place = folder / self.target if self.is_folder else folder
+            place.mkdir(exist_ok=True)
+            for name in self.files:
+                if name != self.beside:
+                    (place / name).write_bytes(OLD + name.encode())
+        return content_of(folder)
+
+    @property
+    def missing(self) -> bool:
+        """Whether the package that it needs is not installed."""
+        return bool(self.needs) and importlib.util.find_spec(self.needs) is None
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    """Return the content of all files in a folder by their path, but for hidden ones."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not any(part[0] == "." for part in path.relative_to(folder).parts)
+    }
+
+
+_MEMBERS = {
+    "megatron": ("t.bin", "t.idx"),
+    "mds": ("index.json", "shard.00000.mds"),
+    "datasets": ("data-00000-of-00001.arrow", "dataset_info.json", "state.json"),
+}
+_NEEDS = {"torch": "torch", "onnx": "onnx"}
+_MORE = {
+    "torch": ("--form", "flat"),
+    "llmc": ("--end-token", "0"),
+    "tokens": ("--end-token", "0"),
+}
+_WORDS = "words.lod.h5"
+_RNN = ("run-rnn", _WORDS, "--cell", "gru", "--hidden", "2", "--seed", "1")
+_TRAINING = ("--epochs", "1", "--hidden", "2", "--batch", "2")
+
+
+def _convert(name: str) -> Command:
+    path = KINDS[name].path
+    args = ("convert", f"{name}.lod.h5", "--to", name, *_MORE.get(name, ()))
+    return Command(args, path, _MEMBERS.get(name, (path,)), _NEEDS.get(name, ""))
+
+
+def _file(target: str, *args: str, needs: str = "") -> Command:
+    return Command(args, target, (target,), needs)
+
+
+COMMANDS: dict[str, Command] = {
+    **{f"convert to {name}": _convert(name) for name in table.TABLE if name not in READ_ONLY},
+    "convert --compress": _file("t.lod.h5", "convert", _WORDS, "--compress"),
+    "convert to jsonl.gz": _file("t.jsonl.gz", "convert", _WORDS),
+    "slice": _file("t.lod.h5", "slice", _WORDS, "1:"),
+    "concat": _file("t.lod.h5", "concat", _WORDS, _WORDS),
+    "concat to megatron": Command(
+        ("concat", "megatron.lod.h5", "megatron.lod.h5"), "t.idx", _MEMBERS["megatron"]
+    ),
+    "unpack": _file("t.lod.h5", "unpack", _WORDS),
+    "pack": _file("t.lod.h5", "pack", "steps.lod.h5"),
+    "apply": _file("t.lod.h5", "apply", "reverse", _WORDS),
+    "apply to mds": Command(
+        ("apply", "reverse", "mds.lod.h5", "--to", "mds"), "t", _MEMBERS["mds"]
+    ),
+    # As on macOS, and on many file systems.
+    **{
+        f"convert to {name}, no renameat2": replace(
+            _convert(name), lacking=frozenset({"renameat2"})
+        )
+        for name in ("lod.h5", "megatron", "mds", "datasets")
+    },
+    "verify --write-sums": Command(
+        ("verify", "--write-sums", "-q", f"{{out}}/{_WORDS}"),
+        f"{_WORDS}.sha256",
+        (_WORDS, f"{_WORDS}.sha256"),
+        beside=_WORDS,
+    ),
+    "run-rnn": _file("t.lod.h5", *_RNN),
+    "run-rnn --grad": _file("t.npz", *_RNN, "--grad"),
+    "train": _file("t.safetensors", "train", "signs.lod.h5", *_TRAINING),
+    **{
+        f"weights to {kind}": _file(
+            "t", "weights", "rnn.safetensors", "--to", kind, needs=_NEEDS.get(kind, "")
+        )
+        for kind in WEIGHTS
+    },
+}
+
+
+def make_sources(folder: Path) -> None:
+    """Write the files that the commands read."""
+    lod = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]], ["article", "sentence"])
+    words = LoDTensor(np.arange(30, dtype=np.float32).reshape(15, 2), lod)
+    io.write(folder / _WORDS, words)
+    io.write(folder / "steps.lod.h5", StoredArray(*TensorArray.unpack(words, 1)))
+    ones = LoD.from_lengths([[2, 1, 3]])
+    label = LoDTensor(np.arange(3) % 2, LoD(()))
+    rows = np.arange(12, dtype=np.float32).reshape(6, 2)
+    io.write(folder / "signs.lod.h5", {"data": LoDTensor(rows, ones), "label": label})
+    write_weights(
+        folder / "rnn.safetensors",
+        seeded_weights("lstm", 3, 4, rng=np.random.default_rng(1), dtype="float32"),
+    )
+    for name in table.TABLE:
+        if name not in READ_ONLY:
+            io.write(folder / f"{name}.lod.h5", _content(name))
+
+
+def _content(name: str) -> dict[str, LoDTensor]:
+    """Return what a format can hold."""
+    lod = LoD.from_lengths([[2, 1, 4]])
+    dtypes = {"ts": np.float32, "h5ad": np.float32, "text": np.uint8, "paddle": np.int64}
+    dtype = dtypes.get(name, np.uint16)
+    shape = (7, 1) if name == "ts" else (7,)
+    made = KINDS[name].made({"data": LoDTensor(np.arange(7).astype(dtype).reshape(shape), lod)})
+    return {one: item for one, item in made.items() if isinstance(item, LoDTensor)}

@@ -1,0 +1,100 @@
+"""Memory that is refused: by the kernel, by a limit, and inside the interpreter."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import random
+import resource
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tests.reliability.faults.commands import COMMANDS, content_of
+from tests.reliability.faults.holds import After, start
+from tests.reliability.faults.supervised import ALLOCATING, Call, Decide, Fault
+from tests.reliability.faults.workers import Bench, check_all
+from tests.reliability.outcome import Outcome
+
+LIMITS, STEP_BYTES = 60, 256 << 10
+ALLOCATIONS = 400
+MOST_ALLOCATIONS = 200_000
+
+
+def refused(each: int, names: list[str] | None = None) -> Outcome:
+    """Refuse memory at each `each`-th place.
+
+    Holds: exit code 0 and the new target, or 3 and one line; the old target or the new one; no
+    temporary file, or the next command removes it.
+    """
+    return check_all("memory is refused", check, each, names)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where memory is refused.
+
+    Attributes:
+        what: in words.
+        prepare: called in the process before the command.
+        decide: about its calls that ask for memory; None: about none.
+    """
+
+    what: str
+    prepare: Callable[[], None] = lambda: None
+    decide: Decide | None = None
+
+
+def check(outcome: Outcome, name: str, bench: Bench, each: int) -> None:
+    """Refuse memory to one command in three ways."""
+    command = COMMANDS[name]
+    start(bench, command, old=True)
+    calls: list[Call] = []
+    done = bench.run(command, calls.append, names=ALLOCATING)
+    assert done.code == 0, done.said
+    new = content_of(bench.out)
+    chance = random.Random(name)
+    for number, place in enumerate(_places(calls, chance), 1):
+        if (number + len(name)) % each:
+            continue
+        outcome.tried += 1
+        old = start(bench, command, old=True)
+        names = ALLOCATING if place.decide else frozenset[str]()
+        decide = place.decide or (lambda call: None)
+        done = bench.run(command, decide, names=names, prepare=place.prepare)
+        after = After(outcome, f"{name}: {place.what}", bench, command, old, new)
+        after.expect_answer(done)
+        after.expect_one_line(done)
+        after.expect_the_next_cleans_up()
+
+
+def _places(calls: list[Call], chance: random.Random) -> Iterator[Place]:
+    for call in calls:
+        for lasting in (False, True):
+            what = f"ENOMEM {'from' if lasting else 'at'} call {call.number}, {call.name}"
+            yield Place(what, decide=partial(_refuse, call.number, lasting))
+    for number in range(LIMITS):
+        spare = number * STEP_BYTES
+        yield Place(f"{spare >> 10} KiB to spare", partial(_limit, spare))
+    for _ in range(ALLOCATIONS):
+        # Small numbers more often: what is done once is done early.
+        number = int(MOST_ALLOCATIONS ** chance.random())
+        yield Place(f"MemoryError at allocation {number}", partial(_fail, number))
+
+
+def _refuse(number: int, lasting: bool, call: Call) -> Fault:
+    hit = call.number >= number if lasting else call.number == number
+    return errno.ENOMEM if hit else None
+
+
+def _limit(spare: int) -> None:
+    """Leave this process so much memory more than it has."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + spare, used + spare))
+
+
+def _fail(number: int) -> None:
+    """Make an allocation of the interpreter fail, the `number`-th from now on."""
+    # Of CPython's own tests, and there wherever it was not left out.
+    importlib.import_module("_testcapi").set_nomemory(number, number + 1)
