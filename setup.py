@@ -1,4 +1,4 @@
-"""Compiles the kernels when the package is built: see docs/decisions/0024-compiled-ahead.md.
+"""Which packages there are; and compiles the kernels: see docs/decisions/0042-compiled-ahead.md.
 
 All else is in pyproject.toml. LOD_BUILD_LEVELS names the levels of processors, "v2 v3 v4 aarch64"
 for wheels to pass on; by default it is the level of this machine, and "none" compiles nothing. An
@@ -17,6 +17,23 @@ from setuptools.dist import Distribution
 
 # No C library is linked to, so that the oldest name there is for each machine would do.
 _TAGS = {"x86_64": "manylinux_2_17_x86_64", "aarch64": "manylinux_2_17_aarch64"}
+
+
+_ROOTS = {"lodcli": "lodcli", "formats": "lodcli.formats", "kernels": "lodcli.kernels"}
+
+
+def packages() -> list[str]:
+    """Return every folder with an __init__.py, by the name it is installed under.
+
+    The folders kernels/ and formats/ are installed inside lodcli: both bare names belong to other
+    projects. The links lodcli/kernels and lodcli/formats are for static tools only.
+    """
+    root, found = Path(__file__).parent, []
+    for top, name in _ROOTS.items():
+        for parent, _, files in os.walk(root / top):  # which follows no links
+            if "__init__.py" in files:
+                found.append(".".join([name, *Path(parent).relative_to(root / top).parts]))
+    return sorted(found)
 
 
 class BuildWithKernels(build_py):
@@ -67,6 +84,7 @@ class WithBinaries(Distribution):
 
 
 setup(
+    packages=packages(),
     cmdclass={"build_py": BuildWithKernels, "bdist_wheel": WheelWithKernels},
     distclass=WithBinaries,
 )

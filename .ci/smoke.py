@@ -26,10 +26,10 @@ os.environ.update(HOME=home, XDG_CACHE_HOME=f"{home}/cache")
 
 import numpy as np  # noqa: E402
 
-from lodcli.formats.on_native import json_scan  # noqa: E402
+from lodcli.formats.json import scan_native as json_scan  # noqa: E402
 from lodcli.kernels.native import load, pool, settings  # noqa: E402
-from lodcli.kernels.on_native import pool as pooling  # noqa: E402
-from lodcli.kernels.on_native import softmax  # noqa: E402
+from lodcli.kernels.ops.pooling import pool_native as pooling  # noqa: E402
+from lodcli.kernels.ops.softmax import softmax_native as softmax  # noqa: E402
 
 OFFSETS = np.array([0, 0, 3, 40, 41], np.int64)
 

@@ -15,11 +15,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lodcli.formats.errors import DamagedFileError, NotThisFormatError
-    from lodcli.formats.io import open_source as open
-    from lodcli.formats.io import read, read_all, write
-    from lodcli.formats.outputs import TargetExistsError
-    from lodcli.formats.schema import StoredArray
+    from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+    from lodcli.formats.core.io import open_source as open
+    from lodcli.formats.core.io import read, read_all, write
+    from lodcli.formats.core.schema import StoredArray
+    from lodcli.formats.storage.outputs import TargetExistsError
     from lodcli.kernels.errors import (
         EmptySequenceError,
         InvalidDataError,
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
         ShapeMismatchError,
         UnsupportedError,
     )
-    from lodcli.kernels.lod import LoD
-    from lodcli.kernels.precision import float32_products
-    from lodcli.kernels.rnn.dynamic import DynamicRNN
-    from lodcli.kernels.rnn.loop import Var, while_loop
-    from lodcli.kernels.tensor import LoDTensor
-    from lodcli.kernels.tensor_array import TensorArray
-    from lodcli.kernels.unpacking import IndexMap
+    from lodcli.kernels.index.lod import LoD
+    from lodcli.kernels.rnn.loops.dynamic_rnn import DynamicRNN
+    from lodcli.kernels.rnn.loops.while_loop import Var, while_loop
+    from lodcli.kernels.runtime.precision import float32_products
+    from lodcli.kernels.tensor.lod_tensor import LoDTensor
+    from lodcli.kernels.tensor.tensor_array import TensorArray
+    from lodcli.kernels.tensor.time_steps import IndexMap
 
     __version__: str
 
@@ -68,29 +68,29 @@ __all__ = [
 
 # Where each public name lives, and what it is called there.
 _HOMES = {
-    "DamagedFileError": ("lodcli.formats.errors", "DamagedFileError"),
-    "DynamicRNN": ("lodcli.kernels.rnn.dynamic", "DynamicRNN"),
+    "DamagedFileError": ("lodcli.formats.core.errors", "DamagedFileError"),
+    "DynamicRNN": ("lodcli.kernels.rnn.loops.dynamic_rnn", "DynamicRNN"),
     "EmptySequenceError": ("lodcli.kernels.errors", "EmptySequenceError"),
-    "IndexMap": ("lodcli.kernels.unpacking", "IndexMap"),
+    "IndexMap": ("lodcli.kernels.tensor.time_steps", "IndexMap"),
     "InvalidDataError": ("lodcli.kernels.errors", "InvalidDataError"),
     "InvalidLoDError": ("lodcli.kernels.errors", "InvalidLoDError"),
-    "LoD": ("lodcli.kernels.lod", "LoD"),
-    "LoDTensor": ("lodcli.kernels.tensor", "LoDTensor"),
+    "LoD": ("lodcli.kernels.index.lod", "LoD"),
+    "LoDTensor": ("lodcli.kernels.tensor.lod_tensor", "LoDTensor"),
     "LodError": ("lodcli.kernels.errors", "LodError"),
-    "NotThisFormatError": ("lodcli.formats.errors", "NotThisFormatError"),
+    "NotThisFormatError": ("lodcli.formats.core.errors", "NotThisFormatError"),
     "SelectionError": ("lodcli.kernels.errors", "SelectionError"),
     "ShapeMismatchError": ("lodcli.kernels.errors", "ShapeMismatchError"),
-    "StoredArray": ("lodcli.formats.schema", "StoredArray"),
-    "TargetExistsError": ("lodcli.formats.outputs", "TargetExistsError"),
-    "TensorArray": ("lodcli.kernels.tensor_array", "TensorArray"),
+    "StoredArray": ("lodcli.formats.core.schema", "StoredArray"),
+    "TargetExistsError": ("lodcli.formats.storage.outputs", "TargetExistsError"),
+    "TensorArray": ("lodcli.kernels.tensor.tensor_array", "TensorArray"),
     "UnsupportedError": ("lodcli.kernels.errors", "UnsupportedError"),
-    "Var": ("lodcli.kernels.rnn.loop", "Var"),
-    "float32_products": ("lodcli.kernels.precision", "float32_products"),
-    "open": ("lodcli.formats.io", "open_source"),
-    "read": ("lodcli.formats.io", "read"),
-    "read_all": ("lodcli.formats.io", "read_all"),
-    "while_loop": ("lodcli.kernels.rnn.loop", "while_loop"),
-    "write": ("lodcli.formats.io", "write"),
+    "Var": ("lodcli.kernels.rnn.loops.while_loop", "Var"),
+    "float32_products": ("lodcli.kernels.runtime.precision", "float32_products"),
+    "open": ("lodcli.formats.core.io", "open_source"),
+    "read": ("lodcli.formats.core.io", "read"),
+    "read_all": ("lodcli.formats.core.io", "read_all"),
+    "while_loop": ("lodcli.kernels.rnn.loops.while_loop", "while_loop"),
+    "write": ("lodcli.formats.core.io", "write"),
 }
 
 

@@ -6,8 +6,8 @@ import contextlib
 import os
 import sys
 
-from lodcli.formats import interrupts
-from lodcli.signals import finish, prepare_streams
+from lodcli.formats.storage import interrupts
+from lodcli.shell.signals import finish, prepare_streams
 
 
 def main() -> int:
@@ -25,8 +25,8 @@ def _run() -> int:
     try:
         interrupts.install()
         prepare_streams()
-        from lodcli.failures import run
-        from lodcli.group import group
+        from lodcli.shell.failures import run
+        from lodcli.shell.group import group
 
         return run(group, sys.argv[1:])
     except interrupts.Interrupted as interrupt:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 from hypothesis import settings
 
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.golden_data import GoldenCase, GoldenSlot, golden_cases, golden_dir, is_another_set
 
 Array = npt.NDArray[Any]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.rnn.cell import CellWeights
-from lodcli.kernels.rnn.stack import seeded_weights
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.stack.stack import seeded_weights
 
 # name: (kind, arguments of seeded_weights, options)
 VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {

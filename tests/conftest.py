@@ -31,8 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not wanting:
         return
     # Only then, so that no other test finds cupy loaded.
-    from lodcli.kernels.devices import require_gpu
     from lodcli.kernels.errors import UnsupportedError
+    from lodcli.kernels.runtime.devices import require_gpu
 
     try:
         require_gpu("cuda")

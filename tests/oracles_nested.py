@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lodcli.kernels.rnn.nested import NestedRNN
-from lodcli.kernels.rnn.state_dict import state_dict
+from lodcli.kernels.rnn.nested.nested import NestedRNN
+from lodcli.kernels.rnn.stack.state_dict import state_dict
 
 MODULES = {"elman": "RNN", "gru": "GRU", "lstm": "LSTM"}
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Array = npt.NDArray[Any]
 

@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lodcli.bench.cases import CONVERT_CASES, KERNEL_CASES, RNN_CASES
-from lodcli.bench.convert import CONVERSIONS
-from lodcli.bench.ops import BENCH_OPS
-from lodcli.bench.rnn import CELLS, PASSES
 from lodcli.bench.session import Plan
-from lodcli.commands.bench import command as bench
+from lodcli.bench.suites.cases import CONVERT_CASES, KERNEL_CASES, RNN_CASES
+from lodcli.bench.suites.convert import CONVERSIONS
+from lodcli.bench.suites.ops import BENCH_OPS
+from lodcli.bench.suites.rnn import CELLS, PASSES
+from lodcli.commands.bench.command import command as bench
 from tests.benchmarks.answers import Cell, answers, cells_of, in_words
 from tests.benchmarks.history import Commit, changes
 from tests.benchmarks.measure import PARTS, STARTUP, chosen, command_of, measure
@@ -74,7 +74,9 @@ def test_every_target_is_measured_by_a_part() -> None:
 def test_each_part_is_a_command_that_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[Plan] = []
     monkeypatch.setattr("lodcli.kernels.platform.machine.usable_cores", lambda: 2)
-    monkeypatch.setattr("lodcli.bench.showing.run_and_show", lambda _, plan, __: plans.append(plan))
+    monkeypatch.setattr(
+        "lodcli.commands.bench.showing.run_and_show", lambda _, plan, __: plans.append(plan)
+    )
     for name in PARTS:
         words = command_of(name, FOLDER, quick=False)
         assert words[-2:] == ["-o", f"docs/benchmarks/{name}.json"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats import table
+from lodcli.formats.core import registry as table
 from tests.slow import slow_except
 
 ROOT = Path(__file__).parent.parent

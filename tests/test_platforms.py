@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import lodcli
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.test_imports import MODULES, ROOT, imports, parsed
 
 PLACE = "lodcli.kernels.platform"
@@ -38,9 +38,9 @@ POSIX_ONLY = {
 }
 # Never reached where there is no fork; or no MADV_FREE, which is asked for first.
 GUARDED = {
-    "lodcli.formats.sandbox": {"fork", "WIFSIGNALED", "WTERMSIG", "SIGKILL", "SIGXCPU"},
-    "lodcli.formats.replies": {"readv", "writev"},
-    "lodcli.kernels.memory": {"MAP_ANONYMOUS", "MAP_PRIVATE"},
+    "lodcli.formats.sandbox.process": {"fork", "WIFSIGNALED", "WTERMSIG", "SIGKILL", "SIGXCPU"},
+    "lodcli.formats.sandbox.replies": {"readv", "writev"},
+    "lodcli.kernels.runtime.buffers": {"MAP_ANONYMOUS", "MAP_PRIVATE"},
 }
 
 
@@ -91,8 +91,8 @@ sys.platform = "win32"
 """
 READING = """
 import lodcli
-from lodcli.kernels.ops.softmax import sequence_softmax
-from lodcli.kernels.threads import thread_count
+from lodcli.kernels.ops.softmax.softmax import sequence_softmax
+from lodcli.kernels.runtime.threads import thread_count
 
 for path in sys.argv[1:]:
     tensor = lodcli.read(path)

@@ -6,7 +6,7 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.checks import Array
+from lodcli.kernels.index.checks import Array
 
 BLOCK_BYTES = 256 << 10
 HEX_DIGITS = 8

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 
 from lodcli.formats.container.checksums import Bytes
-from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError
 
 DEFLATE, SHUFFLE, LZ4, ZSTD = 1, 2, 32004, 32015
 FILTERS = {DEFLATE: "deflate", SHUFFLE: "shuffle", LZ4: "lz4", ZSTD: "zstd"}
@@ -61,7 +61,7 @@ def _inflated(data: bytes, size: int) -> bytes:
 
 
 def _of_zstd(data: bytes, size: int) -> bytes:
-    from lodcli.formats.on_pyarrow.codecs import decompress
+    from lodcli.formats.arrow.sizes.codecs import decompress
 
     _require_size(_announced_by_zstd(data[:32]), size)
     return decompress("zstd", data, size)
@@ -73,7 +73,7 @@ def _of_lz4(data: bytes, size: int) -> bytes:
     The size of all as 8 bytes and that of a block as 4, both big-endian, then the blocks: each
     with its stored size in front, and as it is if it does not get smaller.
     """
-    from lodcli.formats.on_pyarrow.codecs import decompress
+    from lodcli.formats.arrow.sizes.codecs import decompress
 
     _require_size(int.from_bytes(data[:8], "big"), size)
     block_bytes, place = int.from_bytes(data[8:12], "big"), 12

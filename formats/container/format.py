@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lodcli.formats.base import Format, Source
 from lodcli.formats.container.types import NAMES
-from lodcli.formats.inputs import Input
-from lodcli.formats.options import ReadOptions, WriteOptions
-from lodcli.formats.outputs import Output
-from lodcli.formats.schema import Batch, Schema
+from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -30,7 +30,7 @@ class Container(Format):
     seekable_output = True
     modules = (
         "lodcli.formats.container.reader",
-        "lodcli.formats.on_pyarrow.codecs",
+        "lodcli.formats.arrow.sizes.codecs",
         "pyarrow",
     )
 

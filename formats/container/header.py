@@ -12,11 +12,11 @@ from typing import Any
 
 from lodcli.formats.container.checksums import HEX_DIGITS, crc32c
 from lodcli.formats.container.types import NAMES, numpy_type
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.names import check_name, component
-from lodcli.formats.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, rekeyed
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.names import check_name, component
+from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, rekeyed
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.lod import is_level_name
+from lodcli.kernels.index.lod import is_level_name
 
 VERSION = 1
 PATH = "/header"

@@ -12,7 +12,7 @@ import io
 import os
 from typing import Any
 
-from lodcli.formats.outputs import COPY_BYTES
+from lodcli.formats.storage.outputs import COPY_BYTES
 from lodcli.kernels.platform import files
 
 

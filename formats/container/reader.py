@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from lodcli.formats.base import RowBlocks, StoredRows
 from lodcli.formats.container import header
 from lodcli.formats.container.rows import Rows
 from lodcli.formats.container.stored import ContainerFile
-from lodcli.formats.errors import naming
-from lodcli.formats.indexed import IndexedSource
-from lodcli.formats.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, find
-from lodcli.kernels.checks import Array, Offsets, check_chain, check_offsets, check_rows
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.format import RowBlocks, StoredRows
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, find
 from lodcli.kernels.errors import (
     InvalidLoDError,
     SelectionError,
     ShapeMismatchError,
 )
-from lodcli.kernels.immutable import immutable
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.selection import Key
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
-from lodcli.kernels.unpacking import IndexMap
+from lodcli.kernels.index.checks import Array, Offsets, check_chain, check_offsets, check_rows
+from lodcli.kernels.index.immutable import immutable
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
+from lodcli.kernels.tensor.time_steps import IndexMap
 
 
 class ContainerSource(IndexedSource):

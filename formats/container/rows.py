@@ -15,13 +15,13 @@ from lodcli.formats.container.chunks import decode
 from lodcli.formats.container.header import DatasetEntry
 from lodcli.formats.container.stored import Chunks, StoredDataset
 from lodcli.formats.container.types import numpy_type
-from lodcli.formats.errors import DamagedFileError, naming
-from lodcli.formats.positions import read_into
-from lodcli.kernels import memory
-from lodcli.kernels.checks import Array
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.platform import files
-from lodcli.kernels.threads import thread_count
+from lodcli.kernels.runtime import buffers as memory
+from lodcli.kernels.runtime.threads import thread_count
 
 # Read at a time: what was just copied is checked while it is in the processor's cache.
 PIECE_BYTES = 1 << 20

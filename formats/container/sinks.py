@@ -13,10 +13,10 @@ from lodcli.formats.container.checksums import BlockChecksums, block_rows, flat_
 from lodcli.formats.container.hdf5_types import hdf5_type
 from lodcli.formats.container.header import DatasetEntry
 from lodcli.formats.container.types import numpy_type
-from lodcli.formats.interrupts import shielded
-from lodcli.formats.outputs import COPY_BYTES
-from lodcli.kernels.checks import Array
+from lodcli.formats.storage.interrupts import shielded
+from lodcli.formats.storage.outputs import COPY_BYTES
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
+from lodcli.kernels.index.checks import Array
 
 if TYPE_CHECKING:
     from lodcli.formats.container.writer import ContainerWriter

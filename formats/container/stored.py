@@ -21,7 +21,7 @@ from lodcli.formats.container.chunks import (
 from lodcli.formats.container.header import LIMIT_BYTES, PATH, DatasetEntry
 from lodcli.formats.container.parser import Blocks, Link, Messages
 from lodcli.formats.container.types import datatype_message, numpy_type, string_message
-from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.platform import files
 
 # Deflate cannot expand further; what declares more was not written by a compressor.

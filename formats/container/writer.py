@@ -17,14 +17,14 @@ from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.header import Header
 from lodcli.formats.container.owned import OwnedFile
 from lodcli.formats.container.sinks import ChunkedSink, ContiguousSink, Sink
-from lodcli.formats.errors import naming
-from lodcli.formats.interrupts import shielded
-from lodcli.formats.outputs import Output
-from lodcli.formats.schema import Batch, Item, LevelSpec, Schema, StoredArray, TensorSpec
-from lodcli.kernels.checks import Offsets
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.schema import Batch, Item, LevelSpec, Schema, StoredArray, TensorSpec
+from lodcli.formats.storage.interrupts import shielded
+from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # Of everything in the file, so that a map of it gives arrays aligned for any dtype.
 ALIGNMENT = 64

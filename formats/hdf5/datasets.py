@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lodcli.formats.errors import naming
-from lodcli.formats.indexed import IndexedSource
-from lodcli.formats.schema import LevelKeys, TensorSpec
-from lodcli.kernels.checks import Array, Offsets, as_int64, check_rows, lengths_to_offsets
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.schema import LevelKeys, TensorSpec
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
-from lodcli.kernels.lod import LoD
+from lodcli.kernels.index.checks import Array, Offsets, as_int64, check_rows, lengths_to_offsets
+from lodcli.kernels.index.lod import LoD
 
 if TYPE_CHECKING:
     from h5py import h5d

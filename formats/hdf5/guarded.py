@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 from lodcli.formats.container.owned import ReadFile
-from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.platform import files
 
 # In the list of free places of a local heap.

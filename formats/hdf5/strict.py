@@ -18,11 +18,11 @@ from h5py import h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t
 
 from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.hdf5plugin import register
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.hdf5.guarded import GuardedFile
-from lodcli.formats.interrupts import shielded
-from lodcli.kernels.checks import Array
+from lodcli.formats.storage.interrupts import shielded
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.platform import files
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"

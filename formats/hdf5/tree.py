@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from h5py import h5d, h5g, h5l, h5o
 
-from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.hdf5.strict import StrictFile
 from lodcli.kernels.errors import UnsupportedError
 

@@ -13,10 +13,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.hdf5.guarded import GuardedFile
-from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Array
 
 
 @contextmanager

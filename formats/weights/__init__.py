@@ -10,12 +10,12 @@ import importlib
 import os
 from types import ModuleType
 
-from lodcli.formats.errors import NotThisFormatError, naming
-from lodcli.formats.inputs import Input, require_path
-from lodcli.formats.outputs import Output
+from lodcli.formats.core.errors import NotThisFormatError, naming
+from lodcli.formats.storage.inputs import Input, require_path
+from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import SelectionError, UnsupportedError
-from lodcli.kernels.rnn.stack import RNNWeights
-from lodcli.kernels.rnn.state_dict import StateDict
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.state_dict import StateDict
 
 PathLike = str | os.PathLike[str]
 

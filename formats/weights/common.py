@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.rnn.cell import CellWeights
-from lodcli.kernels.rnn.cells import CELLS
-from lodcli.kernels.rnn.gru_paddle import PaddleGRUWeights
-from lodcli.kernels.rnn.stack import RNNWeights
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUWeights
+from lodcli.kernels.rnn.cells.registry import CELLS
+from lodcli.kernels.rnn.stack.stack import RNNWeights
 
 Said = dict[str, str | bool]
 

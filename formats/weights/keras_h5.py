@@ -17,23 +17,23 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.base import Format, Source
-from lodcli.formats.errors import naming
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.in_memory import MemorySource
+from lodcli.formats.core.limits import Limits, open_within
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Item, Schema
 from lodcli.formats.hdf5.datasets import MODULES
-from lodcli.formats.inputs import Input
-from lodcli.formats.limits import Limits, open_within
-from lodcli.formats.memory import MemorySource
-from lodcli.formats.options import ReadOptions, WriteOptions
-from lodcli.formats.outputs import Output
-from lodcli.formats.schema import Batch, Item, Schema
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import keeping_by_update
 from lodcli.formats.weights.keras_layers import Layer, from_keras, stacked, to_keras
-from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.rnn.stack import RNNWeights
-from lodcli.kernels.rnn.state_dict import StateDict
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.state_dict import StateDict
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 _CELL = re.compile(
     r"(?P<layer>.*?)/(?P<direction>forward_layer/|backward_layer/)?cell/vars/(?P<var>[0-2])"

@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.weights.common import Said, one_bias, options_of, two_biases
-from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.rnn.cell import CellWeights
-from lodcli.kernels.rnn.elman import ElmanWeights
-from lodcli.kernels.rnn.gru_paddle import PaddleGRUWeights
-from lodcli.kernels.rnn.lstm import LSTMWeights
-from lodcli.kernels.rnn.state_dict import StateDict
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
+from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUWeights
+from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights
+from lodcli.kernels.rnn.stack.state_dict import StateDict
 
 CLASSES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
 ACTIVATIONS = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "linear": "identity"}

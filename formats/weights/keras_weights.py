@@ -11,17 +11,17 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
-from lodcli.formats.inputs import Input
-from lodcli.formats.npz import new_archive
-from lodcli.formats.npz_members import COPY_BYTES
-from lodcli.formats.outputs import Output
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
+from lodcli.formats.npz.members import COPY_BYTES
+from lodcli.formats.npz.npz import new_archive
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.storage.zip_archive import damage, open_archive
 from lodcli.formats.weights.keras_h5 import Stored, image_of, layer_of, stored_layers
 from lodcli.formats.weights.keras_layers import CLASSES, Layer, stacked
-from lodcli.formats.zip_archive import damage, open_archive
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.rnn.stack import RNNWeights
-from lodcli.kernels.rnn.state_dict import StateDict
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.state_dict import StateDict
 
 WEIGHTS, CONFIG, METADATA = "model.weights.h5", "config.json", "metadata.json"
 MOST_CONFIG_BYTES = 64 << 20

@@ -8,13 +8,13 @@ import numpy as np
 
 from lodcli.formats.weights.common import keeping_by_update, two_biases
 from lodcli.formats.weights.onnx_weights import ACTIVATIONS, ORDERS, PEEPHOLES, onnx
-from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.rnn.cell import CellWeights
-from lodcli.kernels.rnn.elman import ElmanWeights
-from lodcli.kernels.rnn.gru_paddle import PaddleGRUWeights
-from lodcli.kernels.rnn.lstm import LSTMWeights
-from lodcli.kernels.rnn.stack import RNNWeights
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
+from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUWeights
+from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights
+from lodcli.kernels.rnn.stack.stack import RNNWeights
 
 # Old enough for any runtime of the last years, new enough for all that is used.
 OPSET, IR_VERSION = 14, 8

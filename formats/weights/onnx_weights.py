@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError, naming
-from lodcli.formats.inputs import Input
-from lodcli.formats.outputs import Output
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import Said, options_of
-from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.rnn.stack import RNNWeights
-from lodcli.kernels.rnn.state_dict import StateDict
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.state_dict import StateDict
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 # Where each of torch's blocks is among ONNX's: i f g o in i o f c; r z n in z r h.

@@ -3,7 +3,7 @@
 A file is the tensors of one cell after another: WeightX (D, gates*H) of a fusion op, which
 lstm and gru do not have, Weight (H, gates*H), and Bias (1, ..); layer by layer, forward and
 then backward. save_vars sorts by name, and so puts Bias first: that is read as well. The
-layouts are in kernels/rnn/paddle.py; options are not in the file.
+layouts are in kernels/rnn/stack/paddle_layout.py; options are not in the file.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lodcli.formats.inputs import Input
-from lodcli.formats.options import ReadOptions, WriteOptions
-from lodcli.formats.outputs import Output
-from lodcli.formats.paddle import Paddle
-from lodcli.formats.schema import Item, schema_of
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Item, schema_of
+from lodcli.formats.paddle.lod_tensor import Paddle
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import one_bias
-from lodcli.kernels.checks import Array
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.rnn.cell import CellWeights
-from lodcli.kernels.rnn.gru_paddle import PaddleGRUWeights
-from lodcli.kernels.rnn.lstm import LSTMWeights
-from lodcli.kernels.rnn.paddle import (
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUWeights
+from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights
+from lodcli.kernels.rnn.stack.paddle_layout import (
     gru_from_paddle,
     gru_to_paddle,
     lstm_blocks_to_paddle,
     lstm_from_paddle,
     lstm_to_paddle,
 )
-from lodcli.kernels.rnn.stack import RNNWeights
-from lodcli.kernels.rnn.state_dict import StateDict, state_dict
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # The orders in which the tensors of a cell may come: x, w and b are as above.
 _ORDERS = ("xwb", "wb", "bxw", "bwx", "bw", "xw", "w")

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.inputs import Input
-from lodcli.formats.outputs import Output
-from lodcli.formats.placed import read_rows
-from lodcli.formats.safetensors_header import Header, encoded_header, read_header
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.safetensors.header import Header, encoded_header, read_header
+from lodcli.formats.storage.array_file import read_rows
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import with_two_biases
-from lodcli.kernels.checks import Array
-from lodcli.kernels.rnn.stack import RNNWeights
-from lodcli.kernels.rnn.state_dict import StateDict, state_dict
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict
 
 SAID = "lod.rnn"
 

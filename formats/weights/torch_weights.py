@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from lodcli.formats.errors import NotThisFormatError
-from lodcli.formats.inputs import Input
-from lodcli.formats.outputs import Output
-from lodcli.formats.torch_archive import load
-from lodcli.formats.torch_file import save, torch
-from lodcli.formats.torch_values import Room, named
+from lodcli.formats.core.errors import NotThisFormatError
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.torch.archive import load
+from lodcli.formats.torch.torch_file import save, torch
+from lodcli.formats.torch.values import Room, named
 from lodcli.formats.weights.common import with_two_biases
 from lodcli.formats.weights.safetensors_weights import exact
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.rnn.stack import RNNWeights
-from lodcli.kernels.rnn.state_dict import StateDict, state_dict, unusual_options
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, unusual_options
 
 
 def read(source: Input) -> StateDict:
@@ -34,7 +34,7 @@ def read(source: Input) -> StateDict:
 def write(weights: RNNWeights, output: Output) -> None:
     """Write a state dict that torch's nn.LSTM, nn.GRU or nn.RNN loads."""
     refuse_unheld(weights)
-    from lodcli.formats.torch_forms import tensor_of
+    from lodcli.formats.torch.forms import tensor_of
 
     entries = state_dict(with_two_biases(weights))
     save({name: tensor_of(array) for name, array in entries.items()}, output)

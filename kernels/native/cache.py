@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from lodcli.kernels import compiling
 from lodcli.kernels.native import settings, sources
 from lodcli.kernels.native.library import Library, LibraryError
 from lodcli.kernels.native.processor import Level
+from lodcli.kernels.runtime import compile_events as compiling
 
 #: What every process with kernels needs: compiled along with the first.
 RUNTIME = ("kernels.native.python_numba", "kernels.native.pool_numba")

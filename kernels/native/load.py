@@ -1,6 +1,6 @@
 """Compiled kernels by name: from the package's library, or the cache. Imports no numba.
 
-_rows = kernel("kernels.on_native.softmax_numba", "rows")
+_rows = kernel("kernels.ops.softmax.softmax_numba", "rows")
 
 _rows[x.dtype.char].call(0, pieces, x, offsets, out, ...)
 """

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.checks import Array
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native.calls import Kernel, address
 from lodcli.kernels.native.load import Kernels, kernel
-from lodcli.kernels.threads import thread_count
+from lodcli.kernels.runtime.threads import thread_count
 
 # Work of fewer bytes, read and written, is done by the caller alone: docs/decisions/0022.
 SHARED_BYTES = 1 << 23

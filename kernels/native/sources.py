@@ -13,15 +13,16 @@ from pathlib import Path
 _IMPORT = re.compile(rb"^\s*(?:from|import)\s+lodcli\.([\w.]+)(?:\s+import\s+([^#\n]*))?", re.M)
 # Compiled code depends on these, and no kernel imports them.
 _ALWAYS = ("kernels.native.compile_numba", "kernels.native.build", "kernels.native.link")
+_DECLARING = b"from lodcli.kernels.native.declare import "
 _TOOLS = ("numba", "llvmlite")
 
 
 def units() -> list[str]:
-    """Return the modules that may declare kernels, less "lodcli.": all that end in _numba."""
+    """Return the modules that declare kernels, less "lodcli."; their names end in _numba."""
     return sorted(
         ".".join(path.relative_to(root).with_suffix("").parts)
         for root, path in _modules()
-        if path.name.endswith("_numba.py")
+        if path.name.endswith("_numba.py") and _DECLARING in path.read_bytes()
     )
 
 

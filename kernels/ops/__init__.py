@@ -1,5 +1,5 @@
-"""Sequence ops. One family a file: `sequence_*` for tensors above, `segment_*` for arrays below.
+"""Sequence ops. One family a folder: `sequence_*` for tensors above, `segment_*` for arrays below.
 
-`segment_*` here is the NumPy reference, written to be believed. A fast twin has the same file,
-name and parameters in kernels/on_numba/ or kernels/on_cupy/.
+`segment_*` in FILE.py is the NumPy reference, written to be believed. A fast twin has the same
+name and parameters in FILE_numba.py or FILE_cupy.py beside it; CUDA code is in FILE.cu.
 """

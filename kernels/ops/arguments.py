@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.backends import on
-from lodcli.kernels.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import is_half
-from lodcli.kernels.tensor import LoDTensor, as_array, on_host
+from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array, on_host
 
 _HALVES = ("float16", "bfloat16")
 
@@ -120,7 +120,7 @@ def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTe
         )
     offsets = lengths_to_offsets(counts.astype(np.int64), level=0)
     # Not at the top: pad.py needs this file.
-    from lodcli.kernels.ops.pad import segment_unpad
+    from lodcli.kernels.ops.padding.pad import segment_unpad
 
     return LoDTensor(on("auto", segment_unpad)(array, offsets), LoD([offsets]))
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.checks import Array, Offsets
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.memory import empty
-from lodcli.kernels.tensor import LoDTensor, as_array, on_host
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.runtime.buffers import empty
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array, on_host
 
 
 def segments(tensor: LoDTensor, level: int | str, op: str) -> Offsets:

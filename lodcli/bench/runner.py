@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.bench.checks import Result, agreed, difference, digest
-from lodcli.bench.errors import DisagreementError
-from lodcli.bench.harness import Effort, measure, sampler
-from lodcli.bench.results import Measured, rows_of
-from lodcli.bench.samples import summarised
-from lodcli.bench.tasks import COPY, LIMIT, OURS, Candidate, LimitKind, Task
+from lodcli.bench.measure.checks import Result, agreed, difference, digest
+from lodcli.bench.measure.errors import DisagreementError
+from lodcli.bench.measure.harness import Effort, measure, sampler
+from lodcli.bench.measure.samples import summarised
+from lodcli.bench.measure.tasks import COPY, LIMIT, OURS, Candidate, LimitKind, Task
+from lodcli.bench.report.results import Measured, rows_of
 
 # A first call may compile or load something; this long is no sign of a slow one.
 LEAST_PATIENCE_SECONDS = 5.0
@@ -116,11 +116,11 @@ def _limit(task: Task, threads: int) -> tuple[Candidate, float]:
     """
     kind: LimitKind = "copy" if task.work.limit in (None, COPY) else task.work.limit
     if task.device == "cuda":
-        from lodcli.bench import gpu_cupy
+        from lodcli.bench.measure import gpu_cupy
 
         call, amount = gpu_cupy.limit_call(kind, task.work.needed)
         return Candidate(LIMIT, kind, sampler(call, gpu_cupy.by_events)), amount
-    from lodcli.bench.limits_numba import limit_call
+    from lodcli.bench.measure.limits_numba import limit_call
 
     call, amount = limit_call(kind, task.work.needed, threads)
     call()

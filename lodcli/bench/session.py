@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
-from lodcli.bench.cases import Case
-from lodcli.bench.errors import DisagreementError, WorkerError
-from lodcli.bench.harness import Effort
-from lodcli.bench.machine import NotEnoughMemoryError
-from lodcli.bench.ops import load_kernels
-from lodcli.bench.peer_set import PeerSet
+from lodcli.bench.measure.errors import DisagreementError, WorkerError
+from lodcli.bench.measure.harness import Effort
+from lodcli.bench.measure.machine import NotEnoughMemoryError
+from lodcli.bench.measure.peer_set import PeerSet
+from lodcli.bench.measure.tasks import Task
 from lodcli.bench.runner import run_task
-from lodcli.bench.tasks import Task
+from lodcli.bench.suites.cases import Case
+from lodcli.bench.suites.ops import load_kernels
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform.processes import end_with_parent
 
@@ -214,11 +214,11 @@ def _events_of(job: Job, folder: str) -> Iterator[dict[str, Any]]:
 def limits_of(suite: str, threads: int, device: str) -> dict[str, float]:
     """Return what the machine can do at best, of what a benchmark asks of it."""
     if device == "cuda":
-        from lodcli.bench import gpu_cupy
+        from lodcli.bench.measure import gpu_cupy
 
         return gpu_cupy.best_rates(["gemm", "copy"] if suite == "rnn" else ["copy"])
     load_kernels()
-    from lodcli.bench.limits_numba import best_gemm_rate, best_rates
+    from lodcli.bench.measure.limits_numba import best_gemm_rate, best_rates
 
     if suite == "rnn":
         return best_rates(["fma"], threads) | best_gemm_rate()
@@ -229,7 +229,7 @@ def _about(device: str) -> dict[str, dict[str, Any]]:
     """Return the device, if it is not the machine itself, and what it is computed by."""
     if device == "cpu":
         return {}
-    from lodcli.bench import gpu_cupy
+    from lodcli.bench.measure import gpu_cupy
 
     return {"machine": gpu_cupy.facts(), "versions": gpu_cupy.versions()}
 

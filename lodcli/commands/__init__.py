@@ -5,18 +5,33 @@ Their modules load only when used; the help is here, so that `lod --help` loads 
 
 # name: (module, one line of help)
 TABLE = {
-    "inspect": ("lodcli.commands.inspect", "Show what a file holds: shapes, lengths, a drawing."),
+    "inspect": (
+        "lodcli.commands.inspect.command",
+        "Show what a file holds: shapes, lengths, a drawing.",
+    ),
     "slice": ("lodcli.commands.slice", "Cut out one sequence, or a range of them."),
     "convert": ("lodcli.commands.convert", "Turn one format into another."),
     "concat": ("lodcli.commands.concat", "Put several batches one after another."),
     "unpack": ("lodcli.commands.unpack", "Turn sequences into time steps, longest first."),
     "pack": ("lodcli.commands.pack", "Turn time steps back into sequences."),
-    "apply": ("lodcli.commands.apply", "Apply an op, such as sum or softmax, to every sequence."),
-    "run-rnn": ("lodcli.commands.run_rnn", "Run an RNN over every sequence, without padding."),
-    "bench": ("lodcli.commands.bench", "Time lod beside other libraries, and their agreement."),
-    "train": ("lodcli.commands.train", "Train an RNN that tells the classes of sequences."),
+    "apply": (
+        "lodcli.commands.apply.command",
+        "Apply an op, such as sum or softmax, to every sequence.",
+    ),
+    "run-rnn": (
+        "lodcli.commands.run_rnn.command",
+        "Run an RNN over every sequence, without padding.",
+    ),
+    "bench": (
+        "lodcli.commands.bench.command",
+        "Time lod beside other libraries, and their agreement.",
+    ),
+    "train": ("lodcli.commands.train.command", "Train an RNN that tells the classes of sequences."),
     "weights": ("lodcli.commands.weights", "Show or convert the weights of a trained RNN."),
     "verify": ("lodcli.commands.verify", "Check every byte of files."),
-    "warmup": ("lodcli.commands.warmup", "Compile all kernels now, not at their first use."),
+    "warmup": (
+        "lodcli.commands.warmup.command",
+        "Compile all kernels now, not at their first use.",
+    ),
     "completion": ("lodcli.commands.completion", "Print the completion script of a shell."),
 }

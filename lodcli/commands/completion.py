@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from lodcli import options
-from lodcli.group import group
+from lodcli.shell import options
+from lodcli.shell.group import group
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -9,13 +9,13 @@ from contextlib import ExitStack
 
 import click
 
-from lodcli import options
-from lodcli.formats.schema import Batch, Item, LevelKeys, LevelSpec, Schema, TensorSpec
+from lodcli.formats.core.schema import Batch, Item, LevelKeys, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.opened import Opened
-from lodcli.references import Reference
-from lodcli.targets import Target
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell import options
+from lodcli.shell.opened import Opened
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
 
 
 @click.command(cls=options.Command)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from lodcli import options
-from lodcli.formats.base import ALL_DTYPES
-from lodcli.formats.options import ReadOptions
-from lodcli.formats.schema import Batch, Schema
+from lodcli.formats.core.format import ALL_DTYPES
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import Batch, Schema
 from lodcli.kernels.errors import SelectionError
-from lodcli.references import Reference
-from lodcli.targets import Target
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
 
 
 @click.command(cls=options.Command)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from lodcli import options
-from lodcli.references import Reference
-from lodcli.targets import Target
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
 
 
 @click.command(cls=options.Command)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from lodcli import options, output
-from lodcli.kernels.selection import Key
-from lodcli.references import Reference, parse_branch
-from lodcli.targets import Target
+from lodcli.kernels.index.selection import Key
+from lodcli.shell import options, output
+from lodcli.shell.references import Reference, parse_branch
+from lodcli.shell.targets import Target
 
 
 @click.command(cls=options.Command)

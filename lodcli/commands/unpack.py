@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from lodcli import options
-from lodcli.formats.schema import StoredArray
-from lodcli.kernels.tensor_array import TensorArray
-from lodcli.references import Reference
-from lodcli.targets import Target
+from lodcli.formats.core.schema import StoredArray
+from lodcli.kernels.tensor.tensor_array import TensorArray
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
 
 
 @click.command(cls=options.Command)

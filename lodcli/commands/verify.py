@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from lodcli import failures, options, output
-from lodcli.formats.schema import Schema
-from lodcli.opened import share_of, size_of
-from lodcli.printable import printable
-from lodcli.references import Reference
+from lodcli.formats.core.schema import Schema
+from lodcli.shell import failures, options, output
+from lodcli.shell.opened import share_of, size_of
+from lodcli.shell.printable import printable
+from lodcli.shell.references import Reference
 
 NO_CHECKSUMS = "no checksums in this format: structure only"
 
@@ -84,7 +84,7 @@ def _tried(
     source: Reference, *, write: bool, compare: bool, force: bool
 ) -> tuple[dict[str, Any], list[Exception]]:
     """Return what a file holds, and all that is wrong with it."""
-    from lodcli.formats import sums
+    from lodcli.formats.storage import sums
 
     path, faults = Path(source.path), list[Exception]()
     result: dict[str, Any] = {"file": source.path, "ok": True}

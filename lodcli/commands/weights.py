@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lodcli import options, output
-from lodcli.references import naming_os
+from lodcli.shell import options, output
+from lodcli.shell.references import naming_os
 
 if TYPE_CHECKING:
-    from lodcli.kernels.rnn.stack import RNNWeights
+    from lodcli.kernels.rnn.stack.stack import RNNWeights
 
 KINDS = ("safetensors", "torch", "keras", "keras-h5", "onnx", "paddle")
 CELLS = ("lstm", "gru", "gru_paddle", "elman")
@@ -84,9 +84,9 @@ def _rnns(
     source: str, cell: str | None, prefix: str | None, settings: dict[str, str | bool]
 ) -> dict[str, RNNWeights]:
     """Return the RNNs of a file by prefix, at least one."""
-    from lodcli.formats.errors import naming
+    from lodcli.formats.core.errors import naming
     from lodcli.formats.weights import read_weights
-    from lodcli.kernels.rnn.state_dict import rnn_prefixes, weights_from_state_dict
+    from lodcli.kernels.rnn.stack.state_dict import rnn_prefixes, weights_from_state_dict
 
     entries = read_weights(source)
     prefixes = rnn_prefixes(entries) if prefix is None else [prefix]
@@ -112,7 +112,7 @@ def _settings(settings: tuple[str, ...]) -> dict[str, str | bool]:
 
 def _described(prefix: str, weights: RNNWeights) -> dict[str, Any]:
     """Return an RNN as --json shows it."""
-    from lodcli.kernels.rnn.state_dict import state_dict, unusual_options
+    from lodcli.kernels.rnn.stack.state_dict import state_dict, unusual_options
 
     arrays = state_dict(weights)
     return {

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lodcli.bench.compare import compared
-from lodcli.bench.report import time_text
+from lodcli.bench.report.compare import compared
+from lodcli.bench.report.text_table import time_text
 from lodcli.kernels.errors import InvalidDataError
 
 # What the runs of one commit say together.

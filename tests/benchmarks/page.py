@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lodcli.bench.report import rate_text
+from lodcli.bench.report.text_table import rate_text
 from tests.benchmarks import pictures
 from tests.benchmarks.answers import answers, questions
 from tests.benchmarks.measure import STARTUP

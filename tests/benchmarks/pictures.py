@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from lodcli.bench.fit import Curve, curves_of
+from lodcli.bench.report.fit import Curve, curves_of
 from tests.benchmarks.targets import targets
 from tests.benchmarks.verdicts import Row, ratio_of
 

@@ -24,9 +24,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from lodcli.formats import io
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 ROWS_PER_SEQUENCE = 80
 FEATURES = 128
@@ -85,8 +85,9 @@ def bytes_read(arguments: list[str]) -> int:
     code = (
         "import sys, lodcli.main as m\n"
         "def rchar(): return int(open('/proc/self/io').read().split()[1])\n"
-        "import h5py, lodcli.commands.slice, lodcli.commands.inspect\n"
-        "import lodcli.formats.container.reader, lodcli.drawing, lodcli.statistics\n"
+        "import h5py, lodcli.commands.slice, lodcli.commands.inspect.command\n"
+        "import lodcli.formats.container.reader, lodcli.commands.inspect.drawing\n"
+        "import lodcli.commands.inspect.statistics\n"
         "before = rchar(); sys.argv[0] = 'lod'\n"
         "try: m.main()\n"
         "except SystemExit: pass\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lodcli.bench.fit import Curve, is_swept
-from lodcli.bench.report import rate_text, time_text
-from lodcli.bench.results import is_disturbed
+from lodcli.bench.report.fit import Curve, is_swept
+from lodcli.bench.report.results import is_disturbed
+from lodcli.bench.report.text_table import rate_text, time_text
 from tests.benchmarks.targets import LINEAR_OPS, SWEEPS
 from tests.benchmarks.verdicts import Row, device_of, sweep_of
 

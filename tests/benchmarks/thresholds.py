@@ -18,12 +18,13 @@ from functools import partial
 
 import numpy as np
 
-from lodcli.kernels.checks import Array
-from lodcli.kernels.on_numba import streams, threads
-from lodcli.kernels.ops.pool import sequence_sum
-from lodcli.kernels.ops.reverse import sequence_reverse
-from lodcli.kernels.ops.softmax import sequence_softmax
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.pooling.pool import sequence_sum
+from lodcli.kernels.ops.slicing.reverse import sequence_reverse
+from lodcli.kernels.ops.softmax.softmax import sequence_softmax
+from lodcli.kernels.runtime import numba_threads as threads
+from lodcli.kernels.simd import nontemporal_stores as streams
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 ROUNDS = 15
 WIDTH = 64  # float32 values a row
@@ -32,8 +33,8 @@ OPS = {"sum": sequence_sum, "softmax": sequence_softmax, "reverse": sequence_rev
 NEVER = 1 << 62
 FIRST_CALL = (
     "import time, numpy as np\n"
-    "from lodcli.kernels.ops.pool import sequence_sum\n"
-    "from lodcli.kernels.tensor import LoDTensor\n"
+    "from lodcli.kernels.ops.pooling.pool import sequence_sum\n"
+    "from lodcli.kernels.tensor.lod_tensor import LoDTensor\n"
     "tensor = LoDTensor(np.ones((100, 64), np.float32), [[100]])\n"
     "start = time.perf_counter()\n"
     "sequence_sum(tensor, backend='{}')\n"

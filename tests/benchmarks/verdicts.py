@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.bench.results import is_disturbed
+from lodcli.bench.report.results import is_disturbed
 from tests.benchmarks.targets import Target
 
 THREADS = 2

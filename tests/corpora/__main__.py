@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from lodcli.formats import table
+from lodcli.formats.core import registry as table
 from tests.corpora.files import Report, examined
 
 OUTCOMES = ("read", "partly read", "refused", "unknown format")
@@ -73,12 +73,12 @@ def _load() -> None:
     import pyarrow.parquet  # noqa: F401
 
     import lodcli.commands.convert
-    import lodcli.commands.inspect
+    import lodcli.commands.inspect.command
     import lodcli.commands.slice
     import lodcli.commands.verify
-    import lodcli.formats.on_pyarrow.ipc
-    import lodcli.formats.on_pyarrow.parquet
-    import lodcli.formats.on_pyarrow.source  # noqa: F401
+    import lodcli.formats.arrow.sizes.ipc
+    import lodcli.formats.arrow.sizes.parquet
+    import lodcli.formats.arrow.source  # noqa: F401
 
 
 def show(reports: list[Report]) -> None:

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats import io, table
-from lodcli.formats.inputs import Input
-from lodcli.formats.options import ReadOptions
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.corpora.oracles import ORACLES, difference, hdf5_datasets
 from tests.corpora.runs import Run, forked, run
 

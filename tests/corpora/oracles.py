@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.names import name_of
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core.names import name_of
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # Of a tensor; what comes behind is only counted.
 MOST_ITEMS = 1000

@@ -98,8 +98,8 @@ def _child(args: tuple[str, ...], cwd: Path, out: int, err: int) -> int:
     os.dup2(err, 2)
     os.chdir(cwd)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESS_BYTES, MOST_ADDRESS_BYTES))
-    from lodcli.failures import run as run_group
-    from lodcli.group import group
+    from lodcli.shell.failures import run as run_group
+    from lodcli.shell.group import group
 
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", closefd=False)

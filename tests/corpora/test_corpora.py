@@ -40,8 +40,8 @@ def test_other_values_are_found(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"x":[1,2]}\n{"x":[3]}\n')
     report = examine(tmp_path / "t.jsonl")
     assert (report.outcome, report.compared, report.faults) == ("read", 1, [])
-    from lodcli.formats import io
-    from lodcli.kernels.tensor import LoDTensor
+    from lodcli.formats.core import io
+    from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
     item = io.read(tmp_path / "t.jsonl", "x")
     assert isinstance(item, LoDTensor)

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lodcli.failures import explained
-from lodcli.formats import io
+from lodcli.formats.core import io
 from lodcli.kernels.errors import LodError
+from lodcli.shell.failures import explained
 from tests.corpus.sources import SOURCES, Crafted
 
 FOLDER = Path(__file__).parent

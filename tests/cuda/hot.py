@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-KERNELS = ROOT / "kernels" / "on_cupy"
+SOURCES = {path.stem: path for path in (ROOT / "kernels").rglob("*.cu")}
+HEADERS = sorted((ROOT / "kernels").rglob("*.cuh"))
 # The tests of the ops that tests/cuda/moving.py can run on a GPU's kernels; the others are of
 # what lies in main memory.
 TESTED = [
@@ -42,7 +43,7 @@ HOT: dict[str, tuple[str, ...]] = {
         "row_conv_grad_weight<float>",
     ),
     "crc32c": ("crc32c_parts",),
-    "distance": ("edit_distance<uint64>",),
+    "edit_distance": ("edit_distance<uint64>",),
     "elementwise": (
         "binary<float, float, float, float, ADD, 4>",
         "binary<bfloat16, bfloat16, float, bfloat16, MUL, 8>",
@@ -52,7 +53,7 @@ HOT: dict[str, tuple[str, ...]] = {
         "binary_grad<float, DIV, 4>",
     ),
     "ids": ("enumerate<uint64>",),
-    "moves": (
+    "row_copies": (
         *("move_runs<uint4>", "move_runs<unsigned int>", "move_pad<uint4>"),
         *("move_narrow_runs<unsigned int>", "move_narrow_pad<unsigned int>"),
     ),

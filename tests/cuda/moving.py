@@ -17,9 +17,9 @@ import cupy
 import numpy as np
 import pytest
 
-from lodcli.kernels import backends
-from lodcli.kernels.rnn import layer
-from lodcli.kernels.rnn.cell import CellWeights
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.engine import layer
+from lodcli.kernels.runtime import dispatch as backends
 
 LAYER = {layer.layer_forward, layer.layer_backward}
 

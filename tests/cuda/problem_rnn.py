@@ -8,7 +8,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from lodcli.kernels.rnn.engine import States, rnn_backward, rnn_forward
+from lodcli.kernels.rnn.engine.engine import States, rnn_backward, rnn_forward
 from tests.cells_rnn import cell_weights
 from tests.oracles_rnn import Array, close, offsets_of
 

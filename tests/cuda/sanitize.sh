@@ -15,7 +15,7 @@ if ! command -v compute-sanitizer >/dev/null; then
     echo "compute-sanitizer is not installed; it comes with the CUDA toolkit" >&2
     exit 4
 fi
-"$python" -c 'from lodcli.kernels.devices import require_gpu; require_gpu("cuda")'
+"$python" -c 'from lodcli.kernels.runtime.devices import require_gpu; require_gpu("cuda")'
 
 files=$("$python" -c 'from tests.cuda.hot import TESTED; print(*TESTED)')
 rnns=$("$python" -c 'from tests.cuda.hot import TESTED_RNNS; print(*TESTED_RNNS)')

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cuda.hot import HOT, KERNELS
+from tests.cuda.hot import HEADERS, HOT, SOURCES
 
 nvrtc: Any = pytest.importorskip(
     "cuda.bindings.nvrtc", reason="needs the packages cuda-bindings and nvidia-cuda-nvrtc"
@@ -26,8 +26,8 @@ OPTIONS = (
 
 def _compiled(file: str, kernels: tuple[str, ...], architecture: int) -> str:
     """Return what the compiler says of these kernels; fails with its errors."""
-    headers = {path.name.encode(): path.read_bytes() for path in KERNELS.glob("*.cuh")}
-    source = (KERNELS / f"{file}.cu").read_bytes()
+    headers = {path.name.encode(): path.read_bytes() for path in HEADERS}
+    source = SOURCES[file].read_bytes()
     program = _done(
         nvrtc.nvrtcCreateProgram(
             source, f"{file}.cu".encode(), len(headers), [*headers.values()], [*headers]
@@ -53,11 +53,11 @@ def _done(answer: tuple[Any, ...]) -> Any:
 
 
 def test_every_file_has_its_hot_kernels_listed() -> None:
-    assert sorted(HOT) == sorted(path.stem for path in KERNELS.glob("*.cu"))
+    assert sorted(HOT) == sorted(SOURCES)
 
 
 def test_every_kernel_states_its_launch_bounds() -> None:
-    for path in KERNELS.glob("*.cu"):
+    for path in SOURCES.values():
         source = path.read_text("utf-8")
         assert source.count("__global__") == source.count("__launch_bounds__") > 0, path.name
 

@@ -20,7 +20,7 @@ WORD, STRIDE, PART = 16, 4096, 32 * 4096
 
 def crc32c(data: Any, block_bytes: int, start: int = 0, behind: int = 40) -> list[int]:
     """Return the checksums of bytes that begin `start` after an aligned address."""
-    from lodcli.kernels.on_cupy.crc32c import block_crc32c
+    from lodcli.kernels.cuda.crc32c import block_crc32c
 
     # Others lie around them: what is read there must not count.
     held = np.full(start + data.size + behind, 0x5A, np.uint8)

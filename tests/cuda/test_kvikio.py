@@ -17,11 +17,11 @@ import pytest
 
 import lodcli
 from lodcli import LoD, LoDTensor
-from lodcli.formats.base import StoredRows
-from lodcli.formats.errors import DamagedFileError, TooLargeError
-from lodcli.formats.io import open_source
-from lodcli.formats.limits import Limits
-from lodcli.formats.options import WriteOptions
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError
+from lodcli.formats.core.format import StoredRows
+from lodcli.formats.core.io import open_source
+from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.options import WriteOptions
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 
 cupy: Any = pytest.importorskip("cupy")
@@ -78,7 +78,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
             seen.waiting.add(future)
             return future
 
-    from lodcli.formats.on_cupy import kvikio as ours
+    from lodcli.formats.gpu import kvikio as ours
 
     monkeypatch.setattr(ours, "PIECE_BYTES", PIECE_BYTES)
     monkeypatch.setattr(kvikio, "CuFile", Watched)
@@ -138,7 +138,7 @@ def test_rows_are_those_of_the_file(
 def test_rows_that_lie_askew_in_the_file_are_aligned_on_the_device(
     watch: Watch, tmp_path: Path
 ) -> None:
-    from lodcli.formats.on_cupy.kvikio import read_stored
+    from lodcli.formats.gpu.kvikio import read_stored
 
     rows, seen = random(np.float64, 3000, 2), []
     (tmp_path / "x").write_bytes(b"0123456789012" + rows.tobytes())
@@ -257,7 +257,7 @@ def test_an_interruption_leaves_no_read_under_way(
 ) -> None:
     path = tmp_path / "x.lod.h5"
     written(path, random(np.int32, 20000), 4000, monkeypatch)
-    from lodcli.formats.on_cupy import kvikio as ours
+    from lodcli.formats.gpu import kvikio as ours
 
     def interrupted(piece: Any, block_bytes: int) -> None:
         raise KeyboardInterrupt
@@ -291,7 +291,7 @@ def test_other_files_go_the_other_way(watch: Watch, tmp_path: Path) -> None:
 def test_without_kvikio_the_rows_are_the_same(
     watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lodcli.formats.on_cupy import staging
+    from lodcli.formats.gpu import staging
 
     monkeypatch.setattr(staging, "find_spec", lambda name: None)
     tensor = LoDTensor(random(np.float32, 3000, 8), [[1000, 2000]])
@@ -302,7 +302,7 @@ def test_without_kvikio_the_rows_are_the_same(
 
 
 def test_no_more_is_read_than_is_allowed(watch: Watch, tmp_path: Path) -> None:
-    from lodcli.formats.on_cupy.staging import read_to_gpu
+    from lodcli.formats.gpu.staging import read_to_gpu
 
     path = tmp_path / "x.lod.h5"
     lodcli.write(path, LoDTensor(np.zeros(1000), [[1000]]))

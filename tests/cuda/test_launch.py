@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 cupy: Any = pytest.importorskip("cupy")
-from lodcli.kernels.on_cupy import launch  # noqa: E402
+from lodcli.kernels.cuda import launch  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -27,13 +26,13 @@ def test_a_changed_header_makes_other_kernels(
             return name
 
     monkeypatch.setattr(cupy, "RawModule", Module)
-    shutil.copytree(launch.FOLDER, tmp_path / "here")
-    monkeypatch.setattr(launch, "FOLDER", tmp_path / "here")
+    header = tmp_path / "types.cuh"
+    monkeypatch.setattr(launch, "_HEADERS", [header])
+    header.write_text("// as it was\n")
     for _ in range(2):
         launch._headers.cache_clear()
         launch._function.__wrapped__("pool", "pool_empty<float>", 0)
-        with (tmp_path / "here" / "types.cuh").open("a") as header:
-            header.write("// changed\n")
+        header.write_text("// changed\n")
     monkeypatch.undo()
     launch._headers.cache_clear()
     # cupy keeps compiled kernels by their source and options.

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from lodcli.bench.kernels import kernel_task
-from lodcli.bench.peer_set import PeerSet
-from lodcli.bench.rnn import rnn_task
+from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.runner import run_task
+from lodcli.bench.suites.kernels import kernel_task
+from lodcli.bench.suites.rnn import rnn_task
 from tests.benchmarks.page import page
 from tests.benchmarks.targets import targets
 from tests.benchmarks.verdicts import UNMEASURED
@@ -30,8 +30,8 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a machine's limits only the way to them is tried."""
-    monkeypatch.setattr("lodcli.bench.gpu_cupy.GEMM_SIZES", (64,))
-    monkeypatch.setattr("lodcli.bench.gpu_cupy.TRIES", 1)
+    monkeypatch.setattr("lodcli.bench.measure.gpu_cupy.GEMM_SIZES", (64,))
+    monkeypatch.setattr("lodcli.bench.measure.gpu_cupy.TRIES", 1)
     monkeypatch.setattr("lodcli.bench.runner.WARM_SECONDS", 0)
 
 

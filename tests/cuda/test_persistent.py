@@ -9,13 +9,13 @@ import pytest
 
 from lodcli import float32_products
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.precision import PRECISIONS
-from lodcli.kernels.rnn.plan import plan_steps
+from lodcli.kernels.rnn.engine.plan import plan_steps
+from lodcli.kernels.runtime.precision import PRECISIONS
 from tests.oracles_rnn import offsets_of
 
 cupy: Any = pytest.importorskip("cupy")
-from lodcli.kernels.on_cupy import launch  # noqa: E402
-from lodcli.kernels.on_cupy.rnn import persistent, product  # noqa: E402
+from lodcli.kernels.cuda import launch  # noqa: E402
+from lodcli.kernels.rnn.engine.cupy import persistent, product  # noqa: E402
 from tests.cuda.problem_rnn import LENGTHS, TOLERANCES, Problem, check  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -131,7 +131,7 @@ def test_there_are_these_precisions_and_not_on_every_gpu(monkeypatch: pytest.Mon
     ):
         pass
     old = launch.limits()._replace(capability=(7, 5))
-    monkeypatch.setattr("lodcli.kernels.on_cupy.rnn.dot.limits", lambda: old)
+    monkeypatch.setattr("lodcli.kernels.rnn.engine.cupy.dot.limits", lambda: old)
     problem = Problem("gru", "float32", LENGTHS, hidden=4)
     with (
         float32_products("tf32"),

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 import lodcli
-from lodcli.apply_arguments import described
-from lodcli.kernels.backends import on
+from lodcli.commands.apply.arguments import described
 from lodcli.kernels.errors import InvalidLoDError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.expand import sequence_expand_as
-from lodcli.kernels.ops.norms import sequence_layer_norm
-from lodcli.kernels.ops.order import sequence_topk
-from lodcli.kernels.ops.pad import sequence_mask
-from lodcli.kernels.ops.pool import sequence_sum
-from lodcli.kernels.ops.table import IN_MAIN_MEMORY, OPS
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.joining.expand import sequence_expand_as
+from lodcli.kernels.ops.norms.norms import sequence_layer_norm
+from lodcli.kernels.ops.padding.pad import sequence_mask
+from lodcli.kernels.ops.pooling.pool import sequence_sum
+from lodcli.kernels.ops.registry import IN_MAIN_MEMORY, OPS
+from lodcli.kernels.ops.sorting.sort import sequence_topk
+from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.kernels.ops import gradient_families
 from tests.kernels.ops.gradient_cases import CASES
 from tests.kernels.ops.gradient_parts import Setting
@@ -190,7 +190,7 @@ def test_a_missing_kernel_is_an_error_with_what_to_do() -> None:
     def segment_none(data: Any) -> Any:
         raise AssertionError("computed in main memory")
 
-    segment_none.__module__ = "lodcli.kernels.ops.pool"
+    segment_none.__module__ = "lodcli.kernels.ops.pooling.pool"
     with pytest.raises(UnsupportedError, match=r"no cupy kernel for pool.segment_none; move the"):
         on("auto", segment_none)(cupy.zeros(3))
 

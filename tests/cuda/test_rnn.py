@@ -11,10 +11,10 @@ import pytest
 
 from lodcli import DynamicRNN, LoDTensor, TensorArray, Var, while_loop
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.rnn.chunked import Chunking
-from lodcli.kernels.rnn.engine import States, rnn_backward, rnn_forward
-from lodcli.kernels.rnn.run import run_rnn
-from lodcli.kernels.rnn.stack import seeded_weights, stack_backward, stack_forward
+from lodcli.kernels.rnn.engine.engine import States, rnn_backward, rnn_forward
+from lodcli.kernels.rnn.stack.chunked import Chunking
+from lodcli.kernels.rnn.stack.run import run_rnn
+from lodcli.kernels.rnn.stack.stack import seeded_weights, stack_backward, stack_forward
 from tests.cells_rnn import VARIANTS
 from tests.oracles_rnn import close, offsets_of
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture(autouse=True)
 def step_by_step() -> Iterator[None]:
     """Begin each test as if nothing had run before. Of layers in one launch: test_persistent."""
-    from lodcli.kernels.on_cupy.rnn import graphs, persistent
+    from lodcli.kernels.rnn.engine.cupy import graphs, persistent
 
     graphs._graphs.clear()
     graphs._notes.clear()
@@ -37,7 +37,7 @@ def step_by_step() -> Iterator[None]:
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the list that the name of every kernel goes to that Python launches."""
-    from lodcli.kernels.on_cupy.rnn import product, table
+    from lodcli.kernels.rnn.engine.cupy import product, table
 
     names: list[str] = []
     for module in (product, table):
@@ -101,7 +101,7 @@ def test_other_lengths_are_another_graph(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_no_more_graphs_are_kept_than_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lodcli.kernels.on_cupy.rnn import graphs
+    from lodcli.kernels.rnn.engine.cupy import graphs
 
     monkeypatch.setattr(graphs, "MOST_GRAPHS", 2)
     for length, _ in itertools.product([1, 2, 3], range(2)):
@@ -115,7 +115,7 @@ def test_no_more_graphs_are_kept_than_are_allowed(monkeypatch: pytest.MonkeyPatc
 def test_large_steps_are_multiplied_by_cublas(
     variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lodcli.kernels.on_cupy.rnn import product
+    from lodcli.kernels.rnn.engine.cupy import product
 
     monkeypatch.setattr(product, "CUBLAS_WORK", 1)
     launched = counted(monkeypatch)
@@ -134,8 +134,8 @@ def test_large_steps_are_multiplied_by_cublas(
     [(1, 5, 3), (4, 17, 33), (8, 9, 64), (9, 64, 16), (33, 65, 17), (64, 3, 40), (40, 130, 7)],
 )
 def test_products_of_all_shapes(rows: int, columns: int, depth: int, dtype: str) -> None:
-    from lodcli.kernels.on_cupy.rnn.product import product
-    from lodcli.kernels.on_cupy.rnn.table import Table
+    from lodcli.kernels.rnn.engine.cupy.product import product
+    from lodcli.kernels.rnn.engine.cupy.table import Table
 
     rng, table = np.random.default_rng(0), Table()
     left = rng.normal(size=(rows + 3, depth)).astype(dtype)
@@ -151,7 +151,7 @@ def test_products_of_all_shapes(rows: int, columns: int, depth: int, dtype: str)
 def test_a_grid_holds_all_units_and_no_more_sequences_than_a_grid_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from lodcli.kernels.on_cupy.rnn import table
+    from lodcli.kernels.rnn.engine.cupy import table
 
     seen: list[Any] = []
     monkeypatch.setattr(table, "run", lambda *args: seen.append(args))

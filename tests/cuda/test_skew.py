@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.kernels.backends import on
-from lodcli.kernels.checks import lengths_to_offsets
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.concat import sequence_concat
-from lodcli.kernels.ops.pad import sequence_pad, sequence_unpad
-from lodcli.kernels.ops.softmax import segment_log_softmax_grad, segment_softmax_grad
-from lodcli.kernels.ops.table import OPS
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.checks import lengths_to_offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.joining.concat import sequence_concat
+from lodcli.kernels.ops.padding.pad import sequence_pad, sequence_unpad
+from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.ops.softmax.softmax import segment_log_softmax_grad, segment_softmax_grad
+from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 cupy: Any = pytest.importorskip("cupy")
-OPTIONS: Any = importlib.import_module("lodcli.kernels.on_cupy.launch").OPTIONS
+OPTIONS: Any = importlib.import_module("lodcli.kernels.cuda.launch").OPTIONS
 pytestmark = pytest.mark.gpu
 
 # One long sequence, empty ones on both sides of it, and a short one at the end.

@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.kernels.backends import on
-from lodcli.kernels.checks import lengths_to_offsets
-from lodcli.kernels.ops import elementwise, norms, pool, pool_grad, scan, softmax
+from lodcli.kernels.index.checks import lengths_to_offsets
+from lodcli.kernels.ops.elementwise import elementwise
+from lodcli.kernels.ops.norms import norms
+from lodcli.kernels.ops.pooling import pool, pool_grad
+from lodcli.kernels.ops.scan import scan
+from lodcli.kernels.ops.softmax import softmax
+from lodcli.kernels.runtime.dispatch import on
 
 cupy: Any = pytest.importorskip("cupy")
-at_once: Any = importlib.import_module("lodcli.kernels.on_cupy.launch").at_once
+at_once: Any = importlib.import_module("lodcli.kernels.cuda.launch").at_once
 pytestmark = pytest.mark.gpu
 
 # Narrow ones; such as are read a value, two or four at a time; more than a block has threads.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from tests.formats.crafted import byte_case
 
 

@@ -13,8 +13,8 @@ import google_crc32c
 import h5py
 import numpy as np
 
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError
-from lodcli.kernels.checks import Array
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.kernels.index.checks import Array
 from tests.formats.crafted import ARTICLES, ROWS, byte_case, case, put, reseal
 
 Header = dict[str, Any]

@@ -6,7 +6,7 @@ import struct
 import zipfile
 from pathlib import Path
 
-from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import LodError, UnsupportedError
 
 STORED, DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED

@@ -7,7 +7,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, UnsupportedError
 from tests.formats.crafted import (
     byte_case,

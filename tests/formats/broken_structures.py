@@ -13,7 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from tests.formats.crafted import ROWS, byte_case, case, encoded, good, put, put_header, reseal
 
 Header = dict[str, Any]

@@ -17,12 +17,12 @@ import google_crc32c
 import h5py
 import numpy as np
 
-from lodcli.formats import io
-from lodcli.formats.options import WriteOptions
-from lodcli.formats.schema import Item, StoredArray
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.formats.core import io
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Item, StoredArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 
 # file, header: both are changed in place.
 Change = Callable[[h5py.File, dict[str, Any]], None]

@@ -8,10 +8,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from lodcli.formats import io
-from lodcli.formats.options import WriteOptions
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core.options import WriteOptions
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 THEIRS = Path(__file__).parent / "theirs"
 SAMPLES = Path(__file__).parents[2] / "samples"

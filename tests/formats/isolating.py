@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from lodcli.formats.base import Format, Source
-from lodcli.formats.inputs import Input
-from lodcli.formats.isolation import IsolatedSource
-from lodcli.formats.limits import Limits
-from lodcli.formats.options import ReadOptions, WriteOptions
-from lodcli.formats.outputs import Output
-from lodcli.formats.schema import Batch, Item, Schema, StoredArray, schema_of
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, schema_of
+from lodcli.formats.sandbox.source import IsolatedSource
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 TENSOR = LoDTensor(np.arange(12), LoD.from_lengths([[3, 4, 5]]))
 NESTED = LoDTensor(np.ones((6, 2), np.float32), LoD.from_lengths([[2, 0, 1], [1, 2, 3]]))

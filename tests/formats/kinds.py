@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from lodcli.formats import io, table
-from lodcli.formats.options import ReadOptions, WriteOptions
-from lodcli.formats.schema import Item, StoredArray
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Item, StoredArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.strategies import DTYPES, ROW_SHAPES, tensors
 
 Content = dict[str, Item]

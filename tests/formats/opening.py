@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lodcli.formats.io import open_source
-from lodcli.formats.options import ReadOptions
-from lodcli.formats.schema import Item
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core.io import open_source
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import Item
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def content(path: Path, **options: Any) -> dict[str, LoDTensor]:

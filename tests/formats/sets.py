@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats.folders import FolderOutput
-from lodcli.formats.journal import opened
-from lodcli.formats.outputs import Output
+from lodcli.formats.storage.folder_output import FolderOutput
+from lodcli.formats.storage.journal import opened
+from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.platform import files
 from lodcli.kernels.platform.processes import libc
 

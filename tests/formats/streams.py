@@ -7,14 +7,14 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from lodcli.formats.base import BATCH_BYTES
-from lodcli.formats.errors import naming
-from lodcli.formats.inputs import Input
-from lodcli.formats.options import ReadOptions, WriteOptions
-from lodcli.formats.outputs import Output
-from lodcli.formats.schema import Batch, Item, Schema, StoredArray, schema_of
-from lodcli.formats.stream import LodStream
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, schema_of
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.stream.format import LodStream
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def written(schema: Schema, batches: Iterable[Batch]) -> bytes:

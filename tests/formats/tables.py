@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import content
 
 SUFFIXES = pytest.mark.parametrize("suffix", [".arrow", ".arrows", ".parquet"])

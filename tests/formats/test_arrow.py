@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.schema import StoredArray
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import StoredArray
 from lodcli.kernels.errors import (
     InvalidDataError,
     LodError,
@@ -24,9 +24,9 @@ from lodcli.kernels.errors import (
     ShapeMismatchError,
     UnsupportedError,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.opening import batches_of, content, nested, pipe, tensors_of
 from tests.formats.tables import NESTED, SUFFIXES, column, read_by_pyarrow, written_by_pyarrow
 from tests.strategies import DTYPES, tensors
@@ -219,7 +219,7 @@ def test_compressed_feather_is_read(codec: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("codec", ["deflate", "lz4", "zstd", None])
 def test_parquet_is_compressed_as_told(codec: str | None, tmp_path: Path) -> None:
-    from lodcli.formats.options import WriteOptions
+    from lodcli.formats.core.options import WriteOptions
 
     tensor = LoDTensor(np.zeros(9000), LoD.from_lengths([[9000]]))
     path = tmp_path / "t.parquet"

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import content, pipe
 from tests.hanging import HANG_SECONDS
 
@@ -82,7 +82,7 @@ def test_a_stream_without_its_end_mark_is_read_with_a_note(tmp_path: Path) -> No
 # Each changed file in turn: read, or refused with an error of ours. A crash ends it all.
 ALTERED = r"""
 import random, sys
-from lodcli.formats import io
+from lodcli.formats.core import io
 from lodcli.kernels.errors import LodError
 path, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
 whole = open(path, "rb").read()
@@ -236,8 +236,8 @@ def test_a_file_much_larger_than_the_limit_takes_little_memory(tmp_path: Path) -
                 writer.write_table(table)
         code = (
             "import sys, re\n"
-            "from lodcli.formats import io\n"
-            "import lodcli.formats.on_pyarrow.writer, lodcli.formats.container.writer\n"
+            "from lodcli.formats.core import io\n"
+            "import lodcli.formats.arrow.writer, lodcli.formats.container.writer\n"
             "def most():\n"
             "    return int(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1])\n"
             "before = most()\n"

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.awkward_forms import PRIMITIVES, Reader
-from lodcli.formats.bounds import Bounds
-from lodcli.formats.errors import DamagedFileError, TooLargeError
+from lodcli.formats.awkward.forms import PRIMITIVES, Reader
+from lodcli.formats.core import io
+from lodcli.formats.core.bounds import Bounds
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError
 from lodcli.kernels.errors import (
     InvalidDataError,
     LodError,
     ShapeMismatchError,
     UnsupportedError,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import content, nested
 from tests.strategies import DTYPES, tensors
 

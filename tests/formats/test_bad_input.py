@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats import io, jsonl
+from lodcli.formats.core import io
+from lodcli.formats.json import jsonl
 from tests.formats.bad_input import FAULTS, TS, Fault, npy, npz, tar
 from tests.formats.opening import content_of
 from tests.lodcli.conftest import Lod, lod  # noqa: F401 - a fixture

@@ -19,8 +19,8 @@ MOST_MEMORY_BYTES = 200 << 20
 
 READING = r"""
 import json, resource, sys
-from lodcli.formats import io
-from lodcli.formats.limits import Limits
+from lodcli.formats.core import io
+from lodcli.formats.core.limits import Limits
 from lodcli.kernels.errors import LodError
 path, max_bytes, isolate = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "isolated"
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -17,10 +17,10 @@ CODE = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from lodcli.formats import io
-from lodcli.formats.schema import LevelSpec, TensorSpec
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import LevelSpec, TensorSpec
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 folder, sizes = Path(sys.argv[1]), [int(size) for size in sys.argv[2:4]]
 files = dict(name.split("=") for name in sys.argv[4:])

@@ -17,14 +17,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.options import WriteOptions
-from lodcli.formats.schema import Item, StoredArray
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Item, StoredArray
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.strategies import BFLOAT16, DTYPES, random_values, tensors
 
 ROOT = Path(__file__).parents[2]
@@ -227,8 +227,8 @@ def test_a_file_that_h5py_has_open_is_read(tmp_path: Path) -> None:
 # -- pipes and codecs --------------------------------------------------------------
 
 COPY = """
-from lodcli.formats import io
-from lodcli.formats.base import WriteOptions
+from lodcli.formats.core import io
+from lodcli.formats.core.format import WriteOptions
 io.write("-", io.read_all("-"), format_name="lod.h5", options=WriteOptions(compression="deflate"))
 """
 

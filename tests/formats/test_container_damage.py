@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats import io
+from lodcli.formats.core import io
 from lodcli.kernels.errors import LodError
 from tests.formats.crafted import good
 from tests.reliability.fuzz import known

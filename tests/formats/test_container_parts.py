@@ -14,20 +14,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.options import WriteOptions
-from lodcli.formats.schema import Batch, LevelSpec, Schema, StoredArray, schema_of
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Batch, LevelSpec, Schema, StoredArray, schema_of
 from lodcli.kernels.errors import (
     LodError,
     SelectionError,
     ShapeMismatchError,
     UnsupportedError,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.selection import Key
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.strategies import tensors
 
 EXAMPLES = settings(

@@ -12,12 +12,12 @@ import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats import io
 from lodcli.formats.container import sinks
 from lodcli.formats.container.owned import OwnedFile
-from lodcli.formats.schema import Batch, LevelSpec, Schema, schema_of
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import Batch, LevelSpec, Schema, schema_of
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 SPOOLED = 2 << 20
 

@@ -16,12 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io, table
-from lodcli.formats.options import ReadOptions, WriteOptions
-from lodcli.formats.schema import Schema, rekeyed
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Schema, rekeyed
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.kinds import (
     KINDS,
     NAMES,

@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lodcli.formats import io, table
-from lodcli.formats.options import WriteOptions
-from lodcli.formats.schema import Item, TensorSpec
-from lodcli.group import group
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Item, TensorSpec
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.group import group
 from tests.formats.kinds import KINDS, Content, require
 
 ROOT = Path(__file__).parents[2]

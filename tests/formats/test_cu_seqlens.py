@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from lodcli.formats import io
-from lodcli.formats.options import WriteOptions
-from lodcli.formats.schema import LevelSpec, TensorSpec
+from lodcli.formats.core import io
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import LevelSpec, TensorSpec
 from lodcli.kernels.errors import InvalidLoDError, LodError, SelectionError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import content
 
 SUFFIXES = pytest.mark.parametrize("suffix", [".npz", ".safetensors"])

@@ -15,17 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.outputs import TargetExistsError
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.kernels.errors import (
     LodError,
     SelectionError,
     ShapeMismatchError,
     UnsupportedError,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, nested
 from tests.strategies import DTYPES, tensors
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats.bounds import Bounds
+from lodcli.formats.core.bounds import Bounds
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
@@ -60,7 +60,7 @@ def table(seed: int) -> Any:
 def test_headers_tell_what_the_columns_of_arrow_decompress_to(
     codec: str, stream: bool, tmp_path: Path
 ) -> None:
-    from lodcli.formats.on_pyarrow.messages import (
+    from lodcli.formats.arrow.sizes.messages import (
         DICTIONARY,
         RECORDS,
         decompressed_sizes,
@@ -126,7 +126,7 @@ RARER = [pytest.param(codec, marks=pytest.mark.slow) for codec in ("gzip", "brot
 def test_text_in_parquet_is_measured(
     encoding: str, version: str, codec: str, tmp_path: Path
 ) -> None:
-    from lodcli.formats.on_pyarrow.parquet_pages import Pages
+    from lodcli.formats.arrow.sizes.parquet_pages import Pages
 
     whole = table(2).select(["words", "lists", "large", "viewed"])
     path = tmp_path / "t.parquet"
@@ -157,7 +157,7 @@ def test_text_in_parquet_is_measured(
 
 
 def test_numbers_in_parquet_are_counted(tmp_path: Path) -> None:
-    from lodcli.formats.on_pyarrow.parquet_pages import Pages
+    from lodcli.formats.arrow.sizes.parquet_pages import Pages
 
     numbers = {
         str(dtype): pa.array(np.zeros(1000), pa.from_numpy_dtype(np.dtype(dtype)))

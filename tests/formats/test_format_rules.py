@@ -13,9 +13,9 @@ import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats import io
 from lodcli.formats.container.header import decode, encode
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.kernels.errors import LodError
 from tests.formats import broken_bytes, broken_hdf5, broken_rules, broken_structures  # noqa: F401 - importing fills CASES
 from tests.formats.broken_hdf5 import OTHER_BYTES, OTHER_HDF5, put_others
@@ -28,7 +28,7 @@ BASES = ("articles", "compressed", "shared", "array")
 # Reads every file named, and says of each what it raised; then how much memory it took.
 READ_ALL = r"""
 import re, sys
-from lodcli.formats import io
+from lodcli.formats.core import io
 from lodcli.formats.container import reader
 from lodcli.kernels.errors import LodError
 def most_kib():

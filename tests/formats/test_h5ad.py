@@ -12,14 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io, table
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.h5ad import DATA_DTYPES
-from lodcli.formats.inputs import Input
-from lodcli.formats.options import ReadOptions
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.hdf5.h5ad import DATA_DTYPES
+from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import LodError, SelectionError, ShapeMismatchError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, nested
 from tests.strategies import DTYPES, lods
 

@@ -10,14 +10,15 @@ import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats import io, table
-from lodcli.formats.inputs import Input
-from lodcli.formats.options import ReadOptions
-from lodcli.formats.schema import Item
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import Item
+from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.selection import Key
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, nested, tensors_of
 
 THEIRS = Path(__file__).parent / "theirs"
@@ -186,7 +187,7 @@ def test_a_hang_in_the_library_is_ended(vlen: Path, monkeypatch: pytest.MonkeyPa
         while True:
             pass
 
-    monkeypatch.setattr("lodcli.formats.sandbox.CPU_SECONDS", 1)
+    monkeypatch.setattr("lodcli.formats.sandbox.process.CPU_SECONDS", 1)
     monkeypatch.setattr("lodcli.formats.hdf5.trusting.texts", hang)
     with pytest.raises(LodError, match="takes more processor time"):
         read_as("hdf5-vlen", vlen, data="/text")

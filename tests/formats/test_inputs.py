@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats import table
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.inputs import HEAD_BYTES, Input
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.storage.inputs import HEAD_BYTES, Input
 from lodcli.kernels.errors import UnsupportedError
 
 CONTENT = bytes(range(256)) * 400

@@ -15,18 +15,19 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from lodcli.formats import io, sandbox
-from lodcli.formats.base import Source
-from lodcli.formats.errors import DamagedFileError, TooLargeError
-from lodcli.formats.inputs import Input
-from lodcli.formats.isolation import IsolatedSource
-from lodcli.formats.options import ReadOptions, WriteOptions
-from lodcli.formats.schema import Item, StoredArray
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError
+from lodcli.formats.core.format import Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Item, StoredArray
+from lodcli.formats.sandbox import process as sandbox
+from lodcli.formats.sandbox.source import IsolatedSource
+from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import InvalidLoDError, LodError
-from lodcli.kernels.lod import LoD
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import processes
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.isolating import (
     ISOLATED,
     NESTED,
@@ -88,7 +89,8 @@ def test_torch_is_read_where_nothing_else_was_looked_at(tmp_path: Path) -> None:
     io.write(path, TENSOR)
     # In a new process: which modules are there already decides.
     code = (
-        "import sys; from lodcli.formats import io; from lodcli.formats.limits import Limits\n"
+        "import sys; from lodcli.formats.core import io\n"
+        "from lodcli.formats.core.limits import Limits\n"
         "with io.open_source(sys.argv[1], format_name='torch', limits=Limits(isolate=True)) as s:\n"
         "    print(*s.read())"
     )

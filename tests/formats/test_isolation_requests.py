@@ -13,18 +13,19 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from lodcli.formats import io, sandbox
-from lodcli.formats.base import Source
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.inputs import Input
-from lodcli.formats.isolation import IsolatedSource
-from lodcli.formats.options import ReadOptions
-from lodcli.formats.replies import Reply
-from lodcli.formats.schema import Batch, schema_of
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.format import Source
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import Batch, schema_of
+from lodcli.formats.sandbox import process as sandbox
+from lodcli.formats.sandbox.replies import Reply
+from lodcli.formats.sandbox.source import IsolatedSource
+from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import LodError, SelectionError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.selection import Key
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.isolating import ISOLATED, NESTED, TENSOR, Strange, held, read_by, same
 
 
@@ -183,7 +184,8 @@ def test_two_children_do_not_share_a_position(tmp_path: Path) -> None:
 def test_what_comes_through_a_pipe_is_read_by_one_child(tmp_path: Path) -> None:
     io.write(tmp_path / "t.lod.h5", {"a": TENSOR, "b": NESTED})
     code = (
-        "import sys; from lodcli.formats import io; from lodcli.formats.limits import Limits\n"
+        "import sys; from lodcli.formats.core import io\n"
+        "from lodcli.formats.core.limits import Limits\n"
         "from lodcli.kernels.errors import LodError\n"
         "with io.open_source('-', limits=Limits(isolate=True)) as source:\n"
         "    print(source.read_index('b').recursive_sequence_lengths(), *source.read())\n"

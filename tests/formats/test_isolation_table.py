@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats import io, table
-from lodcli.formats.options import ReadOptions
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import ReadOptions
 from tests.formats.every_file import FILES, NEEDS, file_of, made
 
 # Prints the name and the shape of everything, and its bytes, once read with and once without.
 READ = """
 import hashlib, sys
-from lodcli.formats import io
-from lodcli.formats.base import ReadOptions
-from lodcli.formats.limits import Limits
+from lodcli.formats.core import io
+from lodcli.formats.core.format import ReadOptions
+from lodcli.formats.core.limits import Limits
 path, name, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
 for isolate in (True, False):
     with io.open_source(

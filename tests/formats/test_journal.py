@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
-from lodcli.formats import folders, journal, set_commit
-from lodcli.formats.folders import FolderOutput
-from lodcli.formats.inputs import Input
-from lodcli.formats.journal import Journal
-from lodcli.formats.outputs import Output
+from lodcli.formats.storage import folder_output as folders
+from lodcli.formats.storage import journal, set_commit
+from lodcli.formats.storage.folder_output import FolderOutput
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.journal import Journal
+from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
 from tests.formats.sets import (

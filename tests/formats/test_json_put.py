@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lodcli.formats import io, json_fast_lines
-from lodcli.formats.on_numba.json_put import LineWriter
-from lodcli.formats.schema import schema_of
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import schema_of
+from lodcli.formats.json import compiled_writer as json_fast_lines
+from lodcli.formats.json.put_numba import LineWriter
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.strategies import DTYPES, tensors
 
 HELD = tuple(dtype for dtype in DTYPES if dtype.kind != "c")

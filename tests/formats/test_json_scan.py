@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats import io, json_fast
-from lodcli.formats.on_native.json_scan import REAL, TEXT, TRUTH, WHOLE, JsonScanner, Plan, Scanned
-from lodcli.formats.on_numba.numbers import HARD, rounded
-from lodcli.formats.options import ReadOptions
+from lodcli.formats.core import io
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.json import compiled_reader as json_fast
+from lodcli.formats.json.numbers_numba import HARD, rounded
+from lodcli.formats.json.scan_native import REAL, TEXT, TRUTH, WHOLE, JsonScanner, Plan, Scanned
 from lodcli.kernels.errors import InvalidDataError, LodError
 from tests.formats.opening import content, nested, pipe, tensors_of
 
@@ -190,7 +191,7 @@ class Files:
 
     def read(self, data: bytes, *, fast: bool, **options: Any) -> Any:
         self._path.write_bytes(data)
-        self._patch.setattr("lodcli.formats.jsonl.REPAID_BYTES", 0 if fast else 1 << 60)
+        self._patch.setattr("lodcli.formats.json.jsonl.REPAID_BYTES", 0 if fast else 1 << 60)
         try:
             return content(self._path, **options)
         except LodError as error:

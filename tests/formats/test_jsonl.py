@@ -11,9 +11,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.jsonl import JsonLines
-from lodcli.formats.options import ReadOptions
+from lodcli.formats.core import io
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.json.jsonl import JsonLines
 from lodcli.kernels.errors import (
     InvalidDataError,
     InvalidLoDError,
@@ -21,7 +21,7 @@ from lodcli.kernels.errors import (
     SelectionError,
     UnsupportedError,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, content_of, nested, pipe
 
 EVENTS = Path(__file__).parents[2] / "samples" / "events.jsonl"

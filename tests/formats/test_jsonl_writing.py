@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.jsonl import JsonLines
-from lodcli.formats.schema import schema_of
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import schema_of
+from lodcli.formats.json.jsonl import JsonLines
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import content
 from tests.strategies import DTYPES, tensors
 

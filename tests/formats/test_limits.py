@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats import io, table
-from lodcli.formats.bounds import DEFAULT_BYTES, default_bytes
-from lodcli.formats.errors import TooLargeError
-from lodcli.formats.inputs import Input
-from lodcli.formats.limits import Limits, stored_bytes
-from lodcli.formats.options import WriteOptions
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.bounds import DEFAULT_BYTES, default_bytes
+from lodcli.formats.core.errors import TooLargeError
+from lodcli.formats.core.limits import Limits, stored_bytes
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.storage.inputs import Input
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # 12 rows of 8 bytes, and 4 offsets of 8 bytes.
 TENSOR = LoDTensor(np.arange(12), LoD.from_lengths([[3, 4, 5]]))

@@ -15,19 +15,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io, mds
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.mds_encodings import DTYPES, Encoding
-from lodcli.formats.outputs import TargetExistsError
-from lodcli.formats.schema import schema_of
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.schema import schema_of
+from lodcli.formats.records import mds
+from lodcli.formats.records.mds_encodings import DTYPES, Encoding
+from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.kernels.errors import (
     LodError,
     SelectionError,
     ShapeMismatchError,
     UnsupportedError,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, nested
 from tests.strategies import DTYPES as ALL
 from tests.strategies import tensors

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lodcli.formats import io, table
-from lodcli.formats.names import MOST_CHARS, check_name, component, name_of, named
-from lodcli.formats.options import ReadOptions
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.names import MOST_CHARS, check_name, component, name_of, named
+from lodcli.formats.core.options import ReadOptions
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.references import Reference, parse_reference
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.references import Reference, parse_reference
 from tests.formats.kinds import KINDS, require
 
 NAMES = [

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.npz import Npz
-from lodcli.formats.schema import schema_of
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import schema_of
+from lodcli.formats.npz.npz import Npz
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, LodError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, pipe
 from tests.strategies import BFLOAT16, DTYPES, tensors
 
@@ -157,7 +157,7 @@ def test_a_pipe_gives_what_the_file_gives(tmp_path: Path) -> None:
 def test_the_archive_goes_down_a_pipe(tmp_path: Path) -> None:
     io.write(tmp_path / "x.npz", WORDS)
     code = (
-        "import sys; from lodcli.formats import io; "
+        "import sys; from lodcli.formats.core import io; "
         "io.write('-', io.read(sys.argv[1]), format_name='npz')"
     )
     ran = subprocess.run(

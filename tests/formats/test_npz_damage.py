@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import LodError, UnsupportedError
 from tests.formats.broken_npz import BROKEN_MEMBERS, DEFLATED, STORED, archive, npy
 from tests.formats.opening import content

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.errors import DamagedFileError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.selection import Key
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 ROWS = np.arange(14.0).reshape(7, 2)
 LENGTHS = [[2, 0, 1], [3, 1, 3]]

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from lodcli.formats import journal
-from lodcli.formats.folders import FolderOutput
-from lodcli.formats.outputs import Output, TargetExistsError
-from lodcli.formats.set_commit import UnfinishedError
+from lodcli.formats.storage import journal
+from lodcli.formats.storage.folder_output import FolderOutput
+from lodcli.formats.storage.outputs import Output, TargetExistsError
+from lodcli.formats.storage.set_commit import UnfinishedError
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
 from lodcli.kernels.platform.files import exchange

@@ -14,10 +14,10 @@ import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats import io
 from lodcli.formats.container.owned import ReadFile
-from lodcli.formats.outputs import Output, TargetExistsError
-from lodcli.formats.schema import schema_of
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import schema_of
+from lodcli.formats.storage.outputs import Output, TargetExistsError
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.platform import files
 from tests.formats.failing import error_of, failing

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import content, nested, pipe
 
 LISTS = [list(range(n % 30)) for n in range(2000)]
@@ -151,7 +151,7 @@ def test_a_bomb_is_read_in_little_memory(suffix: str, pack: Pack, tmp_path: Path
     path.write_bytes(pack(b"a" * 100 + b"\n" + b" " * (90 << 20) + b"b\n"))
     assert path.stat().st_size < 1 << 20
     code = (
-        "import sys, re\nfrom lodcli.formats.inputs import Input\n"
+        "import sys, re\nfrom lodcli.formats.storage.inputs import Input\n"
         "source = Input(sys.argv[1])\n"
         "while source.file.read(1 << 20): pass\n"
         "print(int(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]) >> 10)\n"

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.schema import LevelSpec, TensorSpec
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.schema import LevelSpec, TensorSpec
 from lodcli.kernels.errors import (
     InvalidLoDError,
     LodError,
@@ -23,8 +23,8 @@ from lodcli.kernels.errors import (
     ShapeMismatchError,
     UnsupportedError,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, pipe
 from tests.golden_data import golden_dir
 from tests.strategies import BFLOAT16, tensors

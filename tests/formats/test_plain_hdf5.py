@@ -10,17 +10,17 @@ import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError
-from lodcli.formats.options import ReadOptions, WriteOptions
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.kernels.errors import (
     InvalidLoDError,
     LodError,
     SelectionError,
     UnsupportedError,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.broken_hdf5 import OTHER_BYTES, OTHER_HDF5, put_others
 
 LENGTHS = [[3, 1, 2], [3, 2, 4, 1, 2, 3]]

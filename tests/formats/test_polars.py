@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.options import ReadOptions
-from lodcli.formats.schema import schema_of
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import schema_of
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import content
 
 pl = pytest.importorskip("polars")
@@ -41,7 +41,7 @@ def tensor(dtype: str) -> LoDTensor:
 def test_polars_reads_lines_that_we_write(
     dtype: str, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lodcli.formats.json_fast_lines.REPAID_VALUES", 0 if fast else 1 << 60)
+    monkeypatch.setattr("lodcli.formats.json.compiled_writer.REPAID_VALUES", 0 if fast else 1 << 60)
     given = {"deep": tensor(dtype), "flat": LoDTensor(numbers(300, dtype))}
     io.write_batches(tmp_path / "x.jsonl", schema_of(given), [given])
     frame = pl.read_ndjson(tmp_path / "x.jsonl")
@@ -58,7 +58,7 @@ def test_polars_reads_lines_that_we_write(
 def test_we_read_lines_that_polars_writes(
     dtype: str, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lodcli.formats.jsonl.REPAID_BYTES", 0 if fast else 1 << 60)
+    monkeypatch.setattr("lodcli.formats.json.jsonl.REPAID_BYTES", 0 if fast else 1 << 60)
     given = tensor(dtype)
     lists = [given.data[low:high].tolist() for low, high in pairwise(given.lod.levels[1])]
     nested = [lists[low:high] for low, high in pairwise(given.lod.levels[0])]

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io, table
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
 from lodcli.kernels.errors import LodError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.kinds import (
     KINDS,
     READ_ONLY,

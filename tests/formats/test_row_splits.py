@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.options import WriteOptions
+from lodcli.formats.core import io
+from lodcli.formats.core.options import WriteOptions
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import content, nested
 
 NESTED = [[[1, 2], []], [], [[3, 4, 5]]]

@@ -14,12 +14,12 @@ import safetensors.numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError
-from lodcli.formats.schema import LevelSpec, TensorSpec
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.schema import LevelSpec, TensorSpec
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, LodError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, pipe
 from tests.strategies import DTYPES, tensors
 

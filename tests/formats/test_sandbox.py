@@ -9,13 +9,14 @@ import h5py
 import pytest
 
 import lodcli
-from lodcli.formats import io, sandbox
-from lodcli.formats.inputs import Input
-from lodcli.formats.limits import Limits
-from lodcli.formats.options import ReadOptions
+from lodcli.formats.core import io
+from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.sandbox import process as sandbox
+from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files, processes
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 @pytest.fixture

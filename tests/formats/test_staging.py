@@ -14,8 +14,8 @@ import pytest
 
 import lodcli
 from lodcli import LoD, LoDTensor
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.options import WriteOptions
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.options import WriteOptions
 from lodcli.kernels.errors import OptionError, UnsupportedError
 from tests.device_arrays import DeviceArray
 
@@ -106,9 +106,9 @@ class _Fake:
 def gpu(monkeypatch: pytest.MonkeyPatch) -> _Fake:
     fake = _Fake()
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    for name in ("lodcli.formats.on_cupy.staging", "lodcli.kernels.on_cupy.moving"):
+    for name in ("lodcli.formats.gpu.staging", "lodcli.kernels.cuda.transfer"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    staging = importlib.import_module("lodcli.formats.on_cupy.staging")
+    staging = importlib.import_module("lodcli.formats.gpu.staging")
     monkeypatch.setattr(staging, "_BLOCK_BYTES", BLOCK_BYTES)
     return fake
 

@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError
-from lodcli.formats.inputs import Input
-from lodcli.formats.options import ReadOptions, WriteOptions
-from lodcli.formats.outputs import Output
-from lodcli.formats.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, schema_of
-from lodcli.formats.stream import LodStream
-from lodcli.formats.stream_writer import regrouped
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, schema_of
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.stream.format import LodStream
+from lodcli.formats.stream.writer import regrouped
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats import stream_spec as spec
 from tests.formats.streams import batches_of, read, same, schema_in, stream_of, written
 from tests.strategies import tensors
@@ -310,7 +310,7 @@ def test_a_tensor_array_in_two_parts_is_refused() -> None:
 
 _READ_ONE = """
 import resource, sys
-from lodcli.formats.io import read_all
+from lodcli.formats.core.io import read_all
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     read_all(sys.argv[1])

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats import stream_spec as spec
 from tests.formats.stream_spec import (
     BATCH,

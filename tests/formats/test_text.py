@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.errors import NotThisFormatError
-from lodcli.formats.options import ReadOptions, WriteOptions
-from lodcli.formats.text import Text
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import NotThisFormatError
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.text.text import Text
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, UnsupportedError
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, content_of, nested, pipe
 
 ARTICLES = Path(__file__).parents[2] / "samples" / "articles.txt"

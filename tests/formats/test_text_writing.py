@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.schema import schema_of
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import schema_of
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import content
 
 NAMES = {3: None, 2: ("sentence", "word"), 1: ("line",)}

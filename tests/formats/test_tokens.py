@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.options import ReadOptions, WriteOptions
-from lodcli.formats.schema import schema_of
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import schema_of
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, content_of, nested, pipe, tensors_of
 
 THEIRS = Path(__file__).parent / "theirs"
@@ -204,7 +204,7 @@ def test_more_tokens_than_a_header_counts_are_refused(tmp_path: Path) -> None:
     spec = schema_of({"data": LoDTensor(many)})
     batches = ({"data": LoDTensor(many)} for _ in range(2**11))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lodcli.formats.outputs.Output.write", lambda self, data: None)
+        patch.setattr("lodcli.formats.storage.outputs.Output.write", lambda self, data: None)
         with pytest.raises(UnsupportedError, match=r"at most 2147483647 tokens, .* 2147483648"):
             io.write_batches(tmp_path / "x.bin", spec, batches, format_name="llmc")
     assert not list(tmp_path.iterdir())

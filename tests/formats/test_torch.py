@@ -15,14 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.limits import Limits
-from lodcli.formats.options import WriteOptions
-from lodcli.formats.schema import Item, StoredArray
+from lodcli.formats.core import io
+from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Item, StoredArray
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.opening import batches_of, content, pipe
 from tests.strategies import tensors
 
@@ -289,7 +289,8 @@ def test_pipes_batches_and_a_full_disk(tmp_path: Path, sequences: LoDTensor) -> 
     assert [batch["data"].rows for batch in batches_of(tmp_path / "x.pt", 1)] == [3, 1, 2]
     if Path("/dev/full").exists():
         code = (
-            "import numpy as np\nfrom lodcli.formats import io\nfrom lodcli.kernels.tensor import "
+            "import numpy as np\nfrom lodcli.formats.core import io\n"
+            "from lodcli.kernels.tensor.lod_tensor import "
             "LoDTensor\nio.write('-', LoDTensor(np.zeros(10**6)), format_name='torch')"
         )
         with open("/dev/full", "wb") as full:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError, TooLargeError
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, TooLargeError
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, LodError, UnsupportedError
 
 torch = pytest.importorskip("torch")

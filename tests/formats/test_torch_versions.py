@@ -11,12 +11,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.options import WriteOptions
-from lodcli.formats.schema import StoredArray
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.formats.core import io
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import StoredArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.opening import content
 
 THEIRS = Path(__file__).parent / "theirs" / "torch"

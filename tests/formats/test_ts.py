@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.errors import NotThisFormatError
-from lodcli.formats.options import ReadOptions
-from lodcli.formats.ts import SktimeTs
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import NotThisFormatError
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.ts.ts import SktimeTs
 from lodcli.kernels.errors import (
     InvalidDataError,
     LodError,
     UnsupportedError,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, content_of, nested, pipe
 from tests.strategies import DTYPES
 

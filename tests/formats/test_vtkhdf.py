@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, nested
 
 THEIRS = Path(__file__).parent / "theirs"

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lodcli.formats import io
-from lodcli.formats.npz_members import NPY_DTYPES
+from lodcli.formats.core import io
+from lodcli.formats.npz.members import NPY_DTYPES
 from lodcli.kernels.errors import (
     LodError,
     SelectionError,
     ShapeMismatchError,
     UnsupportedError,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import batches_of, content, nested, pipe
 from tests.strategies import DTYPES, tensors
 

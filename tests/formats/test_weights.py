@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.weights import KINDS, read_weights, write_weights
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
-from lodcli.kernels.rnn.stack import RNNWeights
-from lodcli.kernels.rnn.state_dict import StateDict, state_dict, weights_from_state_dict
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
 from tests.formats.weights_cases import CELLS, SHAPES, outputs, rnn, rows
 
 EXACT = 1e-12  # float64: the two biases are added before the rows instead of behind
@@ -141,7 +141,7 @@ def test_what_a_kind_cannot_hold_is_refused(
 
 
 def test_two_cells_of_one_shape_have_no_place_in_a_paddle_file(tmp_path: Path) -> None:
-    from lodcli.kernels.rnn.stack import seeded_weights
+    from lodcli.kernels.rnn.stack.stack import seeded_weights
 
     square = seeded_weights("lstm", 4, 4, layers=2, rng=np.random.default_rng(0))
     with pytest.raises(UnsupportedError, match="layers or directions"):
@@ -269,7 +269,7 @@ MADE = Path(__file__).parent / "made"
 
 @pytest.mark.parametrize("case", ["rnn003", "rnn018", "rnn031"])
 def test_weights_saved_by_paddle_give_what_paddle_computes(case: str) -> None:
-    from lodcli.kernels.rnn.stack import stack_forward
+    from lodcli.kernels.rnn.stack.stack import stack_forward
     from tests.golden_data import golden_cases
 
     (golden,) = (one for one in golden_cases("lstm", "gru", "fusion_lstm") if one.id == case)
@@ -291,8 +291,8 @@ def test_weights_saved_by_paddle_give_what_paddle_computes(case: str) -> None:
 
 
 def test_paddle_weights_of_another_order_or_shape_are_told(tmp_path: Path) -> None:
-    from lodcli.formats import io
-    from lodcli.kernels.tensor import LoDTensor
+    from lodcli.formats.core import io
+    from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
     def read(*shapes: tuple[int, ...]) -> RNNWeights:
         tensors = {str(n): LoDTensor(np.ones(s, np.float32)) for n, s in enumerate(shapes)}
@@ -320,7 +320,7 @@ def test_projected_data_of_paddle_stay_as_they_are(tmp_path: Path) -> None:
     """The lstm op takes data projected already: its file comes back without a WeightX."""
     weights = weights_from_state_dict(read_weights(MADE / "rnn003.pdiparams"))
     write_weights(tmp_path / "w.lodt", weights)
-    from lodcli.formats import io
+    from lodcli.formats.core import io
 
     assert len(io.read_all(tmp_path / "w.lodt")) == 2
     assert rows().shape == (9, 3)

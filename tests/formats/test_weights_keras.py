@@ -15,11 +15,11 @@ import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.weights import read_weights, write_weights
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
-from lodcli.kernels.rnn.stack import stack_forward
-from lodcli.kernels.rnn.state_dict import rnn_prefixes, weights_from_state_dict
+from lodcli.kernels.rnn.stack.stack import stack_forward
+from lodcli.kernels.rnn.stack.state_dict import rnn_prefixes, weights_from_state_dict
 from tests.formats.weights_cases import CELLS, LENGTHS, OFFSETS, SHAPES, outputs, rnn, rows
 
 MADE = Path(__file__).parent / "made"

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats import io, table
-from lodcli.formats.options import ReadOptions
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import ReadOptions
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.kinds import KINDS, Content, require, written
 
 LEVELS = ("day", "hour", "minute")

@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats import io, table
-from lodcli.formats.options import WriteOptions
-from lodcli.formats.outputs import Output
-from lodcli.formats.schema import Batch, Schema, schema_of
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Batch, Schema, schema_of
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.failing import error_of, failing
 from tests.formats.writing import OLD, WRITERS, partials_in, write
 
@@ -77,10 +78,10 @@ def test_many_writers_at_once_leave_one_whole_file(tmp_path: Path) -> None:
 SLOW = """
 import sys, time
 import numpy as np
-from lodcli.formats import io
-from lodcli.formats.schema import LevelSpec, TensorSpec
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import LevelSpec, TensorSpec
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 def batches():
     while True:
         yield {"data": LoDTensor(np.zeros(1 << 16), LoD.from_lengths([[1 << 16]]))}
@@ -192,7 +193,8 @@ def test_a_full_standard_output_is_an_error(tmp_path: Path) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("needs /dev/full")
     code = (
-        "import numpy as np\nfrom lodcli.formats import io\nfrom lodcli.kernels.tensor import "
+        "import numpy as np\nfrom lodcli.formats.core import io\n"
+        "from lodcli.kernels.tensor.lod_tensor import "
         "LoDTensor\nio.write('-', LoDTensor(np.zeros(9)), format_name='lod.h5')"
     )
     with open("/dev/full", "wb") as full:

@@ -14,12 +14,12 @@ from typing import IO, Any, cast
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.options import WriteOptions
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.options import WriteOptions
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.opening import content
 
 ROWS = np.arange(5, dtype=np.int32)

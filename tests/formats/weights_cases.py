@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights, stack_forward
+from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights, stack_forward
 
 OFFSETS = np.array([0, 5, 8, 9])
 LENGTHS = np.diff(OFFSETS)

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.options import WriteOptions
-from lodcli.formats.schema import LevelSpec, TensorSpec
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import LevelSpec, TensorSpec
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 OLD = b"the old file"
 TENSOR = LoDTensor(np.arange(9000.0), LoD.from_lengths([[3, 1], [4000, 2000, 1000, 2000]]))

@@ -20,12 +20,12 @@ KERNELS = Path(__file__).parents[2] / "kernels"
 PROGRAM = """
 import sys
 import numpy as np
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.scan import sequence_cumsum
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.scan.scan import sequence_cumsum
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 rows = LoDTensor(np.array([1, 2, 3, 4], sys.argv[1]), LoD.from_lengths([[3, 1]]))
 assert sequence_cumsum(rows, backend="numba").data.tolist() == [1, 3, 6, 4]
-from lodcli.kernels.on_numba.scan import _running
+from lodcli.kernels.ops.scan.scan_numba import _running
 print(sum(_running.stats.cache_hits.values()), sum(_running.stats.cache_misses.values()))
 """
 LOADED, COMPILED = "1 0\n", "0 1\n"
@@ -61,7 +61,7 @@ def test_processes_that_compile_at_once_all_keep_what_they_made(tmp_path: Path) 
 
 
 def test_writers_at_once_never_share_a_file_nor_lose_an_entry(tmp_path: Path) -> None:
-    from lodcli.kernels.on_numba.kept import _Files
+    from lodcli.kernels.runtime.numba_cache_files import _Files
 
     def write(writer: int) -> None:
         for number in range(20):
@@ -79,7 +79,7 @@ def test_writers_at_once_never_share_a_file_nor_lose_an_entry(tmp_path: Path) ->
 
 
 def test_another_source_loads_nothing_old_and_leaves_none_of_it(tmp_path: Path) -> None:
-    from lodcli.kernels.on_numba.kept import _Files
+    from lodcli.kernels.runtime.numba_cache_files import _Files
 
     _Files(str(tmp_path), "kernel", b"old").save("key", "old code")
     fresh = _Files(str(tmp_path), "kernel", b"new")
@@ -90,15 +90,15 @@ def test_another_source_loads_nothing_old_and_leaves_none_of_it(tmp_path: Path) 
 
 
 def test_a_change_in_any_kernel_changes_the_stamp_of_all(tmp_path: Path) -> None:
-    from lodcli.kernels.on_numba.kept import _folder_of, _stamp
+    from lodcli.kernels.runtime.numba_cache_files import _folder_of, _stamp
 
     def stamp(source: Path) -> bytes:
         _stamp.cache_clear()
         return _stamp(_folder_of(str(source)))
 
-    deep = tmp_path / "on_numba" / "rnn"
+    deep = tmp_path / "kernels" / "ops"
     deep.mkdir(parents=True)
-    one, two = tmp_path / "on_numba" / "one.py", deep / "two.py"
+    one, two = tmp_path / "kernels" / "one_numba.py", deep / "two_numba.py"
     one.write_text("a = 1")
     two.write_text("b = 1")
     before = stamp(one)
@@ -123,7 +123,7 @@ def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path, name: s
 
 
 def test_nowhere_to_write_at_all_costs_only_time(tmp_path: Path) -> None:
-    from lodcli.kernels.on_numba import kept
+    from lodcli.kernels.runtime import numba_cache_files as kept
 
     function: Any = test_nowhere_to_write_at_all_costs_only_time
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 
 from lodcli.kernels.errors import InvalidLoDError
-from lodcli.kernels.forms import (
+from lodcli.kernels.index.forms import (
     absolute_lengths,
     absolute_offsets,
     lod_from_absolute_lengths,
     lod_from_absolute_offsets,
     nested_offsets,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.oracles import rows_of, sequences_of, tree_of
 from tests.strategies import lengths_trees
 

@@ -13,26 +13,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops import pool
-from lodcli.kernels.ops.concat import sequence_concat
-from lodcli.kernels.ops.conv import row_conv, sequence_conv
-from lodcli.kernels.ops.distance import ctc_align, edit_distance
-from lodcli.kernels.ops.expand import sequence_expand, sequence_expand_as
-from lodcli.kernels.ops.ids import sequence_enumerate, sequence_erase
-from lodcli.kernels.ops.lod_reset import lod_append, lod_reset
-from lodcli.kernels.ops.pad import sequence_mask, sequence_pad, sequence_unpad
-from lodcli.kernels.ops.reshape import sequence_reshape
-from lodcli.kernels.ops.reverse import sequence_reverse
-from lodcli.kernels.ops.scatter import sequence_scatter
-from lodcli.kernels.ops.slice import sequence_slice
-from lodcli.kernels.ops.softmax import sequence_softmax
-from lodcli.kernels.rnn.paddle import gru_from_paddle, lstm_blocks_from_paddle, lstm_from_paddle
-from lodcli.kernels.rnn.run import run_rnn
-from lodcli.kernels.rnn.stack import RNNWeights
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.conv.conv import row_conv, sequence_conv
+from lodcli.kernels.ops.ids.edit_distance import ctc_align, edit_distance
+from lodcli.kernels.ops.ids.ids import sequence_enumerate, sequence_erase
+from lodcli.kernels.ops.joining.concat import sequence_concat
+from lodcli.kernels.ops.joining.expand import sequence_expand, sequence_expand_as
+from lodcli.kernels.ops.padding.pad import sequence_mask, sequence_pad, sequence_unpad
+from lodcli.kernels.ops.pooling import pool
+from lodcli.kernels.ops.reshaping.lod_reset import lod_append, lod_reset
+from lodcli.kernels.ops.reshaping.reshape import sequence_reshape
+from lodcli.kernels.ops.scatter.scatter import sequence_scatter
+from lodcli.kernels.ops.slicing.reverse import sequence_reverse
+from lodcli.kernels.ops.slicing.slice import sequence_slice
+from lodcli.kernels.ops.softmax.softmax import sequence_softmax
+from lodcli.kernels.rnn.stack.paddle_layout import (
+    gru_from_paddle,
+    lstm_blocks_from_paddle,
+    lstm_from_paddle,
+)
+from lodcli.kernels.rnn.stack.run import run_rnn
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.golden_data import golden_dir
 
 POOLS: dict[str, Callable[..., object]] = {

@@ -13,15 +13,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.kernels.checks import Array
-from lodcli.kernels.immutable import immutable, is_immutable
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.concat import sequence_concat
-from lodcli.kernels.ops.expand import sequence_expand
-from lodcli.kernels.ops.slice import sequence_slice
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.formats.core import io
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.immutable import immutable, is_immutable
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.joining.concat import sequence_concat
+from lodcli.kernels.ops.joining.expand import sequence_expand
+from lodcli.kernels.ops.slicing.slice import sequence_slice
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 
 # Small ones are copied into bytes, large ones keep their memory.
 SMALL, LARGE = 5, 5000

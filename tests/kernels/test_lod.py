@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, ShapeMismatchError
-from lodcli.kernels.immutable import is_immutable
-from lodcli.kernels.lod import LoD
+from lodcli.kernels.index.immutable import is_immutable
+from lodcli.kernels.index.lod import LoD
 from tests.oracles import lengths_of, rows_of, sequences_of, tree_of
 from tests.strategies import lengths_trees, lods
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lodcli.kernels.checks import check_rows
 from lodcli.kernels.errors import InvalidLoDError
-from lodcli.kernels.lod import LoD
+from lodcli.kernels.index.checks import check_rows
+from lodcli.kernels.index.lod import LoD
 from tests.golden_data import golden_dir
 
 CASES: list[dict[str, Any]] = json.loads((golden_dir() / "lod_validity.json").read_text())["cases"]

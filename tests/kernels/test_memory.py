@@ -8,9 +8,9 @@ import mmap
 import numpy as np
 import pytest
 
-from lodcli.kernels import memory
-from lodcli.kernels.ops.reverse import sequence_reverse
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.ops.slicing.reverse import sequence_reverse
+from lodcli.kernels.runtime import buffers as memory
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.strategies import BFLOAT16
 
 pytestmark = pytest.mark.skipif(

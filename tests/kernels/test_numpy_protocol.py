@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats.schema import StoredArray
+from lodcli.formats.core.schema import StoredArray
 from lodcli.kernels.errors import LodError, ShapeMismatchError, UnsupportedError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 
 LOD = LoD.from_lengths([[2, 0, 1], [2, 0, 1]])
 ROWS = np.arange(6.0).reshape(3, 2)

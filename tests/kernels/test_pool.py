@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from lodcli.kernels.pool import team
+from lodcli.kernels.runtime.thread_pool import team
 from tests.hanging import HANG_SECONDS
 
 
@@ -99,7 +99,7 @@ def test_a_forked_child_makes_its_own_threads() -> None:
     script = """
 import os, warnings
 warnings.simplefilter("ignore")
-from lodcli.kernels.pool import team
+from lodcli.kernels.runtime.thread_pool import team
 seen = []
 with team(2) as both:
     both.run(seen.append, lambda: None)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.rank import (
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.ranking.rank_table import (
     from_step_array,
     max_sequence_len,
     rank_table,
@@ -22,8 +22,8 @@ from lodcli.kernels.rank import (
     sort_by_length,
     to_step_array,
 )
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.golden_data import GoldenCase, GoldenSlot, golden_cases
 from tests.oracles import by_length, gathered, lengths_of, rows_of, sequences_of, tree_of
 from tests.strategies import FLOATS, tensors

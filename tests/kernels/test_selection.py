@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import SelectionError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.selection import Key, Selection, select
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key, Selection, select
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.oracles import gathered, lengths_of, rows_of, sequences_of, tree_of
 from tests.strategies import tensors
 

@@ -15,14 +15,14 @@ from lodcli.kernels.errors import (
     SelectionError,
     ShapeMismatchError,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.split import (
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.ranking.split_by_mask import (
     merge_by_mask,
     merge_by_mask_gradient,
     split_by_mask,
     split_by_mask_gradient,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.golden_data import GoldenCase, GoldenSlot, golden_cases
 from tests.oracles import gathered, lengths_of, rows_of, sequences_of, tree_of
 from tests.strategies import tensors

@@ -20,8 +20,8 @@ from lodcli.kernels.errors import (
     SelectionError,
     ShapeMismatchError,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.oracles import gathered, rows_of, tree_of
 from tests.strategies import BFLOAT16, DTYPES, FLOATS, tensors
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidLoDError, LodError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 WORDS = LoDTensor(np.arange(6.0), [[3, 1, 2]])
 RAGGED = [[1, 2], [3]]

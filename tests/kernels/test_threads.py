@@ -8,7 +8,7 @@ import pytest
 
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.platform.machine import usable_cores
-from lodcli.kernels.threads import thread_count
+from lodcli.kernels.runtime.threads import thread_count
 
 
 def test_what_is_asked_for_wins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.immutable import is_immutable
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
-from lodcli.kernels.unpacking import IndexMap, index_map_of, to_steps
+from lodcli.kernels.index.immutable import is_immutable
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
+from lodcli.kernels.tensor.time_steps import IndexMap, index_map_of, to_steps
 from tests.oracles import (
     by_length,
     gathered,

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lodcli.formats import io
-from lodcli.group import group
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.group import group
 from tests.hanging import HANG_SECONDS
 
 SCRIPTS = Path(sys.executable).parent

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.model_file import write_model
+from lodcli.formats.core import io
 from lodcli.formats.weights import write_weights
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.rnn.classifier import seeded_classifier
-from lodcli.kernels.rnn.nested_dict import LevelShape, nested_state_dict, seeded_nested
-from lodcli.kernels.rnn.stack import seeded_weights
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.weights.model_file import write_model
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.nested.state_dict import LevelShape, nested_state_dict, seeded_nested
+from lodcli.kernels.rnn.stack.stack import seeded_weights
+from lodcli.kernels.rnn.training.classifier import seeded_classifier
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod
 
 # Each option as the file has it, and otherwise, with what is said of that.

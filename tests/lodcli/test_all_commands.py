@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from lodcli.group import group
+from lodcli.shell.group import group
 
 
 def leaves(command: click.Command, *names: str) -> Iterator[tuple[str, click.Command]]:

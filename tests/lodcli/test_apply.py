@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.apply_arguments import described
-from lodcli.formats import io
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.table import OPS
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.opened import Opened
-from lodcli.output import is_quiet
-from lodcli.targets import Target
+from lodcli.commands.apply.arguments import described
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.opened import Opened
+from lodcli.shell.output import is_quiet
+from lodcli.shell.targets import Target
 from tests.lodcli.conftest import Lod, articles, tensor
 
 ROOT = Path(__file__).parents[2]

@@ -10,13 +10,13 @@ import click
 import numpy as np
 import pytest
 
-from lodcli.apply_arguments import described, example
-from lodcli.commands.apply import command as apply_command
-from lodcli.formats import io
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.table import OPS
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.op_page import gradient_of, page
+from lodcli.commands.apply.arguments import described, example
+from lodcli.commands.apply.command import command as apply_command
+from lodcli.commands.apply.op_page import gradient_of, page
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod
 
 ROOT = Path(__file__).parents[2]
@@ -95,7 +95,7 @@ def test_every_example_runs(
 
 def test_the_page_of_the_ops_is_that_of_the_table() -> None:
     found = (ROOT / "docs" / "ops.md").read_text()
-    assert found == page() + "\n", "python -m lodcli.op_page > docs/ops.md"
+    assert found == page() + "\n", "python -m lodcli.commands.apply.op_page > docs/ops.md"
 
 
 @pytest.mark.parametrize("name", OPS)

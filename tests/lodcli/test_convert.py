@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats import io
+from lodcli.formats.core import io
 from tests.lodcli.conftest import Lod, articles, tensor
 
 

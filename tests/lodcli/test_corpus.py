@@ -93,7 +93,7 @@ def _words(message: str) -> str:
 # Reads every file named on standard input, and prints how much memory that took, in MiB.
 READ = r"""
 import contextlib, faulthandler, importlib, re, sys
-from lodcli.formats import io
+from lodcli.formats.core import io
 from lodcli.kernels.errors import LodError
 def most_kib():
     return int(re.search(r"VmHWM:\s*(\d+)", open("/proc/self/status").read())[1])

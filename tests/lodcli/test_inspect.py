@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli import summary
-from lodcli.formats import io
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.output import size_text, table
+from lodcli.commands.inspect import summary
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.output import size_text, table
 from tests.lodcli.conftest import Lod, tensor
 
 # By hand, from the worked example: 3 articles, 6 sentences, 15 words of two float32.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.options import ReadOptions
+from lodcli.formats.core import io
+from lodcli.formats.core.options import ReadOptions
 from tests.formats.every_file import FILES, NEEDS, file_of
 from tests.lodcli.conftest import Lod, tensor
 

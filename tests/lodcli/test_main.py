@@ -14,25 +14,27 @@ import pytest
 import safetensors.numpy
 
 import lodcli
-from lodcli import commands, failures, options
-from lodcli.formats import io, table
+from lodcli import commands
 from lodcli.formats.container.chunks import CODECS
-from lodcli.formats.errors import DamagedFileError
-from lodcli.formats.interrupts import Interrupted
-from lodcli.formats.model_file import write_model
-from lodcli.formats.outputs import TargetExistsError
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.storage.interrupts import Interrupted
+from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.formats.weights import write_weights
-from lodcli.group import group
+from lodcli.formats.weights.model_file import write_model
 from lodcli.kernels.errors import (
     EmptySequenceError,
     InvalidDataError,
     SelectionError,
     UnsupportedError,
 )
-from lodcli.kernels.rnn.classifier import seeded_classifier
-from lodcli.kernels.rnn.stack import seeded_weights
-from lodcli.kernels.rnn.state_dict import state_dict
+from lodcli.kernels.rnn.stack.stack import seeded_weights
+from lodcli.kernels.rnn.stack.state_dict import state_dict
+from lodcli.kernels.rnn.training.classifier import seeded_classifier
 from lodcli.main import main
+from lodcli.shell import failures, options
+from lodcli.shell.group import group
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, environment, tensor
 from tests.slow import slow
@@ -58,7 +60,7 @@ def test_help_lists_every_command_and_loads_none(lod: Lod) -> None:
     for name, (_, help_line) in commands.TABLE.items():
         assert re.search(rf"^  {name} +{re.escape(help_line)}$", done.stdout, re.MULTILINE)
     loaded = python(
-        "import sys; from lodcli.failures import run; from lodcli.group import group\n"
+        "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
         "run(group, ['--help'])\n"
         "print('LOADED', *sys.modules)"
     ).partition("LOADED")[2]
@@ -303,7 +305,7 @@ def test_importing_the_package_loads_nothing() -> None:
 
 def test_a_command_loads_only_the_packages_that_its_files_need(folder: Path) -> None:
     code = (
-        "import sys; from lodcli.failures import run; from lodcli.group import group\n"
+        "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
         "run(group, {!r}); print('LOADED', *sys.modules)"
     )
     written = python(code.format(["slice", "words.lod.h5", "0", "-o", "s.npz"]))
@@ -332,9 +334,9 @@ def test_progress_is_for_terminals_and_not_with_quiet(folder: Path) -> None:
         pytest.skip("needs the program script, for a terminal")
     io.write("big.npz", tensor("words.lod.h5"))
     slow = (
-        "import sys, time, lodcli.output, lodcli.progress\n"
-        "from lodcli.failures import run; from lodcli.group import group\n"
-        "lodcli.progress.PATIENCE_SECONDS = 0\n"
+        "import sys, time, lodcli.shell.output, lodcli.shell.progress\n"
+        "from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
+        "lodcli.shell.progress.PATIENCE_SECONDS = 0\n"
         "sys.exit(run(group, sys.argv[1:]))\n"
     )
     Path("slow.py").write_text(slow)
@@ -365,7 +367,7 @@ def test_colour_is_for_those_who_want_it(
     expected: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from lodcli import output
+    from lodcli.shell import output
 
     class Stream:
         def isatty(self) -> bool:

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli import progress
-from lodcli.formats import io
-from lodcli.formats.schema import schema_of
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.opened import opened, share_of
-from lodcli.references import Reference
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import schema_of
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell import progress
+from lodcli.shell.opened import opened, share_of
+from lodcli.shell.references import Reference
 
 
 def _shares(path: Path) -> list[float]:

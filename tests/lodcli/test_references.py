@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lodcli.kernels.errors import SelectionError
-from lodcli.kernels.selection import Key
-from lodcli.references import parse_branch, parse_reference
+from lodcli.kernels.index.selection import Key
+from lodcli.shell.references import parse_branch, parse_reference
 
 
 @pytest.mark.parametrize(

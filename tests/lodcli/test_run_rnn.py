@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from lodcli.formats import base, io
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.rnn.run import run_rnn
-from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
-from lodcli.kernels.rnn.state_dict import state_dict
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import format as base
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.stack.run import run_rnn
+from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
+from lodcli.kernels.rnn.stack.state_dict import state_dict
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, articles, tensor
 
 # float32, sums of a handful of products, in another order.
@@ -232,9 +233,9 @@ def test_weights_are_put_in_order_once_for_all_batches(
     lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, how: list[str], count: int
 ) -> None:
     pytest.importorskip("numba")
-    from lodcli.kernels.on_numba.rnn import packing
+    from lodcli.kernels.rnn.engine.numba import packing
 
-    monkeypatch.setattr("lodcli.kernels.rnn.engine.COMPILED_WORK", 0)
+    monkeypatch.setattr("lodcli.kernels.rnn.engine.engine.COMPILED_WORK", 0)
     seen, widths, pack = _one_article_a_batch(monkeypatch), [], packing._pack_transposed
 
     def counted(weight: Any, *rest: Any) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod
 
 cupy: Any = pytest.importorskip("cupy")

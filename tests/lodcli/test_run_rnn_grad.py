@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from lodcli.formats import base, io
-from lodcli.kernels.rnn.nested_backward import nested_backward
-from lodcli.kernels.rnn.nested_dict import nested_state_dict, seeded_nested
-from lodcli.kernels.rnn.nested_run import run_nested
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.rnn_spec import parse_nested
+from lodcli.commands.run_rnn.nested_spec import parse_nested
+from lodcli.formats.core import format as base
+from lodcli.formats.core import io
+from lodcli.kernels.rnn.nested.backward import nested_backward
+from lodcli.kernels.rnn.nested.run import run_nested
+from lodcli.kernels.rnn.nested.state_dict import nested_state_dict, seeded_nested
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, articles, environment, tensor
 
@@ -178,9 +179,9 @@ def test_input_larger_than_a_batch_takes_no_more_memory(folder: Path) -> None:
     made = """
 import sys
 import numpy as np
-from lodcli.formats import io
-from lodcli.formats.schema import LevelSpec, TensorSpec
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import LevelSpec, TensorSpec
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 data = np.zeros((8192, 64), np.float32)
 part = LoDTensor(data, [[16] * 512])

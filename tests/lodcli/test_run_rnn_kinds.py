@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from lodcli.formats import io
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.rnn.dynamic import DynamicRNN
-from lodcli.kernels.rnn.nested_dict import nested_state_dict, seeded_nested
-from lodcli.kernels.rnn.nested_run import run_nested
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.rnn_spec import parse_nested
+from lodcli.commands.run_rnn.nested_spec import parse_nested
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.loops.dynamic_rnn import DynamicRNN
+from lodcli.kernels.rnn.nested.run import run_nested
+from lodcli.kernels.rnn.nested.state_dict import nested_state_dict, seeded_nested
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, articles, environment, tensor
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats import io
+from lodcli.formats.core import io
 from tests.lodcli.conftest import Lod, tensor
 
 

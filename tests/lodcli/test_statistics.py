@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from lodcli.kernels.lod import LoD
-from lodcli.statistics import Bucket, Padding, bars, statistics
+from lodcli.commands.inspect.statistics import Bucket, Padding, bars, statistics
+from lodcli.kernels.index.lod import LoD
 from tests.oracles import rows_of, sequences_of, tree_of
 from tests.strategies import lods
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import lodcli
-from lodcli.formats import io
-from lodcli.group import group
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.group import group
 from tests.lodcli.conftest import Lod, articles, environment
 
 LEVEL_NAMES = "note: {} does not keep these level names: article, sentence"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats import table
+from lodcli.formats.core import registry as table
 from tests.lodcli.conftest import Lod
 from tests.lodcli.test_bad_input import WRITING
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from lodcli.formats import io
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, environment, tensor
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats import io
-from lodcli.formats.schema import StoredArray
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import StoredArray
 from tests.lodcli.conftest import Lod
 
 

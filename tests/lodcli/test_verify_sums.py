@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats import io, table
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod
 
 RAGGED = LoDTensor(np.arange(6, dtype=np.int32), LoD.from_lengths([[2, 1, 3]]))

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats import io
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.table import OPS
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, environment
 
@@ -83,7 +83,7 @@ def test_a_name_that_is_not_compiled_is_refused(lod: Lod) -> None:
 
 
 def test_every_job_is_an_op_or_known_by_name() -> None:
-    from lodcli.warming import jobs
+    from lodcli.commands.warmup.kernels import jobs
 
     assert set(jobs(())) - set(OPS) == {"rnn", "jsonl"}
 

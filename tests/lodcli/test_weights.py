@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from lodcli.formats.weights import read_weights, write_weights
-from lodcli.kernels.rnn.run import run_rnn
-from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
-from lodcli.kernels.rnn.state_dict import StateDict, state_dict, weights_from_state_dict
+from lodcli.kernels.rnn.stack.run import run_rnn
+from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
+from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, articles, tensor
 

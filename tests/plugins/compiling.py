@@ -71,7 +71,7 @@ class Asking:
 
     def pytest_runtest_setup(self) -> None:
         """Begin once a test has loaded the kernels: no other is to find numba loaded."""
-        kept = sys.modules.get("lodcli.kernels.on_numba.kept")
+        kept = sys.modules.get("lodcli.kernels.runtime.numba_cache_files")
         if not kept or self.asks:
             return
         self.asks = True

@@ -7,8 +7,8 @@ import random
 import numpy as np
 
 from lodcli.kernels.errors import InvalidLoDError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.reliability.outcome import Outcome
 
 EXTREMES = (-(2**63), -1, 0, 1, 2**31, 2**53, 2**63 - 1)

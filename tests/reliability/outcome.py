@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from lodcli.formats import io
-from lodcli.formats.schema import StoredArray
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import StoredArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.hanging import HANG_SECONDS
 
 LOD = str(Path(sys.executable).with_name("lod"))

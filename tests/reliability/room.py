@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lodcli.formats import io
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.reliability.outcome import OLD, Outcome, is_whole, partials, run_lod
 
 OUTPUTS = {

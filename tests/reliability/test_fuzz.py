@@ -15,10 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.formats import frames, io, table
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.stream import frames
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.reliability.fuzz import campaign, known, reading, watchdog
 from tests.reliability.fuzz.bases import BASES
 from tests.reliability.mutators import hdf5

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats import io, outputs
-from lodcli.group import group
+from lodcli.formats.core import io
+from lodcli.formats.storage import outputs
 from lodcli.kernels.platform import files
+from lodcli.shell.group import group
 from tests.lodcli.test_all_commands import leaves
 from tests.reliability import invariants, together
 from tests.reliability.checks import CHECKS

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lodcli.formats import io
+from lodcli.formats.core import io
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.reliability.outcome import LOD, Outcome, partials
 

@@ -57,11 +57,11 @@ def test_a_kernel_that_makes_arrays_or_raises_is_not_built() -> None:
 
 LISTED = """
 import importlib, json, pkgutil
-import lodcli.formats.on_native, lodcli.kernels.on_native
+import lodcli.formats, lodcli.kernels.ops
 from lodcli.kernels.native import load, pool, sources
-for package in (lodcli.kernels.on_native, lodcli.formats.on_native):
-    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        if not found.name.endswith("_numba"):
+for package in (lodcli.kernels.ops, lodcli.formats):
+    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if found.name.endswith("_native"):
             importlib.import_module(found.name)
 load._bridge()
 for name in ("serve", "run", "finish", "stop", "end"):

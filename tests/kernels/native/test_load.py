@@ -20,8 +20,8 @@ import sys
 import numpy as np
 from lodcli.kernels import compiling
 from lodcli.kernels.native import load
-from lodcli.kernels.ops.softmax import segment_softmax
-from lodcli.kernels.backends import on
+from lodcli.kernels.ops.softmax.softmax import segment_softmax
+from lodcli.kernels.runtime.dispatch import on
 told = []
 compiling.when_compiling(told.append)
 rows, out = np.zeros((4, 1), sys.argv[1]), np.zeros(5)
@@ -85,7 +85,9 @@ def test_without_numba_or_a_library_numpy_computes_and_it_is_said_once(tmp_path:
     first, second = error.splitlines()  # one for each kernel
     assert first.startswith("lod: kernel arguments of kernels.native.probe_numba for float32 is ")
     assert first.endswith("; NumPy is used")
-    assert second.startswith("lod: kernel singles of kernels.on_native.softmax_numba for float32 ")
+    assert second.startswith(
+        "lod: kernel singles of kernels.ops.softmax.softmax_numba for float32 "
+    )
     done = python(PROGRAM, "float32", "raise", **more)
     assert done.returncode == 1
     assert "NativeUnavailableError" in done.stderr
@@ -180,21 +182,21 @@ def test_an_unusable_library_is_one_clear_line_and_numpy(
 
 def test_all_units_are_found_and_named_as_they_are_imported() -> None:
     units = sources.units()
-    assert "kernels.on_native.softmax_numba" in units
-    assert "formats.on_native.json_scan_numba" in units
+    assert "kernels.ops.softmax.softmax_numba" in units
+    assert "formats.json.scan_numba" in units
     assert units == sorted(set(units))
 
 
 def test_a_digest_follows_everything_that_a_module_imports(monkeypatch: pytest.MonkeyPatch) -> None:
-    unit = "kernels.on_native.softmax_numba"
+    unit = "kernels.ops.softmax.softmax_numba"
     held = sources._closure([unit])
-    assert {unit, "kernels.on_numba.powers", "kernels.on_numba.vectors"} <= held
-    assert "kernels.on_native.reduce_numba" not in held
+    assert {unit, "kernels.ops.softmax.softmax_scalar_numba", "kernels.simd.vectors"} <= held
+    assert "kernels.ops.pooling.reduce_numba" not in held
     before = sources.digest_of(unit)
     read = sources._bytes_of
 
     def changed(name: str) -> bytes | None:
-        return b"# changed" if name == "kernels.on_numba.vectors" else read(name)
+        return b"# changed" if name == "kernels.simd.vectors" else read(name)
 
     monkeypatch.setattr(sources, "_bytes_of", changed)
     assert sources.digest_of(unit) != before

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops import (
-    attention,
-    concat,
-    conv,
-    conv_grad,
-    elementwise,
-    elementwise_grad,
-    expand,
-    order,
-    order_grad,
-    pad,
-    reshape,
-    reverse,
-    scan,
-    scatter,
-    topk_avg_pooling,
-    truncate,
-    windows,
-)
-from lodcli.kernels.ops import im2sequence as pictures
-from lodcli.kernels.ops import slice as cutting
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.attention import attention
+from lodcli.kernels.ops.conv import conv, conv_grad
+from lodcli.kernels.ops.conv import im2sequence as pictures
+from lodcli.kernels.ops.elementwise import elementwise, elementwise_grad
+from lodcli.kernels.ops.joining import concat, expand, windows
+from lodcli.kernels.ops.padding import pad
+from lodcli.kernels.ops.pooling import topk_avg_pooling
+from lodcli.kernels.ops.reshaping import reshape
+from lodcli.kernels.ops.scan import scan
+from lodcli.kernels.ops.scatter import scatter
+from lodcli.kernels.ops.slicing import reverse, truncate
+from lodcli.kernels.ops.slicing import slice as cutting
+from lodcli.kernels.ops.sorting import sort as order
+from lodcli.kernels.ops.sorting import sort_grad as order_grad
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.kernels.ops import gradient_families as of
 from tests.kernels.ops.gradient_parts import Case, per_sequence, rows
 

@@ -7,20 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops import (
-    conv,
-    conv_grad,
-    elementwise,
-    elementwise_grad,
-    expand,
-    norms,
-    pool,
-    pool_grad,
-    scan,
-    softmax,
-)
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.conv import conv, conv_grad
+from lodcli.kernels.ops.elementwise import elementwise, elementwise_grad
+from lodcli.kernels.ops.joining import expand
+from lodcli.kernels.ops.norms import norms
+from lodcli.kernels.ops.pooling import pool, pool_grad
+from lodcli.kernels.ops.scan import scan
+from lodcli.kernels.ops.softmax import softmax
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.kernels.ops.gradient_parts import Case, Parts, Setting, per_sequence, rows
 from tests.kernels.ops.helpers import Array
 

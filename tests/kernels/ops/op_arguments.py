@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.apply_arguments import described
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.table import OPS
-from lodcli.kernels.rank import rank_table, to_step_array
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.commands.apply.arguments import described
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.ranking.rank_table import rank_table, to_step_array
+from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def _ones(x: LoDTensor, *shape: int) -> Any:

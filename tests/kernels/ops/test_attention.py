@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops import attention
-from lodcli.kernels.ops.attention import (
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.attention import attention
+from lodcli.kernels.ops.attention.attention import (
     default_scale,
     segment_attention,
     segment_attention_grad,
     sequence_attention,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
 from tests.cases_ops import check_gradient, compiled, near, on_every_backend
 from tests.strategies import FLOATS, LAYOUTS, laid_out

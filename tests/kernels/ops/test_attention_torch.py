@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.kernels.backends import Backend
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.attention import sequence_attention, sequence_attention_grad
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.attention.attention import sequence_attention, sequence_attention_grad
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.cases_ops import near, on_every_backend
 
 torch: Any = pytest.importorskip("torch")

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops import pool
-from lodcli.kernels.ops.concat import sequence_concat
-from lodcli.kernels.ops.elementwise import sequence_dot, sequence_mul
-from lodcli.kernels.ops.expand import sequence_expand_as
-from lodcli.kernels.ops.order import sequence_argsort, sequence_sort
-from lodcli.kernels.ops.pad import sequence_pad
-from lodcli.kernels.ops.reverse import sequence_reverse
-from lodcli.kernels.ops.softmax import sequence_softmax
-from lodcli.kernels.ops.truncate import sequence_truncate
-from lodcli.kernels.rank import sort_by_length
-from lodcli.kernels.split import split_by_mask
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.elementwise.elementwise import sequence_dot, sequence_mul
+from lodcli.kernels.ops.joining.concat import sequence_concat
+from lodcli.kernels.ops.joining.expand import sequence_expand_as
+from lodcli.kernels.ops.padding.pad import sequence_pad
+from lodcli.kernels.ops.pooling import pool
+from lodcli.kernels.ops.ranking.rank_table import sort_by_length
+from lodcli.kernels.ops.ranking.split_by_mask import split_by_mask
+from lodcli.kernels.ops.slicing.reverse import sequence_reverse
+from lodcli.kernels.ops.slicing.truncate import sequence_truncate
+from lodcli.kernels.ops.softmax.softmax import sequence_softmax
+from lodcli.kernels.ops.sorting.sort import sequence_argsort, sequence_sort
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.kernels.ops.helpers import both
 from tests.strategies import lengths_trees, random_values
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.concat import sequence_concat, sequence_concat_grad
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.joining.concat import sequence_concat, sequence_concat_grad
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.golden_data import GoldenCase
 from tests.kernels.ops.helpers import BACKENDS, both, golden, rejects, tensor_of
 from tests.oracles_ops import pieces_of

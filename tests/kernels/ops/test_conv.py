@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.conv import (
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.conv.conv import (
     row_conv,
     segment_conv,
     segment_conv_grad,
@@ -22,7 +21,8 @@ from lodcli.kernels.ops.conv import (
     sequence_conv,
     strided_offsets,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
 from tests.cases_ops import (
     GRADIENT_TOLERANCE,
@@ -271,7 +271,7 @@ def test_row_conv_gradients_are_finite_differences(backend: Backend) -> None:
 
 def test_a_long_batch_is_cut_into_blocks_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        importlib.import_module("lodcli.kernels.on_numba.conv"), "_BLOCK_BYTES", 9999
+        importlib.import_module("lodcli.kernels.ops.conv.conv_numba"), "_BLOCK_BYTES", 9999
     )
     generator = np.random.default_rng(5)
     lengths = generator.integers(0, 40, 500)

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.errors import (
     EmptySequenceError,
     InvalidDataError,
     LodError,
     ShapeMismatchError,
 )
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.distance import (
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.ids.edit_distance import (
     ctc_align,
     ctc_align_padded,
     edit_distance,
     edit_distance_padded,
     segment_edit_distance,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
 from tests.cases_ops import (
     GoldenCase,

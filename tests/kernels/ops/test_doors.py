@@ -12,24 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops import (
-    concat,
-    distance,
-    expand,
-    lod_reset,
-    pad,
-    pool_grad,
-    reverse,
-    scan,
-    softmax,
-    truncate,
-    windows,
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.ids import edit_distance as distance
+from lodcli.kernels.ops.joining import concat, expand, windows
+from lodcli.kernels.ops.padding import pad
+from lodcli.kernels.ops.pooling import pool_grad
+from lodcli.kernels.ops.ranking.rank_table import (
+    from_step_array,
+    rank_table,
+    reorder_by_rank,
+    to_step_array,
 )
-from lodcli.kernels.ops import slice as cutting
-from lodcli.kernels.rank import from_step_array, rank_table, reorder_by_rank, to_step_array
-from lodcli.kernels.split import split_by_mask
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.ops.ranking.split_by_mask import split_by_mask
+from lodcli.kernels.ops.reshaping import lod_reset
+from lodcli.kernels.ops.scan import scan
+from lodcli.kernels.ops.slicing import reverse, truncate
+from lodcli.kernels.ops.slicing import slice as cutting
+from lodcli.kernels.ops.softmax import softmax
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 NUMBERS = st.one_of(st.integers(-3, 9), st.sampled_from([-(2**63), 2**63 - 1, 2**62, -1]))
 OFFSETS = st.lists(NUMBERS, max_size=5)

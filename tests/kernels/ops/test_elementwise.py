@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.elementwise import (
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.elementwise.elementwise import (
     Arithmetic,
     segment_binary,
     segment_dot,
@@ -22,8 +21,9 @@ from lodcli.kernels.ops.elementwise import (
     sequence_mul,
     sequence_sub,
 )
-from lodcli.kernels.ops.elementwise_grad import segment_binary_grad, segment_dot_grad
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.ops.elementwise.elementwise_grad import segment_binary_grad, segment_dot_grad
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
 from tests.cases_ops import check_gradient, near, on_every_backend
 from tests.strategies import FLOATS, tensors

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.expand import (
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.joining.expand import (
     sequence_expand,
     sequence_expand_as,
     sequence_expand_as_grad,
     sequence_expand_grad,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.golden_data import GoldenCase
 from tests.kernels.ops.helpers import (
     BACKENDS,

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.table import OPS
-from lodcli.op_page import gradient_of
+from lodcli.commands.apply.op_page import gradient_of
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.registry import OPS
 from tests.cases_ops import check_gradient
 from tests.kernels.ops.gradient_cases import CASES, ELSEWHERE, WITHOUT
 from tests.kernels.ops.gradient_parts import Setting

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.ids import sequence_enumerate, sequence_erase
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.ids.ids import sequence_enumerate, sequence_erase
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
 from tests.cases_ops import (
     GoldenCase,

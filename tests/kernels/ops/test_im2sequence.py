@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import on
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.ops import im2sequence as im2sequence_module
-from lodcli.kernels.ops.im2sequence import im2sequence, im2sequence_grad, im2sequence_rows
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.ops.conv import im2sequence as im2sequence_module
+from lodcli.kernels.ops.conv.im2sequence import im2sequence, im2sequence_grad, im2sequence_rows
+from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
 from tests.cases_ops import (
     BACKENDS,

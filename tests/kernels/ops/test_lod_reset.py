@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.lod_reset import lod_append, lod_reset
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.reshaping.lod_reset import lod_append, lod_reset
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.cases_ops import GoldenCase, golden, rejects, same, tensor_of
 from tests.strategies import tensors
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.apply_arguments import described
+from lodcli.commands.apply.arguments import described
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.lod import LoD
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import is_half
-from lodcli.kernels.ops.table import OPS
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.kernels.ops.op_arguments import arguments, results
 from tests.slow import compiled_for
 from tests.strategies import BFLOAT16, DTYPES, LAYOUTS, ROW_SHAPES, laid_out, random_values

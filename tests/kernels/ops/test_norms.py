@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.ops.common import is_half
-from lodcli.kernels.ops.norms import (
+from lodcli.kernels.ops.norms.norms import (
     sequence_layer_norm,
     sequence_layer_norm_grad,
     sequence_rms_norm,
     sequence_rms_norm_grad,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.kernels.ops.helpers import Array, both, differences
 from tests.oracles_order import normed
 from tests.strategies import BFLOAT16, tensors

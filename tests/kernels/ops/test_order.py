@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import on
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.ops import order
-from lodcli.kernels.ops.order import (
+from lodcli.kernels.ops.sorting import sort as order
+from lodcli.kernels.ops.sorting.sort import (
     sequence_argsort,
     sequence_deduplicate,
     sequence_histogram,
@@ -25,7 +24,8 @@ from lodcli.kernels.ops.order import (
     sequence_unique,
     sequence_unique_counts,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.kernels.ops.helpers import BACKENDS, Array
 from tests.oracles_ops import pieces_of, row_lengths
 from tests.oracles_order import alike, bins, kept, place_of, sorted_places

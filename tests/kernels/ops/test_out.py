@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops import concat, expand, pad, pool, reverse, slice, softmax
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.joining import concat, expand
+from lodcli.kernels.ops.padding import pad
+from lodcli.kernels.ops.pooling import pool
+from lodcli.kernels.ops.slicing import reverse, slice
+from lodcli.kernels.ops.softmax import softmax
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.kernels.ops.helpers import Array, both
 from tests.strategies import BFLOAT16
 

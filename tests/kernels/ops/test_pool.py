@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops import pool, pool_grad
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import is_float, is_half
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.ops.pooling import pool, pool_grad
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.golden_data import GoldenCase
 from tests.kernels.ops.helpers import (
     BACKENDS,
@@ -140,7 +140,7 @@ def test_halves_are_summed_in_more_than_half_precision(
 @pytest.mark.parametrize("width", [1, 2, 17, 64, 100, 300])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_one_long_segment_and_many_short_ones_are_summed_as_exactly(width: int, dtype: Any) -> None:
-    from lodcli.kernels.on_native import pool as twin
+    from lodcli.kernels.ops.pooling import pool_native as twin
 
     generator = np.random.default_rng(3)
     lengths = [0, 30_011, 0, 0, *generator.integers(0, 40, 300).tolist(), 9_973, 0]
@@ -160,7 +160,7 @@ def test_one_long_segment_and_many_short_ones_are_summed_as_exactly(width: int, 
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lodcli.kernels.on_native import pool as twin
+    from lodcli.kernels.ops.pooling import pool_native as twin
 
     data = np.random.default_rng(4).normal(size=(500_000, 5)).astype(np.float32)
     offsets = np.array([0, 7, 490_000, 500_000])

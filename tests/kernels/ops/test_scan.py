@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import is_half
-from lodcli.kernels.ops.scan import (
+from lodcli.kernels.ops.scan.scan import (
     sequence_cumprod,
     sequence_cumprod_grad,
     sequence_cumsum,
     sequence_cumsum_grad,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.kernels.ops.helpers import BACKENDS, Array, both, differences
 from tests.oracles_ops import pieces_of, row_lengths
 from tests.oracles_order import running

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.scatter import (
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.scatter.scatter import (
     segment_scatter,
     segment_scatter_grad,
     sequence_scatter,
     sequence_scatter_grad,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.cases_ops import (
     GRADIENT_TOLERANCE,
     GoldenCase,

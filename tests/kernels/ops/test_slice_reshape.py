@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.reshape import sequence_reshape
-from lodcli.kernels.ops.slice import sequence_slice, sequence_slice_grad
-from lodcli.kernels.ops.truncate import Side, sequence_truncate, sequence_truncate_grad
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.reshaping.reshape import sequence_reshape
+from lodcli.kernels.ops.slicing.slice import sequence_slice, sequence_slice_grad
+from lodcli.kernels.ops.slicing.truncate import Side, sequence_truncate, sequence_truncate_grad
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.golden_data import GoldenCase
 from tests.kernels.ops.helpers import BACKENDS, both, golden, rejects, tensor_of
 from tests.oracles import gathered, lengths_of, rows_of, tree_of

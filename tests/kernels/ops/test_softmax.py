@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import is_half
-from lodcli.kernels.ops.softmax import (
+from lodcli.kernels.ops.softmax.softmax import (
     sequence_log_softmax,
     sequence_log_softmax_grad,
     sequence_softmax,
     sequence_softmax_grad,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.golden_data import GoldenCase
 from tests.kernels.ops.helpers import (
     BACKENDS,

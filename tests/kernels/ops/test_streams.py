@@ -9,14 +9,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lodcli.kernels.checks import Array
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.concat import sequence_concat
-from lodcli.kernels.ops.expand import sequence_expand_as
-from lodcli.kernels.ops.pad import sequence_pad, sequence_unpad
-from lodcli.kernels.ops.reverse import sequence_reverse
-from lodcli.kernels.ops.slice import sequence_slice
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.joining.concat import sequence_concat
+from lodcli.kernels.ops.joining.expand import sequence_expand_as
+from lodcli.kernels.ops.padding.pad import sequence_pad, sequence_unpad
+from lodcli.kernels.ops.slicing.reverse import sequence_reverse
+from lodcli.kernels.ops.slicing.slice import sequence_slice
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 LENGTHS = [0, 3, 1, 0, 40, 7, 2, 0, 130, 5, 1, 1, 11, 0]
 OTHERS = [2, 0, 1, 0, 9, 70, 0, 0, 3, 5, 0, 1, 1, 4]
@@ -27,9 +27,9 @@ LINE = 64
 def streaming(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have even the smallest results streamed, by pieces of a few rows."""
     streams = pytest.importorskip(
-        "lodcli.kernels.on_numba.streams", reason="compiled kernels need numba"
+        "lodcli.kernels.simd.nontemporal_stores", reason="compiled kernels need numba"
     )
-    from lodcli.kernels.on_numba import copying
+    from lodcli.kernels.simd import row_copies as copying
 
     monkeypatch.setattr(streams, "STREAMED_BYTES", 0)
     monkeypatch.setattr(streams, "RANGE_BYTES", 0)

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import Backend, on
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops.topk_avg_pooling import (
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.pooling.topk_avg_pooling import (
     segment_topk_avg_pooling,
     segment_topk_avg_pooling_grad,
     sequence_topk_avg_pooling,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
 from tests.cases_ops import check_gradient, compiled, near, on_every_backend
 from tests.strategies import FLOATS, LAYOUTS, laid_out

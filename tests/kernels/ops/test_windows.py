@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.backends import on
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.ops import windows
-from lodcli.kernels.ops.windows import (
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.joining import windows
+from lodcli.kernels.ops.joining.windows import (
     Tail,
     segment_windows,
     sequence_deinterleave,
@@ -23,7 +22,8 @@ from lodcli.kernels.ops.windows import (
     sequence_windows,
     sequence_windows_grad,
 )
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
 from tests.cases_ops import BACKENDS, check_gradient, compiled
 from tests.oracles import gathered, lengths_of, rows_of, tree_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.rnn.activations import ACTIVATIONS, activation_named, sigmoid
+from lodcli.kernels.rnn.cells.activations import ACTIVATIONS, activation_named, sigmoid
 from tests.oracles_rnn import Array, close
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.rnn.attention import AttentionLSTMWeights, attention_lstm
+from lodcli.kernels.rnn.loops.attention_lstm import AttentionLSTMWeights, attention_lstm
 from tests.oracles_rnn import Array, close, offsets_of
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.rnn.chunked import Chunking, chunked_forward
-from lodcli.kernels.rnn.engine import rnn_backward, rnn_forward
-from lodcli.kernels.rnn.stack import (
+from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
+from lodcli.kernels.rnn.stack.chunked import Chunking, chunked_forward
+from lodcli.kernels.rnn.stack.stack import (
     RNNWeights,
     StackGradients,
     StackResult,
@@ -20,7 +20,7 @@ from lodcli.kernels.rnn.stack import (
     stack_backward,
     stack_forward,
 )
-from lodcli.kernels.rnn.state_dict import state_dict
+from lodcli.kernels.rnn.stack.state_dict import state_dict
 from tests.oracles_rnn import Array, close, cut, offsets_of
 
 LENGTHS = [3, 0, 11, 4, 11, 8, 1, 0]

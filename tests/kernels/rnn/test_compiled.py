@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.rnn.cell import CellWeights
-from lodcli.kernels.rnn.engine import States, rnn_backward, rnn_forward
-from lodcli.kernels.rnn.stack import seeded_weights
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.engine.engine import States, rnn_backward, rnn_forward
+from lodcli.kernels.rnn.stack.stack import seeded_weights
 from tests.cells_rnn import VARIANTS, cell_weights
 from tests.oracles_rnn import Array, close, offsets_of
 from tests.slow import slow_except
@@ -176,7 +176,7 @@ def test_any_batch_is_that_of_the_reference(
 @pytest.fixture
 def few_operations_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let threads share out even the smallest runs."""
-    from lodcli.kernels.on_numba.rnn import schedule
+    from lodcli.kernels.rnn.engine.numba import schedule
 
     monkeypatch.setattr(schedule, "_LEAST_WORK", 1)
 
@@ -288,7 +288,7 @@ def test_a_network_that_has_diverged_does_not_look_like_one_that_has_not(cell: s
 
 
 def test_memory_for_inference_does_not_grow_with_the_rows() -> None:
-    from lodcli.kernels.on_numba.rnn.arrays import forget_used
+    from lodcli.kernels.rnn.engine.numba.arrays import forget_used
 
     def scratch_bytes(rows: int) -> int:
         given = problem("lstm", [rows // 8] * 8, hidden=64, inputs=64, dtype="float32")
@@ -309,7 +309,7 @@ def test_memory_for_inference_does_not_grow_with_the_rows() -> None:
 
 
 def test_memory_for_training_is_what_the_gates_take() -> None:
-    from lodcli.kernels.on_numba.rnn.arrays import forget_used
+    from lodcli.kernels.rnn.engine.numba.arrays import forget_used
 
     rows, hidden = 40_000, 32
     given = problem("lstm", [100] * (rows // 100), hidden=hidden, inputs=32, dtype="float32")

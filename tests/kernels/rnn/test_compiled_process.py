@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.kernels.rnn.engine import rnn_backward, rnn_forward
+from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
 from tests.hanging import HANG_SECONDS
 from tests.kernels.rnn.test_compiled import LENGTHS, Problem, check, problem
 from tests.oracles_rnn import Array
@@ -29,7 +29,7 @@ pytest.importorskip("numba")
 
 @pytest.fixture(autouse=True)
 def _few_operations_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lodcli.kernels.on_numba.rnn import schedule
+    from lodcli.kernels.rnn.engine.numba import schedule
 
     monkeypatch.setattr(schedule, "_LEAST_WORK", 1)
 
@@ -86,7 +86,7 @@ def test_a_forked_child_runs_on_its_own_threads() -> None:
     script = """
 import os, warnings
 warnings.simplefilter("ignore")
-from lodcli.kernels.on_numba.rnn import schedule
+from lodcli.kernels.rnn.engine.numba import schedule
 from tests.kernels.rnn.test_compiled import problem
 schedule._LEAST_WORK = 1
 given = problem("lstm", [9, 3, 0, 7], hidden=33, inputs=9)
@@ -114,7 +114,7 @@ def test_narrower_processors_compute_the_same(
     if "avx2" in features and "avx2" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this processor has no AVX2")
     script = f"""
-from lodcli.kernels.on_numba.rnn import lanes
+from lodcli.kernels.simd import lanes
 from tests.kernels.rnn.test_compiled import LENGTHS, check, problem
 assert (lanes.VECTOR_BYTES, lanes.REGISTERS) == {machine}
 for hidden in (1, 13, 37):
@@ -208,7 +208,7 @@ def test_nothing_is_written_past_the_end_of_a_result(
 
 def test_frozen_weights_are_packed_once_and_others_every_time() -> None:
     given = problem("gru", LENGTHS, hidden=7, inputs=5)
-    from lodcli.kernels.on_numba.rnn.packing import cell_of
+    from lodcli.kernels.rnn.engine.numba.packing import cell_of
 
     assert cell_of(given.weights) is not cell_of(given.weights)
     frozen = given.weights.frozen()
@@ -236,6 +236,6 @@ def test_frozen_weights_are_packed_once_and_others_every_time() -> None:
 
 @pytest.mark.slow
 def test_everything_can_be_compiled_ahead() -> None:
-    from lodcli.kernels.on_numba.layer import warm_up
+    from lodcli.kernels.rnn.engine.layer_numba import warm_up
 
     warm_up()

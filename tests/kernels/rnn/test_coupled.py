@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lodcli.kernels.rnn.engine import rnn_forward
-from lodcli.kernels.rnn.stack import seeded_weights
+from lodcli.kernels.rnn.engine.engine import rnn_forward
+from lodcli.kernels.rnn.stack.stack import seeded_weights
 from tests.oracles_rnn import close
 
 # float32, sums of a handful of products, in another order.

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.rnn.dynamic import DynamicRNN
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.loops.dynamic_rnn import DynamicRNN
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 LENGTHS = [2, 0, 5, 1, 5, 3, 0]
 # float64; a matmul of another batch size may round differently.

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, ShapeMismatchError
-from lodcli.kernels.rnn.cell import CellWeights
-from lodcli.kernels.rnn.elman import ElmanWeights
-from lodcli.kernels.rnn.engine import RNNResult, States, rnn_backward, rnn_forward
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
+from lodcli.kernels.rnn.engine.engine import RNNResult, States, rnn_backward, rnn_forward
 from tests.cells_rnn import VARIANTS, cell_weights
 from tests.oracles_rnn import Array, close, cut, offsets_of, rnn_by_the_book
 

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.kernels.backends import Backend
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.rnn.attention import AttentionLSTMWeights, attention_lstm
-from lodcli.kernels.rnn.engine import RNNResult, States, rnn_backward, rnn_forward
-from lodcli.kernels.rnn.paddle import (
+from lodcli.kernels.rnn.engine.engine import RNNResult, States, rnn_backward, rnn_forward
+from lodcli.kernels.rnn.loops.attention_lstm import AttentionLSTMWeights, attention_lstm
+from lodcli.kernels.rnn.stack.paddle_layout import (
     gru_from_paddle,
     gru_to_paddle,
     lstm_blocks_from_paddle,
@@ -19,6 +18,7 @@ from lodcli.kernels.rnn.paddle import (
     lstm_from_paddle,
     lstm_to_paddle,
 )
+from lodcli.kernels.runtime.dispatch import Backend
 from tests.golden_data import Array, GoldenCase, golden_cases, is_another_set
 from tests.oracles_rnn import close
 

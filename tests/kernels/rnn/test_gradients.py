@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lodcli.kernels.rnn.cell import CellWeights
-from lodcli.kernels.rnn.elman import ElmanWeights
-from lodcli.kernels.rnn.engine import RNNResult, States, rnn_backward, rnn_forward
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
+from lodcli.kernels.rnn.engine.engine import RNNResult, States, rnn_backward, rnn_forward
 from tests.cells_rnn import VARIANTS, cell_weights
 from tests.oracles_rnn import Array, close, offsets_of
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.rnn.loop import Var, while_loop
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.kernels.rnn.loops.while_loop import Var, while_loop
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.device_arrays import DeviceArray
 
 

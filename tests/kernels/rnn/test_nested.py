@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.rnn.boot import Boot, boot_shape
-from lodcli.kernels.rnn.nested import NestedLevel, NestedRNN
-from lodcli.kernels.rnn.nested_backward import nested_backward
-from lodcli.kernels.rnn.nested_run import run_nested
-from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
-from lodcli.kernels.rnn.state_dict import state_dict
-from lodcli.kernels.take import take_items
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.nested.backward import nested_backward
+from lodcli.kernels.rnn.nested.initial_states import Boot, boot_shape
+from lodcli.kernels.rnn.nested.nested import NestedLevel, NestedRNN
+from lodcli.kernels.rnn.nested.run import run_nested
+from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
+from lodcli.kernels.rnn.stack.state_dict import state_dict
+from lodcli.kernels.tensor.gather import take_items
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.oracles_nested import TorchNested
 from tests.oracles_rnn import close
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.rnn.paddle import (
+from lodcli.kernels.rnn.stack.paddle_layout import (
     gru_from_paddle,
     gru_to_paddle,
     lstm_blocks_from_paddle,
@@ -17,7 +17,7 @@ from lodcli.kernels.rnn.paddle import (
     lstm_from_paddle,
     lstm_to_paddle,
 )
-from lodcli.kernels.rnn.stack import seeded_weights
+from lodcli.kernels.rnn.stack.stack import seeded_weights
 
 
 def test_lstm_blocks_move_from_cifo_to_ifgo_and_back() -> None:

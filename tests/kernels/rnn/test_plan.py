@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidLoDError
-from lodcli.kernels.rnn.plan import checked_offsets, plan_steps
+from lodcli.kernels.rnn.engine.plan import checked_offsets, plan_steps
 from tests.oracles_rnn import offsets_of
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.rnn.elman import ElmanWeights
-from lodcli.kernels.rnn.run import run_rnn
-from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights, stack_forward
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
+from lodcli.kernels.rnn.stack.run import run_rnn
+from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights, stack_forward
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.oracles_rnn import Array, close
 
 # The design's example with an empty sentence: articles of 3, 1, 2, 0 sentences.

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
-from lodcli.kernels.rnn.engine import States, rnn_forward
-from lodcli.kernels.rnn.lstm import LSTMWeights
-from lodcli.kernels.rnn.stack import (
+from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights
+from lodcli.kernels.rnn.engine.engine import States, rnn_forward
+from lodcli.kernels.rnn.stack.stack import (
     RNNWeights,
     StackResult,
     seeded_weights,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
-from lodcli.kernels.rnn.stack import RNNWeights, seeded_weights
-from lodcli.kernels.rnn.state_dict import state_dict, weights_from_state_dict
+from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
+from lodcli.kernels.rnn.stack.state_dict import state_dict, weights_from_state_dict
 from tests.oracles_rnn import Array
 
 

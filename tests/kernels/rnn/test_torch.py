@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.kernels.backends import Backend
-from lodcli.kernels.rnn.stack import stack_backward, stack_forward
-from lodcli.kernels.rnn.state_dict import state_dict, weights_from_state_dict
+from lodcli.kernels.rnn.stack.stack import stack_backward, stack_forward
+from lodcli.kernels.rnn.stack.state_dict import state_dict, weights_from_state_dict
+from lodcli.kernels.runtime.dispatch import Backend
 from tests.oracles_rnn import Array, close, offsets_of
 
 torch: Any = pytest.importorskip("torch")

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
-from lodcli.kernels.rnn.adam import Adam, clipped
-from lodcli.kernels.rnn.classifier import (
+from lodcli.kernels.rnn.training.adam import Adam, clipped
+from lodcli.kernels.rnn.training.classifier import (
     Classifier,
     classifier_from_arrays,
     classifier_gradients,
     classify,
     seeded_classifier,
 )
-from lodcli.kernels.rnn.loss import softmax_cross_entropy
-from lodcli.kernels.rnn.train import Labelled, Recipe, accuracy, train
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.kernels.rnn.training.loss import softmax_cross_entropy
+from lodcli.kernels.rnn.training.train import Labelled, Recipe, accuracy, train
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.oracles_rnn import close, cut, offsets_of
 
 LENGTHS = [3, 1, 5, 2, 5, 4]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lodcli.bench.cases import KERNEL_CASES, RNN_CASES, Case, custom_case
-from lodcli.bench.harness import Effort
-from lodcli.bench.lengths import parse_lengths
+from lodcli.bench.measure.harness import Effort
+from lodcli.bench.suites.cases import KERNEL_CASES, RNN_CASES, Case, custom_case
+from lodcli.bench.suites.lengths import parse_lengths
 
 QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=600, most_rounds=1, sample_seconds=1e-6)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lodcli.bench.cases import KERNEL_CASES, RNN_CASES, custom_case
-from lodcli.bench.lengths import LengthsError, parse_lengths
-from lodcli.bench.machine import NotEnoughMemoryError, require_memory
-from lodcli.bench.ops import BENCH_OPS, make_inputs, needed_bytes, sizes_of
+from lodcli.bench.measure.machine import NotEnoughMemoryError, require_memory
+from lodcli.bench.suites.cases import KERNEL_CASES, RNN_CASES, custom_case
+from lodcli.bench.suites.lengths import LengthsError, parse_lengths
+from lodcli.bench.suites.ops import BENCH_OPS, make_inputs, needed_bytes, sizes_of
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.platform.machine import available_bytes, left_in_group
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lodcli.bench.checks import agreed, difference, digest
-from lodcli.bench.errors import DisagreementError
+from lodcli.bench.measure.checks import agreed, difference, digest
+from lodcli.bench.measure.errors import DisagreementError
 
 ONE = np.array([[1.0, 2.0], [3.0, 100.0]], np.float32)
 
@@ -68,8 +68,8 @@ def test_a_digest_tells_bytes_shapes_and_dtypes_apart() -> None:
 
 
 def test_a_difference_is_found_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lodcli.bench.checks.BLOCK", 4)
-    monkeypatch.setattr("lodcli.bench.checks.DIGEST_BYTES", 16)
+    monkeypatch.setattr("lodcli.bench.measure.checks.BLOCK", 4)
+    monkeypatch.setattr("lodcli.bench.measure.checks.DIGEST_BYTES", 16)
     rows = np.arange(33, dtype=np.float64).reshape(11, 3) + 1
     for tolerance in (0.0, 1e-3):
         for place in ((0, 0), (5, 1), (10, 2)):

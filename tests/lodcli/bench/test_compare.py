@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.bench.compare import chance_of_slower, compared
+from lodcli.bench.report.compare import chance_of_slower, compared
 from lodcli.kernels.errors import InvalidDataError
 from tests.lodcli.conftest import Lod
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.bench.errors import DisagreementError
-from lodcli.bench.kernels import kernel_task
-from lodcli.bench.machine import NotEnoughMemoryError
-from lodcli.bench.ops import BENCH_OPS
-from lodcli.bench.peer_set import PeerSet, chosen_peers
-from lodcli.bench.rnn import ON_PADDED, STEP_BY_STEP, rnn_task
+from lodcli.bench.measure.errors import DisagreementError
+from lodcli.bench.measure.machine import NotEnoughMemoryError
+from lodcli.bench.measure.peer_set import PeerSet, chosen_peers
 from lodcli.bench.runner import run_task
+from lodcli.bench.suites.kernels import kernel_task
+from lodcli.bench.suites.ops import BENCH_OPS
+from lodcli.bench.suites.rnn import ON_PADDED, STEP_BY_STEP, rnn_task
 from tests.benchmarks import measure
 from tests.lodcli.bench.small import QUICK, small_case, small_layer
 from tests.lodcli.conftest import Lod
@@ -55,8 +55,8 @@ WAYS = {
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a machine's limits only the way to them is tried."""
-    monkeypatch.setattr("lodcli.bench.gpu_cupy.GEMM_SIZES", (64,))
-    monkeypatch.setattr("lodcli.bench.gpu_cupy.TRIES", 1)
+    monkeypatch.setattr("lodcli.bench.measure.gpu_cupy.GEMM_SIZES", (64,))
+    monkeypatch.setattr("lodcli.bench.measure.gpu_cupy.TRIES", 1)
     monkeypatch.setattr("lodcli.bench.runner.WARM_CALLS", 1)
     monkeypatch.setattr("lodcli.bench.runner.WARM_SECONDS", 0)
 
@@ -119,7 +119,7 @@ def test_products_may_be_rounded_by_both() -> None:
 
 
 def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lodcli.kernels.on_cupy.reverse.move_runs", lambda *_, **__: None)
+    monkeypatch.setattr("lodcli.kernels.ops.slicing.reverse_cupy.move_runs", lambda *_, **__: None)
     alone = PeerSet("kernels", [], 1, {}, "cuda")
     with pytest.raises(DisagreementError, match="lod in main memory computed different things"):
         run_task(kernel_task("reverse", small_case(2, rows=200), alone), QUICK, threads=1)

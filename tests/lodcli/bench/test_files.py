@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lodcli.bench.cases import CONVERT_CASES, FILE_CASES, Case, custom_case
-from lodcli.bench.convert import CONVERSIONS, convert_task
-from lodcli.bench.files import IO_OPS, files_task
-from lodcli.bench.lengths import parse_lengths
-from lodcli.bench.peer_set import PeerSet, chosen_peers
+from lodcli.bench.measure.peer_set import PeerSet, chosen_peers
 from lodcli.bench.runner import run_task
+from lodcli.bench.suites.cases import CONVERT_CASES, FILE_CASES, Case, custom_case
+from lodcli.bench.suites.convert import CONVERSIONS, convert_task
+from lodcli.bench.suites.files import IO_OPS, files_task
+from lodcli.bench.suites.lengths import parse_lengths
 from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
 

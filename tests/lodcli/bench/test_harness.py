@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lodcli.bench.harness import Effort, calls_for, measure, sampler
-from lodcli.bench.samples import Sample, summarised
+from lodcli.bench.measure.harness import Effort, calls_for, measure, sampler
+from lodcli.bench.measure.samples import Sample, summarised
 
 
 class Clock:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.bench.errors import DisagreementError
-from lodcli.bench.kernels import kernel_task
-from lodcli.bench.ops import BENCH_OPS
-from lodcli.bench.paired import PairedPeer
-from lodcli.bench.peer_set import FOLDER, PeerSet, chosen_peers
+from lodcli.bench.measure.errors import DisagreementError
+from lodcli.bench.measure.paired import PairedPeer
+from lodcli.bench.measure.peer_set import FOLDER, PeerSet, chosen_peers
+from lodcli.bench.measure.tasks import Candidate, Task, Work, in_this_process
 from lodcli.bench.peers import PEERS
 from lodcli.bench.runner import run_task
-from lodcli.bench.tasks import Candidate, Task, Work, in_this_process
+from lodcli.bench.suites.kernels import kernel_task
+from lodcli.bench.suites.ops import BENCH_OPS
 from lodcli.kernels.errors import SelectionError
 from tests.lodcli.bench.small import QUICK, small_case
 from tests.lodcli.conftest import Lod

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lodcli.bench.fit import Curve, curves_of
-from lodcli.bench.plot import draw, require_drawing, terminal_plot
+from lodcli.bench.report.fit import Curve, curves_of
+from lodcli.bench.report.plot import draw, require_drawing, terminal_plot
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from tests.lodcli.conftest import Lod
 

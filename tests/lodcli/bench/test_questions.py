@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from lodcli.bench.cases import QUESTION_CASES, Case, custom_case
-from lodcli.bench.lengths import parse_lengths
-from lodcli.bench.questions import QUESTIONS
 from lodcli.bench.runner import run_task
+from lodcli.bench.suites.cases import QUESTION_CASES, Case, custom_case
+from lodcli.bench.suites.lengths import parse_lengths
+from lodcli.bench.suites.questions import QUESTIONS
 from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
 from tests.slow import slow

@@ -68,7 +68,9 @@ def test_it_is_said_what_and_why(
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lodcli.bench.showing.run_jobs", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(
+        "lodcli.commands.bench.showing.run_jobs", lambda *_: pytest.fail("measured")
+    )
     done = lod("bench", *line.split())
     assert (done.code, done.stdout) == (code, "")
     assert message in done.stderr

@@ -11,11 +11,11 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from lodcli.bench.cases import RNN_CASES
-from lodcli.bench.lengths import LengthsError, parse_lengths
-from lodcli.bench.peer_set import PeerSet, chosen_peers
-from lodcli.bench.rnn import CELLS, ON_PADDED, PASSES, box_places, rnn_lengths, rnn_task
+from lodcli.bench.measure.peer_set import PeerSet, chosen_peers
 from lodcli.bench.runner import run_task
+from lodcli.bench.suites.cases import RNN_CASES
+from lodcli.bench.suites.lengths import LengthsError, parse_lengths
+from lodcli.bench.suites.rnn import CELLS, ON_PADDED, PASSES, box_places, rnn_lengths, rnn_task
 from tests.lodcli.bench.small import QUICK, small_layer
 from tests.lodcli.conftest import Lod
 from tests.slow import slow_except
@@ -48,7 +48,7 @@ def test_peers_are_loaded_by_processes_of_their_own() -> None:
     if find_spec("onnxruntime") is None:
         pytest.skip("needs the package onnxruntime")
     told = (
-        "import sys; from lodcli.bench.peer_set import PeerSet\n"
+        "import sys; from lodcli.bench.measure.peer_set import PeerSet\n"
         "with PeerSet('rnn', ['onnxruntime'], 1, {}) as peers: print(list(peers.versions))\n"
         "print('onnxruntime' in sys.modules)"
     )

@@ -12,13 +12,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from lodcli.bench.cases import KERNEL_CASES, Case
-from lodcli.bench.checks import Result
-from lodcli.bench.errors import DisagreementError, WorkerError
-from lodcli.bench.peer_set import PeerSet
+from lodcli.bench.measure.checks import Result
+from lodcli.bench.measure.errors import DisagreementError, WorkerError
+from lodcli.bench.measure.peer_set import PeerSet
+from lodcli.bench.measure.tasks import Task, Work, in_this_process
 from lodcli.bench.runner import run_task
 from lodcli.bench.session import Findings, Job, run_jobs
-from lodcli.bench.tasks import Task, Work, in_this_process
+from lodcli.bench.suites.cases import KERNEL_CASES, Case
 from lodcli.kernels.errors import LodError
 from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
@@ -85,7 +85,9 @@ def test_the_report_names_what_failed_and_the_exit_code_says_so(
 ) -> None:
     rows = run_task(odd_task("fine"), QUICK, threads=1)["rows"]
     failed = {"one": DisagreementError("one differs"), "two": WorkerError("two ended")}
-    monkeypatch.setattr("lodcli.bench.showing.run_jobs", lambda *_: Findings(rows, failed=failed))
+    monkeypatch.setattr(
+        "lodcli.commands.bench.showing.run_jobs", lambda *_: Findings(rows, failed=failed)
+    )
     report = tmp_path / "report.json"
     done = lod("bench", "kernels", "--op", "sum", "--rows", "9", "-o", str(report))
     assert done.code == 1
@@ -101,7 +103,9 @@ def test_nothing_measured_is_no_report(
     lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed: dict[str, LodError] = {"one": DisagreementError("one differs")}
-    monkeypatch.setattr("lodcli.bench.showing.run_jobs", lambda *_: Findings(failed=failed))
+    monkeypatch.setattr(
+        "lodcli.commands.bench.showing.run_jobs", lambda *_: Findings(failed=failed)
+    )
     report = tmp_path / "report.json"
     done = lod("bench", "kernels", "--op", "sum", "--rows", "9", "-o", str(report))
     assert (done.code, done.stdout) == (1, "")

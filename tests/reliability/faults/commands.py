@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from lodcli.formats import io, table
-from lodcli.formats.schema import StoredArray
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.schema import StoredArray
 from lodcli.formats.weights import KINDS as WEIGHTS
 from lodcli.formats.weights import write_weights
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.rnn.stack import seeded_weights
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.stack.stack import seeded_weights
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.kinds import KINDS, READ_ONLY
 
 OLD = b"the only copy of somebody's work"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from unittest import mock
 
-from lodcli.formats import journal
+from lodcli.formats.storage import journal
 from tests.reliability.faults.commands import Command, content_of
 from tests.reliability.faults.supervised import Run
 from tests.reliability.faults.workers import Bench

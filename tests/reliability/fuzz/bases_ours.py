@@ -10,12 +10,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from lodcli.formats import io, table
-from lodcli.formats.options import WriteOptions
-from lodcli.formats.schema import Item, StoredArray
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
-from lodcli.kernels.tensor_array import TensorArray
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Item, StoredArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.reliability.fuzz.base import Base, base
 from tests.reliability.fuzz.known import Content, Known, known, without_names
 
@@ -165,7 +166,7 @@ def stream_of_batches() -> Base:
     parts = [
         {"data": tensor(LONG["data"]).select(slice(at, at + 100))} for at in range(0, 700, 100)
     ]
-    from lodcli.formats.schema import LevelSpec, TensorSpec
+    from lodcli.formats.core.schema import LevelSpec, TensorSpec
 
     spec = TensorSpec("data", np.dtype(np.int32), (), (LevelSpec("0", "item"),))
     with tempfile.TemporaryDirectory() as folder:

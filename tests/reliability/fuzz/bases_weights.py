@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.weights import read_weights, write_weights
-from lodcli.kernels.rnn.stack import seeded_weights, stack_forward
-from lodcli.kernels.rnn.state_dict import state_dict, weights_from_state_dict
+from lodcli.kernels.rnn.stack.stack import seeded_weights, stack_forward
+from lodcli.kernels.rnn.stack.state_dict import state_dict, weights_from_state_dict
 from tests.reliability.fuzz.base import WEIGHTS, Base, base
 from tests.reliability.fuzz.bases_theirs import MADE
 from tests.reliability.fuzz.known import Content, known

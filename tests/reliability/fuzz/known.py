@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.schema import Item, StoredArray
-from lodcli.kernels.lod import LoD
-from lodcli.kernels.tensor import LoDTensor
+from lodcli.formats.core.schema import Item, StoredArray
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Lengths = tuple[tuple[int, ...], ...]
 

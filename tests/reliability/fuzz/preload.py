@@ -9,9 +9,9 @@ from __future__ import annotations
 import h5py  # noqa: F401
 
 import lodcli.commands.convert
-import lodcli.commands.inspect
+import lodcli.commands.inspect.command
 import lodcli.commands.verify
 import lodcli.commands.weights
 import lodcli.formats.container.format
-import lodcli.formats.isolation
-import lodcli.group  # noqa: F401
+import lodcli.formats.sandbox.source
+import lodcli.shell.group  # noqa: F401

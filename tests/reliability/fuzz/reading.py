@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lodcli import failures
-from lodcli.formats import io, table
-from lodcli.formats.base import Source, joined
-from lodcli.formats.limits import Limits
-from lodcli.formats.options import ReadOptions
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.format import Source, joined
+from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.weights import read_weights
-from lodcli.group import group
-from lodcli.printable import printable
+from lodcli.shell import failures
+from lodcli.shell.group import group
+from lodcli.shell.printable import printable
 from tests.reliability.fuzz import known
 from tests.reliability.fuzz.base import WEIGHTS, Base
 from tests.reliability.fuzz.known import Content, UnsoundError

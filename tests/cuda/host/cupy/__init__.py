@@ -1,6 +1,6 @@
 """A cupy without a GPU: arrays in main memory, kernels compiled by g++ and run on the CPU.
 
-It has what lodcli.kernels.on_cupy and the tests use, and is as strict as the real one: an
+It has what lodcli.kernels and the tests use, and is as strict as the real one: an
 array is never turned into NumPy's unasked, a kernel's arguments must have its sizes. Put
 the folder that holds this package before all others on the path to use it.
 """

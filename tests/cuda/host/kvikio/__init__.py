@@ -1,6 +1,6 @@
 """A kvikio without a GPU: it reads files into the arrays of the cupy beside it.
 
-It has what lodcli.formats.on_cupy.kvikio uses, and is as strict as the real one. It reads as late
+It has what lodcli.formats.gpu.kvikio uses, and is as strict as the real one. It reads as late
 as it may, when somebody waits, and to an address: nothing keeps the memory there alive.
 """
 

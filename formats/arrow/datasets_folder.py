@@ -1,0 +1,142 @@
+"""datasets: what Hugging Face's `Dataset.save_to_disk` makes, a folder of Arrow IPC streams."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lodcli.formats.arrow.formats import Columns
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.text.lines import shown
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+
+if TYPE_CHECKING:
+    from lodcli.formats.arrow.files import Records
+
+STATE = "state.json"
+SPLITS = "dataset_dict.json"
+INFO = "dataset_info.json"
+DATA = "data-00000-of-00001.arrow"
+MOST_JSON_BYTES = 64 << 20
+
+# Without features, which are then those of the columns.
+_INFO: dict[str, Any] = {"citation": "", "description": "", "homepage": "", "license": ""}
+# Without a fingerprint, which is then made of the files: what is cached under one that does
+# not change would be taken for what was made of these rows.
+_STATE: dict[str, Any] = {
+    "_data_files": [{"filename": DATA}],
+    "_fingerprint": None,
+    "_format_columns": None,
+    "_format_kwargs": {},
+    "_format_type": None,
+    "_output_all_columns": False,
+    "_split": None,
+}
+
+
+class Datasets(Columns):
+    """A folder of `Dataset.save_to_disk`, or of one split of a DatasetDict. See ArrowFile.
+
+    The rows are those of the streams that state.json names, in its order; all of equal
+    columns. What dataset_info.json says of them (class names, images) is read only where there
+    is no stream, of a dataset without rows; how they were to be formatted is not. Written is one
+    stream, which `load_from_disk` maps.
+    """
+
+    name = "datasets"
+    suffixes = ()
+    layout = "folder"
+    folder_files = r"data-[0-9]{5}-of-[0-9]{5}\.arrow|dataset_info\.json|state\.json"
+
+    def sniff(self, head: bytes) -> bool:
+        return False  # a folder
+
+    def _records(self, source: Input) -> tuple[Records, bool]:
+        if not source.is_folder:
+            raise UnsupportedError(f"datasets is a folder with a {STATE}; name the folder")
+        if not source.has_beside(STATE) and source.has_beside(SPLITS):
+            raise _split_wanted(source)
+        names = _data_files(source)
+        if not names:
+            from lodcli.formats.arrow.features import NoRecords
+
+            features = _json(source, INFO).get("features")
+            with naming(INFO):
+                return NoRecords(features if isinstance(features, dict) else {}), True
+        from lodcli.formats.arrow.shards import Shards
+
+        return Shards(source, names), True
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        from lodcli.formats.arrow.writer import arrow_schema, record_batches, write_ipc
+
+        columns, items = arrow_schema(schema), dict[str, int]()
+        with output.part(DATA) as part:
+            write_ipc(part, columns, record_batches(columns, batches, items), stream=True)
+        self._require_equal(items)
+        for name, said in ((INFO, _INFO), (STATE, _STATE)):
+            with output.part(name) as part:
+                part.write(json.dumps(said, indent=2).encode() + b"\n")
+
+
+def _data_files(folder: Input) -> list[str]:
+    """Return the names of the streams: none if it was saved without a row.
+
+    Raises:
+        DamagedFileError: state.json is no such file.
+        UnsupportedError: only some of their rows are meant.
+    """
+    said = _json(folder, STATE)
+    if said.get("_indices_data_files"):
+        raise UnsupportedError(
+            f"{STATE}: chooses some of its rows by an index, as datasets 1 did; save it anew "
+            "with datasets 2 or later"
+        )
+    found = said.get("_data_files")
+    if not isinstance(found, list):
+        raise DamagedFileError(f"{STATE}: has no list of data files")
+    names = []
+    for number, one in enumerate(found):
+        name = one.get("filename") if isinstance(one, dict) else None
+        if not isinstance(name, str):
+            raise DamagedFileError(f"{STATE}: data file {number} has no name")
+        names.append(name)
+    return names
+
+
+def _split_wanted(folder: Input) -> Exception:
+    splits = _json(folder, SPLITS).get("splits")
+    if (
+        not isinstance(splits, list)
+        or not all(isinstance(one, str) for one in splits)
+        or not splits
+    ):
+        return DamagedFileError(f"{SPLITS}: has no list of splits")
+    assert folder.path is not None
+    return SelectionError(
+        f"is a DatasetDict with the splits {', '.join(map(shown, splits[:20]))}; name the folder "
+        f"of one: {Path(folder.label, splits[0])}"
+    )
+
+
+def _json(folder: Input, name: str) -> dict[str, Any]:
+    with folder.beside(name) as source:
+        if (source.size_bytes or 0) > MOST_JSON_BYTES:
+            raise DamagedFileError(
+                f"{name}: has {source.size_bytes} bytes; at most {MOST_JSON_BYTES}"
+            )
+        try:
+            said = json.loads(source.file.read())
+        except (ValueError, RecursionError):
+            raise DamagedFileError(f"{name}: is no JSON") from None
+    if not isinstance(said, dict):
+        raise DamagedFileError(f"{name}: is no JSON object")
+    return said

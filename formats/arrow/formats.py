@@ -1,0 +1,152 @@
+"""arrow, arrow-stream, parquet: tensors as columns of nested lists, a record an outermost item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from lodcli.formats.core.format import ALL_DTYPES, Format, Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
+
+if TYPE_CHECKING:
+    from lodcli.formats.arrow.files import Records
+
+FILE_MAGIC = b"ARROW1\0\0"
+FEATHER_1_MAGIC = b"FEA1"
+STREAM_MAGIC = b"\xff\xff\xff\xff"
+PARQUET_MAGIC = b"PAR1"
+MOST_SCHEMA_BYTES = 64 << 20
+
+
+class Columns(Format):
+    """Columns of lists: what Arrow and Parquet have in common."""
+
+    dtypes = ALL_DTYPES - {"bfloat16", "complex64", "complex128"}
+    many = True
+    level_names = True
+    options = frozenset({"field", "nulls"})
+    modules = tuple(
+        f"lodcli.formats.arrow.{name}" for name in ("source", "sizes.ipc", "sizes.parquet")
+    )
+    descriptors = 1  # a map keeps one of its own
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        super().refuse_unheld(schema)
+        counts = {spec.name: spec.levels[0].items if spec.levels else spec.rows for spec in schema}
+        self._require_equal({name: n for name, n in counts.items() if n is not None})
+        for spec in schema:
+            if 0 in spec.row_shape:
+                raise UnsupportedError(
+                    f"{self.name} holds no rows without values, those of {spec.name} have "
+                    f"shape {spec.row_shape}"
+                )
+
+    def _require_equal(self, counts: dict[str, int]) -> None:
+        if len(set(counts.values())) > 1:
+            found = ", ".join(f"{name} has {count}" for name, count in counts.items())
+            raise ShapeMismatchError(
+                f"{self.name} holds tensors of equally many outermost items, one of each a "
+                f"record; {found}; choose one with FILE::NAME"
+            )
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        from lodcli.formats.arrow.source import RecordSource, SeekableRecordSource
+
+        records, seekable = self._records(source)
+        kind = SeekableRecordSource if seekable else RecordSource
+        return kind(records, options)
+
+    def _records(self, source: Input) -> tuple[Records, bool]:
+        raise NotImplementedError
+
+
+class _Ipc(Columns):
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        from lodcli.formats.arrow.writer import arrow_schema, record_batches, write_ipc
+
+        columns, items = arrow_schema(schema), dict[str, int]()
+        records = record_batches(columns, batches, items)
+        write_ipc(output, columns, records, stream=self.name == "arrow-stream")
+        self._require_equal(items)
+
+
+class ArrowFile(_Ipc):
+    """An Arrow IPC file, which is also Feather version 2.
+
+    A column is a tensor; a list, large list, list view, map or list of a fixed size is a
+    level, and so is text or binary, of its bytes. Lists of a fixed size, fixed shape tensors
+    and binary of a fixed size that hold nothing but numbers are the shape of a row. Fields
+    of structs are tensors of their own, COLUMN.FIELD, over the same levels. Dictionaries and
+    run ends are undone. Columns with the same lists share their levels. A null is an error;
+    `--nulls empty` reads a null list or text as an empty one.
+
+    Writing: large lists, and lists of a fixed size for the shape of a row. Level names are
+    kept in the field's metadata as `lod.levels`. Several tensors need equally many outermost
+    items; where they share no level, those that come first wait in memory.
+    """
+
+    name = "arrow"
+    suffixes = (".arrow", ".feather", ".ipc")
+
+    def sniff(self, head: bytes) -> bool:
+        return head.startswith((FILE_MAGIC, FEATHER_1_MAGIC))
+
+    def _records(self, source: Input) -> tuple[Records, bool]:
+        if source.head().startswith(FEATHER_1_MAGIC):
+            raise UnsupportedError(
+                "is Feather version 1, which holds no lists; write it anew with "
+                "pyarrow.feather.write_feather"
+            )
+        from lodcli.formats.arrow.sizes.ipc import IpcFile
+
+        return IpcFile(source, stream=False), True
+
+
+class ArrowStream(_Ipc):
+    """An Arrow IPC stream, from files and pipes. See ArrowFile."""
+
+    name = "arrow-stream"
+    suffixes = (".arrows",)
+
+    def sniff(self, head: bytes) -> bool:
+        size = int.from_bytes(head[4:8], "little")
+        return head.startswith(STREAM_MAGIC) and 0 < size < MOST_SCHEMA_BYTES and size % 8 == 0
+
+    def _records(self, source: Input) -> tuple[Records, bool]:
+        from lodcli.formats.arrow.sizes.ipc import IpcFile, IpcPipe
+
+        if source.seekable:
+            return IpcFile(source, stream=True), True
+        return IpcPipe(source), False
+
+
+class Parquet(Columns):
+    """A Parquet file. See ArrowFile; `--compress` takes Parquet's own codecs."""
+
+    name = "parquet"
+    suffixes = (".parquet", ".pq")
+    write_options = frozenset({"compression"})
+
+    def sniff(self, head: bytes) -> bool:
+        return head.startswith(PARQUET_MAGIC)
+
+    def _records(self, source: Input) -> tuple[Records, bool]:
+        from lodcli.formats.arrow.sizes.parquet import ParquetRecords
+
+        return ParquetRecords(source), True
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        from lodcli.formats.arrow.writer import arrow_schema, record_batches, write_parquet
+
+        codec = {None: "snappy", "deflate": "gzip"}.get(options.compression, options.compression)
+        columns, items = arrow_schema(schema), dict[str, int]()
+        write_parquet(output, columns, record_batches(columns, batches, items), codec)
+        self._require_equal(items)

@@ -1,0 +1,268 @@
+"""Arrow types as tensors: which parts of a column are levels, row shape and rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as types
+
+from lodcli.formats.arrow.sizes.buffers import is_text, is_view
+from lodcli.formats.core.format import LeftOut
+from lodcli.formats.core.names import check_name, name_of
+from lodcli.formats.text.lines import shown
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.index.lod import is_level_name
+
+# The names of a field's levels, outermost first, as a JSON list in the field's metadata.
+NAMES_KEY = b"lod.levels"
+MOST_LEVELS = 64
+_OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Rows: numbers or booleans of one shape.
+
+    Attributes:
+        name: of the tensor: the column and, below structs, the fields joined by dots.
+        dtype: of the rows.
+        row_shape: from lists of a fixed size with nothing but such lists above the numbers.
+        order: for each axis of a row, which one it is in memory, and the other way round, for
+            the order is its own inverse; None if they are in order.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    row_shape: tuple[int, ...] = ()
+    order: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Level:
+    """Lists, maps, text or bytes; `below` are their items. `key` is its own in the file."""
+
+    key: str
+    below: Node
+
+
+@dataclass(frozen=True)
+class Record:
+    """A struct, each of whose fields leads to tensors of their own."""
+
+    fields: tuple[tuple[int, Node], ...]
+
+
+Node = Leaf | Level | Record
+
+
+@dataclass(frozen=True)
+class Place:
+    """One tensor of a column, with the keys of its levels, outermost first."""
+
+    leaf: Leaf
+    keys: tuple[str, ...]
+
+
+def node_of(
+    field: pa.Field, chosen: tuple[str, ...] | None = None, left_out: LeftOut | None = None
+) -> Node | None:
+    """Return what a column of this field holds.
+
+    Args:
+        field: of the schema.
+        chosen: names of tensors, or of what lies above them; None for all.
+        left_out: is given what is wrong with each part that no tensor can hold.
+
+    Returns:
+        None if nothing in it was chosen, or can be held.
+    """
+    return _Reading(chosen, {} if left_out is None else left_out).node(
+        field.type, name_of(field.name), 0
+    )
+
+
+def places(node: Node, keys: tuple[str, ...] = ()) -> Iterator[Place]:
+    """Yield the tensors below a node, in order."""
+    if isinstance(node, Leaf):
+        yield Place(node, keys)
+    elif isinstance(node, Level):
+        yield from places(node.below, (*keys, node.key))
+    else:
+        for _, below in node.fields:
+            yield from places(below, keys)
+
+
+class _Reading:
+    """Makes nodes of types; see node_of."""
+
+    def __init__(self, chosen: tuple[str, ...] | None, left_out: LeftOut) -> None:
+        self._chosen = chosen
+        self._left_out = left_out
+
+    def node(self, kind: pa.DataType, name: str, depth: int) -> Node | None:
+        try:
+            return self._node(kind, name, depth)
+        except (UnsupportedError, InvalidDataError) as error:
+            self._left_out[name] = error
+            return None
+
+    def _node(self, kind: pa.DataType, name: str, depth: int) -> Node | None:
+        if depth > MOST_LEVELS:
+            raise UnsupportedError(f"column {shown(name)}: nested deeper than {MOST_LEVELS} levels")
+        if types.is_struct(kind):
+            return self._record(kind, name, depth)
+        row = _row(kind, name) if self._is_chosen(name) else None
+        if row is not None:
+            return row
+        item = item_type(kind)
+        if item is not None:
+            below = self.node(item, name, depth + 1)
+            return None if below is None else Level(f"{name}/{depth}", below)
+        if not self._is_chosen(name):
+            return None
+        if is_bytes(kind):
+            return Level(f"{name}/{depth}", Leaf(name, np.dtype(np.uint8)))
+        raise UnsupportedError(
+            f"column {shown(name)}: no tensor holds the Arrow type {kind}; {_OTHERS}"
+        )
+
+    def _record(self, kind: Any, name: str, depth: int) -> Node | None:
+        fields, seen = [], set[str]()
+        for number in range(kind.num_fields):
+            inner = kind.field(number)
+            called = f"{name}.{name_of(inner.name)}"
+            check_name(called)
+            if called in seen:
+                raise InvalidDataError(f"two fields are named {shown(called)}")
+            seen.add(called)
+            below = self.node(inner.type, called, depth + 1)
+            if below is not None:
+                fields.append((number, below))
+        if kind.num_fields == 0 and self._is_chosen(name):
+            raise UnsupportedError(f"column {shown(name)}: a struct without fields has no tensor")
+        return Record(tuple(fields)) if fields else None
+
+    def _is_chosen(self, name: str) -> bool:
+        return self._chosen is None or any(is_within(name, one) for one in self._chosen)
+
+
+def item_type(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type of the items of lists, None if these are no lists."""
+    kind = plain_type(kind)
+    if types.is_map(kind):
+        return pa.struct([("key", kind.key_type), ("value", kind.item_type)])
+    lists = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view)
+    if any(is_one(kind) for is_one in lists) or types.is_large_list_view(kind):
+        return kind.value_type
+    return None
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type that values have once encodings and extensions are undone."""
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+            kind = kind.value_type
+        else:
+            return kind
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Return whether values are text or bytes of any length."""
+    kind = plain_type(kind)
+    return is_text(kind) or is_view(kind)
+
+
+def _row(kind: pa.DataType, name: str) -> Leaf | None:
+    """Return rows of this type, None if it has levels or is no number."""
+    shape: tuple[int, ...] = ()
+    while True:
+        if isinstance(kind, pa.FixedShapeTensorType):
+            order = _order(kind, name, len(shape))
+            shape += tuple(kind.shape)
+            if order is not None:
+                shape = tuple(shape[axis] for axis in order)
+            return Leaf(name, _dtype(kind.value_type), shape, order)
+        kind = plain_type(kind)
+        if not types.is_fixed_size_list(kind):
+            break
+        shape += (kind.list_size,)
+        kind = kind.value_type
+    if types.is_fixed_size_binary(kind):
+        return Leaf(name, np.dtype(np.uint8), (*shape, kind.byte_width))
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return Leaf(name, _dtype(kind), shape)
+    return None
+
+
+def _order(kind: Any, name: str, above: int) -> tuple[int, ...] | None:
+    """Return the order of the axes of a row in memory; None if that is their own."""
+    order = kind.permutation
+    if order is None or list(order) == sorted(order):
+        return None
+    if any(order[order[axis]] != axis for axis in order):
+        # Of any other, pyarrow makes arrays that it does not read back as they were.
+        raise UnsupportedError(
+            f"column {shown(name)}: the axes of its tensors are permuted as {list(order)}, and "
+            "programs differ in what that means; write them in their own order"
+        )
+    return (*range(above), *(above + axis for axis in order))
+
+
+def _dtype(kind: pa.DataType) -> np.dtype[Any]:
+    found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+    return found
+
+
+def level_names(field: pa.Field, depth: int) -> tuple[str | None, ...]:
+    """Return the names that our own files keep in the field's metadata; None elsewhere."""
+    nameless = (None,) * depth
+    try:
+        names = json.loads((field.metadata or {}).get(NAMES_KEY, b"[]"))
+    except (ValueError, RecursionError):
+        return nameless
+    if not isinstance(names, list) or len(names) != depth:
+        return nameless
+    if not all(name is None or (isinstance(name, str) and is_level_name(name)) for name in names):
+        return nameless
+    return tuple(names)
+
+
+def doubled(schema: pa.Schema) -> LeftOut:
+    """Return what is wrong with columns whose name is not theirs alone."""
+    names = [name_of(name) for name in schema.names]
+    return {
+        name: InvalidDataError(f"two columns are named {shown(name)}; {_OTHERS}")
+        for name in names
+        if names.count(name) > 1
+    }
+
+
+def check_chosen(schema: pa.Schema, chosen: tuple[str, ...] | None) -> None:
+    """Raise if there are no columns, or a chosen one is not there."""
+    if not schema.names:
+        raise InvalidDataError("has no columns")
+    for one in chosen or ():
+        if not any(_reaches(field, one) for field in schema):
+            known = ", ".join(map(name_of, schema.names[:20]))
+            raise SelectionError(f"no column {shown(one)}; there are: {known}")
+    if chosen is not None and len(set(chosen)) < len(chosen):
+        raise SelectionError(f"a column is chosen twice: {', '.join(chosen)}")
+
+
+def _reaches(field: pa.Field, wanted: str) -> bool:
+    """Return whether there is a part of this name, though perhaps no tensor can hold it."""
+    left_out: LeftOut = {}
+    found = node_of(field, (wanted,), left_out)
+    return found is not None or any(is_within(name, wanted) for name in left_out)
+
+
+def is_within(name: str, other: str) -> bool:
+    """Return whether a part of a column is another, or lies in it."""
+    return name == other or name.startswith(f"{other}.")

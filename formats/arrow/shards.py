@@ -1,0 +1,65 @@
+"""The record batches of several streams in one folder, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from lodcli.formats.arrow.files import Found, Records
+from lodcli.formats.arrow.sizes.ipc import IpcFile
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.storage.inputs import Input
+
+
+class Shards(Records):
+    """Arrow IPC streams of equal columns. One is open at a time: there may be thousands.
+
+    Args:
+        folder: where they are.
+        names: of the files, at least one.
+
+    Raises:
+        DamagedFileError: one is damaged, or its columns differ from those of the first.
+    """
+
+    def __init__(self, folder: Input, names: Sequence[str]) -> None:
+        self._folder = folder
+        self.bounds = folder.bounds
+        self._counts: list[tuple[str, int]] = []
+        self.mapped = True
+        for name in names:
+            with self._opened(name) as file:
+                if not self._counts:
+                    self.schema = file.schema
+                elif not file.schema.equals(self.schema):
+                    raise DamagedFileError(
+                        f"its columns are not those of {names[0]}: expected "
+                        f"{_columns(self)}, found {_columns(file)}"
+                    )
+                self.mapped &= file.mapped
+                if file.notes:  # save_to_disk always writes one
+                    raise DamagedFileError("is truncated: it ends without an end mark")
+                self._counts.append((name, file.count))
+        self.count = sum(count for _, count in self._counts)
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[IpcFile]:
+        # The map stays for as long as arrays lie in it, though the file is closed.
+        with naming(name), self._folder.beside(name) as source:
+            yield IpcFile(source, stream=True)
+
+    def batches(
+        self, columns: Sequence[str], limit_bytes: int, start: int = 0, *, check: bool = True
+    ) -> Iterator[Found]:
+        first = 0
+        for name, count in self._counts:
+            if first + count > start:
+                with self._opened(name) as file:
+                    begin = max(0, start - first)
+                    for place, batch in file.batches(columns, limit_bytes, begin, check=check):
+                        yield first + place, batch
+            first += count
+
+
+def _columns(records: Records) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in records.schema)[:200]

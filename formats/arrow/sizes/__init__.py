@@ -1,0 +1,1 @@
+"""How large Arrow and Parquet files get when decompressed, found before they are."""

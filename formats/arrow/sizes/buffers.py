@@ -1,0 +1,98 @@
+"""The memory of Arrow arrays as NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as types
+
+from lodcli.kernels.index.checks import Array, Offsets
+
+
+def values_of(array: Any, dtype: np.dtype[Any]) -> Array:
+    """Return numbers or booleans without nulls; numbers as they lie in memory.
+
+    Not `to_numpy`: that imports pandas where it is installed, which takes long.
+    """
+    if dtype != np.bool_:
+        return buffer_of(array, 1, dtype, array.offset, len(array))
+    first, bits = array.offset // 8, array.offset % 8
+    packed = buffer_of(array, 1, np.dtype(np.uint8), first, (bits + len(array) + 7) // 8)
+    found = np.unpackbits(packed, bitorder="little")[bits : bits + len(array)]
+    return found.view(np.bool_)
+
+
+def integers(array: Any) -> Array:
+    """Return an array of integers without nulls, of any width, as it lies in memory."""
+    return values_of(array, np.dtype(array.type.to_pandas_dtype()))
+
+
+def array_of(numbers: Array) -> Any:
+    """Return numbers as an Arrow array of the same memory.
+
+    Not `pyarrow.array`: that imports pandas where it is installed.
+    """
+    kind, buffer = pa.from_numpy_dtype(numbers.dtype), pa.py_buffer(np.ascontiguousarray(numbers))
+    return pa.Array.from_buffers(kind, len(numbers), [None, buffer])
+
+
+def buffer_of(array: Any, number: int, dtype: np.dtype[Any], start: int, count: int) -> Array:
+    """Return `count` values from the value `start` on of a buffer of an array."""
+    buffer = array.buffers()[number]
+    if buffer is None or not count:
+        return np.zeros(count, dtype)
+    found: Array = np.frombuffer(buffer, dtype, count, start * dtype.itemsize)
+    return found
+
+
+def item_bounds(array: Any) -> tuple[Offsets, Offsets]:
+    """Return where the items of each list, or the bytes of each text, begin and end."""
+    kind, count, first = array.type, len(array), array.offset
+    if is_view(kind):
+        size = buffer_of(array, 1, np.dtype(np.int32), 4 * first, 4 * count)[::4].astype(np.int64)
+    elif is_list_view(kind):
+        width = np.dtype(np.int32 if types.is_list_view(kind) else np.int64)
+        begin = buffer_of(array, 1, width, first, count).astype(np.int64)
+        size = buffer_of(array, 2, width, first, count).astype(np.int64)
+    else:
+        large = types.is_large_list(kind) or types.is_large_string(kind)
+        wide = large or types.is_large_binary(kind)
+        ends = buffer_of(array, 1, np.dtype(np.int64 if wide else np.int32), first, count + 1)
+        return ends[:-1].astype(np.int64), ends[1:].astype(np.int64)
+    if array.null_count:  # what stands below a null may be anything
+        size = np.where(values_of(array.is_valid(), np.dtype(np.bool_)), size, 0)
+    if is_view(kind):
+        return np.zeros(count, np.int64), size
+    begin = np.where(size > 0, begin, 0)
+    return begin, begin + size
+
+
+def large_binary(array: Any) -> Any:
+    """Return text or bytes with 64-bit offsets; views as text."""
+    # Of 32-bit offsets, casting copies the offsets alone.
+    if types.is_large_string(array.type) or types.is_large_binary(array.type):
+        return array
+    text = types.is_string_view(array.type) or types.is_string(array.type)
+    return array.cast(pa.large_string() if text else pa.large_binary())
+
+
+def is_view(kind: pa.DataType) -> bool:
+    """Return whether values are views of text or bytes."""
+    return bool(types.is_string_view(kind) or types.is_binary_view(kind))
+
+
+def is_list_view(kind: pa.DataType) -> bool:
+    """Return whether values are views of lists."""
+    return bool(types.is_list_view(kind) or types.is_large_list_view(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether values are text or bytes of any length, with offsets."""
+    return bool(
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+    )

@@ -1,0 +1,26 @@
+"""LZ4 and Zstandard, one block at a time."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lodcli.formats.core.errors import DamagedFileError
+
+
+def decompress(codec: str, data: bytes, size: int) -> bytes:
+    """Return what a block decompresses to.
+
+    Args:
+        codec: "lz4_raw" or "zstd".
+        data: the block.
+        size: of what it decompresses to; never more memory is taken.
+
+    Raises:
+        DamagedFileError: it cannot be decompressed to this size.
+    """
+    try:
+        found: bytes = pa.decompress(data, decompressed_size=size, codec=codec, asbytes=True)
+    except (OSError, ValueError) as error:
+        words = str(error).splitlines()[0][:100]
+        raise DamagedFileError(f"a chunk cannot be decompressed ({words})") from None
+    return found

@@ -1,0 +1,168 @@
+"""Arrow arrays whose values stand for more than they take: dictionaries, runs, views.
+
+A few bytes can stand for any number of values, so what they come to is computed first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as types
+
+from lodcli.formats.arrow.sizes.buffers import (
+    array_of,
+    integers,
+    is_list_view,
+    is_text,
+    is_view,
+    item_bounds,
+    large_binary,
+)
+from lodcli.formats.core.bounds import Bounds
+from lodcli.kernels.index.checks import Array
+
+_WHAT = "the values of a dictionary, of runs or of views come to"
+
+
+def is_expanded(kind: Any) -> bool:
+    """Return whether there is anything in a type whose values stand for more than they take."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return is_expanded(kind.storage_type)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind) or is_list_view(kind):
+        return True
+    if types.is_map(kind):
+        return is_expanded(kind.key_type) or is_expanded(kind.item_type)
+    inner = [kind.field(number).type for number in range(kind.num_fields)]
+    return is_view(kind) or any(map(is_expanded, inner))
+
+
+def plain(array: Any, bounds: Bounds) -> Any:
+    """Return the array with extensions, dictionaries and run ends undone.
+
+    Raises:
+        TooLargeError: that comes to more than the bounds.
+    """
+    while True:
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        elif isinstance(array, pa.DictionaryArray):
+            array = _taken(array.dictionary, array.indices, bounds)
+        elif isinstance(array, pa.RunEndEncodedArray):
+            bounds.check_block(len(array), _WHAT)
+            array = _taken(array.values, array_of(_runs(array)), bounds)
+        else:
+            return array
+
+
+def without_views(array: Any, bounds: Bounds) -> Any:
+    """Return the array with views of text as text, which can be filtered.
+
+    Raises:
+        TooLargeError: that comes to more than the bounds.
+    """
+    kind = _viewless(array.type)
+    if kind == array.type:
+        return array
+    bounds.check_block(int(item_bytes(array).sum()), _WHAT)
+    return array.cast(kind)
+
+
+def check_views(array: Any, bounds: Bounds) -> None:
+    """Raise TooLargeError if the items of list views, or text, come to more than the bounds."""
+    kind = array.type
+    if is_view(kind) or is_list_view(kind):
+        bounds.check_block(int(item_bytes(array).sum()), _WHAT)
+
+
+def _taken(words: Any, indices: Any, bounds: Bounds) -> Any:
+    if types.is_string(words.type) or types.is_binary(words.type):
+        words = large_binary(words)  # else no more than 2 GiB could be made of it
+    words = without_views(words, bounds)
+    there = indices.drop_null() if indices.null_count else indices
+    places = integers(there)
+    sizes = item_bytes(words)
+    if sizes.size:
+        bounds.check_block(int(sizes[places].sum()), _WHAT)
+    return words.take(indices)
+
+
+def _runs(array: Any) -> Array:
+    """Return the number of the run of each item."""
+    ends = integers(array.run_ends)
+    return np.searchsorted(ends, np.arange(array.offset, array.offset + len(array)), side="right")
+
+
+def item_bytes(array: Any) -> Array:
+    """Return the bytes of each item once everything in it is expanded, (items,) float64.
+
+    Floats, for what a few nested views come to may be beyond an int64.
+    """
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        return item_bytes(array.storage)
+    if isinstance(array, pa.DictionaryArray):
+        words, places = item_bytes(array.dictionary), integers(array.indices.fill_null(0))
+        return words.take(places) if words.size else np.zeros(len(array))
+    if isinstance(array, pa.RunEndEncodedArray):
+        return item_bytes(array.values)[_runs(array)]
+    if types.is_struct(kind):
+        parts = [item_bytes(array.field(number)) for number in range(kind.num_fields)]
+        total: Array = np.array(parts).reshape(len(parts), len(array)).sum(axis=0)
+        return total
+    if types.is_fixed_size_list(kind):
+        items = array.values.slice(array.offset * kind.list_size, len(array) * kind.list_size)
+        total = item_bytes(items).reshape(len(array), kind.list_size).sum(axis=1)
+        return total
+    if types.is_map(kind):
+        return _summed(item_bytes(array.keys) + item_bytes(array.items), *item_bounds(array))
+    if types.is_nested(kind) and not types.is_union(kind):
+        if types.is_primitive(kind.value_type):
+            width: int = (kind.value_type.bit_width + 7) // 8
+            return _lengths(array) * width
+        return _summed(item_bytes(array.values), *item_bounds(array))
+    if is_view(kind) or is_text(kind):
+        return _lengths(array)
+    width = 0 if types.is_null(kind) or types.is_nested(kind) else (kind.bit_width + 7) // 8
+    return np.full(len(array), width, np.float64)
+
+
+def _lengths(array: Any) -> Array:
+    begin, end = item_bounds(array)
+    found: Array = (end - begin).astype(np.float64)
+    return found
+
+
+def _summed(sizes: Array, begin: Array, end: Array) -> Array:
+    ends = np.concatenate([[0.0], np.cumsum(sizes)])
+    found: Array = ends[end] - ends[begin]
+    return found
+
+
+def _viewless(kind: Any) -> Any:
+    """Return the type with views of text as text."""
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if types.is_struct(kind):
+        fields = [kind.field(number) for number in range(kind.num_fields)]
+        return pa.struct([field.with_type(_viewless(field.type)) for field in fields])
+    if types.is_map(kind):
+        return pa.map_(_viewless(kind.key_type), _viewless(kind.item_type), kind.keys_sorted)
+    for is_one, make in _LISTS:
+        if is_one(kind):
+            return make(kind.value_field.with_type(_viewless(kind.value_type)))
+    if types.is_fixed_size_list(kind):
+        field = kind.value_field.with_type(_viewless(kind.value_type))
+        return pa.list_(field, kind.list_size)
+    return kind
+
+
+_LISTS = (
+    (types.is_list, pa.list_),
+    (types.is_large_list, pa.large_list),
+    (types.is_list_view, pa.list_view),
+    (types.is_large_list_view, pa.large_list_view),
+)

@@ -1,0 +1,252 @@
+"""Headers of Arrow IPC messages: counts and decompressed sizes, read before pyarrow decodes them.
+
+https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as types
+
+from lodcli.formats.arrow.sizes.buffers import is_list_view, is_text, is_view
+from lodcli.formats.core.errors import DamagedFileError
+
+DICTIONARY, RECORDS = 2, 3
+_CONTINUATION = b"\xff\xff\xff\xff"
+_MOST_METADATA_BYTES = 1 << 30
+_FILE_TAIL_BYTES = 10  # size of the footer, then the magic
+_FOOTER_DICTIONARIES, _FOOTER_RECORDS = 2, 3
+_BLOCK = struct.Struct("<qi4xq")
+_V4 = 3
+
+
+@dataclass(frozen=True)
+class Message:
+    """The header of a message.
+
+    Attributes:
+        raw: its bytes, length included.
+        kind: DICTIONARY, RECORDS or another.
+        body_bytes: bytes of the body that follows.
+        rows: number of records, or of values of a dictionary.
+        buffers: place in the body and length of each buffer, as stored.
+        compressed: whether each buffer is compressed behind its decompressed size.
+        views: number of data buffers of each column of views.
+        version: of the metadata.
+    """
+
+    raw: bytes
+    kind: int
+    body_bytes: int
+    rows: int = 0
+    buffers: tuple[tuple[int, int], ...] = ()
+    compressed: bool = False
+    views: tuple[int, ...] = ()
+    version: int = 4
+
+
+def next_message(read: Callable[[int], bytes]) -> Message | bytes:
+    """Read the header of a message, up to its body.
+
+    Args:
+        read: returns the next bytes, fewer at the end.
+
+    Returns:
+        At the end of the stream not a message but the end mark, b"" if there is none.
+
+    Raises:
+        DamagedFileError: it is cut, or says what cannot be.
+    """
+    prefix = read(4)
+    if prefix == _CONTINUATION:  # else as before Arrow 0.15
+        prefix += read(4)
+    if not prefix:
+        return b""
+    size = int.from_bytes(prefix[-4:], "little", signed=True)
+    if len(prefix) % 4 or prefix == _CONTINUATION or not 0 <= size <= _MOST_METADATA_BYTES:
+        raise DamagedFileError("is damaged (where a message should begin)")
+    if not size:
+        return prefix
+    metadata = read(size)
+    if len(metadata) < size:
+        raise DamagedFileError("is truncated within the header of a message")
+    try:
+        return _parsed(prefix, metadata)
+    except (struct.error, IndexError):
+        raise DamagedFileError("is damaged (in the header of a message)") from None
+
+
+def stream_messages(data: memoryview) -> Iterator[tuple[int, Message] | None]:
+    """Yield each message of a stream and where its body begins; None if there is no end mark."""
+    at = 0
+    while isinstance(message := next_message(_Cursor(data, at).read), Message):
+        at += len(message.raw)
+        if message.body_bytes > len(data) - at:
+            raise DamagedFileError(f"is truncated: a message has {message.body_bytes} bytes more")
+        yield at, message
+        at += message.body_bytes
+    if not message:
+        yield None
+
+
+def file_messages(data: memoryview) -> Iterator[tuple[int, Message]]:
+    """Yield each dictionary and record batch of an IPC file and where its body begins."""
+    size = int.from_bytes(data[-_FILE_TAIL_BYTES:][:4], "little")
+    footer = bytes(data[-_FILE_TAIL_BYTES - size :][:size])
+    try:
+        table = _Table(footer, _u32(footer, 0))
+        places = [*_places(table, _FOOTER_DICTIONARIES), *_places(table, _FOOTER_RECORDS)]
+    except (struct.error, IndexError):
+        raise DamagedFileError("is damaged (in its footer)") from None
+    for place in places:
+        message = next_message(_Cursor(data, place).read)
+        if isinstance(message, bytes):
+            raise DamagedFileError("is damaged (no message where its footer says)")
+        yield place + len(message.raw), message
+
+
+class _Cursor:
+    """A place in a file."""
+
+    def __init__(self, data: memoryview, at: int) -> None:
+        self._data = data
+        self._at = at
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, fewer at the end."""
+        part = bytes(self._data[self._at : self._at + size])
+        self._at += len(part)
+        return part
+
+
+def _places(table: _Table, field: int) -> list[int]:
+    start, count = table.vector(field)
+    return [block[0] for block in _BLOCK.iter_unpack(table.data[start : start + 24 * count])]
+
+
+def decompressed_sizes(message: Message, schema: pa.Schema, body: memoryview) -> list[int]:
+    """Return the bytes that each column of a record batch decompresses to; 0 where none does."""
+    if not message.compressed:
+        return [0] * len(schema)
+    buffers, views = iter(message.buffers), iter(message.views)
+    found = []
+    for field in schema:
+        count = _buffer_count(field.type, views, message.version)
+        found.append(sum(_size(*next(buffers, (0, 0)), body) for _ in range(count)))
+    return found
+
+
+def dictionary_size(message: Message, body: memoryview) -> int:
+    """Return the bytes that a dictionary decompresses to; 0 if it is not compressed."""
+    return sum(_size(*buffer, body) for buffer in message.buffers) if message.compressed else 0
+
+
+def _size(place: int, stored: int, body: memoryview) -> int:
+    if stored < 8:
+        return 0
+    size = int.from_bytes(body[place : place + 8], "little", signed=True)
+    return stored if size < 0 else size  # -1: this one is stored as it is
+
+
+def _buffer_count(kind: Any, views: Iterator[int], version: int) -> int:
+    """Return how many buffers a column of this type has."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _buffer_count(kind.storage_type, views, version)
+    if types.is_dictionary(kind):
+        return 2
+    if types.is_null(kind):
+        return 0
+    if is_view(kind):
+        return 2 + next(views, 0)
+    if types.is_union(kind):
+        own = 1 + int(kind.mode == "dense") + int(version <= _V4)
+    elif types.is_run_end_encoded(kind):
+        own = 0
+    elif types.is_struct(kind) or types.is_fixed_size_list(kind):
+        own = 1
+    elif is_list_view(kind):
+        own = 3
+    elif types.is_nested(kind):
+        own = 2
+    else:
+        return 3 if is_text(kind) else 2
+    return own + sum(_buffer_count(inner, views, version) for inner in _children(kind))
+
+
+def _children(kind: Any) -> list[Any]:
+    if types.is_run_end_encoded(kind):
+        return [kind.run_end_type, kind.value_type]
+    if types.is_map(kind):
+        return [pa.struct([("key", kind.key_type), ("value", kind.item_type)])]
+    return [kind.field(number).type for number in range(kind.num_fields)]
+
+
+# -- flatbuffers ---------------------------------------------------------------------
+
+
+def _u32(data: bytes, at: int) -> int:
+    return int(struct.unpack_from("<I", data, at)[0])
+
+
+class _Table:
+    """A table of a flatbuffer; fields that are absent are 0."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.data = data
+        self._at = at
+        self._vtable = at - struct.unpack_from("<i", data, at)[0]
+        if self._vtable < 0:
+            raise IndexError
+        self._size = struct.unpack_from("<H", data, self._vtable)[0]
+
+    def _place(self, field: int) -> int:
+        slot = 4 + 2 * field
+        if slot + 2 > self._size:
+            return 0
+        offset: int = struct.unpack_from("<H", self.data, self._vtable + slot)[0]
+        return self._at + offset if offset else 0
+
+    def number(self, field: int, kind: str) -> int:
+        """Return a field of a struct format such as "<q"."""
+        place = self._place(field)
+        return int(struct.unpack_from(kind, self.data, place)[0]) if place else 0
+
+    def table(self, field: int) -> _Table | None:
+        """Return a field that is a table."""
+        place = self._place(field)
+        return _Table(self.data, place + _u32(self.data, place)) if place else None
+
+    def vector(self, field: int) -> tuple[int, int]:
+        """Return where the items of a vector begin, and how many there are."""
+        place = self._place(field)
+        if not place:
+            return 0, 0
+        place += _u32(self.data, place)
+        return place + 4, _u32(self.data, place)
+
+
+def _parsed(prefix: bytes, metadata: bytes) -> Message:
+    table = _Table(metadata, _u32(metadata, 0))
+    version, kind = table.number(0, "<h"), table.number(1, "<B")
+    body_bytes = table.number(3, "<q")
+    if body_bytes < 0:
+        raise DamagedFileError(f"is damaged (a message of {body_bytes} bytes)")
+    header = table.table(2)
+    if kind == DICTIONARY and header is not None:
+        header = header.table(1)
+    if header is None or kind not in (DICTIONARY, RECORDS):
+        return Message(prefix + metadata, kind, body_bytes)
+    rows = header.number(0, "<q")
+    start, count = header.vector(2)
+    pairs = struct.Struct("<qq").iter_unpack(metadata[start : start + 16 * count])
+    compressed = header.table(3) is not None
+    place, many = header.vector(4)
+    views = struct.unpack_from(f"<{many}q", metadata, place) if many else ()
+    return Message(
+        prefix + metadata, kind, body_bytes, rows, tuple(pairs), compressed, views, version
+    )

@@ -1,0 +1,132 @@
+"""Parquet files, row group by row group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as types
+
+from lodcli.formats.arrow.files import Found, Map, Records, damage, pieces
+from lodcli.formats.arrow.layout import plain_type
+from lodcli.formats.arrow.sizes.parquet_pages import Pages
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.prefetch import ahead
+from lodcli.formats.storage.inputs import Input
+
+# pyarrow takes several times as much to decode them, and one more such piece is read ahead.
+MOST_DECODED_BYTES = 2 << 20
+
+
+class ParquetRecords(Records):
+    """A Parquet file."""
+
+    count: int
+
+    def __init__(self, source: Input) -> None:
+        self.bounds = source.bounds
+        with damage():
+            self._map = Map(source)
+            self._file = pq.ParquetFile(
+                pa.BufferReader(self._map.buffer), page_checksum_verification=True
+            )
+            self.schema = self._file.schema_arrow
+            self._groups = self._file.metadata
+            self._rows = self._checked_groups()
+            self.count = sum(self._rows)
+            self._pages = Pages(self._map.view, self._groups.schema)
+            self._leaves = _leaves(self.schema, self._groups.num_columns)
+
+    def _checked_groups(self) -> list[int]:
+        """Return the number of records of each row group.
+
+        Raises:
+            DamagedFileError: for a group of fewer columns: pyarrow looks for all of them and
+                crashes; and for other numbers than the footer says, but for 0, which some
+                writers leave there.
+        """
+        rows = []
+        for number in range(self._groups.num_row_groups):
+            group = self._groups.row_group(number)
+            if group.num_columns != self._groups.num_columns:
+                raise DamagedFileError(
+                    f"row group {number}: expected {self._groups.num_columns} columns, "
+                    f"found {group.num_columns}"
+                )
+            rows.append(group.num_rows)
+        if self._groups.num_rows not in (0, sum(rows)):
+            raise DamagedFileError(
+                f"expected {self._groups.num_rows} records, the row groups have {sum(rows)}"
+            )
+        return rows
+
+    def batches(
+        self, columns: Sequence[str], limit_bytes: int, start: int = 0, *, check: bool = True
+    ) -> Iterator[Found]:
+        return ahead(self._decoded(columns, limit_bytes, start))
+
+    def _decoded(self, columns: Sequence[str], limit_bytes: int, start: int) -> Iterator[Found]:
+        with damage():
+            first = 0
+            for group, count in enumerate(self._rows):
+                if first + count > start:
+                    for place, part in self._group(group, columns, limit_bytes):
+                        yield first + place, part
+                        self._map.release()
+                first += count
+
+    def _group(self, group: int, columns: Sequence[str], limit_bytes: int) -> Iterator[Found]:
+        leaves = [leaf for name in columns for leaf in self._leaves[name]]
+        size = max(1, self._pages.estimate(group, leaves, self.bounds))
+        rows = self._rows[group]
+        limit_bytes = min(limit_bytes, MOST_DECODED_BYTES)
+        step = max(1, min(rows, rows * limit_bytes // size))
+        first = 0
+        for batch in self._file.iter_batches(step, [group], columns):
+            batch.validate(full=True)
+            for place, part in pieces(batch, 2 * limit_bytes):
+                yield first + place, part
+            first += batch.num_rows
+        if first != rows:
+            raise DamagedFileError(f"row group {group}: expected {rows} records, found {first}")
+
+    def may_share(self, one: str, other: str) -> bool:
+        return self._proportions(one) & self._proportions(other) != set()
+
+    def _proportions(self, column: str) -> set[tuple[int, ...]]:
+        """Return in what proportion to each other row groups have values, for each leaf.
+
+        Where lists are the same, it is, whatever the shape of a row.
+        """
+        found = set()
+        for leaf in self._leaves[column]:
+            values = [self._pages.values(group, leaf) for group in range(len(self._rows))]
+            found.add(tuple(value // (math.gcd(*values) or 1) for value in values))
+        return found
+
+
+def _leaves(schema: pa.Schema, count: int) -> dict[str, list[int]]:
+    """Return the numbers of the columns of values that each field is stored as.
+
+    Raises:
+        DamagedFileError: they are not `count` together.
+    """
+    found, first = {}, 0
+    for field in schema:
+        many = _leaf_count(field.type)
+        found[field.name] = list(range(first, first + many))
+        first += many
+    if first != count:
+        raise DamagedFileError(f"expected {count} columns of values, its schema has {first}")
+    return found
+
+
+def _leaf_count(kind: pa.DataType) -> int:
+    kind = plain_type(kind)
+    if types.is_map(kind):
+        return _leaf_count(kind.key_type) + _leaf_count(kind.item_type)
+    if not types.is_nested(kind):
+        return 1
+    return sum(_leaf_count(kind.field(number).type) for number in range(kind.num_fields))

@@ -1,0 +1,247 @@
+"""Decoded size of the columns of Parquet row groups, before pyarrow decodes them.
+
+The sizes that a footer declares bound nothing: an index into a dictionary may stand for any
+text, and a run for any number of values. Page headers count the values of a page, and what it
+decompresses to is checked by the decompressor. Text behind a dictionary or behind prefixes
+(DELTA_BYTE_ARRAY) is measured, where its upper bound is too much.
+
+https://github.com/apache/parquet-format
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lodcli.formats.arrow.sizes.parquet_runs import delta_sum, dictionary_lengths, indexed_sum
+from lodcli.formats.arrow.sizes.thrift import BINARY, BOOL, I32, I64, Reader, ThriftError
+from lodcli.formats.core.bounds import Bounds
+
+_META = {1: I32, 4: I32, 5: I64, 7: I64, 9: I64, 11: I64}
+_FOOTER = {4: [{1: [{1: BINARY, 3: _META}], 3: I64}]}
+_PAGE = {
+    1: I32,
+    2: I32,
+    3: I32,
+    5: {1: I32, 2: I32, 3: I32, 4: I32},
+    7: {1: I32},
+    8: {1: I32, 2: I32, 4: I32, 5: I32, 6: I32, 7: BOOL},
+}
+_BYTE_ARRAY, _FIXED_BYTES = 6, 7
+_WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
+_NARROW = {"INT_8": 1, "UINT_8": 1, "INT_16": 2, "UINT_16": 2}
+_DICTIONARY_CODES, _PREFIXES = (2, 8), 7
+_RLE = 3
+_CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 5: "lz4_raw", 6: "zstd", 7: "lz4_raw"}
+_HADOOP_LZ4 = 5
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: its header, and where its body lies.
+
+    Attributes:
+        start: of the body, in the file.
+        stored: bytes of the body.
+        size: bytes once decompressed.
+        values: how many it has, nulls and empty lists among them.
+        encoding: of the values.
+        levels: version 2: bytes of the levels in front, which are not compressed; else None.
+        compressed: whether it is, if the column is.
+        is_dictionary: whether it is the dictionary of those that follow.
+        level_encodings: version 1: of repetition and definition levels.
+    """
+
+    start: int
+    stored: int
+    size: int
+    values: int
+    encoding: int
+    levels: int | None = None
+    compressed: bool = True
+    is_dictionary: bool = False
+    level_encodings: tuple[int, int] = (_RLE, _RLE)
+
+
+class Pages:
+    """The pages of a file.
+
+    Args:
+        data: the file.
+        schema: as pyarrow found it.
+
+    Raises:
+        ThriftError: the footer is damaged.
+    """
+
+    def __init__(self, data: memoryview, schema: pq.ParquetSchema) -> None:
+        self._data = data
+        self._schema = schema
+        size = int.from_bytes(data[-8:-4], "little")
+        footer = bytes(data[max(0, len(data) - 8 - size) : len(data) - 8])
+        groups = Reader(footer, 0).struct(_FOOTER).get(4, [])
+        self._groups = [[chunk.get(3, {}) for chunk in group.get(1, [])] for group in groups]
+
+    def values(self, group: int, leaf: int) -> int:
+        """Return how many values a column has, as the footer says."""
+        return int(self._groups[group][leaf].get(5, 0))
+
+    def estimate(self, group: int, leaves: list[int], bounds: Bounds) -> int:
+        """Return about how many bytes the columns of a row group come to, once decoded.
+
+        Raises:
+            TooLargeError: they come to more than the bounds.
+            ThriftError: a page header is damaged.
+        """
+        found = [self.column(group, leaf, bounds) for leaf in leaves]
+        most = sum(column.most for column in found)
+        if not bounds.allows_block(most):
+            # The dearest first: what it really comes to may settle it.
+            for column in sorted(found, key=lambda column: -column.most):
+                most += column.measured() - column.most
+                if bounds.allows_block(most):
+                    break
+            bounds.check_block(most, f"row group {group} comes to")
+        return sum(column.estimate for column in found)
+
+    def column(self, group: int, leaf: int, bounds: Bounds) -> Column:
+        """Return one column of a row group. Raises as `estimate` does, for its single pages."""
+        return Column(self._data, self._groups[group][leaf], self._schema, leaf, bounds)
+
+
+class Column:
+    """One column of a row group.
+
+    Attributes:
+        most: bytes that it comes to at most.
+        estimate: bytes that it comes to about.
+    """
+
+    def __init__(
+        self, data: memoryview, meta: dict[int, Any], schema: Any, leaf: int, bounds: Bounds
+    ) -> None:
+        self._data = data
+        self._codec = meta.get(4, 0)
+        self._kind = meta.get(1, 0)
+        self._about = schema.column(leaf)
+        self._pages = list(_pages(data, meta))
+        for page in self._pages:
+            bounds.check_block(page.size, f"a page of column {self._about.path} decompresses to")
+        self.most = sum(map(self._most, self._pages))
+        self.estimate = sum(map(self._estimate, self._pages))
+
+    @property
+    def _width(self) -> int | None:
+        """Bytes of a value; None for text."""
+        if self._kind == _FIXED_BYTES:
+            return int(self._about.length)
+        narrow: int | None = _NARROW.get(self._about.converted_type)
+        return narrow or _WIDTHS.get(self._kind)
+
+    def _most(self, page: Page) -> int:
+        if page.is_dictionary:
+            return 0
+        if self._kind != _BYTE_ARRAY:
+            return page.values * (self._width or 0)
+        if page.encoding in _DICTIONARY_CODES:
+            return page.values * self._dictionary_bytes
+        return page.values * page.size if page.encoding == _PREFIXES else page.size
+
+    def _estimate(self, page: Page) -> int:
+        if self._kind == _BYTE_ARRAY and page.encoding in _DICTIONARY_CODES:
+            words = sum(page.values for page in self._pages if page.is_dictionary)
+            return (
+                0 if page.is_dictionary else page.values * self._dictionary_bytes // max(1, words)
+            )
+        return min(self._most(page), max(page.size, page.values))
+
+    @property
+    def _dictionary_bytes(self) -> int:
+        return sum(page.size for page in self._pages if page.is_dictionary)
+
+    def measured(self) -> int:
+        """Return how many bytes it comes to; its text is measured."""
+        if self._kind != _BYTE_ARRAY:
+            return self.most
+        lengths = np.zeros(0, np.int64)
+        total = 0
+        for page in self._pages:
+            if page.is_dictionary:
+                lengths = dictionary_lengths(self._decompressed(page), page.values)
+            elif page.encoding in _DICTIONARY_CODES:
+                total += indexed_sum(self._values_of(page), lengths, page.values)
+            elif page.encoding == _PREFIXES:
+                total += page.size + delta_sum(self._values_of(page))
+            else:
+                total += page.size
+        return total
+
+    def _values_of(self, page: Page) -> bytes:
+        """Return the body of a data page behind its levels."""
+        body = self._decompressed(page)
+        if page.levels is not None:
+            return body
+        at = 0
+        most = (self._about.max_repetition_level, self._about.max_definition_level)
+        for level, encoding in zip(most, page.level_encodings, strict=True):
+            if level and encoding == _RLE:
+                at += 4 + int.from_bytes(body[at : at + 4], "little")
+            elif level:  # BIT_PACKED, of old
+                at += (page.values * int(level).bit_length() + 7) // 8
+        return body[at:]
+
+    def _decompressed(self, page: Page) -> bytes:
+        """Return the body of a page; of version 2, what stands behind the levels."""
+        skip = page.levels or 0
+        stored = bytes(self._data[page.start + skip : page.start + page.stored])
+        size = page.size - skip
+        if not page.compressed or self._codec not in _CODECS or size <= 0:
+            return stored
+        codec = pa.Codec(_CODECS[self._codec])
+        if self._codec == _HADOOP_LZ4 and (blocks := _hadoop_blocks(stored)):
+            return b"".join(codec.decompress(block, many, asbytes=True) for many, block in blocks)
+        found: bytes = codec.decompress(stored, size, asbytes=True)
+        return found
+
+
+def _hadoop_blocks(stored: bytes) -> list[tuple[int, bytes]]:
+    """Return the blocks of LZ4 as Hadoop frames them, none if it is not framed so."""
+    found, at = [], 0
+    while at + 8 <= len(stored):
+        many, size = (int.from_bytes(stored[at + n : at + n + 4], "big") for n in (0, 4))
+        if size > len(stored) - at - 8:
+            return []
+        found.append((many, stored[at + 8 : at + 8 + size]))
+        at += 8 + size
+    return found if at == len(stored) else []
+
+
+def _pages(data: memoryview, meta: dict[int, Any]) -> Iterator[Page]:
+    """Yield the pages of a column of a row group, up to as many values as it has."""
+    at = meta.get(9, 0)
+    if 0 < meta.get(11, 0) < at:
+        at = meta[11]
+    left = meta.get(5, 0)
+    while left > 0 and 0 <= at < len(data):
+        reader = Reader(data, at)
+        header = reader.struct(_PAGE)
+        start, stored, size = reader.at, header.get(3, 0), header.get(2, 0)
+        if stored < 0 or size < 0:
+            raise ThriftError(f"a page of {min(stored, size)} bytes")
+        at = start + stored
+        if (about := header.get(5)) is not None:
+            codes = about.get(4, _RLE), about.get(3, _RLE)
+            left -= about.get(1, 0)
+            yield Page(start, stored, size, about.get(1, 0), about.get(2, 0), level_encodings=codes)
+        elif (about := header.get(8)) is not None:
+            left -= about.get(1, 0)
+            levels = about.get(5, 0) + about.get(6, 0)
+            values, encoding = about.get(1, 0), about.get(4, 0)
+            yield Page(start, stored, size, values, encoding, levels, about.get(7, True))
+        elif (about := header.get(7)) is not None:
+            yield Page(start, stored, size, about.get(1, 0), 0, is_dictionary=True)

@@ -1,0 +1,336 @@
+"""An open file of Arrow records as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.arrow.columns import ColumnReader
+from lodcli.formats.arrow.files import Records, damage
+from lodcli.formats.arrow.layout import (
+    Place,
+    check_chosen,
+    doubled,
+    is_within,
+    level_names,
+    node_of,
+    places,
+)
+from lodcli.formats.arrow.sharing import Tensors, same_levels, shared
+from lodcli.formats.core.batching import cuts
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError
+from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.names import name_of
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec, find
+from lodcli.formats.text.lines import shown
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# So many records with the same lists are no accident.
+TELLING_RECORDS = 1024
+
+Pieces = Iterator[tuple[int, Tensors]]
+_Same = set[tuple[str, str]]
+
+
+class RecordSource(Source):
+    """The columns of a file; an outermost item is a record.
+
+    Columns whose lists are everywhere the same share their levels. Of a file that is mapped
+    everything is compared, and counted, before the first row is read; of any other, what
+    comes first is: lists of many lengths that are the same there share their levels, and a
+    record that then differs is an error.
+    """
+
+    def __init__(self, records: Records, options: ReadOptions) -> None:
+        self._records = records
+        self.notes = records.notes
+        self._columns: dict[str, ColumnReader] = {}
+        self._owners: dict[str, str] = {}
+        self._places: dict[str, Place] = {}
+        self._names: dict[str, tuple[str | None, ...]] = {}
+        self._same: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self._begun: Pieces | None = None
+        with damage():
+            self._describe(options)
+        self._skips = bool(options.skip_unsupported)
+        if records.mapped:
+            self._survey()
+        else:
+            self._look_ahead()
+        self._skips = False
+        self.schema = tuple(self._spec(name) for name in self._places)
+
+    def _describe(self, options: ReadOptions) -> None:
+        schema = self._records.schema
+        chosen = None if options.field is None else tuple(map(name_of, options.field))
+        check_chosen(schema, chosen)
+        left_out = doubled(schema)
+        for field in schema:
+            name = name_of(field.name)
+            node = None if name in left_out else node_of(field, chosen, left_out)
+            if node is None:
+                continue
+            for place in places(node):
+                one = place.leaf.name
+                if one in self._places:
+                    left_out[one] = InvalidDataError(f"two columns are named {shown(one)}")
+                self._places[one] = place
+                self._owners[one] = field.name
+                self._names[one] = level_names(field, len(place.keys))
+            self._columns[field.name] = ColumnReader(
+                name,
+                node,
+                self._names,
+                nulls_empty=options.nulls == "empty",
+                bounds=self._records.bounds,
+            )
+        self.left_out = {
+            name: error
+            for name, error in left_out.items()
+            if chosen is None or any(is_within(name, one) or is_within(one, name) for one in chosen)
+        }
+        self._places = {one: self._places[one] for one in self._places if one not in left_out}
+        if not self._places:
+            raise next(iter(self.left_out.values()))
+
+    # -- what is there -------------------------------------------------------------
+
+    def _survey(self) -> None:
+        """Compare and count everything. The rows are not touched."""
+        same = None
+        for _, tensors in self._tensors(list(self._places), BATCH_BYTES, check=True):
+            same = self._compared(tensors, same)
+            self._count(tensors)
+        if same is None:
+            same = self._compared(self._empties(), None)
+            self._count(self._empties())
+        self._same = dict(same)
+
+    def _look_ahead(self) -> None:
+        """Compare what comes first, which is kept until it is asked for."""
+        pieces = self._tensors(list(self._places), BATCH_BYTES, check=True)
+        ahead: list[tuple[int, Tensors]] = []
+        same, records, size = None, 0, 0
+        varied: set[str] = set()
+        for first, tensors in pieces:
+            ahead.append((first, tensors))
+            same = self._compared(tensors, same)
+            varied |= self._varied(tensors)
+            records += len(next(iter(tensors.values())))
+            size += sum(tensor.nbytes for tensor in tensors.values())
+            if records >= TELLING_RECORDS or size >= BATCH_BYTES:
+                break
+        else:
+            self._begun = iter(ahead)
+            self._same = dict(self._compared(self._empties(), None) if same is None else same)
+            return
+        self._begun = chain(ahead, pieces)
+        if records == self._records.count:
+            self._same = dict(same)
+        elif records >= TELLING_RECORDS:
+            self._same = self._proven(dict(same), varied)
+
+    def _varied(self, tensors: Tensors) -> set[str]:
+        """Return the levels whose lists are not all of one length."""
+        found = set()
+        for name, tensor in tensors.items():
+            for key, offsets in zip(self._places[name].keys, tensor.lod.levels, strict=True):
+                lengths = np.diff(offsets)
+                if lengths.size and (lengths != lengths[0]).any():
+                    found.add(key)
+        return found
+
+    def _proven(self, same: dict[str, str], varied: set[str]) -> dict[str, str]:
+        """Return which levels equal which, without those that may do so by chance.
+
+        Two columns of codes of two letters have the same lists up to the first of three.
+        """
+        proven: dict[str, str] = {}
+        for place in self._places.values():
+            deepest = max((n for n, key in enumerate(place.keys) if key in varied), default=-1)
+            proven |= {key: same[key] for key in place.keys[: deepest + 1] if key in same}
+        return proven
+
+    def _empties(self) -> Tensors:
+        return {name: self._spec(name).empty() for name in self._places}
+
+    def _compared(self, tensors: Tensors, before: _Same | None) -> _Same:
+        """Return which levels equal which, here and in all that came before."""
+
+        def may_share(one: str, other: str) -> bool:
+            owners = self._owners[one], self._owners[other]
+            return owners[0] == owners[1] or self._records.may_share(*owners)
+
+        keys = {name: place.keys for name, place in self._places.items()}
+        found = set(same_levels(tensors, keys, may_share).items())
+        return found if before is None else found & before
+
+    def _count(self, tensors: Tensors) -> None:
+        sizes: dict[str, int] = {}
+        for name, tensor in tensors.items():
+            items = [offsets.size - 1 for offsets in tensor.lod.levels]
+            sizes |= zip((*self._places[name].keys, name), [*items, tensor.rows], strict=True)
+        for key, size in sizes.items():
+            self._counts[key] = self._counts.get(key, 0) + size
+
+    def _spec(self, name: str) -> TensorSpec:
+        place, known = self._places[name], self._records.count
+        levels = tuple(
+            LevelSpec(
+                self._same.get(key, key), label, self._counts.get(key, None if level else known)
+            )
+            for level, (key, label) in enumerate(zip(place.keys, self._names[name], strict=True))
+        )
+        rows = self._counts.get(name, None if levels else known)
+        return TensorSpec(name, place.leaf.dtype, place.leaf.row_shape, levels, rows)
+
+    # -- reading -------------------------------------------------------------------
+
+    def _tensors(
+        self, names: list[str], limit_bytes: int, start: int = 0, *, check: bool
+    ) -> Pieces:
+        """Yield the tensors of one piece of the file after another, with its first record."""
+        columns = list(dict.fromkeys(self._owners[name] for name in names))
+        for first, batch in self._records.batches(columns, limit_bytes, start, check=check):
+            found: Tensors = {}
+            for column in columns:
+                if column in self._columns:
+                    found |= self._read(column, batch, first)
+            yield first, {name: found[name] for name in names if name in self._places}
+
+    def _read(self, column: str, batch: Any, first: int) -> Tensors:
+        """Return the tensors of a column; none if no tensor holds it and that may be left out."""
+        try:
+            with damage():
+                return self._columns[column].tensors(batch.column(column), first)
+        except (DamagedFileError, TooLargeError):
+            raise
+        except (InvalidDataError, UnsupportedError) as error:
+            if not self._skips:
+                raise
+            del self._columns[column]
+            self._places = {
+                name: place for name, place in self._places.items() if self._owners[name] != column
+            }
+            self.left_out[name_of(column)] = error
+            if not self._places:
+                raise
+            return {}
+
+    def _pieces(self, names: list[str], limit_bytes: int, start: int = 0) -> Pieces:
+        """Yield pieces with one index for all tensors that share their levels."""
+        begun, self._begun = self._begun, None
+        if begun is None or start:
+            begun = self._tensors(names, limit_bytes, start, check=not self._records.mapped)
+        for first, tensors in begun:
+            yield first, shared({name: tensors[name] for name in names}, self.schema, first)
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        yield from self.batches_of(list(self._places), limit_bytes)
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        wanted = set(names)
+        chosen = [spec for spec in self.schema if spec.name in wanted]
+        done = False
+        for _, tensors in self._pieces([spec.name for spec in chosen], limit_bytes):
+            for batch in _cut(tensors, limit_bytes):
+                yield batch
+                done = True
+        if not done:
+            yield {spec.name: spec.empty() for spec in chosen}
+
+    def close(self) -> None:
+        self._records.close()
+
+
+class SeekableRecordSource(RecordSource):
+    """Columns of which any part can be read at any time: of a file, not of a pipe."""
+
+    def read_index(self, name: str) -> LoD:
+        spec = find(self.schema, name)
+        parts, size = [], 0
+        for _, tensors in self._pieces([spec.name], BATCH_BYTES):
+            parts.append(tensors[spec.name].lod)
+            size += sum(level.nbytes for level in parts[-1].levels)
+            self._records.bounds.check(size, "has an index of at least")
+        return LoD.concatenate(parts) if parts else spec.empty().lod
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        spec = find(self.schema, name)
+        records = self._records.count
+        assert records is not None  # of a file that can be read anywhere
+        outermost = level == 0 or (spec.levels and level == spec.levels[0].name)
+        if outermost and branch:
+            bounds = _bounds(branch[0], records)
+            if bounds is not None:
+                key = slice(None) if isinstance(branch[0], slice) else 0
+                return self._between(spec, *bounds).select(key, *branch[1:])
+        lod = self.read_index(spec.name)
+        found = select(lod, records if lod.rows is None else lod.rows, branch, level)
+        if not lod.n_levels:
+            return self._between(spec, 0, records).select(*branch)
+        ends = lod.absolute(0)
+        low = max(0, int(np.searchsorted(ends, found.rows.start, side="right")) - 1)
+        high = int(np.searchsorted(ends, found.rows.stop))
+        data = self._between(spec, low, high).data
+        begin = int(ends[low])
+        rows = data[found.rows.start - begin : found.rows.stop - begin]
+        return LoDTensor(rows[0] if found.drops_row_axis else rows, found.lod)
+
+    def _between(self, spec: TensorSpec, start: int, stop: int) -> LoDTensor:
+        """Return the tensor of some records."""
+        parts, size = [], 0
+        if start < stop:
+            for first, tensors in self._pieces([spec.name], BATCH_BYTES, start):
+                tensor = tensors[spec.name]
+                low, high = max(0, start - first), min(len(tensor), stop - first)
+                if low < high:
+                    parts.append(tensor[low:high])
+                    size += parts[-1].nbytes
+                    self._records.bounds.check(size, "has in this slice at least")
+                if first + len(tensor) >= stop:
+                    break
+        return LoDTensor.concatenate(parts) if parts else spec.empty()
+
+
+def _bounds(key: Key, count: int) -> tuple[int, int] | None:
+    """Return what an index or a range means; None for one that is wrong."""
+    if isinstance(key, slice):
+        if key.step not in (None, 1):
+            return None
+        low, high, _ = key.indices(count)
+        return low, max(low, high)
+    index = key + count if key < 0 else key
+    return (index, index + 1) if 0 <= index < count else None
+
+
+def _cut(tensors: Tensors, limit_bytes: int) -> Iterator[Batch]:
+    """Yield the tensors of the same records in batches; those of equal index keep sharing it."""
+    sizes = [tensor.data[:1].nbytes for tensor in tensors.values()]
+    ends = [_record_ends(tensor) for tensor in tensors.values()]
+    for start, stop in cuts(ends, sizes, limit_bytes):
+        if stop - start == ends[0].size - 1:
+            yield tensors
+            return
+        parts = {id(t.lod): t.lod.items(0, start, stop) for t in tensors.values() if t.lod.n_levels}
+        batch = {}
+        for name, tensor in tensors.items():
+            if tensor.lod.n_levels:
+                lod, rows = parts[id(tensor.lod)]
+                batch[name] = LoDTensor(tensor.data[rows], lod)
+            else:
+                batch[name] = LoDTensor(tensor.data[start:stop])
+        yield batch
+
+
+def _record_ends(tensor: LoDTensor) -> Offsets:
+    return tensor.lod.absolute(0) if tensor.lod.n_levels else np.arange(tensor.rows + 1)

@@ -1,0 +1,137 @@
+"""Tensors to Arrow records: a large list a level, a list of fixed size an axis of a row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lodcli.formats.arrow.layout import NAMES_KEY
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec
+from lodcli.formats.storage.file_objects import Sink
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# Readers read one at a time, and few read parts of one.
+ROW_GROUP_BYTES = 32 << 20
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Return the columns that hold these tensors; nothing in them may be null."""
+    return pa.schema([_field(spec) for spec in schema])
+
+
+def _field(spec: TensorSpec) -> pa.Field:
+    kind = pa.from_numpy_dtype(spec.dtype)
+    for extent in reversed(spec.row_shape):
+        kind = pa.list_(pa.field("item", kind, nullable=False), extent)
+    for _ in spec.levels:
+        kind = pa.large_list(pa.field("item", kind, nullable=False))
+    metadata = None
+    if any(spec.level_names):
+        metadata = {NAMES_KEY: json.dumps(spec.level_names).encode()}
+    return pa.field(spec.name, kind, nullable=False, metadata=metadata)
+
+
+def arrow_array(tensor: LoDTensor, kind: pa.DataType) -> pa.Array:
+    """Return a tensor as an array of this type, which `arrow_schema` gave."""
+    data = np.ascontiguousarray(tensor.data).reshape(-1)
+    if data.dtype == np.bool_:
+        data = np.packbits(data, bitorder="little")
+    return _nested(tensor, kind, 0, len(tensor), pa.py_buffer(data))
+
+
+def _nested(tensor: LoDTensor, kind: Any, depth: int, count: int, data: pa.Buffer) -> pa.Array:
+    if depth < tensor.lod.n_levels:
+        offsets = tensor.lod.levels[depth]
+        below = _nested(tensor, kind.value_type, depth + 1, int(offsets[-1]), data)
+        return pa.Array.from_buffers(kind, count, [None, _buffer(offsets)], 0, 0, [below])
+    if isinstance(kind, pa.FixedSizeListType):
+        below = _nested(tensor, kind.value_type, depth, count * kind.list_size, data)
+        return pa.Array.from_buffers(kind, count, [None], 0, 0, [below])
+    return pa.Array.from_buffers(kind, count, [None, data], 0)
+
+
+def _buffer(offsets: Offsets) -> pa.Buffer:
+    return pa.py_buffer(np.ascontiguousarray(offsets))
+
+
+def record_batches(
+    columns: pa.Schema, batches: Iterable[Batch], items: dict[str, int]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of the tensors; a record waits until every tensor has its part.
+
+    Args:
+        columns: from `arrow_schema`.
+        batches: of the tensors.
+        items: is filled with how many outermost items each tensor had.
+    """
+    waiting: dict[str, list[pa.Array]] = {name: [] for name in columns.names}
+    for batch in batches:
+        for name, item in batch.items():
+            assert isinstance(item, LoDTensor)
+            items[name] = items.get(name, 0) + len(item)
+            if len(item):
+                waiting[name].append(arrow_array(item, columns.field(name).type))
+        while all(waiting.values()):
+            count = min(len(arrays[0]) for arrays in waiting.values())
+            parts = [_taken(arrays, count) for arrays in waiting.values()]
+            yield pa.RecordBatch.from_arrays(parts, schema=columns)
+
+
+def _taken(arrays: list[pa.Array], count: int) -> pa.Array:
+    array = arrays.pop(0)
+    if len(array) > count:
+        arrays.insert(0, array.slice(count))
+    return array.slice(0, count)
+
+
+def write_ipc(
+    output: Output, columns: pa.Schema, records: Iterable[pa.RecordBatch], *, stream: bool
+) -> None:
+    """Write record batches as an Arrow IPC file or stream."""
+    making = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with _sink(output) as sink, making(sink, columns) as writer:
+        for batch in records:
+            writer.write_batch(batch)
+
+
+def write_parquet(
+    output: Output, columns: pa.Schema, records: Iterable[pa.RecordBatch], codec: str | None
+) -> None:
+    """Write record batches as Parquet, in row groups of about ROW_GROUP_BYTES.
+
+    Args:
+        output: where to.
+        columns: what they hold.
+        records: what to write.
+        codec: as Parquet calls it; None: its default.
+    """
+    with (
+        _sink(output) as sink,
+        pq.ParquetWriter(sink, columns, compression=codec, write_page_checksum=True) as writer,
+    ):
+        gathered: list[pa.RecordBatch] = []
+        size = 0
+        for batch in records:
+            gathered.append(batch)
+            size += batch.nbytes
+            if size >= ROW_GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(gathered))
+                gathered, size = [], 0
+        if gathered:
+            writer.write_table(pa.Table.from_batches(gathered))
+
+
+@contextmanager
+def _sink(output: Output) -> Iterator[pa.PythonFile]:
+    """Give the output as pyarrow writes to a file; an error of ours comes back as it was."""
+    sink = Sink(output)
+    with sink.raising(), pa.PythonFile(sink, "w") as file:
+        yield file

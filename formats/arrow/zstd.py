@@ -1,0 +1,52 @@
+"""zstd, decompressed as a whole: into memory, and if it is large into a nameless file."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, cast
+
+from lodcli.formats.core.bounds import Bounds
+from lodcli.formats.core.errors import DamagedFileError
+
+COPY_BYTES = 4 << 20
+# Shards are written up to this size if nothing else is asked for.
+MOST_IN_MEMORY_BYTES = 1 << 26
+
+
+@contextmanager
+def decompressed(file: BinaryIO, size_bytes: int, bounds: Bounds) -> Iterator[BinaryIO]:
+    """Give the content of a compressed file, which must have this size.
+
+    Raises:
+        DamagedFileError: it has not, or is no zstd.
+        TooLargeError: that is beyond the bounds.
+    """
+    import pyarrow as pa
+
+    bounds.check_block(size_bytes, "decompresses to")
+    with _spool(size_bytes) as spool:
+        done = 0
+        try:
+            with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
+                while done <= size_bytes and (block := stream.read(COPY_BYTES)):
+                    done += len(block)
+                    spool.write(block)
+        except (OSError, ValueError) as error:
+            words = str(error).splitlines()[0][:100]
+            raise DamagedFileError(f"cannot be decompressed ({words})") from None
+        if done != size_bytes:
+            more = "more" if done > size_bytes else f"{done}"
+            raise DamagedFileError(f"expected {size_bytes} bytes decompressed, found {more}")
+        yield spool
+
+
+def _spool(size_bytes: int) -> BinaryIO:
+    if size_bytes > MOST_IN_MEMORY_BYTES:
+        # A process that reads in isolation may write no file.
+        with contextlib.suppress(OSError):
+            return cast(BinaryIO, tempfile.TemporaryFile(prefix="lod-"))
+    return io.BytesIO()

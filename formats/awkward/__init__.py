@@ -1,0 +1,1 @@
+"""Awkward arrays as buffers in npz and HDF5 files."""

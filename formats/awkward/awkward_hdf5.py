@@ -1,0 +1,81 @@
+"""awkward-hdf5: the buffers of an Awkward array in a group of an HDF5 file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.awkward.forms import Reader, parsed_form
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.in_memory import MemorySource
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+
+
+class AwkwardHdf5(Format):
+    """`ak.to_buffers(array, container=group)`, with form and length as the group's attributes.
+
+    As the guide of Awkward stores arrays in HDF5. `--data /group` names the group, if there
+    are several. Reading only, whole, and in a child process, for text in attributes can make
+    HDF5 hang on damaged files; write `awkward`, an .npz, which needs none.
+    """
+
+    name = "awkward-hdf5"
+    suffixes = ()
+    many = True
+    options = frozenset({"data"})
+    modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
+    isolated = True
+
+    def sniff(self, head: bytes) -> bool:
+        return False  # begins like any HDF5
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        from lodcli.formats.hdf5 import trusting as hdf5
+
+        file = hdf5.opened(source.make_seekable().fileno())
+        path = options.data or _only_group(hdf5, file)
+        group = hdf5.group(file, path, chosen=bool(options.data))
+        form, length = hdf5.attribute(group, "form"), hdf5.attribute(group, "length")
+        if not isinstance(form, str) or length is None:
+            raise UnsupportedError(f"{group.name}: has no attributes form and length")
+
+        def fetch(key: str) -> Array:
+            if key not in group:
+                raise DamagedFileError(f"{group.name}/{key}: this buffer is missing")
+            found = hdf5.dataset(file, f"{group.name}/{key}")
+            return hdf5.numbers(found, 0, found.shape[0] if found.shape else 0)
+
+        reader = Reader(fetch, source.size_bytes or 0, source.bounds)
+        tensors = reader.tensors(parsed_form(form), _count(length))
+        file.close()
+        return MemorySource(tensors, reader.left_out)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        raise UnsupportedError("awkward-hdf5 is only read; write awkward, an .npz")
+
+
+def _only_group(hdf5: Any, file: Any) -> str:
+    """Return the one group that has a form."""
+    paths = ["/", *(f"/{name}" for name in file if hasattr(file[name], "keys"))]
+    found = [path for path in paths if hdf5.attribute(file[path], "form") is not None]
+    if len(found) != 1:
+        raise SelectionError(f"{len(found)} groups have a form; name one with --data /group")
+    return found[0]
+
+
+def _count(value: str | Array) -> int:
+    """Return a length, which the guide stores as JSON."""
+    text = value if isinstance(value, str) else str(np.asarray(value).item())
+    if not text.isdecimal() or len(text) > 18:
+        raise DamagedFileError(f"length {text[:40]!r} is no count")
+    return int(text)

@@ -1,0 +1,305 @@
+"""Awkward's forms: how its arrays are made of buffers, and the tensors that they are here.
+
+https://awkward-array.org/doc/main/reference/awkwardforth.html has the forms; a form tells
+for each node its class and which buffers it has, `ak.to_buffers` gives both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.bounds import Bounds
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
+from lodcli.formats.core.format import LeftOut, leaving_out
+from lodcli.formats.core.names import name_of
+from lodcli.formats.core.schema import DEFAULT_NAME, Schema, TensorSpec
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.immutable import immutable
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.gather import ranges, take_items
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+MOST_FORM_BYTES = 1 << 20
+MOST_DEPTH = 40
+PRIMITIVES = frozenset(
+    [
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", "complex64", "complex128"),
+    ]
+)
+_INDEXES = {"i8": "int8", "u8": "uint8", "i32": "int32", "u32": "uint32", "i64": "int64"}
+_OPTIONS = ("IndexedOptionArray", "ByteMaskedArray", "BitMaskedArray")
+_REMEDY = "ak.fill_none or ak.drop_none first"
+
+Fetch = Callable[[str], Array]
+Form = dict[str, Any]
+Named = dict[str, LoDTensor]
+
+
+def parsed_form(text: str | bytes) -> Form:
+    """Return the form that a text describes.
+
+    Raises:
+        DamagedFileError: it is no JSON, or no form.
+    """
+    if len(text) > MOST_FORM_BYTES:
+        raise DamagedFileError(f"the form has {len(text)} bytes; at most {MOST_FORM_BYTES}")
+    try:
+        form = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DamagedFileError("the form is no JSON") from None
+    if not isinstance(form, dict):
+        raise DamagedFileError("the form is no JSON object")
+    return form
+
+
+class Reader:
+    """Makes tensors of buffers.
+
+    Args:
+        fetch: gives the buffer of that name, whatever its length.
+        stored: bytes of all buffers.
+        bounds: what they may be gathered to.
+
+    Attributes:
+        left_out: the fields that no tensor can hold.
+    """
+
+    def __init__(self, fetch: Fetch, stored: int, bounds: Bounds) -> None:
+        self._fetch = fetch
+        self._limit = bounds.growth(stored)
+        self._path: list[str] = []
+        self.left_out: LeftOut = {}
+
+    def tensors(self, form: Form, length: int) -> Named:
+        """Return the tensors of an array of so many items: "data", or one a field."""
+        self._refuse_growth(length)
+        found = self._node(form, length, 0)
+        if not found:
+            raise next(iter(self.left_out.values()))
+        return {name or DEFAULT_NAME: tensor for name, tensor in found.items()}
+
+    def _node(self, form: object, length: int, depth: int) -> Named:
+        """Return the tensors of a node by the path of fields to each; "" without fields."""
+        if not isinstance(form, dict):
+            raise DamagedFileError(f"the form has {str(form)[:60]!r} in the place of a node")
+        if depth > MOST_DEPTH:
+            raise DamagedFileError(f"the form is deeper than {MOST_DEPTH} nodes")
+        kind = form.get("class")
+        if kind in _OPTIONS:
+            raise UnsupportedError(f"holds missing values ({kind}), which no tensor has; {_REMEDY}")
+        if kind == "UnionArray":
+            raise UnsupportedError("holds a union of types, which no tensor has; split it first")
+        readers = {
+            "NumpyArray": self._numpy,
+            "EmptyArray": self._empty,
+            "ListOffsetArray": self._list_offset,
+            "ListArray": self._list,
+            "RegularArray": self._regular,
+            "IndexedArray": self._indexed,
+            "RecordArray": self._record,
+            "UnmaskedArray": self._unmasked,
+        }
+        if kind not in readers:
+            raise UnsupportedError(f"has a node of class {str(kind)[:60]!r}, which is not known")
+        return readers[kind](form, length, depth + 1)
+
+    def _buffer(self, form: Form, role: str, dtype: str, length: int) -> Array:
+        key = f"{form.get('form_key')}-{role}"
+        found = self._fetch(key)
+        wanted = np.dtype(dtype)
+        if found.ndim == 1 and found.dtype == np.uint8 and wanted.itemsize > 1:
+            if found.size % wanted.itemsize:
+                raise DamagedFileError(f"{key}: {found.size} bytes are no whole number of {dtype}")
+            found = found.view(wanted.newbyteorder("<")).astype(wanted)
+        if found.dtype != wanted:
+            raise DamagedFileError(f"{key}: expected {dtype}, found {found.dtype}")
+        flat = found.reshape(-1)
+        if flat.size < length:
+            raise DamagedFileError(f"{key}: expected at least {length} numbers, found {flat.size}")
+        return flat[:length]
+
+    def _index(self, form: Form, role: str, field: str, length: int) -> Offsets:
+        said = form.get(field)
+        if said not in _INDEXES:
+            raise DamagedFileError(f"{form.get('class')}: {field} of dtype {str(said)[:20]!r}")
+        return self._buffer(form, role, _INDEXES[said], length).astype(np.int64)
+
+    def _numpy(self, form: Form, length: int, depth: int) -> Named:
+        primitive, inner = form.get("primitive"), form.get("inner_shape", [])
+        if primitive not in PRIMITIVES:
+            raise UnsupportedError(f"holds {str(primitive)[:40]}, which no tensor can")
+        if not isinstance(inner, list) or not all(type(n) is int and n >= 0 for n in inner):
+            raise DamagedFileError(f"inner_shape {str(inner)[:60]} is no shape")
+        count = length
+        for extent in inner:
+            count *= extent
+        if not count:  # such rows cost nothing in the file, but their number may
+            self._refuse_growth(8 * length)
+        flat = self._buffer(form, "data", str(primitive), count)
+        if flat.dtype == np.bool_ and flat.size and flat.view(np.uint8).max() > 1:
+            raise DamagedFileError(f"{form.get('form_key')}-data: booleans neither 0 nor 1")
+        return {"": LoDTensor(flat.reshape(length, *inner))}
+
+    def _empty(self, form: Form, length: int, depth: int) -> Named:
+        if length:
+            raise DamagedFileError(f"EmptyArray: expected no items, {length} are referred to")
+        return {"": LoDTensor(np.empty(0))}
+
+    def _list_offset(self, form: Form, length: int, depth: int) -> Named:
+        offsets = self._index(form, "offsets", "offsets", length + 1)
+        start, stop = int(offsets[0]), int(offsets[-1])
+        if start < 0 or (np.diff(offsets) < 0).any():
+            raise DamagedFileError(f"{form.get('form_key')}-offsets: decrease")
+        content = self._node(form.get("content"), stop, depth)
+        # One object, so that all fields below share the level.
+        level = immutable(offsets - start)
+        return {
+            name: _below(level, tensor[start:stop] if start else tensor)
+            for name, tensor in content.items()
+        }
+
+    def _list(self, form: Form, length: int, depth: int) -> Named:
+        starts = self._index(form, "starts", "starts", length)
+        stops = self._index(form, "stops", "stops", length)
+        lengths = stops - starts
+        if (starts < 0).any() or (lengths < 0).any():
+            raise DamagedFileError(f"{form.get('form_key')}: a list ends before it starts")
+        content = self._node(form.get("content"), int(stops.max(initial=0)), depth)
+        level = lengths_to_offsets(lengths, level=0)
+        self._refuse_growth(int(level[-1]) * 8)
+        items = ranges(starts, level)
+        return {name: _below(level, self._taken(one, items)) for name, one in content.items()}
+
+    def _regular(self, form: Form, length: int, depth: int) -> Named:
+        size = form.get("size")
+        if type(size) is not int or size < 0:
+            raise DamagedFileError(f"RegularArray: size {str(size)[:20]!r}")
+        content = self._node(form.get("content"), length * size, depth)
+        self._refuse_growth(8 * length)
+        level = immutable(np.arange(length + 1) * size)
+        return {
+            name: _below(level, tensor)
+            if tensor.lod.n_levels
+            else LoDTensor(tensor.data.reshape(length, size, *tensor.row_shape))
+            for name, tensor in content.items()
+        }
+
+    def _indexed(self, form: Form, length: int, depth: int) -> Named:
+        index = self._index(form, "index", "index", length)
+        if (index < 0).any():
+            raise UnsupportedError(f"holds missing values (IndexedArray below 0); {_REMEDY}")
+        content = self._node(form.get("content"), int(index.max(initial=-1)) + 1, depth)
+        return {name: self._taken(tensor, index) for name, tensor in content.items()}
+
+    def _taken(self, tensor: LoDTensor, items: Offsets) -> LoDTensor:
+        bounds = tensor.lod.absolute(0) if tensor.lod.n_levels else np.arange(tensor.rows + 1)
+        row_bytes = tensor.nbytes // max(1, tensor.rows)
+        rows = int((bounds[items + 1] - bounds[items]).sum())
+        self._refuse_growth(rows * max(8, row_bytes))
+        return take_items(tensor, items)
+
+    def _refuse_growth(self, size_bytes: int) -> None:
+        if size_bytes > self._limit:
+            raise TooLargeError(
+                f"refers to the same items so often that they come to {size_bytes} bytes; "
+                "ak.to_packed first"
+            )
+
+    def _record(self, form: Form, length: int, depth: int) -> Named:
+        contents, fields = form.get("contents"), form.get("fields")
+        if not isinstance(contents, list) or not contents:
+            raise UnsupportedError("holds records without fields, which no tensor has")
+        fields = [str(n) for n in range(len(contents))] if fields is None else fields
+        if not isinstance(fields, list) or len(fields) != len(contents):
+            raise DamagedFileError("RecordArray: not as many fields as contents")
+        found: Named = {}
+        for field, content in zip(fields, contents, strict=True):
+            called = name_of(str(field))
+            self._path.append(called)
+            whole = ".".join(self._path)
+            with leaving_out(self.left_out, whole), naming(f"field {whole}"):
+                for name, tensor in self._node(content, length, depth).items():
+                    path = f"{called}.{name}" if name else called
+                    if path in found:
+                        raise DamagedFileError(f"RecordArray: two fields named {path[:60]!r}")
+                    found[path] = tensor
+            self._path.pop()
+        return found
+
+    def _unmasked(self, form: Form, length: int, depth: int) -> Named:
+        return self._node(form.get("content"), length, depth)
+
+
+def _below(level: Offsets, tensor: LoDTensor) -> LoDTensor:
+    """Return a tensor with one more level on top, whose items are those of the tensor."""
+    count = int(level[-1])
+    kept = tensor if len(tensor) == count else tensor[:count]
+    return LoDTensor(kept.data, LoD([level, *kept.lod.levels]))
+
+
+# -- writing -----------------------------------------------------------------------
+
+
+class Plan:
+    """The form of tensors, and which buffer each of their arrays is.
+
+    Attributes:
+        form: of all tensors together.
+        keys: (tensor, level) to the name of its buffer; level -1 is its rows.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.keys: dict[tuple[str, int], str] = {}
+        self._nodes = 0
+        fields = {spec.name: spec for spec in schema}
+        bare = len(schema) == 1 and schema[0].name == DEFAULT_NAME
+        self.form = self._content(fields, 0, bare)
+
+    def _content(self, specs: Mapping[str, TensorSpec], level: int, bare: bool) -> Form:
+        keys = {
+            spec.levels[level].key if len(spec.levels) > level else None for spec in specs.values()
+        }
+        if len(keys) == 1 and None not in keys:
+            key = self._key()
+            for name in specs:
+                self.keys[name, level] = f"{key}-offsets"
+            content = self._content(specs, level + 1, bare)
+            return {
+                "class": "ListOffsetArray",
+                "offsets": "i64",
+                "content": content,
+                "parameters": {},
+                "form_key": key,
+            }
+        if bare:
+            return self._leaf(next(iter(specs.values())))
+        key = self._key()
+        contents = [self._content({name: spec}, level, True) for name, spec in specs.items()]
+        return {
+            "class": "RecordArray",
+            "fields": list(specs),
+            "contents": contents,
+            "parameters": {},
+            "form_key": key,
+        }
+
+    def _leaf(self, spec: TensorSpec) -> Form:
+        key = self._key()
+        self.keys[spec.name, -1] = f"{key}-data"
+        return {
+            "class": "NumpyArray",
+            "primitive": spec.dtype.name,
+            "inner_shape": list(spec.row_shape),
+            "parameters": {},
+            "form_key": key,
+        }
+
+    def _key(self) -> str:
+        self._nodes += 1
+        return f"node{self._nodes - 1}"

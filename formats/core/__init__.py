@@ -1,0 +1,1 @@
+"""What every format shares: interface, schema, options, errors, bounds; reading and writing."""

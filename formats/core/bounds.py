@@ -1,0 +1,64 @@
+"""Maximum decompressed size of an input, for whatever decompresses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lodcli.formats.core.errors import TooLargeError
+
+# A small file may say much in few bytes.
+DEFAULT_BYTES = 1 << 30
+# Deflate cannot do better than 1032 to 1.
+DEFAULT_RATIO = 1100
+# As Python objects, a line of JSON takes up to 25 times its size.
+DEFAULT_LINE_BYTES = 1 << 27
+# So much may always be decompressed at once: blocks are as large, whatever a file comes to.
+BLOCK_BYTES = 16 << 20
+
+
+def default_bytes(stored: int) -> int:
+    """Return what a file of so many bytes may come to if nobody says."""
+    return max(DEFAULT_BYTES, DEFAULT_RATIO * stored)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What an input may come to in memory.
+
+    Attributes:
+        max_bytes: decompressed bytes, or bytes of rows and offsets; None: no limit.
+        line_bytes: of one line of text.
+    """
+
+    max_bytes: int | None = None
+    line_bytes: int = DEFAULT_LINE_BYTES
+
+    def check(self, size_bytes: int, what: str) -> None:
+        """Raise TooLargeError if something comes to more; `what` is as in "it declares"."""
+        if self.max_bytes is not None and size_bytes > self.max_bytes:
+            raise TooLargeError(
+                f"{what} {size_bytes} bytes, at most {self.max_bytes} are allowed; if you trust "
+                "the file, allow more with --max-bytes"
+            )
+
+    def growth(self, stored: int) -> int:
+        """Return what so many bytes may come to if one part may be referred to many times."""
+        most = default_bytes(stored)
+        return most if self.max_bytes is None else min(most, max(self.max_bytes, BLOCK_BYTES))
+
+    def allows_block(self, size_bytes: int) -> bool:
+        """Return whether so many bytes may be decompressed at once."""
+        return self.max_bytes is None or size_bytes <= max(self.max_bytes, BLOCK_BYTES)
+
+    def check_block(self, size_bytes: int, what: str) -> None:
+        """Raise TooLargeError unless so many bytes may be decompressed at once; see `check`."""
+        if not self.allows_block(size_bytes):
+            self.check(size_bytes, what)
+
+    def check_line(self, size_bytes: int, number: int) -> None:
+        """Raise TooLargeError if a line is longer; `number` counts from 1."""
+        if size_bytes > self.line_bytes:
+            raise TooLargeError(
+                f"line {number}: is longer than {self.line_bytes} bytes; if you trust the file, "
+                "allow more with --max-bytes"
+            )

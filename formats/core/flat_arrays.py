@@ -1,0 +1,264 @@
+"""Flat files: which of their arrays make which tensor, and the index they hold.
+
+By name: the tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
+`NAME/lod.0`, ..; any other array `NAME` is a tensor without levels. Or as a person says:
+these arrays are rows, and those the offsets (cu_seqlens, row_splits) or lengths of them all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.format import LeftOut, leaving_out
+from lodcli.formats.core.names import check_name, component, name_of, named
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import DEFAULT_NAME, LevelKeys, LevelSpec, Schema, TensorSpec
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import (
+    Array,
+    Offsets,
+    as_int64,
+    check_offsets,
+    check_rows,
+    lengths_to_offsets,
+)
+from lodcli.kernels.index.lod import LoD
+
+# What a format of flat files understands.
+FLAT_OPTIONS = frozenset({"data", "offsets", "lengths"})
+FLAT_WRITE_OPTIONS = frozenset({"cu_seqlens", "index_dtype"})
+_NAME = re.compile(r"(?:(?P<name>[^/]+)/)?(?:(?P<data>data)|lod\.(?P<level>0|[1-9][0-9]?))")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The names of the arrays that make one tensor: its rows, and its levels in order."""
+
+    data: str
+    levels: tuple[str, ...] = ()
+
+
+class ArrayInfo(Protocol):
+    """What is known of an array before it is read; `label` is what messages call it."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+def array_name(tensor: str, level: int) -> str:
+    """Return the name of an array of a tensor; level -1 is its rows."""
+    prefix = "" if tensor == DEFAULT_NAME else f"{component(tensor)}/"
+    return f"{prefix}data" if level < 0 else f"{prefix}lod.{level}"
+
+
+def tensors_in(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
+    """Return the tensors that arrays of these names make.
+
+    Raises:
+        UnsupportedError, InvalidDataError: a name that no tensor has.
+        DamagedFileError: rows or levels are missing.
+        SelectionError: an array that was asked for is not there.
+    """
+    if options.data or options.offsets or options.lengths:
+        return _chosen(names, options)
+    found: dict[str, dict[int, str]] = {}
+    for name in names:
+        owner, level = _owner(name)
+        levels = found.setdefault(owner, {})
+        if level in levels:  # `x` and `x/data`
+            raise DamagedFileError(f"two arrays for tensor {owner}: {levels[level]} and {name}")
+        levels[level] = name
+    for owner, levels in found.items():
+        if -1 not in levels:
+            raise DamagedFileError(f"tensor {owner}: has an index but no data")
+        if sorted(levels) != list(range(-1, len(levels) - 1)):
+            raise DamagedFileError(
+                f"tensor {owner}: expected {len(levels) - 1} levels lod.0, lod.1, .., "
+                f"found {', '.join(f'lod.{n}' for n in sorted(levels) if n >= 0)}"
+            )
+    return {
+        owner: Parts(levels[-1], tuple(levels[n] for n in range(len(levels) - 1)))
+        for owner, levels in found.items()
+    }
+
+
+def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
+    """Return the tensors that a person named: all over one index."""
+    if options.offsets and options.lengths:
+        raise SelectionError("give offsets or lengths, not both")
+    index = options.offsets or options.lengths or ()
+    data = tuple(name for name in names if name not in index)
+    if options.data:
+        data = tuple(name.strip() for name in options.data.split(","))
+    for name in (*data, *index):
+        if name not in names:
+            raise SelectionError(f"no array named {name!r}; there are: {', '.join(names)}")
+    if not data:
+        raise SelectionError("holds offsets and no rows; name an array of rows with --data")
+    return {name_of(name): Parts(name, index) for name in data}
+
+
+def _owner(name: str) -> tuple[str, int]:
+    """Return which tensor an array belongs to, and its level, -1 for the rows."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return name_of(name), -1
+    owner = name_of(named(found["name"])) if found["name"] else DEFAULT_NAME
+    return owner, -1 if found["data"] else int(found["level"])
+
+
+def held(
+    tensors: Mapping[str, Parts], look: Callable[[str], ArrayInfo], left_out: LeftOut
+) -> dict[str, Parts]:
+    """Return the tensors whose arrays are of a kind that tensors have, at least one.
+
+    Args:
+        tensors: see `tensors_in`.
+        look: returns what is known of an array, or raises what is wrong with it.
+        left_out: is given what is wrong with the others.
+    """
+    found = {}
+    for name, parts in tensors.items():
+        with leaving_out(left_out, name):
+            for array in parts.levels:
+                look(array)
+            if not look(parts.data).shape:
+                raise InvalidDataError(
+                    f"tensor {name}: is a single value; a tensor needs a row axis"
+                )
+            found[name] = parts
+    if not found:
+        raise next(iter(left_out.values()))
+    return found
+
+
+def described(
+    tensors: Mapping[str, Parts],
+    arrays: Mapping[str, ArrayInfo],
+    read: Callable[[str], Array],
+    options: ReadOptions,
+) -> tuple[Schema, dict[str, LoD]]:
+    """Read every index and return the schema, and the index of each tensor.
+
+    Tensors of equal levels share them, and one index.
+
+    Args:
+        tensors: see `tensors_in`.
+        arrays: what is known of the arrays, by name.
+        read: gives all of the array of that name.
+        options: whether the levels are lengths.
+    """
+    specs: list[TensorSpec] = []
+    lods: dict[str, LoD] = {}
+    equal = EqualLevels()
+    known: dict[str, Offsets] = {}
+    for name, parts in tensors.items():
+        info = arrays[parts.data]
+        with naming(f"tensor {name}"):
+            for level, array in enumerate(parts.levels):
+                if array not in known:
+                    known[array] = _offsets(arrays[array], array, level, read, options)
+            lod = LoD([known[array] for array in parts.levels])
+            if not info.shape:
+                raise InvalidDataError("is a single value; a tensor needs a row axis")
+            check_rows(lod.levels, info.shape[0])
+        levels, lods[name] = equal.shared(lod)
+        dtype = info.dtype.newbyteorder("=")
+        specs.append(TensorSpec(name, dtype, info.shape[1:], levels, info.shape[0]))
+    return tuple(specs), lods
+
+
+class EqualLevels:
+    """Finds the levels that tensors share in a file that does not say so: by comparing them."""
+
+    def __init__(self) -> None:
+        self._keys = LevelKeys()
+        self._known: dict[tuple[int, int], list[Offsets]] = {}
+        self._lods: dict[tuple[LevelSpec, ...], LoD] = {}
+
+    def shared(self, lod: LoD) -> tuple[tuple[LevelSpec, ...], LoD]:
+        """Return the levels of one more tensor, and its index: one object if all are the same."""
+        lod = LoD._trusted([self._first(offsets) for offsets in lod.levels], lod.names)
+        levels = self._keys.specs(lod)
+        return levels, self._lods.setdefault(levels, lod)
+
+    def _first(self, offsets: Offsets) -> Offsets:
+        """Return the first that had the same values."""
+        # No copy of their bytes to look up: an index may be large.
+        alike = self._known.setdefault((offsets.size, int(offsets[-1])), [])
+        for other in alike:
+            if other is offsets or np.array_equal(other, offsets):
+                return other
+        alike.append(offsets)
+        return offsets
+
+
+def _offsets(
+    info: ArrayInfo, name: str, level: int, read: Callable[[str], Array], options: ReadOptions
+) -> Offsets:
+    with naming(info.label):
+        # Before any of it is read: an array of nothing but rows may be long.
+        if len(info.shape) != 1 or info.dtype.kind not in "iu":
+            raise InvalidDataError(
+                f"offsets must be integers in one dimension, found {info.dtype} "
+                f"of shape {info.shape}"
+            )
+    values = read(name)
+    with naming(info.label):
+        if options.lengths:
+            lengths = as_int64(values, level=level, what="lengths")
+            return lengths_to_offsets(lengths, level=level)
+        offsets = as_int64(values, level=level, what="offsets")
+        check_offsets(offsets, level=level)
+        return offsets
+
+
+def index_dtype(options: WriteOptions) -> np.dtype[Any]:
+    """Return the dtype to store offsets as: int64, but int32 where kernels want cu_seqlens."""
+    return np.dtype(options.index_dtype or ("int32" if options.cu_seqlens else "int64"))
+
+
+def require_index_fits(largest: int, level: int, dtype: np.dtype[Any]) -> None:
+    """Raise UnsupportedError unless an offset fits the dtype it is stored in."""
+    if largest > np.iinfo(dtype).max:
+        raise UnsupportedError(
+            f"level {level}: offset {largest} does not fit {dtype}; use --index-dtype int64"
+        )
+
+
+def array_names(schema: Schema, options: WriteOptions) -> Callable[[str, int], str]:
+    """Return a function that names the array of a tensor's level, or of its rows (level -1).
+
+    Raises:
+        UnsupportedError, SelectionError: the names of --cu-seqlens do not fit the tensors.
+    """
+    chosen = options.cu_seqlens
+    if chosen is None:
+        return array_name
+    shared = {tuple(level.key for level in spec.levels) for spec in schema}
+    if len(shared) > 1:
+        names = ", ".join(spec.name for spec in schema)
+        raise UnsupportedError(
+            f"--cu-seqlens: one index for all, but {names} do not share their levels"
+        )
+    depth = len(schema[0].levels)
+    if len(set(chosen)) != len(chosen) or len(chosen) != depth:
+        raise SelectionError(
+            f"--cu-seqlens: expected {depth} different names, one a level, "
+            f"found {', '.join(chosen)}"
+        )
+    for name in chosen:
+        check_name(name)
+        if name in {spec.name for spec in schema}:
+            raise SelectionError(f"--cu-seqlens: {name} is the name of a tensor already")
+    return lambda tensor, level: tensor if level < 0 else chosen[level]

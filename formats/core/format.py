@@ -1,0 +1,354 @@
+"""What every format is: a name, what it can hold, a reader and a writer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# Large enough that the work per batch is small beside it. Allocations of 32 MB and more are mapped
+# anew each time, page by page; these are not, and reading takes half the time.
+BATCH_BYTES = 8 << 20
+
+_SIZED = [f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)]
+_FLOATS = ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+ALL_DTYPES = frozenset(["bool", *_SIZED, *_FLOATS])
+
+
+# By the name of what a file holds and no tensor can: why.
+LeftOut = dict[str, LodError]
+
+
+@contextmanager
+def leaving_out(left_out: LeftOut, name: str) -> Iterator[None]:
+    """Note what no tensor can hold of one part of a file, and go on with the others."""
+    try:
+        yield
+    except (DamagedFileError, TooLargeError):
+        raise
+    except (UnsupportedError, InvalidDataError) as error:
+        left_out[name] = error
+
+
+class RowBlocks(NamedTuple):
+    """A tensor on its way: its index, and its rows block by block, checked.
+
+    Attributes:
+        lod: the index.
+        rows: how many rows there are.
+        blocks: the number of each block's first row, and its rows: a view of the caller's memory.
+    """
+
+    lod: LoD
+    rows: int
+    blocks: Iterator[tuple[int, Array]]
+
+
+class StoredRows(NamedTuple):
+    """Rows that lie in a file as they do in memory, for whoever can read them from there.
+
+    Attributes:
+        lod: the index.
+        rows: how many rows there are; at least one, of at least one byte.
+        fd: the open file. It belongs to the source.
+        offset: where in the file they begin.
+        block_bytes: how many bytes have one checksum; at most all, the last block may be short.
+        check: raises what reading them here would raise. It takes the CRC32C of every block,
+            (blocks,) uint32, and the highest byte of booleans, 0 for other dtypes.
+    """
+
+    lod: LoD
+    rows: int
+    fd: int
+    offset: int
+    block_bytes: int
+    check: Callable[[Array, int], None]
+
+
+class Source(ABC):
+    """An open file of some format. `schema` is known at once, rows are read on demand.
+
+    Attributes:
+        schema: what the file holds; counts that are unknown before the end are None.
+        checksums: those of this file, once all was read, where files of its format differ; else
+            None. See Format.
+        left_out: what no tensor can hold, though other parts of the file can be read.
+        notes: what a person should know about the file; complete once everything is read.
+    """
+
+    schema: Schema
+    checksums: str | None = None
+    left_out: LeftOut = {}  # noqa: RUF012 - replaced, never changed
+    notes: Sequence[str] = ()
+
+    def refuse_left_out(self, name: str | None = None) -> None:
+        """Raise what is wrong with what is left out, or with a part of that name."""
+        for one, error in self.left_out.items():
+            if name is None or one == name:
+                raise error
+
+    @abstractmethod
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """Yield all content in order, as batches of whole outermost items.
+
+        Each batch holds about `limit_bytes` of rows, but at least one item; tensors that
+        share their outermost level come together. Every tensor appears at least once,
+        with no items if it has none. TensorArrays come whole. Checks what it yields.
+        """
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """Yield the batches of some tensors, perhaps with others among them.
+
+        A format that can leave the others unread does.
+        """
+        return self.batches(limit_bytes)
+
+    def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
+        """Return the content in memory."""
+        wanted = [spec.name for spec in self.schema] if names is None else list(names)
+        for name in wanted:
+            find(self.schema, name)
+        return joined(self.schema, self.batches_of(wanted), wanted)
+
+    def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:
+        """Return a tensor's index, and its rows in order in memory of the caller's.
+
+        Args:
+            name: which tensor; none that holds a TensorArray.
+            buffer: gives, for a number of bytes, the (at least as many,) uint8 array that the
+                next block is written to.
+            block_bytes: about how many bytes of rows a block has.
+        """
+        item = self.read([name])[name]
+        assert isinstance(item, LoDTensor)
+        return RowBlocks(item.lod, item.rows, _copied(item.data, buffer, block_bytes))
+
+    def stored_rows(self, name: str) -> StoredRows | None:
+        """Return where the rows of a tensor lie, unchecked; None if they must be read by `self`.
+
+        Args:
+            name: which tensor; none that holds a TensorArray.
+        """
+        return None
+
+    def read_index(self, name: str) -> LoD:
+        """Return the index of one tensor; no more of the file is read than needed."""
+        item = self.read([name])[name]
+        return item.lod if isinstance(item, LoDTensor) else item.array.steps.lod
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        """Return a slice of one tensor; see `lodcli.kernels.index.selection.select`.
+
+        No more of the file is read than the index and the blocks the slice touches, where
+        the format allows it.
+        """
+        item = self.read([name])[name]
+        if not isinstance(item, LoDTensor):
+            raise SelectionError(f"{name} is a TensorArray; `lod pack` it to slice it")
+        return item.select(*branch, level=level)
+
+    @property
+    def partial(self) -> bool:
+        """Whether the index, or a slice, is read without reading everything."""
+        return type(self).slice is not Source.slice
+
+    def close(self) -> None:  # noqa: B027 - most sources hold nothing but their Input
+        """Release what the source holds."""
+
+
+def _copied(
+    data: Array, buffer: Callable[[int], Array], block_bytes: int
+) -> Iterator[tuple[int, Array]]:
+    if not data.nbytes:
+        return
+    step = max(1, block_bytes // data[:1].nbytes)
+    for first in range(0, len(data), step):
+        part = data[first : first + step]
+        rows = buffer(part.nbytes)[: part.nbytes].view(part.dtype).reshape(part.shape)
+        np.copyto(rows, part)
+        yield first, rows
+
+
+def joined(
+    schema: Schema, batches: Iterable[Batch], names: Iterable[str] | None = None
+) -> dict[str, Item]:
+    """Return batches as whole tensors, all or those of these names, in memory."""
+    wanted = [spec.name for spec in schema] if names is None else list(names)
+    parts: dict[str, list[LoDTensor]] = {name: [] for name in wanted}
+    whole: dict[str, Item] = {}
+    for batch in batches:
+        for name in wanted:
+            item = batch.get(name)
+            if isinstance(item, LoDTensor):
+                parts[name].append(item)
+            elif item is not None:
+                whole[name] = item
+    tensors = _joined(schema, parts)
+    return {name: whole[name] if name in whole else tensors[name] for name in wanted}
+
+
+def _joined(schema: Schema, parts: dict[str, list[LoDTensor]]) -> dict[str, LoDTensor]:
+    """Return each tensor's batches as one; tensors with equal levels share one index."""
+    result: dict[str, LoDTensor] = {}
+    shared: dict[tuple[str, ...], LoDTensor] = {}
+    for spec in schema:
+        if not parts.get(spec.name):
+            continue
+        tensor = LoDTensor.concatenate(parts[spec.name])
+        key = tuple(level.key for level in spec.levels)
+        if key and key in shared and shared[key].lod.names == tensor.lod.names:
+            tensor = LoDTensor(tensor.data, shared[key].lod)
+        shared.setdefault(key, tensor)
+        result[spec.name] = tensor
+    return result
+
+
+class Format(ABC):
+    """One kind of file.
+
+    Attributes:
+        name: as `--from` and `--to` know it.
+        suffixes: file name endings, with the dot, longest first.
+        max_levels: most levels a tensor may have; None for any.
+        min_levels: fewest levels.
+        dtypes: names of the dtypes it holds.
+        row_ranks: most dimensions one row may have; None for any.
+        many: whether it holds several named tensors.
+        arrays: whether it holds TensorArrays.
+        level_names: whether the file holds the names of levels.
+        kept_dtypes: those of `dtypes` that reading finds again; None: all, the file tells them.
+        row_shapes: whether the file tells rows of some shape from one more level.
+        empty_file: whether a file of no bytes is one, of a tensor without items.
+        zero_rows: whether a tensor without rows survives.
+        options: names of the ReadOptions fields it understands.
+        write_options: names of the WriteOptions fields it understands.
+        seekable_output: whether its writer needs to seek.
+        checksums: what `lod verify` says of the checksums that reading everything checks, such as
+            "CRC-32 of every array"; "" if there are none.
+        layout: what it is stored as: a file; several files beside each other, of which
+            `open` and `write` get one, and the others by `Input.beside` and `Output.part`;
+            or a folder, whose files they get in the same way. A folder is told by
+            `table.FOLDERS`, a pair by `table.PAIRS`. Neither goes through a pipe.
+        folder_files: for a folder, a regular expression of all the names it may hold; a
+            folder that holds others is never replaced.
+        modules: what reading imports only when it gets there; see formats/sandbox/source.py.
+        descriptors: how many it makes while reading, of what is open already; also for that.
+        isolated: whether it is always read in a child process: it takes calls of a library
+            that a damaged file can make hang.
+    """
+
+    name: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+    max_levels: ClassVar[int | None] = None
+    min_levels: ClassVar[int] = 0
+    dtypes: ClassVar[frozenset[str]] = ALL_DTYPES
+    row_ranks: ClassVar[int | None] = None
+    many: ClassVar[bool] = False
+    arrays: ClassVar[bool] = False
+    level_names: ClassVar[bool] = False
+    kept_dtypes: ClassVar[frozenset[str] | None] = None
+    row_shapes: ClassVar[bool] = True
+    empty_file: ClassVar[bool] = False
+    zero_rows: ClassVar[bool] = True
+    options: ClassVar[frozenset[str]] = frozenset()
+    write_options: ClassVar[frozenset[str]] = frozenset()
+    seekable_output: ClassVar[bool] = False
+    binary: ClassVar[bool] = True
+    checksums: ClassVar[str] = ""
+    layout: ClassVar[Literal["file", "files", "folder"]] = "file"
+    folder_files: ClassVar[str] = ""
+    modules: ClassVar[tuple[str, ...]] = ()
+    descriptors: ClassVar[int] = 0
+    isolated: ClassVar[bool] = False
+
+    @abstractmethod
+    def sniff(self, head: bytes) -> bool:
+        """Return whether a file that begins like this is certainly of this format."""
+
+    @abstractmethod
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        """Return the open file. Raises our errors, with the file named by the caller."""
+
+    @abstractmethod
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        """Write everything to `output`, without committing it."""
+
+    # What reading does not give back, told nothing: see losses.py.
+
+    def lost_tensor_names(self, schema: Schema) -> Iterable[str]:
+        """Return the names that the file does not hold of several tensors.
+
+        One alone needs no name: reading calls it "data".
+        """
+        return ()
+
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        """Return the names that reading gives the levels of a tensor, the finest last."""
+        return ()
+
+    def lost_levels(self, spec: TensorSpec) -> Iterable[int]:
+        """Return the levels of a tensor that leave no trace in the file."""
+        return ()
+
+    def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
+        """Return whether the file tells the dtype of a tensor."""
+        return self.kept_dtypes is None or spec.dtype.name in self.kept_dtypes
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        """Raise UnsupportedError if a tensor does not fit, before a byte is written."""
+        if len(schema) > 1 and not self.many:
+            names = ", ".join(spec.name for spec in schema)
+            raise UnsupportedError(
+                f"{self.name} holds one tensor, this has {len(schema)} ({names}); "
+                "choose one with FILE::NAME"
+            )
+        for spec in schema:
+            self._refuse_spec(spec)
+
+    def _refuse_spec(self, spec: TensorSpec) -> None:
+        depth = len(spec.levels)
+        if spec.array and not self.arrays:
+            raise UnsupportedError(
+                f"{self.name} holds no TensorArray, {spec.name} is one; `lod pack` it first"
+            )
+        if self.max_levels is not None and depth > self.max_levels:
+            held = _plural(self.max_levels, "level")
+            raise UnsupportedError(f"{self.name} holds {held}, {spec.name} has {depth}")
+        if depth < self.min_levels:
+            needed = _plural(self.min_levels, "level")
+            raise UnsupportedError(f"{self.name} needs {needed}, {spec.name} has {depth}")
+        if spec.dtype.name not in self.dtypes:
+            raise UnsupportedError(
+                f"{self.name} holds no {spec.dtype.name}; {spec.name} has that dtype"
+            )
+        if self.row_ranks is not None and len(spec.row_shape) > self.row_ranks:
+            raise UnsupportedError(
+                f"{self.name} holds rows of at most {_plural(self.row_ranks, 'dimension')}, "
+                f"those of {spec.name} have shape {spec.row_shape}"
+            )
+
+
+def named_batches(label: str, batches: Callable[[], Iterator[Batch]]) -> Iterator[Batch]:
+    """Yield what `batches()` yields, its errors prefixed with the file."""
+    with naming(label):
+        yield from batches()
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")

@@ -1,0 +1,27 @@
+"""A source whose content is in memory: of formats that can only be read whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from lodcli.formats.core.format import BATCH_BYTES, LeftOut, Source
+from lodcli.formats.core.schema import Batch, Item, find, schema_of
+from lodcli.formats.stream.writer import regrouped
+
+
+class MemorySource(Source):
+    """Tensors by name; those of one index object share it in the schema."""
+
+    def __init__(self, items: Mapping[str, Item], left_out: LeftOut | None = None) -> None:
+        self.schema = schema_of(items)
+        self.left_out = left_out or {}
+        self._items = items
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        yield from regrouped(self.schema, self._items, limit_bytes)
+
+    def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
+        """See Source."""
+        wanted = [spec.name for spec in self.schema] if names is None else names
+        return {name: self._items[find(self.schema, name).name] for name in wanted}

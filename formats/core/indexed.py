@@ -1,0 +1,73 @@
+"""A file whose index is in memory and whose rows are read by their numbers, in any order."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+
+from lodcli.formats.core.batching import cuts, groups
+from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.prefetch import ahead
+from lodcli.formats.core.schema import Batch, TensorSpec, find
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+
+class IndexedSource(Source):
+    """What is the same of all such files; their counts are known.
+
+    Attributes:
+        lods: the index of each tensor; one object where it is shared.
+    """
+
+    lods: Mapping[str, LoD]
+
+    @abstractmethod
+    def read_rows(self, name: str, start: int, stop: int) -> Array:
+        """Return rows of a tensor, a copy."""
+
+    def read_index(self, name: str) -> LoD:
+        return self.lods[find(self.schema, name).name]
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        spec = find(self.schema, name)
+        assert spec.rows is not None
+        selection = select(self.lods[spec.name], spec.rows, branch, level)
+        rows = self.read_rows(spec.name, selection.rows.start, selection.rows.stop)
+        if selection.drops_row_axis:
+            return LoDTensor(rows, LoD()).select(0)
+        return LoDTensor(rows, selection.lod)
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        return ahead(self._batches(limit_bytes))
+
+    def _batches(self, limit_bytes: int) -> Iterator[Batch]:
+        for group in groups(self.schema):
+            yield from self._group(group, limit_bytes)
+
+    def _group(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
+        """Yield the batches of tensors that share their outermost level, or of one of rows."""
+        if group[0].levels:
+            yield from self._items(group, limit_bytes)
+            return
+        spec = group[0]
+        assert spec.rows is not None
+        step = max(1, limit_bytes // spec.row_bytes if spec.row_bytes else spec.rows)
+        for start in range(0, max(1, spec.rows), step):
+            stop = min(start + step, spec.rows)
+            yield {spec.name: LoDTensor(self.read_rows(spec.name, start, stop))}
+
+    def _items(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
+        lods = [self.lods[spec.name] for spec in group]
+        ends = [lod.absolute(0) for lod in lods]
+        for start, stop in cuts(ends, [spec.row_bytes for spec in group], limit_bytes):
+            shared: dict[int, LoD] = {}
+            batch = {}
+            for spec, lod in zip(group, lods, strict=True):
+                part, rows = lod.items(0, start, stop)
+                part = shared.setdefault(id(lod), part)
+                data = self.read_rows(spec.name, rows.start, rows.stop)
+                batch[spec.name] = LoDTensor(data, part)
+            yield batch

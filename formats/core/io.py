@@ -1,0 +1,331 @@
+"""Open, read and write any format: what the commands and `import lodcli` call."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.errors import name_file, naming
+from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.limits import Limits, open_within
+from lodcli.formats.core.losses import Loss, losses
+from lodcli.formats.core.options import ReadOptions, WriteOptions, refuse_unknown_options
+from lodcli.formats.core.schema import (
+    DEFAULT_NAME,
+    Batch,
+    Item,
+    Schema,
+    StoredArray,
+    find,
+    rekeyed,
+    schema_of,
+)
+from lodcli.formats.storage.compression import require_zstandard, suffix_codec
+from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_folder
+from lodcli.formats.storage.inputs import Input, require_path
+from lodcli.formats.storage.outputs import Output, refuse_existing
+from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.runtime.devices import gpu_number, require_gpu
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
+
+PathLike = str | os.PathLike[str]
+
+
+@contextmanager
+def open_source(
+    path: PathLike,
+    *,
+    format_name: str | None = None,
+    options: ReadOptions | None = None,
+    limits: Limits | None = None,
+    mmap: bool = False,
+) -> Iterator[Source]:
+    """Open a file, or "-" for standard input, of any format.
+
+    Args:
+        path: what to open.
+        format_name: its format; None: its content decides, then its name.
+        options: how to read it.
+        limits: what reading it may cost.
+        mmap: whether `read` of the source may return maps of the file; see `read`.
+
+    Yields:
+        The open file; with `skip_unsupported`, its `left_out` tells what could not be read.
+
+    Raises:
+        OSError: it cannot be opened.
+        LodError: it is damaged, or of no known format; names the file.
+    """
+    options = options or ReadOptions()
+    if mmap:
+        options = dataclasses.replace(options, mmap=True)
+    with Input(path) as source, naming(source.label):
+        kind = format_of(source, format_name, options)
+        refuse_unknown_options(kind.options, options, kind.name)
+        opened = open_within(limits or Limits(), kind, source, options)
+        try:
+            if not options.skip_unsupported:
+                opened.refuse_left_out()
+            yield opened
+        finally:
+            opened.close()
+
+
+def format_of(source: Input, format_name: str | None, options: ReadOptions) -> Format:
+    """Return the format to read an input as: the one named, else what it looks like."""
+    return table.get(format_name or table.of_input(source, options))
+
+
+def read(
+    path: PathLike,
+    name: str | None = None,
+    *,
+    format_name: str | None = None,
+    device: str = "cpu",
+    mmap: bool = False,
+) -> Item:
+    """Return one tensor of a file, in memory and checked.
+
+    What is returned is a copy: whatever becomes of the file, it stays as it was checked.
+
+    Args:
+        path: the file, or "-".
+        name: which tensor; may be left out if there is only one.
+        format_name: see open_source.
+        device: where its rows shall lie: "cpu", "cuda" (the current GPU) or "cuda:N". The rows
+            of a container go there block by block, the next read while one is on its way.
+        mmap: map the rows of a lod.h5 that is not compressed, and check them, in the place of
+            copying them: they take no memory of their own, cannot be written to, and the file
+            must be left alone while they are in use. If somebody cuts it, the process dies of
+            SIGBUS when it touches what is gone; if somebody overwrites it, rows that were
+            checked change, and are then computed with and written as they are. Replacing the
+            file, as lod does, is harmless. The rows of a compressed file are copied.
+
+    Returns:
+        A LoDTensor; a StoredArray where the file holds a TensorArray.
+
+    Raises:
+        OptionError: no such name of a device.
+        UnsupportedError: cupy is not installed, there is no such GPU, or it is a TensorArray
+            for a GPU; `mmap` for another format.
+    """
+    number = gpu_number(device)
+    if number is not None:
+        require_gpu(device)
+    # What nobody asked for may be of a kind that no tensor holds.
+    options = None if name is None else ReadOptions(skip_unsupported=True)
+    with open_source(path, format_name=format_name, options=options, mmap=mmap) as source:
+        if name is not None:
+            source.refuse_left_out(name)
+        wanted = find(source.schema, name).name
+        if number is None:
+            return source.read([wanted])[wanted]
+        from lodcli.formats.gpu.staging import read_to_gpu
+
+        return read_to_gpu(source, wanted, number)
+
+
+def read_all(
+    path: PathLike, *, format_name: str | None = None, mmap: bool = False
+) -> dict[str, Item]:
+    """Return all tensors of a file by name, in memory and checked; see `read`."""
+    with open_source(path, format_name=format_name, mmap=mmap) as source:
+        return source.read()
+
+
+def write(
+    path: PathLike,
+    content: Item | Mapping[str, Item],
+    *,
+    format_name: str | None = None,
+    overwrite: bool = False,
+    strict: bool = False,
+    options: WriteOptions | None = None,
+) -> None:
+    """Write tensors to a file that appears whole or not at all.
+
+    What the format has no place for, such as the names of levels, is left out; `strict` refuses
+    that. What would change the rows or the index is always refused.
+
+    Args:
+        path: where; "-" is standard output.
+        content: one tensor, or several by name. Those that share index levels by
+            reference share them in the file.
+        format_name: None: the path's ending decides.
+        overwrite: whether an existing file may be replaced.
+        strict: whether to refuse what reading the file would not give back by itself.
+        options: how to write it.
+
+    Raises:
+        UnsupportedError: the format cannot hold a tensor; or, if `strict`, not all of it.
+        TargetExistsError: the file is there and may not be replaced.
+    """
+    require_path(path)
+    items = content if isinstance(content, Mapping) else {DEFAULT_NAME: content}
+    for name, item in items.items():
+        if not isinstance(name, str):
+            raise OptionError(f"tensors have names of type str, found {name!r}")
+        if not isinstance(item, LoDTensor | StoredArray):
+            raise OptionError(
+                f"{name}: expected a LoDTensor or a StoredArray, found {type(item).__name__}"
+                f"{_as_item(item)}"
+            )
+    schema = schema_of(items)
+    write_batches(
+        path,
+        schema,
+        [items],
+        format_name=format_name,
+        overwrite=overwrite,
+        strict=strict,
+        options=options,
+    )
+
+
+def _as_item(item: object) -> str:
+    """Return how to make something to write of what was given."""
+    if isinstance(item, TensorArray):
+        return "; give it with the map that unpack gave, StoredArray(array, index_map)"
+    if hasattr(item, "__array__") or isinstance(item, list | tuple):
+        return "; wrap it, LoDTensor(rows, lengths)"
+    return ""
+
+
+def write_batches(
+    path: PathLike,
+    schema: Schema,
+    batches: Iterable[Batch],
+    *,
+    format_name: str | None = None,
+    overwrite: bool = False,
+    strict: bool = False,
+    options: WriteOptions | None = None,
+    when_lost: Callable[[Loss], None] = lambda loss: None,
+) -> None:
+    """Write batches as they come. See `write`.
+
+    Args:
+        when_lost: called for each kind of loss once all is written.
+    """
+    options = options or WriteOptions()
+    schema = rekeyed(schema)
+    kind = table.get(output_format(path, format_name))
+    incoming = _Incoming(batches)
+    try:
+        refuse_unknown_options(kind.write_options, options, kind.name)
+        kind.refuse_unheld(schema)
+        refuse_pipe(path, kind)
+        codec = _packing(path, kind)
+        lost = losses(kind, schema, options)
+        if strict and lost:
+            raise UnsupportedError(
+                f"{'; '.join(map(str, lost))}; write lod.h5, which keeps everything, or do without "
+                "--strict"
+            )
+        with _new_output(path, kind, overwrite) as output:
+            if codec is not None:
+                output.pack(codec)
+            kind.write(output, schema, incoming, options)
+        for one in lost:
+            when_lost(one)
+    except LodError as error:
+        if error is not incoming.error:
+            name_file(error, "standard output" if os.fspath(path) == "-" else os.fspath(path))
+        raise
+
+
+class _Incoming(Iterator[Batch]):
+    """Batches to write.
+
+    Attributes:
+        error: what was raised in the place of a batch; it is not about the file being written.
+    """
+
+    def __init__(self, batches: Iterable[Batch]) -> None:
+        self._batches = iter(batches)
+        self.error: LodError | None = None
+
+    def __next__(self) -> Batch:
+        try:
+            return next(self._batches)
+        except LodError as error:
+            self.error = error
+            raise
+
+
+def _new_output(path: PathLike, kind: Format, overwrite: bool) -> Output:
+    if kind.layout == "folder":
+        return FolderOutput(path, overwrite=overwrite, may_hold=kind.folder_files)
+    return Output(path, overwrite=overwrite, seekable=kind.seekable_output)
+
+
+def _packing(path: PathLike, kind: Format) -> str | None:
+    """Return what the file is to be packed by: its name says so. Text is; the rest may not be."""
+    codec = suffix_codec(os.fspath(path))
+    if codec is not None and kind.binary:
+        raise UnsupportedError(
+            f"{kind.name} is not packed as a whole: nobody could read parts of it; leave out "
+            "the ending, and see --compress"
+        )
+    if codec == "zstd":
+        require_zstandard()
+    return codec
+
+
+def refuse_target(path: PathLike, kind: Format, *, overwrite: bool) -> None:
+    """Raise what is wrong with a target, before anything is read.
+
+    Raises:
+        UnsupportedError: a folder or several files for a pipe.
+        TargetExistsError: something is there that may not be replaced.
+    """
+    refuse_pipe(path, kind)
+    if os.fspath(path) == "-":
+        return
+    if kind.layout == "folder":
+        refuse_existing_folder(path, overwrite=overwrite, may_hold=kind.folder_files)
+    else:
+        refuse_existing(path, overwrite=overwrite)
+
+
+def refuse_pipe(path: PathLike, kind: Format) -> None:
+    """Raise UnsupportedError if `path` is "-" and the format is more than one file."""
+    if os.fspath(path) == "-" and kind.layout != "file":
+        what = "a folder" if kind.layout == "folder" else "several files"
+        raise UnsupportedError(f"{kind.name} is {what}, not one stream of bytes; name a path")
+
+
+def output_format(path: PathLike, format_name: str | None) -> str:
+    """Return the format to write: the one named, else the path's, else the lod stream for "-".
+
+    Raises:
+        SelectionError: a path whose ending tells nothing.
+    """
+    if format_name:
+        return table.get(format_name).name
+    if os.fspath(path) == "-":
+        return "lod.stream"
+    found = table.of_name(path)
+    if found is None:
+        if os.path.exists(path) and not os.path.isdir(path):
+            refuse_existing(path, overwrite=True)  # a device, which no format makes a file
+        known = " ".join(table.SUFFIXES)
+        raise SelectionError(
+            f"{os.fspath(path)}: its ending names no format ({known}); choose one with --to"
+        )
+    return "lod.h5" if found == "hdf5" else found
+
+
+def one_tensor(item: Item, what: str) -> LoDTensor:
+    """Return the item if it is a tensor.
+
+    Raises:
+        SelectionError: it is a TensorArray.
+    """
+    if isinstance(item, LoDTensor):
+        return item
+    raise SelectionError(f"{what} takes a tensor, this is a TensorArray; `lod pack` it first")

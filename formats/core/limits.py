@@ -1,0 +1,184 @@
+"""How much a file may unpack to before it is refused: what stops a bomb.
+
+A few kilobytes can declare petabytes, and compressed data can grow a thousandfold while it
+is read. What a file declares is checked before anything is allocated, what it declares
+only at its end is counted as it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from lodcli.formats.core.bounds import DEFAULT_LINE_BYTES, Bounds, default_bytes
+from lodcli.formats.core.format import BATCH_BYTES, Format, RowBlocks, Source, StoredRows
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import Batch, Item, StoredArray, TensorSpec, find, known_rows
+from lodcli.formats.storage.inputs import Input
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.platform import processes
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the reading of one input may cost.
+
+    Attributes:
+        max_bytes: bytes of rows and offsets it may come to, None for what `default_bytes`
+            makes of its size.
+        isolate: whether to read it in a child process that can do nothing else; some formats
+            are always read so.
+    """
+
+    max_bytes: int | None = None
+    isolate: bool = False
+
+    def bounds(self, stored: int | None) -> Bounds:
+        """Return what an input of so many bytes may come to; None: of unknown size."""
+        max_bytes = self.max_bytes
+        if max_bytes is None and stored is not None:
+            max_bytes = default_bytes(stored)
+        line_bytes = DEFAULT_LINE_BYTES if self.max_bytes is None else self.max_bytes
+        # A line of a file that is not compressed is never longer than the file.
+        return Bounds(max_bytes, max(line_bytes, stored or 0))
+
+
+def stored_bytes(kind: Format, source: Input) -> int | None:
+    """Return the size of the file, or of all in the folder, as stored; None if not known.
+
+    It is not known of a pipe, nor of files that only the format knows to belong together.
+    """
+    if source.is_folder:
+        return source.folder.size_bytes()
+    return source.stored_bytes if kind.layout == "file" else None
+
+
+def open_within(limits: Limits, kind: Format, source: Input, options: ReadOptions) -> Source:
+    """Return the open file, read within `limits`.
+
+    Raises:
+        LodError: as the format does, TooLargeError among them.
+    """
+    stored = stored_bytes(kind, source)
+    bounds = limits.bounds(stored)
+    source.allow(bounds)
+    if limits.isolate and not processes.CAN_ISOLATE:
+        raise UnsupportedError("this system cannot limit what a process may do, so not --isolate")
+    if limits.isolate or (kind.isolated and processes.CAN_FORK):
+        from lodcli.formats.sandbox.source import IsolatedSource
+
+        # How long it takes to read follows from what it decompresses to.
+        read_bytes = stored if source.is_folder else source.size_bytes
+        inner: Source = IsolatedSource(kind, source, options, bounds.max_bytes, read_bytes)
+    else:
+        inner = kind.open(source, options)
+    return inner if bounds.max_bytes is None else Limited(inner, bounds)
+
+
+class Limited(Source):
+    """A source that refuses to come to more than so many bytes.
+
+    Args:
+        inner: the open file.
+        bounds: of rows and offsets, over all tensors that are asked for.
+    """
+
+    def __init__(self, inner: Source, bounds: Bounds) -> None:
+        self.schema = inner.schema
+        self.left_out = inner.left_out
+        self.notes = inner.notes
+        self._inner = inner
+        self._bounds = bounds
+
+    @property
+    def partial(self) -> bool:
+        """See Source."""
+        return self._inner.partial
+
+    @property
+    def checksums(self) -> str | None:  # type: ignore[override]
+        """See Source."""
+        return self._inner.checksums
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        wanted = list(names)
+        self._refuse_declared([find(self.schema, name) for name in wanted])
+        total = 0
+        for batch in self._inner.batches_of(wanted, limit_bytes):
+            total += sum(_item_bytes(item) for item in batch.values())
+            self._bounds.check(total, "comes to at least")
+            yield batch
+
+    def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
+        """See Source."""
+        wanted = None if names is None else list(names)
+        specs = self.schema if wanted is None else [find(self.schema, name) for name in wanted]
+        self._refuse_declared(specs)
+        if any(spec.rows is None for spec in specs):
+            return super().read(wanted)  # counts as it goes
+        return self._inner.read(wanted)
+
+    def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:
+        """See Source."""
+        spec = find(self.schema, name)
+        self._refuse_declared([spec])
+        if spec.rows is None:
+            return super().row_blocks(name, buffer, block_bytes)  # counts as it goes
+        return self._inner.row_blocks(name, buffer, block_bytes)
+
+    def stored_rows(self, name: str) -> StoredRows | None:
+        """See Source."""
+        self._refuse_declared([find(self.schema, name)])
+        return self._inner.stored_rows(name)
+
+    def read_index(self, name: str) -> LoD:
+        """See Source."""
+        spec = find(self.schema, name)
+        self._bounds.check(_index_bytes(spec), "declares an index of")
+        if not self.partial:
+            return super().read_index(name)  # counts as it goes
+        return self._inner.read_index(name)
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        """See Source."""
+        spec = find(self.schema, name)
+        if not self.partial:
+            return super().slice(name, branch, level)  # counts as it goes
+        whole = _declared_bytes(spec)
+        if self._bounds.max_bytes is not None and whole > self._bounds.max_bytes and not spec.array:
+            # The whole is too much; what is asked for may be little.
+            lod = self.read_index(name)
+            chosen = select(lod, known_rows(spec, lod), branch, level)
+            rows = chosen.rows.stop - chosen.rows.start
+            self._bounds.check(rows * spec.row_bytes, "has in this slice")
+        return self._inner.slice(name, branch, level)
+
+    def close(self) -> None:
+        """See Source."""
+        self._inner.close()
+
+    def _refuse_declared(self, specs: Iterable[TensorSpec]) -> None:
+        self._bounds.check(sum(_declared_bytes(spec) for spec in specs), "declares")
+
+
+def _declared_bytes(spec: TensorSpec) -> int:
+    """Return what a tensor says it holds; what it does not know yet counts nothing."""
+    return (spec.rows or 0) * spec.row_bytes + _index_bytes(spec)
+
+
+def _index_bytes(spec: TensorSpec) -> int:
+    return sum(8 * ((level.items or 0) + 1) for level in (*spec.levels, *spec.outer))
+
+
+def _item_bytes(item: Item) -> int:
+    tensor = item.array.steps if isinstance(item, StoredArray) else item
+    return tensor.nbytes + sum(level.nbytes for level in tensor.lod.levels)

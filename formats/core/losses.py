@@ -1,0 +1,75 @@
+"""What a file does not keep of the tensors in it: names, dtypes, shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+
+from lodcli.formats.core.format import Format
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Schema, TensorSpec
+
+# In a message; a file may have thousands.
+MOST_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Something of one kind that does not come back when a file is read.
+
+    Attributes:
+        format_name: of the file.
+        what: the kind, such as "level names".
+        lost: what exactly.
+    """
+
+    format_name: str
+    what: str
+    lost: tuple[str, ...]
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.lost[:MOST_SHOWN])
+        if len(self.lost) > MOST_SHOWN:
+            shown += f" and {len(self.lost) - MOST_SHOWN} more"
+        return f"{self.format_name} does not keep these {self.what}: {shown}"
+
+
+def losses(kind: Format, schema: Schema, options: WriteOptions) -> tuple[Loss, ...]:
+    """Return what a file of this format will not keep of these tensors, one of each kind.
+
+    It is what reading does not give back by itself; options of the reader, such as --dtype and
+    --levels, may restore it.
+    """
+    found: dict[str, Iterable[str]] = {
+        "tensor names": kind.lost_tensor_names(schema) if len(schema) > 1 else (),
+        "level names": [name for spec in schema for name in _lost_level_names(kind, spec, options)],
+        "levels": [
+            f"level {level} of {spec.name}" for spec in schema for level in kind.lost_levels(spec)
+        ],
+        "dtypes": [
+            f"{spec.dtype.name} of {spec.name}"
+            for spec in schema
+            if not kind.keeps_dtype(spec, options)
+        ],
+        "row shapes": [
+            f"{spec.row_shape} of {spec.name}"
+            for spec in schema
+            if spec.row_shape and not kind.row_shapes
+        ],
+    }
+    return tuple(
+        Loss(kind.name, what, unique)
+        for what, lost in found.items()
+        if (unique := tuple(dict.fromkeys(lost)))
+    )
+
+
+def _lost_level_names(kind: Format, spec: TensorSpec, options: WriteOptions) -> Iterable[str]:
+    """Return the names of levels that are neither in the file nor given when it is read."""
+    if kind.level_names:
+        return ()
+    names = [level.name for level in (*spec.outer, *spec.levels)]
+    given = reversed(kind.given_level_names(spec, options))
+    pairs = zip_longest(reversed(names), islice(given, len(names)))
+    return reversed([one for one, other in pairs if one not in (None, other)])

@@ -1,0 +1,215 @@
+"""What a file holds: names, dtypes, shapes and levels, known before the first row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.names import check_name
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
+from lodcli.kernels.tensor.time_steps import IndexMap
+
+DEFAULT_NAME = "data"
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """A TensorArray and the map that packs it again: what `lod unpack` makes."""
+
+    array: TensorArray
+    index_map: IndexMap
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
+        raise UnsupportedError(
+            "a StoredArray is no array: use array, or array.pack(index_map.level, index_map) for "
+            "the tensor that was unpacked"
+        )
+
+
+Item = LoDTensor | StoredArray
+Batch = Mapping[str, Item]
+
+
+@dataclass(frozen=True)
+class LevelSpec:
+    """One level. Tensors of a file that name the same key share its offsets.
+
+    Attributes:
+        key: what identifies the level inside the file.
+        name: what one item is called, or None.
+        items: number of sequences, or None while unknown.
+    """
+
+    key: str
+    name: str | None = None
+    items: int | None = None
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One tensor of a file.
+
+    Attributes:
+        name: how the file and `FILE::name` call it.
+        dtype: of the data, native byte order.
+        row_shape: shape of one row, () for single values.
+        levels: outermost first.
+        rows: N, or None while unknown.
+        array: whether this is a TensorArray: `levels` are then those of its time-major
+            form (level 0 the steps) and `outer` those of the tensor it was unpacked from.
+        outer: see `array`.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    row_shape: tuple[int, ...] = ()
+    levels: tuple[LevelSpec, ...] = ()
+    rows: int | None = None
+    array: bool = False
+    outer: tuple[LevelSpec, ...] = ()
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return int(np.prod(self.row_shape, dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def level_names(self) -> tuple[str | None, ...]:
+        """The names of the levels, outermost first."""
+        return tuple(level.name for level in self.levels)
+
+    def empty(self) -> LoDTensor:
+        """Return a tensor of this description with no items at all."""
+        lod = LoD([np.zeros(1, np.int64)] * len(self.levels), self.level_names)
+        return LoDTensor(np.empty((0, *self.row_shape), self.dtype), lod)
+
+
+Schema = tuple[TensorSpec, ...]
+
+
+def find(schema: Schema, name: str | None) -> TensorSpec:
+    """Return the tensor of that name; without a name, the only one or the one named "data".
+
+    Raises:
+        SelectionError: no such tensor, or no name and several to choose from; lists them.
+    """
+    known = ", ".join(spec.name for spec in schema) or "none"
+    if name is None:
+        if len(schema) == 1:
+            return schema[0]
+        if not any(spec.name == DEFAULT_NAME for spec in schema):
+            raise SelectionError(f"holds {len(schema)} tensors ({known}); choose one with ::NAME")
+        name = DEFAULT_NAME
+    for spec in schema:
+        if spec.name == name:
+            return spec
+    raise SelectionError(f"no tensor named {name!r}; there are: {known}")
+
+
+def known_rows(spec: TensorSpec, lod: LoD) -> int:
+    """Return the number of rows of a tensor whose index is known.
+
+    Raises:
+        AssertionError: it has no levels, and its source knows the number only after reading it.
+    """
+    rows = lod.rows if spec.rows is None else spec.rows
+    assert rows is not None, f"{spec.name}: the number of rows is unknown, not 0"
+    return rows
+
+
+class LevelKeys:
+    """Keys of the levels of one file: two levels have one key if they are the same level.
+
+    That they are takes equal offsets, and that the levels above them are the same as well: equal
+    offsets below different levels divide the items of different parents.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[str, Hashable], str] = {}
+
+    def of(self, offsets: Iterable[Hashable], root: str = "") -> tuple[str, ...]:
+        """Return the keys of one tensor's levels, outermost first.
+
+        Args:
+            offsets: what identifies the offsets of each level, such as their `id`.
+            root: levels below different roots are never the same.
+        """
+        keys: list[str] = []
+        for one in offsets:
+            above = keys[-1] if keys else f"/{root}"
+            keys.append(self._keys.setdefault((above, one), str(len(self._keys))))
+        return tuple(keys)
+
+    def specs(self, lod: LoD, root: str = "") -> tuple[LevelSpec, ...]:
+        """Return the levels of an index in memory; levels that are one object are the same."""
+        found = zip(self.of(map(id, lod.levels), root), lod.names, lod.levels, strict=True)
+        return tuple(LevelSpec(key, name, offsets.size - 1) for key, name, offsets in found)
+
+
+def rekeyed(
+    schema: Schema, same: Callable[[LevelSpec], Hashable] = lambda level: level.key
+) -> Schema:
+    """Return the schema with keys by the rule of `LevelKeys`: "0", "1", .., as they come.
+
+    Args:
+        schema: its keys need not follow the rule.
+        same: what the offsets of a level are identified by.
+    """
+    keys = LevelKeys()
+
+    def levels(found: tuple[LevelSpec, ...], root: str) -> tuple[LevelSpec, ...]:
+        new = keys.of(map(same, found), root)
+        return tuple(replace(level, key=key) for level, key in zip(found, new, strict=True))
+
+    return tuple(
+        replace(
+            spec,
+            levels=levels(spec.levels, _steps_root(spec.name) if spec.array else ""),
+            outer=levels(spec.outer, _outer_root(spec.name)),
+        )
+        for spec in schema
+    )
+
+
+def _steps_root(name: str) -> str:
+    """Return the root of the levels of a TensorArray, which are its own."""
+    return f"{name}/steps"
+
+
+def _outer_root(name: str) -> str:
+    return f"{name}/outer"
+
+
+def schema_of(items: Mapping[str, Item]) -> Schema:
+    """Return the description of tensors in memory.
+
+    Levels that tensors share by reference, from the outermost down, get one key.
+    """
+    keys = LevelKeys()
+    specs = []
+    for name, item in items.items():
+        check_name(name)
+        array = isinstance(item, StoredArray)
+        tensor = item if isinstance(item, LoDTensor) else item.array.steps
+        outer = item.index_map.outer if isinstance(item, StoredArray) else LoD()
+        specs.append(
+            TensorSpec(
+                name=name,
+                dtype=tensor.dtype,
+                row_shape=tensor.row_shape,
+                levels=keys.specs(tensor.lod, _steps_root(name) if array else ""),
+                rows=tensor.rows,
+                array=array,
+                outer=keys.specs(outer, _outer_root(name)),
+            )
+        )
+    if not specs:
+        raise InvalidDataError("nothing to write: no tensor given")
+    return tuple(specs)

@@ -1,0 +1,345 @@
+"""csv, tsv: the long form, a row of numbers a record, grouped by its first columns."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.format import ALL_DTYPES, BATCH_BYTES, Format, Source, leaving_out
+from lodcli.formats.core.names import name_of
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
+from lodcli.formats.csv.records import Records, Table, quoted
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.text.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
+from lodcli.formats.text.numerals import holding, narrowed, tells_dtype, texts
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+MOST_BLOCK_BYTES = 2 << 20
+# A whole number of more is beyond every dtype, and takes long to read.
+MOST_DIGITS = 1000
+
+
+class Csv(Format):
+    """Records under a header. `--levels` names the columns that group them, outermost first.
+
+    Records with the same value in such a column, one after another, are one item of that
+    level. Every other column, or those that `--field` chooses, is a tensor over the same
+    levels: int64 if `--dtype` says nothing and its first value is a whole number, else
+    float64. What the items are called is lost.
+
+    Writing: a column a level, with the number of the item, then a column a tensor. The
+    tensors must have the same levels and single numbers as rows; an item without rows has no
+    place.
+    """
+
+    name = "csv"
+    suffixes = (".csv",)
+    separator = ","
+    dtypes = ALL_DTYPES - {"complex64", "complex128", "bool", "bfloat16"}
+    row_ranks = 0
+    many = True
+    level_names = True  # as columns
+    kept_dtypes = frozenset({"int64", "float64"})
+    zero_rows = False
+    options = frozenset({"levels", "field", "dtype"})
+    binary = False
+
+    def sniff(self, head: bytes) -> bool:
+        return False  # any text might be a header
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        return _CsvSource(source, options, self.separator)
+
+    def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
+        return super().keeps_dtype(spec, options) and tells_dtype(spec)
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        super().refuse_unheld(schema)
+        header = _header(schema)
+        if len(set(header)) < len(header):
+            double = next(name for name in header if header.count(name) > 1)
+            raise UnsupportedError(
+                f"{self.name} holds columns of different names, two are called {double}: levels, "
+                "and tensors; --levels and --name rename them"
+            )
+        keys = {tuple(level.key for level in spec.levels) for spec in schema}
+        rows = {spec.rows for spec in schema if spec.rows is not None}
+        if len(keys) > 1 or len(rows) > 1:
+            raise self._not_shared()
+
+    def _not_shared(self) -> ShapeMismatchError:
+        return ShapeMismatchError(
+            f"{self.name} holds tensors that share all their levels, or have as many rows; choose "
+            "one with FILE::NAME"
+        )
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        levels = schema[0].levels
+        names = _header(schema)
+        output.write(
+            (self.separator.join(quoted(n, self.separator) for n in names) + "\n").encode()
+        )
+        done = 0
+        # Tensors without levels may come one after another; those that share levels do not.
+        waiting: list[list[str]] = [[] for _ in names]
+        for batch in batches:
+            lod = LoD()
+            for column, spec in enumerate(schema, len(levels)):
+                tensor = batch.get(spec.name)
+                if isinstance(tensor, LoDTensor):
+                    lod = tensor.lod
+                    waiting[column] += texts(np.ascontiguousarray(tensor.data))
+            for column, found in enumerate(_numbers(lod, done, self.name)):
+                waiting[column] += found
+            done += lod.count(0) if lod.n_levels else 0
+            ready = min(map(len, waiting))
+            whole = (found[:ready] for found in waiting)
+            lines = map(self.separator.join, zip(*whole, strict=True))
+            output.write("".join(f"{line}\n" for line in lines).encode())
+            for found in waiting:
+                del found[:ready]
+        if any(waiting):
+            raise self._not_shared()
+
+
+class Tsv(Csv):
+    """The same with tabs. See Csv."""
+
+    name = "tsv"
+    suffixes = (".tsv",)
+    separator = "\t"
+
+
+def _header(schema: Schema) -> list[str]:
+    """Return the names of the columns: of the levels, which are shared, then of the tensors."""
+    levels = enumerate(schema[0].levels)
+    return [
+        *(level.name or f"level{number}" for number, level in levels),
+        *(spec.name for spec in schema),
+    ]
+
+
+def _numbers(lod: LoD, done: int, name: str) -> list[list[str]]:
+    """Return, for each level, the number of the item that each row is in, within its parent."""
+    columns = []
+    for level in range(lod.n_levels):
+        lengths = np.diff(lod.absolute(level))
+        if (lengths == 0).any():
+            item = int(np.argmax(lengths == 0)) + (0 if level else done)
+            raise UnsupportedError(f"{name} holds no item without rows; {item} of level {level} is")
+        place = np.arange(lengths.size) + (0 if level else done)
+        if level:
+            above = lod.levels[level - 1]
+            place -= np.repeat(above[:-1], np.diff(above))
+        columns.append(texts(np.repeat(place, lengths)))
+    return columns
+
+
+class _CsvSource(Source):
+    """An open file, its header read."""
+
+    def __init__(self, source: Input, options: ReadOptions, separator: str) -> None:
+        self._records = Records(LineReader(source), separator)
+        header, first = self._records.first_two()
+        if not header:
+            raise InvalidDataError("line 1: expected the names of the columns, found nothing")
+        if any("\r" in name for name in header):
+            raise InvalidDataError(f"line 1: {WITHOUT_RETURNS}")
+        self._separator = separator
+        self._header = header
+        self._refuse_other_separators()
+        names, groups = list(map(name_of, header)), options.levels or ()
+        self._groups = [self._column(name, names) for name in groups]
+        chosen = [n for n in range(len(header)) if n not in self._groups]
+        if options.field is not None:
+            chosen = [self._column(name, names) for name in options.field]
+        if set(self._groups) & set(chosen) or not chosen:
+            raise SelectionError("no column is left for the numbers: --levels names them all")
+        if options.dtype is not None and options.dtype.kind not in "iuf":
+            raise UnsupportedError(f"a column holds numbers; no dtype {options.dtype}")
+        levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
+        self._columns, specs, self.left_out = [], [], {}
+        for column in chosen:
+            with leaving_out(self.left_out, names[column]):
+                if names.count(names[column]) > 1:
+                    raise InvalidDataError(
+                        f"line 1: two columns are named {shown(names[column])}; {_OTHERS}"
+                    )
+                text = None if first is None or column >= len(first[1]) else first[1][column]
+                whole = text is not None and _is_whole(text)
+                dtype = options.dtype or np.dtype(np.int64 if whole else np.float64)
+                spec = TensorSpec(names[column], dtype, (), levels)
+                spec.empty()  # refuses a bad level name
+                if first is not None and text is not None:
+                    self._rows(spec, [text], array("q", [first[0]]))
+                specs.append(spec)
+                self._columns.append(column)
+        if not specs:
+            raise next(iter(self.left_out.values()))
+        self.schema = tuple(specs)
+        self._seen: list[set[str]] = [set() for _ in groups]
+
+    def _column(self, wanted: str, names: list[str]) -> int:
+        """Return the place of a column by its name, or by that of its tensor."""
+        for known in (self._header, names):
+            if known.count(wanted) > 1:
+                raise SelectionError(f"two columns are named {shown(wanted)}")
+            if wanted in known:
+                return known.index(wanted)
+        raise SelectionError(f"no column {shown(wanted)}; there are: {', '.join(names)}")
+
+    def _refuse_other_separators(self) -> None:
+        """Raise if the one name of the header is many, parted by something else."""
+        if len(self._header) > 1:
+            return
+        (name,) = self._header
+        other = next((mark for mark in _SEPARATORS if mark in name), None)
+        if other is not None and other != self._separator:
+            raise InvalidDataError(
+                f"line 1: has no {_SEPARATORS[self._separator]} but {_SEPARATORS[other]}s: "
+                f"{shown(name)}; convert it, as with tr {other!r} {self._separator!r}, if no "
+                "field holds either"
+            )
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        self._records.restart()
+        self._seen = [set() for _ in self._groups]
+        self._last: list[str] | None = None
+        width, done = len(self._header), False
+        waiting = Table.empty(width)
+        for table in self._records.blocks(min(max(64, limit_bytes), MOST_BLOCK_BYTES), width):
+            waiting.extend(table)
+            end = self._whole_items(waiting)
+            if end:
+                yield self._batch(waiting.part(0, end))
+                waiting, done = waiting.part(end, len(waiting)), True
+        if len(waiting) or not done:
+            yield self._batch(waiting)
+
+    def _whole_items(self, table: Table) -> int:
+        """Return how many of the records surely make whole outermost items."""
+        if not self._groups or not len(table):
+            return len(table)
+        keys, end = table.columns[self._groups[0]], len(table) - 1
+        while end > 0 and keys[end - 1] == keys[-1]:
+            end -= 1
+        return end
+
+    def _batch(self, table: Table) -> Batch:
+        lod = self._lod(table)
+        return {
+            spec.name: LoDTensor(self._rows(spec, table.columns[column], table.numbers), lod)
+            for spec, column in zip(self.schema, self._columns, strict=True)
+        }
+
+    def _lod(self, table: Table) -> LoD:
+        starts: list[list[int]] = [[] for _ in self._groups]
+        groups = [self._header[column] for column in self._groups]
+        columns = [table.columns[column] for column in self._groups]
+        for row in _changes(columns, len(table)):
+            keys = [column[row] for column in columns]
+            new = next(
+                (n for n, key in enumerate(keys) if self._last is None or key != self._last[n]),
+                len(keys),
+            )
+            for level in range(new, len(keys)):
+                if level > new:
+                    self._seen[level].clear()
+                if keys[level] in self._seen[level]:
+                    line, key = table.numbers[row], shown(keys[level])
+                    raise InvalidDataError(
+                        f"line {line}: {groups[level]} {key} was there before, with others in "
+                        f"between; sort the records by {', '.join(groups)}"
+                    )
+                self._seen[level].add(keys[level])
+                starts[level].append(row)
+            self._last = keys
+        offsets = []
+        for level, rows in enumerate(starts):
+            if level + 1 < len(starts):
+                found = np.searchsorted(starts[level + 1], [*rows, len(table)])
+            else:
+                found = np.array([*rows, len(table)])
+            offsets.append(found.astype(np.int64))
+        return LoD(offsets, self.schema[0].level_names)
+
+    def _rows(self, spec: TensorSpec, fields: list[str], numbers: array[int]) -> Array:
+        making: Any = int if spec.dtype.kind in "iu" else float
+        try:
+            if "_" in "".join(fields):
+                raise ValueError  # int() takes 1_000 for 1000
+            return _as(spec.dtype, list(map(making, fields)))
+        except (ValueError, OverflowError):
+            pass
+        for number, text in zip(numbers, fields, strict=True):
+            try:
+                if "_" in text:
+                    raise ValueError
+                _as(spec.dtype, [making(text)])
+            except (ValueError, OverflowError):
+                wanted = "a whole number" if making is int else "a number"
+                raise InvalidDataError(
+                    f"line {number}, column {shown(spec.name)}: expected {wanted} ({spec.dtype}), "
+                    f"found {shown(text)}; {self._remedy(text)}"
+                ) from None
+        raise AssertionError("one of the lines is at fault if all of them are")
+
+    def _remedy(self, text: str) -> str:
+        """Return what to do about a field that holds no number of the dtype."""
+        if text.startswith("\ufeff"):
+            return WITHOUT_MARK
+        if text.strip().lower() in _MISSING:
+            return f"fill it, leave it out, or {_OTHERS}"
+        if _is_whole(text):
+            return holding(int(text)) if len(text) < MOST_DIGITS else holding(10**MOST_DIGITS)
+        try:
+            value = float(text)
+        except ValueError:
+            return _OTHERS
+        return holding(value)
+
+
+_OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
+_SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_MISSING = frozenset({"", "na", "n/a", "none", "null", "-", "?"})
+
+
+def _changes(columns: list[list[str]], rows: int) -> list[int]:
+    """Return the first row, and those in which a column differs from the row before."""
+    if not rows:
+        return []
+    changed = np.zeros(rows, np.bool_)
+    changed[0] = True
+    for column in columns:
+        keys = np.array(column, np.object_)
+        changed[1:] |= keys[1:] != keys[:-1]
+    return [int(row) for row in np.flatnonzero(changed)]
+
+
+def _as(dtype: np.dtype[Any], values: list[Any]) -> Array:
+    """Return the values; raises OverflowError if one is beyond `dtype`."""
+    if dtype.kind in "iu":
+        return np.array(values, dtype)
+    found = narrowed(np.array(values, np.float64), dtype)
+    if found is None:
+        raise OverflowError
+    return found
+
+
+def _is_whole(text: str) -> bool:
+    return text.strip().lstrip("+-").isdecimal()

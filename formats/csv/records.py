@@ -1,0 +1,196 @@
+"""CSV and TSV records, by RFC 4180: fields, quotes, and lines told from records."""
+
+from __future__ import annotations
+
+import csv
+from array import array
+from collections.abc import Iterator
+
+import numpy as np
+
+from lodcli.formats.text.lines import TO_UTF_8, LineReader
+from lodcli.kernels.errors import InvalidDataError
+
+# A field may hold as much; a quote that is never closed would else swallow the file.
+MOST_FIELD_BYTES = 16 << 20
+csv.field_size_limit(MOST_FIELD_BYTES)
+
+
+class Table:
+    """Records as columns, all of one width.
+
+    Args:
+        numbers: of the line where each record begins.
+        columns: the fields, a list a column.
+    """
+
+    def __init__(self, numbers: array[int], columns: list[list[str]]) -> None:
+        self.numbers = numbers
+        self.columns = columns
+
+    @classmethod
+    def empty(cls, width: int) -> Table:
+        """Return a table without records."""
+        return cls(array("q"), [[] for _ in range(width)])
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def extend(self, other: Table) -> None:
+        """Append other records."""
+        self.numbers.extend(other.numbers)
+        for column, more in zip(self.columns, other.columns, strict=True):
+            column.extend(more)
+
+    def part(self, start: int, stop: int) -> Table:
+        """Return some of the records."""
+        return Table(self.numbers[start:stop], [column[start:stop] for column in self.columns])
+
+
+class Records:
+    """The records of an input, block by block.
+
+    Args:
+        reader: of its lines.
+        separator: between fields: "," or a tab.
+    """
+
+    def __init__(self, reader: LineReader, separator: str) -> None:
+        self._reader = reader
+        self._separator = separator
+        self._line = 0
+
+    def restart(self) -> None:
+        """Go back to the beginning."""
+        self._reader.restart()
+        self._line = 0
+
+    def first_two(self) -> tuple[list[str] | None, tuple[int, list[str]] | None]:
+        """Return the first record, and the second with its line; None where there is none.
+
+        `blocks` yields the second again.
+        """
+        lines = self._reader.peek(1 << 16)
+        size = 1 << 16
+        while lines and self._open(b"".join(lines)) and size < MOST_FIELD_BYTES:
+            more = self._reader.peek(size)
+            if not more:
+                break
+            lines, size = lines + more, 2 * size
+        found = self._parsed(b"".join(lines), 1)
+        return (found[0][1] if found else None), (found[1] if len(found) > 1 else None)
+
+    def _open(self, block: bytes) -> bool:
+        """Return whether a block ends inside of quotes: they come in pairs."""
+        return block.count(b'"') % 2 == 1
+
+    def blocks(self, limit_bytes: int, width: int) -> Iterator[Table]:
+        """Yield the records behind the first one.
+
+        Args:
+            limit_bytes: of the lines of each table, about.
+            width: how many fields each must have.
+        """
+        begun = False
+        while block := self._reader.block(limit_bytes):
+            while self._open(block):
+                more = self._reader.block(1)
+                if not more or len(block) > limit_bytes + MOST_FIELD_BYTES:
+                    break
+                block += more
+            first = self._line + 1
+            self._line += block.count(b"\n")
+            table = self._simple(block, first, width) or self._exact(block, first, width)
+            yield table if begun else table.part(1, len(table))
+            begun = True
+
+    def _simple(self, block: bytes, first: int, width: int) -> Table | None:
+        """Return records without quotes, all at once; None if there is anything to look at."""
+        if b'"' in block or b"\0" in block:
+            return None
+        if b"\r" in block:
+            block = block.replace(b"\r\n", b"\n")
+        if not block.endswith(b"\n"):
+            block = block.removesuffix(b"\r") + b"\n"
+        data = np.frombuffer(block, np.uint8)
+        marks = data[(data == ord(self._separator)) | (data == ord("\n"))]
+        if marks.size % width:
+            return None
+        ends = (marks == ord("\n")).reshape(-1, width)
+        if not ends[:, -1].all() or ends[:, :-1].any():
+            return None
+        try:
+            text = block.decode()
+        except UnicodeDecodeError:
+            return None
+        fields = text.replace("\n", self._separator).split(self._separator)
+        fields.pop()
+        numbers = array("q", range(first, first + len(ends)))
+        return Table(numbers, [fields[column::width] for column in range(width)])
+
+    def _exact(self, block: bytes, first: int, width: int) -> Table:
+        """Return records one by one, checked."""
+        found = self._parsed(block, first)
+        for number, record in found:
+            if len(record) != width:
+                raise InvalidDataError(f"line {number}: {_wrong_width(record, width)}")
+        numbers = array("q", (number for number, _ in found))
+        return Table(numbers, [list(column) for column in zip(*(r for _, r in found), strict=True)])
+
+    def _parsed(self, block: bytes, first: int) -> list[tuple[int, list[str]]]:
+        try:
+            text = block.decode()
+        except UnicodeDecodeError as error:
+            line = first + block.count(b"\n", 0, error.start)
+            raise InvalidDataError(
+                f"line {line}: is not UTF-8 (byte {block[error.start]:#04x}); {TO_UTF_8}"
+            ) from None
+        if "\0" in text:
+            line = first + text.count("\n", 0, text.index("\0"))
+            raise InvalidDataError(f"line {line}: holds NUL: this is no text but binary data")
+        if '"' not in text:
+            # "\r" alone ends no line; splitlines would part at more than "\n".
+            lines = text.split("\n")
+            if not lines[-1]:
+                lines.pop()
+            return [
+                (number, line.removesuffix("\r").split(self._separator))
+                for number, line in enumerate(lines, first)
+            ]
+        rows = csv.reader(
+            (line + "\n" for line in text.removesuffix("\n").split("\n")),
+            delimiter=self._separator,
+            strict=True,
+        )
+        found: list[tuple[int, list[str]]] = []
+        begins = first
+        try:
+            for row in rows:
+                found.append((begins, row or [""]))
+                begins = first + rows.line_num
+        except csv.Error as error:
+            raise InvalidDataError(
+                f"line {begins}: is no record ({error}); a field with quotes, separators or line "
+                f'ends stands in quotes, its own quotes twice, as "a ""b"" c"'
+            ) from None
+        return found
+
+
+def _wrong_width(record: list[str], width: int) -> str:
+    wanted = f"expected {_fields(width)}, as line 1 has"
+    if record == [""]:
+        return f"{wanted}, found a blank line; take it out"
+    return (
+        f"{wanted}, found {_fields(len(record))}; a field that holds a separator stands in quotes"
+    )
+
+
+def _fields(count: int) -> str:
+    return f"{count} field" + "s" * (count != 1)
+
+
+def quoted(field: str, separator: str) -> str:
+    """Return a field as it is written: in quotes where it must be."""
+    if any(char in field for char in (separator, '"', "\n", "\r")):
+        return '"' + field.replace('"', '""') + '"'
+    return field

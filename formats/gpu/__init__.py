@@ -1,0 +1,1 @@
+"""Rows of files straight to the memory of a GPU."""

@@ -1,0 +1,118 @@
+"""Rows of a file to a GPU by kvikio, past main memory where the machine can; checked there."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import cupy
+import kvikio
+import numpy as np
+
+from lodcli.formats.core.format import StoredRows
+from lodcli.kernels.cuda.crc32c import block_crc32c
+from lodcli.kernels.cuda.launch import address
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.platform.files import descriptor_path
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# kvikio divides a piece among its threads. While one is checked, others are under way.
+PIECE_BYTES = 16 << 20
+UNDER_WAY = 4
+# Of the file, and of the GPU's memory: what lies at the same place of a page in both goes from one
+# to the other as it is, the rest in between through memory of the driver's.
+PAGE_BYTES = 4096
+# What kernels take at once: rows that begin elsewhere cost them more than that saves.
+WORD_BYTES = 16
+
+
+class _UnreadError(Exception):
+    """kvikio could not read all of it."""
+
+
+def read_stored(
+    stored: StoredRows, row_shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> LoDTensor | None:
+    """Return a tensor with its rows on the current GPU, checked; None if kvikio cannot read them.
+
+    Why it cannot is found out, and said, by whoever reads them then.
+
+    Args:
+        stored: where the rows lie.
+        row_shape: of one row.
+        dtype: of its values.
+
+    Raises:
+        LodError: as `stored.check`; nothing is returned.
+    """
+    flat = _room(stored.rows * math.prod(row_shape) * dtype.itemsize, stored.offset)
+    step = max(1, PIECE_BYTES // stored.block_bytes) * stored.block_bytes
+    sums: list[Array] = []
+    # What is queued may still use memory that is new to us, and kvikio knows nothing of it.
+    cupy.cuda.get_current_stream().synchronize()
+    try:
+        _read(
+            stored, flat, step, lambda piece: sums.append(block_crc32c(piece, stored.block_bytes))
+        )
+    except _UnreadError:
+        return None
+    highest = int(flat.max()) if dtype == np.bool_ else 0
+    stored.check(cupy.asnumpy(cupy.concatenate(sums)), highest)
+    return LoDTensor(flat.view(dtype).reshape(stored.rows, *row_shape), stored.lod)
+
+
+def _room(size_bytes: int, offset: int) -> Array:
+    """Return memory for bytes that begin at `offset` of a file: (size_bytes,) uint8."""
+    if offset % WORD_BYTES:
+        whole: Array = cupy.empty(size_bytes, np.uint8)
+        return whole
+    more: Array = cupy.empty(size_bytes + PAGE_BYTES, np.uint8)
+    start = (offset - address(more)) % PAGE_BYTES
+    return more[start : start + size_bytes]
+
+
+def _read(stored: StoredRows, there: Array, step: int, arrived: Callable[[Array], None]) -> None:
+    """Fill `there` piece by piece, and call `arrived` with each; none is on its way afterwards."""
+    # Not by its name: the file that was opened and checked may by now have another, or none.
+    with _reading():
+        file = kvikio.CuFile(descriptor_path(stored.fd), "r")
+    under_way: deque[tuple[Array, Any]] = deque()
+    try:
+        for start in range(0, there.size, step):
+            if len(under_way) == UNDER_WAY:
+                arrived(_first(under_way))
+            piece = there[start : start + step]
+            with _reading():
+                under_way.append((piece, file.pread(piece, file_offset=stored.offset + start)))
+        while under_way:
+            arrived(_first(under_way))
+    finally:
+        # They write to memory that would be given to others, from a file that would be closed.
+        for _, future in under_way:
+            with suppress(RuntimeError):
+                future.get()
+        file.close()
+
+
+def _first(under_way: deque[tuple[Array, Any]]) -> Array:
+    """Return the piece that was asked for first, once it is there."""
+    piece, future = under_way[0]
+    with _reading():
+        done = future.get()
+    under_way.popleft()
+    # Which of its bytes are missing nobody says: several threads have read it.
+    if done != piece.nbytes:
+        raise _UnreadError
+    return piece
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Tell kvikio's errors from others of their class: it has no other for any failure."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise _UnreadError from error

@@ -1,0 +1,88 @@
+"""Rows of a file to a GPU: read and checked in blocks, each on its way while the next is read."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import cupy
+import numpy as np
+
+from lodcli.formats.core.format import Source
+from lodcli.formats.core.schema import find
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# Long enough for the full speed of the bus, short enough to stay in the processor's cache.
+_BLOCK_BYTES = 8 << 20
+
+
+class _Staging:
+    """Two page-locked buffers in turn: one is filled while the other is copied to the GPU."""
+
+    def __init__(self) -> None:
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._buffers: list[Array] = [np.empty(0, np.uint8)] * 2
+        self._sent: list[Any] = [None, None]
+        self._turn = 0
+
+    def buffer(self, size_bytes: int) -> Array:
+        """Return the next buffer, once what it held has arrived: (>= size_bytes,) uint8."""
+        self._turn ^= 1
+        if self._sent[self._turn] is not None:
+            self._sent[self._turn].synchronize()
+        if self._buffers[self._turn].size < size_bytes:
+            memory = cupy.cuda.alloc_pinned_memory(size_bytes)
+            self._buffers[self._turn] = np.frombuffer(memory, np.uint8, size_bytes)
+        return self._buffers[self._turn]
+
+    def start(self) -> None:
+        """Begin once what is queued has ended: it may still use memory that is new to us."""
+        self._stream.wait_event(cupy.cuda.get_current_stream().record())
+
+    def send(self, rows: Array, target: Any) -> None:
+        """Queue the copy of rows, which lie in the buffer given out last."""
+        target.set(rows, stream=self._stream)
+        self._sent[self._turn] = self._stream.record()
+
+    def finish(self) -> None:
+        """Wait until all has arrived; the buffers must live as long."""
+        self._stream.synchronize()
+
+
+def read_to_gpu(source: Source, name: str, number: int) -> LoDTensor:
+    """Return a tensor of an open file with its rows on a GPU, checked; the index stays here.
+
+    Where kvikio is installed it reads the rows that lie in a file as they do in memory.
+
+    Args:
+        source: the file. The rows of a container never lie in main memory as a whole.
+        name: which tensor.
+        number: which GPU, -1 for the current one.
+
+    Raises:
+        UnsupportedError: it is a TensorArray.
+        LodError: the file is damaged; nothing is returned.
+    """
+    spec = find(source.schema, name)
+    if spec.array:
+        raise UnsupportedError(f"{name} is a TensorArray, which stays in main memory; pack it")
+    with cupy.cuda.Device(cupy.cuda.runtime.getDevice() if number < 0 else number):
+        stored = source.stored_rows(name) if find_spec("kvikio") else None
+        if stored is not None:
+            from lodcli.formats.gpu.kvikio import read_stored
+
+            found = read_stored(stored, spec.row_shape, spec.dtype)
+            if found is not None:
+                return found
+        staging = _Staging()
+        lod, count, blocks = source.row_blocks(name, staging.buffer, _BLOCK_BYTES)
+        there = cupy.empty((count, *spec.row_shape), spec.dtype)
+        staging.start()
+        try:
+            for first, rows in blocks:
+                staging.send(rows, there[first : first + len(rows)])
+        finally:
+            staging.finish()
+    return LoDTensor(there, lod)

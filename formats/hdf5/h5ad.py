@@ -1,0 +1,266 @@
+"""h5ad: the sparse matrix of an AnnData file, or any CSR matrix that anndata stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.batching import cuts
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Array, as_int64, check_offsets, check_rows
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+INDICES, OBS, VAR = "indices", "obs_names", "var_names"
+CSR = ("csr_matrix", "csr")  # as anndata calls it, and as versions before 0.7 did
+NAMES = (DEFAULT_NAME, INDICES, OBS, VAR)
+DATA_DTYPES = frozenset(
+    [
+        *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+        *("float32", "float64"),
+    ]
+)
+
+
+class H5ad(Format):
+    """The values of a CSR matrix that are not zero, and where they are.
+
+    - "data": the values; "indices": the column of each, over the same level, "obs".
+    - "obs_names", "var_names": the names of rows and columns as text, uint8.
+
+    `--data /layers/counts` reads another matrix than /X. Writing takes the same tensors:
+    data and indices, and the names or, without them, numbers. Everything else of an AnnData
+    object (annotations, dense matrices) is neither read nor written. What anndata stores
+    needs attributes and text, so a child process reads it.
+    """
+
+    name = "h5ad"
+    suffixes = (".h5ad",)
+    max_levels = 1
+    min_levels = 1
+    dtypes = DATA_DTYPES
+    row_ranks = 0
+    many = True
+    options = frozenset({"data", "levels"})
+    modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
+    isolated = True
+    seekable_output = True
+
+    def sniff(self, head: bytes) -> bool:
+        return False  # begins like any HDF5; its name tells
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        return _H5adSource(source.make_seekable().fileno(), options)
+
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        return ("obs",) if spec.name in (DEFAULT_NAME, INDICES) else ()
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        super().refuse_unheld(schema)
+        specs = {spec.name: spec for spec in schema}
+        if not {DEFAULT_NAME, INDICES} <= specs.keys() <= set(NAMES):
+            raise UnsupportedError(
+                f"h5ad holds {DEFAULT_NAME} and {INDICES} of one index, {OBS} and {VAR}; "
+                f"found {', '.join(specs)}"
+            )
+        data, indices = specs[DEFAULT_NAME], specs[INDICES]
+        if data.levels[0].key != indices.levels[0].key:
+            raise UnsupportedError(f"h5ad: {DEFAULT_NAME} and {INDICES} must share their level")
+        if indices.dtype.kind not in "iu":
+            raise UnsupportedError(f"h5ad: {INDICES} are whole numbers, found {indices.dtype}")
+        for name in (OBS, VAR):
+            if name in specs and specs[name].dtype != np.uint8:
+                raise UnsupportedError(f"h5ad: {name} are text, uint8; found {specs[name].dtype}")
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        from lodcli.formats.hdf5.h5ad_writer import H5adWriter
+
+        with H5adWriter(output, schema) as writer:
+            for batch in batches:
+                writer.add(batch)
+            writer.finish()
+
+
+class _H5adSource(Source):
+    def __init__(self, fd: int, options: ReadOptions) -> None:
+        from lodcli.formats.hdf5 import trusting as hdf5
+
+        self._hdf5: Any = hdf5
+        self._file = hdf5.opened(fd)
+        path = options.data or "/X"
+        names = ("obs",) if options.levels is None else options.levels
+        if len(names) != 1:
+            raise UnsupportedError(f"h5ad has 1 level, found {len(names)} names")
+        rows, self._columns = self._checked_shape(path, chosen=bool(options.data))
+        self._values = hdf5.dataset(self._file, f"{path}/data")
+        self._indices = hdf5.dataset(self._file, f"{path}/indices")
+        indptr = hdf5.dataset(self._file, f"{path}/indptr")
+        if indptr.shape != (rows + 1,):
+            raise DamagedFileError(f"{path}/indptr: expected {rows + 1}, found {indptr.shape}")
+        with naming(f"{path}/indptr"):
+            offsets = as_int64(hdf5.numbers(indptr, 0, rows + 1), level=0, what="offsets")
+            check_offsets(offsets, level=0)
+        for part in (self._values, self._indices):
+            if part.ndim != 1 or part.dtype.kind not in "biuf":
+                raise DamagedFileError(f"{part.name}: expected numbers in one dimension")
+            with naming(str(part.name)):
+                check_rows((offsets,), part.shape[0])
+        if self._indices.dtype.kind not in "iu":
+            raise DamagedFileError(f"{path}/indices: expected whole numbers")
+        self._lod = LoD([offsets], names)
+        level = LevelSpec("0", names[0], rows)
+        self._names = self._read_names(path)
+        self.schema = (
+            *(
+                TensorSpec(name, part.dtype.newbyteorder("="), (), (level,), part.shape[0])
+                for name, part in ((DEFAULT_NAME, self._values), (INDICES, self._indices))
+            ),
+            *(
+                TensorSpec(name, np.dtype(np.uint8), (), (LevelSpec(name),), tensor.rows)
+                for name, tensor in self._names.items()
+            ),
+        )
+
+    def _checked_shape(self, path: str, *, chosen: bool) -> tuple[int, int]:
+        """Return the rows and columns of the matrix, if it is one of sparse rows."""
+        hdf5 = self._hdf5
+        if path in self._file and not hasattr(self._file[path], "keys"):
+            sparse = ", ".join(self._sparse())
+            others = f"choose a sparse one with --data: {sparse}; or " if sparse else ""
+            raise UnsupportedError(
+                f"{path}: is a dense matrix; {others}read it with --from hdf5 --data {path}"
+            )
+        group = hdf5.group(self._file, path, chosen=chosen)
+        kind = self._kind(path)
+        if kind not in CSR:
+            raise UnsupportedError(
+                f"{path}: is stored as {str(kind)[:40]}, expected csr_matrix (rows of cells); "
+                "convert it with .tocsr()"
+            )
+        shape = hdf5.attribute(group, "shape")
+        if shape is None:
+            shape = hdf5.attribute(group, "h5sparse_shape")
+        if not isinstance(shape, np.ndarray) or shape.shape != (2,) or shape.dtype.kind not in "iu":
+            raise DamagedFileError(f"{path}: its shape is not two numbers")
+        rows, columns = shape.tolist()
+        if rows < 0 or columns < 0:
+            raise DamagedFileError(f"{path}: has the shape {rows} x {columns}")
+        return rows, columns
+
+    def _sparse(self) -> list[str]:
+        """Return where there are matrices of sparse rows."""
+        places = [place for place in ("/raw.X", "/raw/X") if place in self._file]
+        for folder in ("layers", "obsp", "varp"):
+            places += [f"/{folder}/{name}" for name in self._file.get(folder, ())]
+        return [place for place in places if self._kind(place) in CSR]
+
+    def _kind(self, path: str) -> object:
+        """Return what a matrix is stored as; None for a dense one."""
+        stored = self._file[path]
+        if not hasattr(stored, "keys"):
+            return None
+        attribute = self._hdf5.attribute
+        return attribute(stored, "encoding-type") or attribute(stored, "h5sparse_format")
+
+    def _read_names(self, path: str) -> dict[str, LoDTensor]:
+        """Return the names of rows and columns, where they are stored as text."""
+        found = {}
+        frames = _frames(path)
+        for name, frame, count in zip(
+            (OBS, VAR), frames, (self._lod.count(0), self._columns), strict=False
+        ):
+            texts = self._texts(frame, count) if frame in self._file else None
+            if texts is not None:
+                letters = np.frombuffer(b"".join(texts), np.uint8)
+                lod = LoD.from_lengths([[len(text) for text in texts]])
+                found[name] = LoDTensor(letters, lod)
+        return found
+
+    def _texts(self, path: str, count: int) -> list[bytes] | None:
+        """Return the names in a frame; None if there are none, or they are no text."""
+        hdf5, frame, field = self._hdf5, self._file[path], None
+        if hasattr(frame, "keys"):
+            index = hdf5.attribute(frame, "_index")
+            if not isinstance(index, str):
+                return None
+            path = f"{path}/{index}"
+            if hasattr(self._file.get(path), "keys"):  # text that may be missing
+                path = f"{path}/values"
+            stored = hdf5.dataset(self._file, path)
+        else:  # before anndata 0.7: records, the name first
+            stored = hdf5.dataset(self._file, path)
+            fields = stored.dtype.names or ()
+            field = next((name for name in ("index", "_index") if name in fields), None)
+            if field is None:
+                raise DamagedFileError(f"{path}: expected a group, or records with a field index")
+        if stored.shape != (count,):
+            raise DamagedFileError(f"{path}: expected {count} names, found {stored.shape}")
+        texts: list[bytes] = hdf5.texts(stored, 0, count, field=field)
+        return texts
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        sizes = [spec.row_bytes for spec in self.schema[:2]]
+        offsets = self._lod.levels[0]
+        for start, stop in cuts([offsets, offsets], sizes, limit_bytes):
+            part, rows = self._lod.items(0, start, stop)
+            yield {
+                name: LoDTensor(self._rows(name, rows.start, rows.stop), part)
+                for name in (DEFAULT_NAME, INDICES)
+            }
+        for name, tensor in self._names.items():
+            yield {name: tensor}
+
+    def read_index(self, name: str) -> LoD:
+        spec = find(self.schema, name)
+        return self._names[spec.name].lod if spec.name in self._names else self._lod
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        spec = find(self.schema, name)
+        if spec.name in self._names:
+            return self._names[spec.name].select(*branch, level=level)
+        assert spec.rows is not None
+        chosen = select(self._lod, spec.rows, branch, level)
+        rows = LoDTensor(self._rows(spec.name, chosen.rows.start, chosen.rows.stop), chosen.lod)
+        return rows.select(0) if chosen.drops_row_axis else rows
+
+    def _rows(self, name: str, start: int, stop: int) -> Array:
+        """Return some values, or their columns, which must be there."""
+        if name == DEFAULT_NAME:
+            values: Array = self._hdf5.numbers(self._values, start, stop)
+            return values
+        indices: Array = self._hdf5.numbers(self._indices, start, stop)
+        outside = (indices < 0) | (indices >= self._columns)
+        if outside.any():
+            place = int(np.argmax(outside))
+            raise DamagedFileError(
+                f"{self._indices.name}: position {start + place}: column "
+                f"{indices[place]} of {self._columns}"
+            )
+        return indices
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _frames(path: str) -> tuple[str, ...]:
+    """Return the frames that name the rows and the columns of a matrix; none if unknown."""
+    folder = "/" + path.strip("/").partition("/")[0]
+    return {
+        "/X": ("/obs", "/var"),
+        "/layers": ("/obs", "/var"),
+        "/raw": ("/obs", "/raw/var"),
+        "/raw.X": ("/obs", "/raw.var"),
+        "/obsp": ("/obs", "/obs"),
+        "/varp": ("/var", "/var"),
+    }.get(folder, ())

@@ -1,0 +1,65 @@
+"""nwb: ragged columns of NWB and other HDMF files, with their VectorIndex."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.names import name_of
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+
+INDEX = "_index"
+MOST_LEVELS = 16
+
+
+class Nwb(Format):
+    """Columns of dynamic tables; reading only.
+
+    `--data /units/spike_times` names a column, several with commas between. Its levels are
+    in `spike_times_index`, and for a doubly ragged column `spike_times_index_index`, as the
+    schema of HDMF names them: the ends of the items, without a 0 in front. A column without
+    an index has no levels. Attributes and object references are never read.
+    """
+
+    name = "nwb"
+    suffixes = (".nwb",)
+    options = frozenset({"data", "levels"})
+    modules = MODULES
+    isolated = True
+
+    def sniff(self, head: bytes) -> bool:
+        return False  # begins like any HDF5; its name tells
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        if options.data is None:
+            raise SelectionError("nwb: name a column with --data, such as /units/spike_times")
+        fd = source.make_seekable().fileno()
+        datasets = Datasets(fd, os.fstat(fd).st_size)
+        tensors = {}
+        for path in (part.strip() for part in options.data.split(",")):
+            name = name_of(path.rpartition("/")[2])
+            if name in tensors:
+                raise SelectionError(f"--data: two columns are named {name}")
+            tensors[name] = (path, _lod(datasets, path, options.levels))
+        return DatasetsSource(datasets, tensors)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        raise UnsupportedError("nwb is only read: what an NWB file must hold, no tensor has")
+
+
+def _lod(datasets: Datasets, path: str, names: tuple[str, ...] | None) -> LoD:
+    datasets.open(path)  # says so if the column itself is missing
+    found: list[str] = []
+    while len(found) < MOST_LEVELS and datasets.has(path + INDEX * (len(found) + 1)):
+        found.append(path + INDEX * (len(found) + 1))
+    outermost_first = list(reversed(found))
+    return LoD([datasets.ends(index, level) for level, index in enumerate(outermost_first)], names)

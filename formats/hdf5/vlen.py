@@ -1,0 +1,109 @@
+"""hdf5-vlen: a dataset of variable-length sequences, or of text, in any HDF5 file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# Items read at a time: HDF5 takes memory for each of them apart.
+PORTION = 1 << 12
+
+
+class Hdf5Vlen(Format):
+    """One level of numbers, or of the bytes of texts: `--data /x` names the dataset.
+
+    Reading only: h5py's own variable-length type can make HDF5 hang on damaged files, so
+    the file is read in a child process with a limit on time and memory, and lod.h5 keeps
+    such data as rows and offsets.
+    """
+
+    name = "hdf5-vlen"
+    suffixes = ()
+    options = frozenset({"data", "levels"})
+    modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
+    isolated = True
+
+    def sniff(self, head: bytes) -> bool:
+        return False  # begins like any HDF5
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        if options.data is None:
+            raise SelectionError("hdf5-vlen: name the dataset with --data")
+        return _VlenSource(source.make_seekable().fileno(), options.data, options.levels)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        raise UnsupportedError("hdf5-vlen is only read; write lod.h5, whose rows need no such type")
+
+
+class _VlenSource(Source):
+    def __init__(self, fd: int, path: str, names: tuple[str, ...] | None) -> None:
+        from lodcli.formats.hdf5 import trusting as hdf5
+
+        self._hdf5: Any = hdf5
+        self._file = hdf5.opened(fd)
+        self._dataset = hdf5.dataset(self._file, path, chosen=True)
+        self._path = path
+        dtype, self._text = hdf5.item_dtype(self._dataset)
+        shape = self._dataset.shape
+        if dtype is None:
+            raise UnsupportedError(
+                f"{path}: is no variable-length data but {self._dataset.dtype}; --from hdf5"
+            )
+        if not dtype.isnative:
+            # h5py 3.16 gives their bytes as they are, as if they were in native order.
+            raise UnsupportedError(f"{path}: holds big-endian sequences, which h5py reads wrongly")
+        if dtype.kind not in "biufc" or dtype.itemsize > 16:
+            raise UnsupportedError(f"{path}: holds {dtype}, which no tensor can")
+        if shape is None or len(shape) != 1:
+            raise UnsupportedError(f"{path}: expected one dimension of sequences, found {shape}")
+        self._items = int(shape[0])
+        level = LevelSpec("0", names[0] if names else None, self._items)
+        if names is not None and len(names) != 1:
+            raise UnsupportedError(f"hdf5-vlen has 1 level, found {len(names)} names")
+        spec = TensorSpec(DEFAULT_NAME, dtype, (), (level,))
+        spec.empty()  # refuses a bad level name
+        self.schema = (spec,)
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        step = min(PORTION, max(1, limit_bytes // 8))
+        for start in range(0, max(1, self._items), step):
+            yield {DEFAULT_NAME: self._tensor(start, min(start + step, self._items))}
+
+    def _tensor(self, start: int, stop: int) -> LoDTensor:
+        parts = self._sequences(start, stop)
+        rows = np.concatenate([np.empty(0, self.schema[0].dtype), *parts])
+        lod = LoD.from_lengths([[part.size for part in parts]], self.schema[0].level_names)
+        return LoDTensor(rows.astype(self.schema[0].dtype, copy=False), lod)
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        find(self.schema, name)
+        # Only the sequences themselves tell how long they are: find those asked for as rows.
+        numbers = LoD([np.arange(self._items + 1)], self.schema[0].level_names)
+        chosen = select(numbers, self._items, branch[:1], level).rows
+        first = slice(None) if isinstance(branch[0], slice) else 0
+        return self._tensor(chosen.start, chosen.stop).select(first, *branch[1:])
+
+    def _sequences(self, start: int, stop: int) -> list[Array]:
+        if self._text:
+            texts = self._hdf5.texts(self._dataset, start, stop)
+            return [np.frombuffer(text, np.uint8) for text in texts]
+        with self._hdf5.damage(self._path):
+            return list(self._dataset[start:stop])
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,179 @@
+"""vtkhdf: the cells of VTK's unstructured grids and polygon data in HDF5."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Offsets, as_int64, check_offsets, lengths_to_offsets
+from lodcli.kernels.index.lod import LoD
+
+ROOT = "/VTKHDF"
+POLYGONS = ("Vertices", "Lines", "Polygons", "Strips")
+LEVELS = ("piece", "cell")
+MOST_POINTS = 2**61
+
+
+class VtkHdf(Format):
+    """Cells as the numbers of their points; reading only.
+
+    - "Connectivity": the points of every cell; levels "piece" (a part, or a time step) and
+      "cell". Of polygon data: "Vertices", "Lines", "Polygons", "Strips", each the same.
+      A mesh that several time steps share is stored once, and is one piece.
+    - "Types": one number a cell, level "piece"; of unstructured grids.
+    - "Points": rows (3,), level "piece". Point numbers count within a piece.
+
+    Fields on points and cells are not read, nor is any attribute: name such datasets with
+    `--from hdf5 --data`.
+    """
+
+    name = "vtkhdf"
+    suffixes = (".vtkhdf",)
+    modules = MODULES
+    isolated = True
+
+    def sniff(self, head: bytes) -> bool:
+        return False  # begins like any HDF5; its name tells
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        fd = source.make_seekable().fileno()
+        datasets = Datasets(fd, os.fstat(fd).st_size)
+        parts = _parts(datasets)
+        tensors = {}
+        if datasets.has(f"{ROOT}/Connectivity"):
+            lod = _cells(datasets, ROOT, parts)
+            tensors["Connectivity"] = (f"{ROOT}/Connectivity", lod)
+            tensors["Types"] = (f"{ROOT}/Types", lod.above(-1))
+        for kind in POLYGONS:
+            if datasets.has(f"{ROOT}/{kind}/Connectivity"):
+                lod = _cells(datasets, f"{ROOT}/{kind}", parts)
+                tensors[kind] = (f"{ROOT}/{kind}/Connectivity", lod)
+        if not tensors:
+            raise UnsupportedError(f"{ROOT}: holds neither an unstructured grid nor polygon data")
+        points = _points(datasets, parts)
+        tensors["Points"] = (f"{ROOT}/Points", LoD([points], LEVELS[:1]))
+        return DatasetsSource(datasets, tensors)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        raise UnsupportedError("vtkhdf is only read: what a grid must hold, no tensor has")
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The parts that are stored, and which of them each time step has.
+
+    Attributes:
+        listed: how many there are counts of, some perhaps again for each step.
+        stored: how many there are.
+        steps: the parts of each step.
+    """
+
+    listed: int
+    stored: int
+    steps: list[range]
+
+
+def _parts(datasets: Datasets) -> _Parts:
+    """Return the parts; without time steps all of them are one step's."""
+    path, places = f"{ROOT}/NumberOfPoints", f"{ROOT}/Steps/PartOffsets"
+    listed = datasets.numbers(path).size
+    if not datasets.has(places):
+        return _Parts(listed, listed, [range(listed)])
+    starts = _whole(datasets, places, listed)
+    begins = sorted({*starts, listed})
+    ends = [begins[min(bisect_right(begins, start), len(begins) - 1)] for start in starts]
+    if datasets.has(f"{ROOT}/Steps/NumberOfParts"):
+        sizes = _whole(datasets, f"{ROOT}/Steps/NumberOfParts", listed)
+        if len(sizes) != len(starts):
+            raise DamagedFileError(f"{places}: expected {len(sizes)} steps, found {len(starts)}")
+        ends = [start + size for start, size in zip(starts, sizes, strict=True)]
+    stored = 0
+    for start, end in zip(starts, ends, strict=True):
+        # The parts of a step come behind those of the steps before, or are among these.
+        if start > stored or end > listed:
+            raise DamagedFileError(f"{places}: expected a part up to {stored}, found {start}")
+        stored = max(stored, end)
+    steps = [range(start, end) for start, end in zip(starts, ends, strict=True)]
+    return _Parts(listed, stored, steps)
+
+
+def _whole(datasets: Datasets, path: str, most: int) -> list[int]:
+    """Return counts or places, each at most so large."""
+    values = datasets.numbers(path)
+    with naming(path):
+        found = as_int64(values, level=0, what="offsets")
+        if found.size and not 0 <= int(found.min()) <= int(found.max()) <= most:
+            raise DamagedFileError(f"expected 0 to {most}, found {found.min()} to {found.max()}")
+    whole: list[int] = found.tolist()
+    return whole
+
+
+def _points(datasets: Datasets, parts: _Parts) -> Offsets:
+    """Return where the points of each piece begin; those that move have a piece a step."""
+    path, places = f"{ROOT}/NumberOfPoints", f"{ROOT}/Steps/PointOffsets"
+    counts = _counts(datasets, path, 0, parts)
+    if sum(map(len, parts.steps)) == parts.stored or not datasets.has(places):
+        return counts
+    begins = _whole(datasets, places, MOST_POINTS)
+    if len(begins) != len(parts.steps):
+        raise DamagedFileError(f"{places}: expected {len(parts.steps)} steps, found {len(begins)}")
+    ends, known = [0], {0}
+    for begin, step in zip(begins, parts.steps, strict=True):
+        if begin == ends[-1] < MOST_POINTS:
+            ends += (begin + counts[step.start + 1 : step.stop + 1] - counts[step.start]).tolist()
+            known.update(ends[-len(step) :])
+        elif begin not in known:
+            raise DamagedFileError(f"{places}: expected {ends[-1]}, found {begin}")
+    return as_int64(ends, level=0, what="offsets")
+
+
+def _counts(datasets: Datasets, path: str, level: int, parts: _Parts) -> Offsets:
+    values = datasets.numbers(path)
+    with naming(path):
+        if values.size != parts.listed:
+            raise DamagedFileError(f"expected {parts.listed} pieces, found {values.size}")
+        lengths = as_int64(values[: parts.stored], level=level, what="lengths")
+        # Immutable, so all tensors share it.
+        return lengths_to_offsets(lengths, level=level)
+
+
+def _cells(datasets: Datasets, group: str, parts: _Parts) -> LoD:
+    """Return the index of the cells' points."""
+    pieces = parts.stored
+    cells = _counts(datasets, f"{group}/NumberOfCells", 0, parts)
+    ids = _counts(datasets, f"{group}/NumberOfConnectivityIds", 0, parts)
+    path = f"{group}/Offsets"
+    stored = datasets.numbers(path)
+    total = int(cells[-1])
+    # Each piece has offsets of its own, from 0 on: one more than it has cells.
+    if stored.size != total + pieces:
+        raise DamagedFileError(
+            f"{path}: expected {total + pieces} offsets of {total} cells in {pieces} pieces, "
+            f"found {stored.size}"
+        )
+    finest = np.zeros(total + 1, np.int64)
+    for piece in range(pieces):
+        start, stop = int(cells[piece]), int(cells[piece + 1])
+        with naming(path, f"piece {piece}"):
+            own = as_int64(stored[start + piece : stop + piece + 1], level=1, what="offsets")
+            check_offsets(own, level=1)
+            if own[-1] != ids[piece + 1] - ids[piece]:
+                raise DamagedFileError(
+                    f"ends at {own[-1]}, expected {ids[piece + 1] - ids[piece]} point numbers"
+                )
+        finest[start + 1 : stop + 1] = own[1:] + ids[piece]
+    return LoD([cells, finest], LEVELS)

@@ -1,0 +1,209 @@
+"""Python values of many lines to tensors: what they have in common, and rows and levels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.schema import TensorSpec
+from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64, holding, narrowed
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+NUMBERS = frozenset({int, float})
+
+
+@dataclass(frozen=True)
+class Column:
+    """One tensor of the file.
+
+    Attributes:
+        spec: its description, the counts unknown.
+        field: where in each line's object it is; None if the line is the value.
+        depth: how many lists are nested; text counts as one of them.
+        text: whether the innermost lists are written as text.
+        told: whether a person chose the dtype.
+    """
+
+    spec: TensorSpec
+    field: str | None
+    depth: int
+    text: bool
+    told: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the tensor."""
+        return self.spec.name
+
+    def tensor(self, values: list[Any], first: int) -> LoDTensor:
+        """Return the values of lines as one tensor; the first line has the number `first`.
+
+        Raises:
+            InvalidDataError: names the line and the place in it.
+        """
+        found = self._tensor(values)
+        if found is not None:
+            return found
+        for number, value in enumerate(values, first):
+            wrong = self._misfit(value, ())
+            if wrong is not None:
+                field = "" if self.field is None else f"field {self.field}: "
+                raise InvalidDataError(f"line {number}: {field}{wrong}")
+        raise AssertionError("one of the lines is at fault if all of them are")
+
+    def _tensor(self, values: list[Any]) -> LoDTensor | None:
+        """Return the tensor, None if something does not fit."""
+        items, lengths = len(values), []
+        for level in range(self.depth):
+            kind = str if self.text and level == self.depth - 1 else list
+            if not set(map(type, values)) <= {kind}:
+                return None
+            if kind is str:
+                try:
+                    values = [value.encode() for value in values]
+                except UnicodeEncodeError:
+                    return None
+            lengths.append(np.fromiter(map(len, values), np.int64, len(values)))
+            if kind is list:
+                values = list(chain.from_iterable(values))
+        if self.text:
+            rows: Array | None = np.frombuffer(b"".join(values), np.uint8)
+        else:
+            rows = _rows(values, self.spec.dtype)
+        if rows is None:
+            return None
+        levels, shape = len(self.spec.levels), self.spec.row_shape
+        for extent, found in zip(shape, lengths[levels:], strict=True):
+            if (found != extent).any():
+                return None
+        count = int(lengths[levels - 1].sum()) if levels else items
+        return LoDTensor(
+            rows.reshape(count, *shape), LoD.from_lengths(lengths[:levels], self.spec.level_names)
+        )
+
+    def _misfit(self, value: object, path: tuple[int, ...]) -> str | None:
+        """Return what is wrong with a part of a line, None if nothing is."""
+        level = len(path)
+        where = f"item <{','.join(map(str, path))}>: " if path else ""
+        if level == self.depth or (self.text and level == self.depth - 1):
+            wrong = _bad_text(value) if self.text else _bad_number(value, self.spec.dtype)
+            if wrong is None:
+                return self._wrong_extent(value, where, level) if self.text else None
+            return where + wrong + self._remedy(value)
+        if type(value) is not list:
+            return f"{where}expected a list, found {kind_of(value)}{_other_kind(value)}"
+        wrong_extent = self._wrong_extent(value, where, level)
+        if wrong_extent is not None:
+            return wrong_extent
+        parts = (self._misfit(part, (*path, place)) for place, part in enumerate(value))
+        return next((wrong for wrong in parts if wrong is not None), None)
+
+    def _remedy(self, value: object) -> str:
+        """Return what to do about a value that is no row."""
+        kind = self.spec.dtype.kind
+        if type(value) is float and kind in "iu":
+            return "" if self.told else "; read the file with --dtype float64"
+        if type(value) in NUMBERS and kind not in "b":
+            assert isinstance(value, int | float)
+            return "" if value in (math.inf, -math.inf) else f"; {holding(value)}"
+        return _other_kind(value)
+
+    def _wrong_extent(self, value: Any, where: str, level: int) -> str | None:
+        """Return what is wrong with the length of a list that belongs to a row's shape."""
+        levels = len(self.spec.levels)
+        if level < levels:
+            return None
+        length = len(value.encode() if self.text and isinstance(value, str) else value)
+        expected = self.spec.row_shape[level - levels]
+        if length == expected:
+            return None
+        return (
+            f"{where}expected {expected} values in a row, found {length}; "
+            "with one more name in --levels their number may differ"
+        )
+
+
+def _rows(values: list[Any], dtype: np.dtype[Any]) -> Array | None:
+    """Return numbers as an array, None if one does not fit exactly."""
+    types = set(map(type, values))
+    if dtype.kind == "b":
+        return np.array(values, np.bool_) if types <= {bool} else None
+    try:
+        if dtype.kind in "iu":
+            return np.array(values, dtype) if types <= {int} else None
+        if not types <= NUMBERS:
+            return None
+        rows = np.array(values, np.float64)
+    except OverflowError:
+        return None
+    if not np.isfinite(rows).all():
+        return None
+    if int in types:
+        large = np.flatnonzero(np.abs(rows) >= MOST_EXACT_FLOAT64)
+        # As Python numbers, for NumPy would round the whole number first.
+        if any(rows[place].item() != values[place] for place in large.tolist()):
+            return None
+    result = narrowed(rows, dtype)
+    if result is None or int not in types or dtype == np.float64:
+        return result
+    whole = np.fromiter((type(value) is int for value in values), np.bool_, len(values))
+    return result if (result[whole].astype(np.float64) == rows[whole]).all() else None
+
+
+def _bad_number(value: object, dtype: np.dtype[Any]) -> str | None:
+    """Return why the value is no row of this dtype, None if it is one."""
+    if type(value) not in ({bool} if dtype.kind == "b" else NUMBERS):
+        wanted = "true or false" if dtype.kind == "b" else "a number"
+        return f"expected {wanted}, found {kind_of(value)}"
+    if _rows([value], dtype) is not None:
+        return None
+    if dtype.kind in "iu" and type(value) is float:
+        return f"expected a whole number ({dtype}), found {kind_of(value)}"
+    if value in (math.inf, -math.inf):
+        return "a number that is beyond float64, and so beyond every dtype"
+    if type(value) is float:
+        return f"{value!r} is beyond {dtype}"
+    return f"{kind_of(value)} has no exact place in {dtype}"
+
+
+def _other_kind(value: object) -> str:
+    """Return what to do about a value of another kind than the values before it."""
+    if value is None:
+        return "; fill it, or leave it out"
+    if type(value) in (list, int, float):
+        return "; all lines must be nested equally deep"
+    if type(value) in (str, bool):
+        return "; all values must be of one kind"
+    return ""
+
+
+def _bad_text(value: object) -> str | None:
+    if type(value) is not str:
+        return f"expected text, found {kind_of(value)}"
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        return f"character {error.start} of the text is half of a surrogate pair"
+    return None
+
+
+def kind_of(value: object) -> str:
+    """Return what a JSON value is, in words."""
+    if type(value) is list:
+        return "a list"
+    if type(value) is dict:
+        return "an object"
+    if type(value) is str:
+        return "text"
+    if value is None or type(value) is bool:
+        return {None: "null", True: "true", False: "false"}[value]
+    if type(value) is int and value.bit_length() > 200:
+        return "a whole number beyond all bounds"
+    return repr(value)

@@ -1,0 +1,201 @@
+"""Blocks of JSON lines by the compiled scanner, once there is enough to repay loading it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lodcli.formats.json.columns import Column
+from lodcli.formats.text.lines import LineReader
+from lodcli.formats.text.numerals import narrowed
+from lodcli.kernels.index.immutable import immutable
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.threads import thread_count
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+if TYPE_CHECKING:
+    from lodcli.formats.json.scan_native import JsonScanner, Scanned
+
+# Whole lines, and the number of the first.
+Block = tuple[bytes, int]
+Tensors = dict[str, LoDTensor]
+# Of some lines, None where the exact parser is needed, and how many lines.
+_Found = tuple[Tensors | None, int]
+
+# Loading the compiled scanner takes more than half a second; in that time the exact parser reads
+# this.
+REPAID_BYTES = 16 << 20
+BLOCK_BYTES = 1 << 20
+# Zeros behind a block, which end whatever does not end before.
+PADDING_BYTES = 8
+# What the scanner may reserve (not touch) for a block.
+MOST_RESERVED_BYTES = 4 << 30
+
+# More would wait for whoever writes.
+MOST_THREADS = 4
+
+# Up to these, every whole number has its place.
+_EXACT = {"float64": 2**53, "float32": 2**24, "float16": 2**11, "bfloat16": 2**8}
+
+
+class FastColumns:
+    """All columns of a file of lines, whose description is known. Blocks are read in threads.
+
+    Args:
+        columns: of the file.
+        others: whether lines may have other fields.
+    """
+
+    def __init__(self, columns: tuple[Column, ...], *, others: bool) -> None:
+        self._columns = columns
+        self._others = others
+        self._scanners = threading.local()
+        depth = max(column.depth for column in columns)
+        self._threads = _threads(len(columns) * (2 + depth) * BLOCK_BYTES * 4)
+
+    @property
+    def fits(self) -> bool:
+        """Whether there are not too many columns, and the scanner is there."""
+        from lodcli.formats.json.scan_native import is_available
+
+        return self._threads > 0 and is_available()
+
+    def fit(self, lines: bytes) -> bool:
+        """Return whether whole lines are surely what the columns say."""
+        room = Blocks.room(len(lines))
+        room[: len(lines)] = lines
+        return self._scanned(room, len(lines))[0] is not None
+
+    def tensors(self, reader: LineReader, block_bytes: int) -> Iterator[Tensors | Block]:
+        """Yield the tensors of one block of lines after another.
+
+        Or else the block, if the exact parser must read it. The reader's `line` is then the
+        one before.
+        """
+        blocks = Blocks(reader, block_bytes)
+        with ThreadPoolExecutor(self._threads, "lod-json") as pool:
+            waiting: deque[tuple[bytearray, int, Future[_Found]]] = deque()
+            try:
+                while (block := blocks.next()) or waiting:
+                    if block:
+                        waiting.append((*block, pool.submit(self._scanned, *block)))
+                        if len(waiting) <= self._threads:
+                            continue
+                    room, size, future = waiting.popleft()
+                    found, lines = future.result()
+                    yield found if found is not None else (bytes(room[:size]), reader.line + 1)
+                    reader.line += room.count(b"\n", 0, size) if found is None else lines
+                    blocks.give_back(room)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _scanned(self, room: bytearray, size: int) -> _Found:
+        """Return the tensors of lines, None if the exact parser must read them, and how many."""
+        if not hasattr(self._scanners, "own"):
+            self._scanners.own = self._made()
+        scanner = self._scanners.own
+        scanned = scanner.scan_padded(np.frombuffer(room, np.uint8), size)
+        if scanned is None:
+            return None, 0
+        result = {}
+        for column, found in zip(self._columns, scanned, strict=True):
+            tensor = _tensor(column, found)
+            if tensor is None:
+                return None, 0
+            result[column.name] = tensor
+        return result, scanner.lines
+
+    def _made(self) -> JsonScanner:
+        from lodcli.formats.json.scan_native import REAL, TEXT, TRUTH, WHOLE, JsonScanner, Plan
+
+        kinds = {"b": TRUTH, "i": WHOLE, "u": WHOLE}
+        fields = [column.field for column in self._columns]
+        plan = Plan(
+            tuple(TEXT if c.text else kinds.get(c.spec.dtype.kind, REAL) for c in self._columns),
+            tuple(column.depth for column in self._columns),
+            None if None in fields else tuple(str(field).encode() for field in fields),
+            self._others,
+        )
+        return JsonScanner(plan)
+
+
+def _threads(reserved_bytes: int) -> int:
+    """Return how many threads to scan with, each of which reserves so much."""
+    return min(thread_count(), MOST_THREADS, MOST_RESERVED_BYTES // reserved_bytes)
+
+
+class Blocks:
+    """Whole lines, block by block, in memory that is used again.
+
+    Args:
+        reader: of the lines.
+        size: of a block, about.
+    """
+
+    def __init__(self, reader: LineReader, size: int) -> None:
+        self._reader = reader
+        self._size = size
+        self._spare: list[bytearray] = []
+        self._begun = b""
+
+    @staticmethod
+    def room(size: int) -> bytearray:
+        """Return room for a block of this size, as the scanner wants it."""
+        return bytearray(size + PADDING_BYTES)
+
+    def next(self) -> tuple[bytearray, int] | None:
+        """Return memory, and how much of it is lines, zeros behind them; None at the end."""
+        room = self._spare.pop() if self._spare else self.room(self._size)
+        held = len(self._begun)
+        if held + PADDING_BYTES >= len(room):
+            room = self.room(2 * held)
+        room[:held] = self._begun
+        end = 0
+        while not end:
+            most = len(room) - PADDING_BYTES
+            with memoryview(room) as view:
+                held += self._reader.fill(view[held:most])
+            # A line that the input ends with may lack its own end.
+            end = held if held < most else room.rfind(b"\n", 0, held) + 1
+            if not held:
+                return None
+            if not end:
+                room += bytes(len(room))
+        self._begun = bytes(room[end:held])
+        room[end : end + PADDING_BYTES] = bytes(PADDING_BYTES)
+        return room, end
+
+    def give_back(self, room: bytearray) -> None:
+        """Use the memory of a block again."""
+        self._spare.append(room)
+
+
+def _tensor(column: Column, found: Scanned) -> LoDTensor | None:
+    spec = column.spec
+    levels, rows = len(spec.levels), _rows(found, spec.dtype)
+    if rows is None:
+        return None
+    for extent, offsets in zip(spec.row_shape, found.offsets[levels:], strict=True):
+        if (np.diff(offsets) != extent).any():
+            return None
+    if spec.row_shape:
+        rows = rows.reshape(found.offsets[levels].size - 1, *spec.row_shape)
+    # Nobody else has them, so the index need not copy them.
+    return LoDTensor(rows, LoD(map(immutable, found.offsets[:levels]), spec.level_names))
+
+
+def _rows(found: Scanned, dtype: np.dtype[Any]) -> Any:
+    """Return the values as `dtype`, None if one has no exact place in it."""
+    values = found.values
+    if values.dtype == dtype:
+        return values
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        low, high = int(values.min(initial=0)), int(values.max(initial=0))
+        return values.astype(dtype) if limits.min <= low and high <= limits.max else None
+    return narrowed(values, dtype) if found.largest <= _EXACT[dtype.name] else None

@@ -1,0 +1,98 @@
+"""Lines of JSON by the compiled writer, once there is enough to repay loading it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from lodcli.formats.core.schema import Schema
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.runtime.threads import thread_count
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# Loading the compiled writer takes half a second; in that time the exact one writes as many.
+REPAID_VALUES = 2_000_000
+# Values and lists that are written in one go.
+PIECE_SIZE = 1 << 17
+# More would wait for the one that hands the text on.
+MOST_THREADS = 4
+
+
+class FastLines:
+    """What of a file the compiled writer writes.
+
+    Args:
+        schema: of the tensors; where it knows no counts, they are found out on the way.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        counts = (spec.rows * int(np.prod(spec.row_shape)) for spec in schema if spec.rows)
+        self._values = sum(counts)
+        self._seen = 0
+        self._spare: list[Array] = []
+
+    def takes(self, tensor: LoDTensor) -> bool:
+        """Return whether to write this tensor, the next of the file, with `pieces`."""
+        self._seen += tensor.data.size
+        kind, width = tensor.dtype.kind, tensor.dtype.itemsize
+        # float16 and bfloat16 are written by NumPy and ml_dtypes, each in its own way.
+        held = kind in "biu" or (kind == "f" and width in (4, 8))
+        return held and max(self._values, self._seen) >= REPAID_VALUES
+
+    def pieces(self, tensor: LoDTensor) -> Iterator[memoryview]:
+        """Yield the outermost items of a tensor, each a line, many in one piece.
+
+        A piece lasts until the next one is asked for.
+
+        Args:
+            tensor: its numbers are finite.
+        """
+        from lodcli.formats.json.put_numba import LineWriter
+
+        levels = _levels(tensor)
+        # One kind of array: for each that differs, such as one not to be written to, the
+        # compiler would make its own code.
+        values = np.require(tensor.data, requirements=["C", "A", "W"]).reshape(-1)
+        writer = LineWriter(values, levels, self._spare)
+        threads = min(thread_count(), MOST_THREADS)
+        with ThreadPoolExecutor(threads, "lod-json") as pool:
+            waiting: deque[Future[memoryview]] = deque()
+            try:
+                for first, last in _cuts(levels, len(tensor)):
+                    waiting.append(pool.submit(writer.lines, first, last))
+                    if len(waiting) > threads:
+                        yield (piece := waiting.popleft().result())
+                        writer.take_back(piece)
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def samples(self, tensor: LoDTensor) -> list[str]:
+        """Return the outermost items of a tensor; see `pieces`."""
+        return "".join(str(piece, "ascii") for piece in self.pieces(tensor)).splitlines()
+
+
+def _levels(tensor: LoDTensor) -> list[Offsets]:
+    """Return the offsets of all lists: of the levels, then of the axes of a row."""
+    shape = tensor.data.shape
+    levels = list(tensor.lod.levels)
+    for axis in range(1, len(shape)):
+        lists = int(np.prod(shape[:axis], dtype=np.int64))
+        levels.append(np.arange(lists + 1, dtype=np.int64) * shape[axis])
+    return levels
+
+
+def _cuts(levels: list[Offsets], items: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of the items of each piece."""
+    place: Array = np.arange(items + 1)
+    before = place
+    for offsets in levels:
+        place = offsets[place]
+        before = before + place
+    ends = np.searchsorted(before, np.arange(0, int(before[-1]), PIECE_SIZE), "left")
+    ends = np.unique([0, *ends.tolist(), items])
+    yield from zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)

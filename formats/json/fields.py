@@ -1,0 +1,241 @@
+"""The columns of JSON lines: what the first lines tell of their fields, depth and dtype."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.format import LeftOut, leaving_out
+from lodcli.formats.core.names import name_of
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, TensorSpec
+from lodcli.formats.json.columns import NUMBERS, Column, kind_of
+from lodcli.formats.text.lines import shown
+from lodcli.formats.text.numerals import FLOATS
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+
+MOST_LEVELS = 64
+_KINDS = (NUMBERS, frozenset({bool}), frozenset({str}))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the first lines tell.
+
+    Attributes:
+        found: the columns.
+        sure: whether their depth is certain.
+        known: the fields that a line may have; None for any.
+        left_out: what no tensor can hold of the others.
+    """
+
+    found: tuple[Column, ...]
+    sure: bool
+    known: tuple[str, ...] | None = None
+    left_out: LeftOut = field(default_factory=dict)
+
+
+def find_columns(values: list[Any], options: ReadOptions) -> Columns:
+    """Return what the first lines tell.
+
+    Args:
+        values: of the first lines.
+        options: levels, field, dtype, skip_unsupported.
+    """
+    objects = any(type(value) is dict for value in values[:1])
+    if not objects:
+        if options.field is not None:
+            if values:
+                raise SelectionError(
+                    f"line 1: has no fields to choose {', '.join(options.field)} from: "
+                    f"expected an object, found {kind_of(values[0])}"
+                )
+            raise SelectionError(f"no lines to choose {', '.join(options.field)} from")
+        found, sure = _column(values, DEFAULT_NAME, None, options)
+        return Columns((found,), sure)
+    left_out: LeftOut = {}
+    fields, known = _fields(values, options, left_out)
+    columns, all_sure = [], True
+    for one in fields:
+        with leaving_out(left_out, name_of(one)):
+            _refuse_unheld(one, values[0].get(one, 0))
+            part = field_values(values, one, known, 1)
+            column, sure = _column(part, name_of(one), one, options)
+            if options.skip_unsupported:
+                column.tensor(part, 1)
+            columns.append(column)
+            all_sure &= sure
+    if not columns:
+        raise next(iter(left_out.values()))
+    deepest = max(len(column.spec.levels) for column in columns)
+    if options.levels is not None and len(options.levels) > deepest:
+        raise UnsupportedError(
+            f"the fields have at most {deepest} levels, found {len(options.levels)} names"
+        )
+    return Columns(tuple(columns), all_sure, known, left_out)
+
+
+def _fields(
+    values: list[dict[str, Any]], options: ReadOptions, left_out: LeftOut
+) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Return the fields to read, and those that a line may have."""
+    first = tuple(values[0])
+    if options.field is not None:
+        # By the name of the tensor as well, where that is another.
+        called = {name_of(one): one for one in first}
+        fields = tuple(one if one in first else called.get(one, one) for one in options.field)
+        if len(set(fields)) < len(fields):
+            raise SelectionError(f"a field is chosen twice: {', '.join(fields)}")
+        return fields, None
+    if not first:
+        raise InvalidDataError("line 1: the object has no fields")
+    names = list(map(name_of, first))
+    for one in {one for one in names if names.count(one) > 1}:
+        left_out[one] = InvalidDataError(f"line 1: two fields are named {shown(one)}")
+    known = first
+    if options.skip_unsupported:
+        for number, value in enumerate(values, 1):
+            for more in value if type(value) is dict else ():
+                if more not in known:
+                    known = (*known, more)
+                    left_out[name_of(more)] = InvalidDataError(
+                        f"line {number}: field {shown(more)} is not in line 1"
+                    )
+    return tuple(one for one in first if name_of(one) not in left_out), known
+
+
+def _refuse_unheld(one: str, value: object) -> None:
+    if value is None or type(value) is dict:
+        raise InvalidDataError(
+            f"line 1: field {shown(one)}: expected numbers, booleans, text or lists, found "
+            f"{kind_of(value)}; choose the fields to read with --field, or the rest with "
+            "--skip-unsupported"
+        )
+
+
+def field_values(
+    values: list[Any], field: str, known: tuple[str, ...] | None, first: int
+) -> list[Any]:
+    """Return one field of each line's object.
+
+    Args:
+        values: of lines, the first of which has the number `first`.
+        field: which one.
+        known: the fields there may be; None for any.
+
+    Raises:
+        InvalidDataError: names the line and the field.
+    """
+    try:
+        found = [value[field] for value in values if type(value) is dict]
+        if len(found) == len(values) and (
+            known is None or all(len(value) == len(known) for value in values)
+        ):
+            return found
+    except KeyError:
+        pass
+    for number, value in enumerate(values, first):
+        if type(value) is not dict:
+            raise InvalidDataError(f"line {number}: expected an object, found {kind_of(value)}")
+        if field not in value:
+            raise InvalidDataError(
+                f"line {number}: field {shown(field)} is missing; choose others with --field, or "
+                "the rest with --skip-unsupported"
+            )
+        unknown = [key for key in value if known is not None and key not in known]
+        if unknown:
+            raise InvalidDataError(
+                f"line {number}: field {shown(unknown[0])} is not in line 1; "
+                "choose the fields to read with --field"
+            )
+    # Another known field is missing: its own column tells.
+    return [value[field] for value in values]
+
+
+def _column(
+    values: list[Any], name: str, field: str | None, options: ReadOptions
+) -> tuple[Column, bool]:
+    seen = _survey(values)
+    names = options.levels
+    depth = len(seen.sizes)
+    sure = bool(seen.leaves)
+    if names is not None and not sure:
+        depth = max(depth, len(names))
+    if names is None:
+        levels = depth
+    elif len(names) <= depth or field is not None:
+        # Fields of one object may differ in depth: the names are for the outermost levels.
+        levels = min(len(names), depth)
+    else:
+        raise UnsupportedError(f"the lines have {depth} levels, found {len(names)} names")
+    level_names = (None,) * levels if names is None else names[:levels]
+    spec = TensorSpec(
+        name,
+        _dtype(seen.leaves, options.dtype),
+        tuple(seen.sizes[levels:depth]),
+        tuple(
+            LevelSpec(f"{name}/{level}", level_name) for level, level_name in enumerate(level_names)
+        ),
+    )
+    spec.empty()  # refuses a bad level name
+    return Column(spec, field, depth, str in seen.leaves, options.dtype is not None), sure
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What values are: the types they end in, and the length of the first list a level."""
+
+    leaves: frozenset[type]
+    sizes: tuple[int, ...]
+
+
+def _survey(values: list[Any]) -> _Seen:
+    sizes: list[int] = []
+    while values:
+        types = frozenset(map(type, values))
+        if types != {list}:
+            if not any(types <= kind for kind in _KINDS):
+                return _first_leaf(values, sizes)
+            if types == {str}:
+                sizes.append(_text_length(values[0]))
+            return _Seen(types, tuple(sizes))
+        if len(sizes) == MOST_LEVELS:
+            raise UnsupportedError(f"the lists are nested deeper than {MOST_LEVELS} levels")
+        sizes.append(len(values[0]))
+        values = list(chain.from_iterable(values))
+    return _Seen(frozenset(), tuple(sizes))
+
+
+def _first_leaf(values: list[Any], sizes: list[int]) -> _Seen:
+    """Return what the first value says where values differ; others are then the error."""
+    for value in values:
+        inner = list(sizes)
+        while type(value) is list and value:
+            inner.append(len(value))
+            value = value[0]
+        if type(value) is not list:
+            if type(value) is str:
+                inner.append(_text_length(value))
+            return _Seen(frozenset({type(value)}), tuple(inner))
+    raise AssertionError("not all of them are lists")
+
+
+def _text_length(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _dtype(leaves: frozenset[type], told: np.dtype[Any] | None) -> np.dtype[Any]:
+    if str in leaves:
+        if told is not None and told != np.uint8:
+            raise UnsupportedError(f"text is read as its bytes, uint8; no dtype {told}")
+        return np.dtype(np.uint8)
+    if told is not None:
+        if told.kind not in "biu" and told.name not in FLOATS:
+            raise UnsupportedError(f"JSON has no numbers of dtype {told}")
+        return told
+    if leaves & NUMBERS:
+        return np.dtype(np.float64 if float in leaves else np.int64)
+    return np.dtype(np.bool_ if bool in leaves else np.float64)

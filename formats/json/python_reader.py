@@ -1,0 +1,81 @@
+"""Lines of JSON to Python values; what is wrong is told with its line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+from lodcli.formats.text.lines import (
+    BYTE_ORDER_MARK,
+    TO_UTF_8,
+    WITHOUT_MARK,
+    WITHOUT_RETURNS,
+    shown,
+)
+from lodcli.kernels.errors import InvalidDataError
+
+
+class _RefusedError(ValueError):
+    """Something Python's parser lets through and JSON does not."""
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise _RefusedError(f"{text} is no JSON; it has no place for such a number")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _RefusedError(f"field {shown(key)} is there twice")
+            seen.add(key)
+    return result
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_unique)
+
+
+def parsed(lines: list[bytes], first: int) -> list[object]:
+    """Return the value of each line.
+
+    Args:
+        lines: with or without their ends.
+        first: the number of the first line.
+
+    Raises:
+        InvalidDataError: names the line, and the column where it can.
+    """
+    decode = _DECODER.decode
+    values: list[object] = []
+    try:
+        for line in lines:
+            values.append(decode(line.decode()))
+    except (ValueError, RecursionError) as error:
+        number = first + len(values)
+        raise InvalidDataError(f"line {number}: {_told(error, lines[len(values)])}") from None
+    return values
+
+
+def _told(error: ValueError | RecursionError, line: bytes) -> str:
+    if isinstance(error, _RefusedError):
+        return str(error)
+    if isinstance(error, RecursionError):
+        return "is nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8; {TO_UTF_8}"
+    if not line.strip():
+        return "is blank; expected one JSON value"
+    if isinstance(error, json.JSONDecodeError):
+        remedy = ""
+        if line.startswith(BYTE_ORDER_MARK):
+            remedy = f"; {WITHOUT_MARK}"
+        elif b"\r" in line.rstrip():
+            remedy = f"; {WITHOUT_RETURNS}"
+        # Not error.colno: behind the end of a line that was cut it counts the next line's.
+        end = len(line.decode().rstrip())
+        if error.pos >= end:
+            return f"column {end + 1}: ends before its value does ({error.msg}){remedy}"
+        return f"column {error.pos + 1}: is no JSON ({error.msg}){remedy}"
+    return "holds a number of too many digits"

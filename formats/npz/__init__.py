@@ -1,0 +1,1 @@
+"""NumPy's archives of arrays."""

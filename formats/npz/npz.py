@@ -1,0 +1,257 @@
+"""npz: NumPy's archive, a tensor as `data`, `lod.0`, `lod.1`, .. or NAME/data, NAME/lod.0, .."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import IO, Any, cast
+
+import numpy as np
+
+from lodcli.formats.core.batching import cuts, groups
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.flat_arrays import (
+    FLAT_OPTIONS,
+    FLAT_WRITE_OPTIONS,
+    array_names,
+    described,
+    held,
+    index_dtype,
+    require_index_fits,
+    tensors_in,
+)
+from lodcli.formats.core.format import BATCH_BYTES, Format, LeftOut, Source
+from lodcli.formats.core.names import name_of
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find
+from lodcli.formats.npz.members import (
+    COPY_BYTES,
+    NPY_DTYPES,
+    Member,
+    Rows,
+    read_header,
+    stored_rows,
+)
+from lodcli.formats.storage.file_objects import Sink
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.storage.zip_archive import damage, first_name, open_archive, shown
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+
+class Npz(Format):
+    """Named tensors in an uncompressed zip of .npy files that `numpy.load` reads.
+
+    The tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
+    `NAME/lod.0`, ... When reading, any array `NAME` is a tensor without levels, so what
+    `numpy.savez` wrote can be read. Nothing is ever unpickled. Level names are lost.
+
+    Reading takes constant memory but for the index and for arrays in Fortran order.
+    Writing keeps the index in memory and the rows in nameless temporary files, for an
+    array's size must stand before its rows.
+    """
+
+    name = "npz"
+    suffixes = (".npz",)
+    checksums = "CRC-32 of every array"
+    dtypes = NPY_DTYPES
+    many = True
+    modules = ("encodings.cp437",)
+    options = FLAT_OPTIONS
+    write_options = FLAT_WRITE_OPTIONS
+
+    def sniff(self, head: bytes) -> bool:
+        return first_name(head).endswith(b".npy")
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        return _NpzSource(source, options)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        names, kind = array_names(schema, options), index_dtype(options)
+        with ExitStack() as stack:
+            spools = {spec.name: Spool(spec, output, stack) for spec in schema}
+            for batch in batches:
+                for name, item in batch.items():
+                    assert isinstance(item, LoDTensor)
+                    spools[name].add(item)
+            with new_archive(output) as archive:
+                for spool in spools.values():
+                    spool.store(archive, names, kind)
+
+
+class Spool:
+    """The batches of one tensor until all are there."""
+
+    def __init__(self, spec: TensorSpec, output: Output, stack: ExitStack) -> None:
+        self._spec = spec
+        self._rows = 0
+        self._parts: list[LoD] = []
+        self._file = stack.enter_context(output.spool())
+
+    def add(self, tensor: LoDTensor) -> None:
+        self._parts.append(tensor.lod)
+        self._rows += tensor.rows
+        data = np.ascontiguousarray(tensor.data)
+        self._file.write(data.reshape(-1).view(np.uint8).data)
+
+    @property
+    def items(self) -> int:
+        """Number of outermost items that came."""
+        return sum(part.count(0) for part in self._parts) if self._spec.levels else self._rows
+
+    def store(
+        self,
+        archive: zipfile.ZipFile,
+        names: Callable[[str, int], str],
+        index_dtype: np.dtype[Any],
+    ) -> None:
+        """Append this tensor's members to `archive`; those that are there already are shared."""
+        lod = LoD.concatenate(self._parts) if self._parts else self._spec.empty().lod
+        self._file.seek(0)
+        shape = (self._rows, *self._spec.row_shape)
+        with new_member(archive, names(self._spec.name, -1), self._spec.dtype, shape) as member:
+            while block := self._file.read(COPY_BYTES):
+                member.write(block)
+        for level, offsets in enumerate(lod.levels):
+            name = names(self._spec.name, level)
+            if f"{name}.npy" in archive.NameToInfo:
+                continue
+            require_index_fits(int(offsets[-1]), level, index_dtype)
+            with new_member(archive, name, index_dtype, offsets.shape) as member:
+                member.write(np.ascontiguousarray(offsets, index_dtype).view(np.uint8).data)
+
+
+@contextmanager
+def new_archive(output: Output) -> Iterator[zipfile.ZipFile]:
+    """Give an archive to write to; after an error nothing more is written."""
+    # No seek and no tell: zipfile then writes straight through, for pipes as well.
+    archive = zipfile.ZipFile(cast(IO[bytes], Sink(output)), "w")
+    try:
+        yield archive
+        archive.close()
+    except BaseException:
+        archive.fp = None  # closing it would write on, and raise for the member left open
+        raise
+
+
+def new_member(
+    archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> IO[bytes]:
+    """Return a member of `archive` to write rows to, its array header written."""
+    # The earliest date there is: equal content gives equal files.
+    info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+    member = archive.open(info, "w", force_zip64=True)
+    descr = np.lib.format.dtype_to_descr(dtype)
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(member, header)
+    return member
+
+
+class _NpzSource(Source):
+    """An open archive, its headers and indexes read and checked."""
+
+    def __init__(self, source: Input, options: ReadOptions) -> None:
+        self._file = file = source.make_seekable()
+        self._bounds = source.bounds
+        self._archive = open_archive(file)
+        self.left_out = LeftOut()
+        infos = _by_name(self._archive.infolist(), self.left_out)
+        if not infos:
+            self.refuse_left_out()
+            raise InvalidDataError("holds no array")
+        arrays: dict[str, Member] = {}
+
+        def look(name: str) -> Member:
+            if name not in arrays:
+                arrays[name] = self._header(infos[name])
+            return arrays[name]
+
+        tensors = held(tensors_in(infos, options), look, self.left_out)
+        self._data = {name: arrays[parts.data] for name, parts in tensors.items()}
+        self.schema, self._lods = described(
+            tensors, arrays, lambda name: self._whole(arrays[name]), options
+        )
+
+    def _header(self, info: zipfile.ZipInfo) -> Member:
+        with naming(shown(info.filename)), damage("is damaged"), self._archive.open(info) as stream:
+            return read_header(stream, info)
+
+    def _whole(self, member: Member) -> Array:
+        self._bounds.check_block(member.info.file_size, f"{member.label}: decompresses to")
+        with Rows(self._archive, member) as rows:
+            return rows.take(member.shape[0])
+
+    def read_index(self, name: str) -> LoD:
+        return self._lods[find(self.schema, name).name]
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        spec = find(self.schema, name)
+        member = self._data[spec.name]
+        if member.fortran or member.info.compress_type != zipfile.ZIP_STORED:
+            return super().slice(name, branch, level)
+        assert spec.rows is not None
+        chosen = select(self._lods[spec.name], spec.rows, branch, level)
+        rows = stored_rows(self._file, member, chosen.rows.start, chosen.rows.stop)
+        if chosen.drops_row_axis:
+            return LoDTensor(rows, LoD()).select(0)
+        return LoDTensor(rows, chosen.lod)
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        for group in groups(self.schema):
+            with ExitStack() as stack:
+                rows = {
+                    spec.name: stack.enter_context(Rows(self._archive, self._data[spec.name]))
+                    for spec in group
+                }
+                if group[0].levels:
+                    yield from self._items(group, rows, limit_bytes)
+                else:
+                    yield from _plain(group[0], rows[group[0].name], limit_bytes)
+
+    def _items(
+        self, group: list[TensorSpec], rows: dict[str, Rows], limit_bytes: int
+    ) -> Iterator[Batch]:
+        lods = {spec.name: self._lods[spec.name] for spec in group}
+        offsets = [lod.absolute(0) for lod in lods.values()]
+        for start, stop in cuts(offsets, [spec.row_bytes for spec in group], limit_bytes):
+            # By identity: tensors of equal levels keep sharing one index.
+            parts = {id(lod): lod.items(0, start, stop) for lod in lods.values()}
+            batch = {}
+            for name, lod in lods.items():
+                part, place = parts[id(lod)]
+                batch[name] = LoDTensor(rows[name].take(place.stop - place.start), part)
+            yield batch
+
+    def close(self) -> None:
+        self._archive.close()
+
+
+def _plain(spec: TensorSpec, rows: Rows, limit_bytes: int) -> Iterator[Batch]:
+    """Yield the batches of a tensor without levels."""
+    assert spec.rows is not None
+    step = max(1, limit_bytes // max(1, spec.row_bytes))
+    for start in range(0, max(1, spec.rows), step):
+        yield {spec.name: LoDTensor(rows.take(min(step, spec.rows - start)))}
+
+
+def _by_name(members: list[zipfile.ZipInfo], left_out: LeftOut) -> dict[str, zipfile.ZipInfo]:
+    """Return the members by the names of their arrays; those that are none are left out."""
+    infos: dict[str, zipfile.ZipInfo] = {}
+    for info in members:
+        if info.is_dir() and not info.file_size:  # `zip -r` adds them
+            continue
+        name = info.filename.removesuffix(".npy")
+        if name == info.filename:
+            left_out[name_of(name)] = UnsupportedError(
+                f"unknown member {shown(info.filename)}; expected NAME.npy"
+            )
+            continue
+        infos[name] = info
+    return infos

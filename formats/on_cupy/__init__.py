@@ -1,1 +1,0 @@
-"""Files of ours to the memory of a GPU."""

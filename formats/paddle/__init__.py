@@ -1,0 +1,1 @@
+"""PaddlePaddle's files of one LoDTensor."""

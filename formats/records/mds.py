@@ -1,0 +1,270 @@
+"""mds: the datasets of MosaicML Streaming, a folder of shards and an index.json."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.records import LEVEL, Collector, Joiner, Sample, refuse_deep, spec_of
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec
+from lodcli.formats.records.mds_encodings import DTYPES, Encoding
+from lodcli.formats.records.mds_index import NAME, VERSION, Index, Shard, read_index
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Array
+
+SHARD_BYTES = 1 << 26
+# Of what is written; StreamingDataset(validate_hash=..) checks it.
+HASH = "sha256"
+MOST_SAMPLE_BYTES = 2**32 - 1
+
+
+class Mds(Format):
+    """Samples of numbers, arrays and text, a column each, as StreamingDataset reads them.
+
+    - numbers (`int`, `float32`, ..) and arrays of a fixed shape: tensors without levels;
+    - arrays of any shape and text (`ndarray`, `str`, `bytes`): one level, "sample"; all
+      axes but the first must agree, and the dtype.
+
+    Other columns (JSON, images, pickles) are refused unless `--field` leaves them out.
+    Written are `bytes` for levels of uint8, else arrays, which MDS does not have empty.
+    Shards compressed with zstd are read with pyarrow. The hashes that the index has of a shard
+    are checked when all of it was read, those of hashlib; SHA-256 is written.
+    """
+
+    name = "mds"
+    suffixes = ()
+    max_levels = 1
+    dtypes = DTYPES
+    many = True
+    zero_rows = False
+    options = frozenset({"field"})
+    modules = ("lodcli.formats.arrow.zstd",)
+    layout = "folder"
+    folder_files = r"index\.json|shard\.[0-9]{5,}\.mds(\.zstd)?"
+
+    def sniff(self, head: bytes) -> bool:
+        return False  # a folder
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        if not source.is_folder:
+            raise UnsupportedError(f"mds is a folder with an {NAME}; name the folder")
+        return _MdsSource(source, read_index(source, options.field))
+
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        return (LEVEL,)
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        super().refuse_unheld(schema)
+        refuse_deep(schema, "mds")
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        with ExitStack() as stack:
+            joiner, writer = Joiner(schema, "mds", stack), _Writer(output, schema)
+            for batch in batches:
+                for sample in joiner.add(batch):
+                    writer.add(sample)
+            joiner.finish()
+            writer.finish()
+
+
+class _MdsSource(Source):
+    """An open folder. One shard is open at a time."""
+
+    def __init__(self, source: Input, index: Index) -> None:
+        self._source = source
+        self._index = index
+        self.left_out = index.left_out
+        encodings = {name: one for name, one in index.columns.items() if one is not None}
+        first = next(iter(self._samples()), None)
+        specs = []
+        for name, encoding in encodings.items():
+            value = first[name] if first else _none(encoding)
+            specs.append(spec_of(name, value, ragged=encoding.ragged, items=index.samples))
+        self.schema: tuple[TensorSpec, ...] = tuple(specs)
+        if all(shard.hashes for shard in index.shards):
+            names = sorted({name for shard in index.shards for name in shard.hashes})
+            self.checksums = f"{' and '.join(names)} of every shard"
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        collector = Collector(self.schema)
+        yielded = False
+        for number, sample in enumerate(self._samples()):
+            with naming(f"sample {number}"):
+                collector.add(sample)
+            if collector.size_bytes >= limit_bytes:
+                yield collector.batch()
+                yielded = True
+        if collector.samples or not yielded:
+            yield collector.batch()
+
+    def _samples(self) -> Iterator[Sample]:
+        for shard in self._index.shards:
+            with naming(shard.name):
+                yield from self._of_shard(shard)
+
+    def _of_shard(self, shard: Shard) -> Iterator[Sample]:
+        with ExitStack() as stack:
+            file: Any = stack.enter_context(self._source.beside(shard.name)).file
+            if shard.compressed:
+                allowed = self._source.bounds
+                from lodcli.formats.arrow.zstd import decompressed
+
+                file = stack.enter_context(decompressed(file, shard.size_bytes, allowed))
+            hashes = {name: hashlib.new(name) for name in shard.hashes}
+            bounds = _bounds(file, shard)
+            file.seek(0)
+            _update(hashes, file.read(int(bounds[0])))
+            for sample in range(shard.samples):
+                start, stop = int(bounds[sample]), int(bounds[sample + 1])
+                file.seek(start)
+                data = file.read(stop - start)
+                with naming(f"sample {sample}"):
+                    if len(data) != stop - start:
+                        raise DamagedFileError("the file ended while it was read")
+                    _update(hashes, data)
+                    yield self._decoded(data)
+            for name, found in hashes.items():
+                if found.hexdigest() != shard.hashes[name].lower():
+                    raise DamagedFileError(
+                        f"its {name} is {found.hexdigest()}, {NAME} says {shard.hashes[name][:128]}"
+                    )
+
+    def _decoded(self, data: bytes) -> Sample:
+        at = 4 * sum(size is None for size in self._index.sizes.values())
+        if len(data) < at:
+            raise DamagedFileError(f"has {len(data)} bytes, its sizes alone take {at}")
+        told = iter(struct.unpack_from(f"<{at // 4}I", data))
+        values = {}
+        for name, encoding in self._index.columns.items():
+            fixed = self._index.sizes[name]
+            size = next(told) if fixed is None else fixed
+            if at + size > len(data):
+                raise DamagedFileError(f"column {name}: needs {size} bytes, {len(data) - at} left")
+            if encoding is not None:
+                with naming(f"column {name}"):
+                    values[name] = encoding.decode(data[at : at + size])
+            at += size
+        if at != len(data):
+            raise DamagedFileError(f"has {len(data) - at} bytes more than its columns")
+        return values
+
+
+def _update(hashes: dict[str, Any], data: bytes) -> None:
+    for one in hashes.values():
+        one.update(data)
+
+
+def _none(encoding: Encoding) -> Array:
+    """Return what stands for the first value where there is none."""
+    shape = (0,) if encoding.shape is None else encoding.shape
+    return np.empty(shape, encoding.dtype or np.dtype(np.float64))
+
+
+def _bounds(file: BinaryIO, shard: Shard) -> Array:
+    """Return where each sample begins, and where the last ends; checked."""
+    size = file.seek(0, 2)
+    if size != shard.size_bytes:
+        raise DamagedFileError(f"has {size} bytes, {NAME} says {shard.size_bytes}")
+    table: Array = np.empty(shard.samples + 2, "<u4")
+    file.seek(0)
+    if file.readinto(table.view(np.uint8).data) != table.nbytes:  # type: ignore[attr-defined]
+        raise DamagedFileError(f"ends within the places of its {shard.samples} samples")
+    if table[0] != shard.samples:
+        raise DamagedFileError(f"has {table[0]} samples, {NAME} says {shard.samples}")
+    bounds = table[1:].astype(np.int64)
+    if bounds[0] < table.nbytes or bounds[-1] != size or (np.diff(bounds) < 0).any():
+        raise DamagedFileError(f"its samples do not lie one after another in its {size} bytes")
+    return bounds
+
+
+class _Writer:
+    """Writes samples to shards, and then the index."""
+
+    def __init__(self, output: Output, schema: Schema) -> None:
+        self._output = output
+        named = {spec.name: Encoding.for_spec(spec) for spec in schema}
+        # In the order of their names, as MDSWriter sorts them.
+        self._encodings = {name: named[name][1] for name in sorted(named)}
+        self._config = {
+            "column_encodings": [named[name][0] for name in sorted(named)],
+            "column_names": sorted(named),
+            "column_sizes": [one.size_bytes for one in self._encodings.values()],
+            "compression": None,
+            "format": "mds",
+            "hashes": [HASH],
+            "size_limit": SHARD_BYTES,
+            "version": VERSION,
+        }
+        self._row_shapes = {spec.name: spec.row_shape for spec in schema}
+        self._head = json.dumps(self._config, sort_keys=True).encode()
+        self._shards: list[dict[str, Any]] = []
+        self._samples: list[bytes] = []
+        self._size = self._count = 0
+
+    def add(self, sample: Sample) -> None:
+        """Take in a sample; a full shard is written before."""
+        sizes, parts = [], []
+        for name, encoding in self._encodings.items():
+            value = sample[name]
+            if not value.size and not encoding.text:
+                raise UnsupportedError(
+                    f"mds holds no empty array; {name} of sample {self._count} is empty"
+                )
+            parts.append(encoding.encode(value))
+            if encoding.size_bytes is None:
+                sizes.append(len(parts[-1]))
+        size = 4 * len(sizes) + sum(map(len, parts))
+        if len(self._head) + 12 + size > MOST_SAMPLE_BYTES:
+            raise UnsupportedError(f"mds holds samples below 4 GB; sample {self._count} is larger")
+        if self._samples and self._size + size + 4 > SHARD_BYTES:
+            self._write_shard()
+        self._samples.append(struct.pack(f"<{len(sizes)}I", *sizes) + b"".join(parts))
+        self._size += size + 4
+        self._count += 1
+
+    def _write_shard(self) -> None:
+        name = f"shard.{len(self._shards):05}.mds"
+        bounds = np.cumsum([0, *map(len, self._samples)]) + 4 + 4 * (len(self._samples) + 1)
+        head = np.concatenate([[len(self._samples)], bounds + len(self._head)]).astype("<u4")
+        found = hashlib.new(HASH)
+        with self._output.part(name) as part:
+            for piece in (head.tobytes(), self._head, *self._samples):
+                found.update(piece)
+                part.write(piece)
+            size = part.size_bytes
+        raw = {"basename": name, "bytes": size, "hashes": {HASH: found.hexdigest()}}
+        shard = {"raw_data": raw, "samples": len(self._samples), "zip_data": None}
+        self._shards.append(self._config | shard)
+        self._samples, self._size = [], 0
+
+    def finish(self) -> None:
+        """Write what is left, and the index.
+
+        Raises:
+            UnsupportedError: there is no sample that could tell the shape of rows.
+        """
+        if not self._count:
+            for name, encoding in self._encodings.items():
+                if encoding.shape is None and self._row_shapes[name]:
+                    raise UnsupportedError(
+                        f"mds holds no rows of shape {self._row_shapes[name]} without a sample; "
+                        f"{name} has no samples"
+                    )
+        if self._samples or not self._shards:
+            self._write_shard()
+        with self._output.part(NAME) as part:
+            said = {"shards": self._shards, "version": VERSION}
+            part.write(json.dumps(said, sort_keys=True).encode())

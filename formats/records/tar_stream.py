@@ -1,0 +1,137 @@
+"""The members of a tar archive, front to back: also out of a pipe, and of a stranger's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.kernels.errors import UnsupportedError
+
+BLOCK = 512
+COPY_BYTES = 4 << 20
+MOST_NAME_BYTES = 1 << 16
+_REGULAR, _FOLDER = (b"0", b"\0", b"7"), b"5"
+_LONG_NAME, _LONG_LINK, _EXTENDED, _GLOBAL = b"L", b"K", b"x", b"g"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A regular file of the archive; its content comes next."""
+
+    name: str
+    size: int
+
+
+def members(file: BinaryIO) -> Iterator[tuple[Member, Content]]:
+    """Yield each file and its content, of which what is not read is skipped.
+
+    Raises:
+        DamagedFileError: a header that is none, or an archive that is cut off.
+        UnsupportedError: links and devices.
+    """
+    long_name: str | None = None
+    size_told: int | None = None
+    while (head := _header(file)) is not None:
+        kind, size, name = head[156:157], _number(head[124:136]), _name(head)
+        if kind in (_LONG_NAME, _LONG_LINK, _EXTENDED, _GLOBAL):
+            if size > MOST_NAME_BYTES:
+                raise DamagedFileError(f"{name[:60]!r}: a name of {size} bytes")
+            text = Content(file, size).read()
+            if kind == _LONG_NAME:
+                long_name = _text(text.partition(b"\0")[0])
+            elif kind == _EXTENDED:
+                told = _extended(text)
+                long_name = told.get("path", long_name)
+                size_told = int(told["size"]) if told.get("size", "").isdecimal() else None
+            continue
+        name, size = long_name or name, size if size_told is None else size_told
+        long_name = size_told = None
+        content = Content(file, size)
+        if kind in _REGULAR and not name.endswith("/"):
+            yield Member(name, size), content
+        elif kind != _FOLDER and not name.endswith("/"):
+            raise UnsupportedError(f"{name[:100]!r}: is a link or a device, no regular file")
+        content.skip()
+
+
+class Content:
+    """The bytes of one member, read once."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._size = size
+        self._left = size + -size % BLOCK
+
+    def read(self) -> bytes:
+        """Return all of it. Takes no more memory than the archive has bytes."""
+        parts = list(self._blocks())
+        return b"".join(parts)[: self._size]
+
+    def skip(self) -> None:
+        """Go to its end."""
+        for _ in self._blocks():
+            pass
+
+    def _blocks(self) -> Iterator[bytes]:
+        while self._left:
+            block = self._file.read(min(self._left, COPY_BYTES))
+            if not block:
+                raise DamagedFileError(f"ends {self._left} bytes early, within a file")
+            self._left -= len(block)
+            yield block
+
+
+def _header(file: BinaryIO) -> bytes | None:
+    """Return the next header, None at the end of the archive."""
+    head = file.read(BLOCK)
+    if len(head) < BLOCK:
+        raise DamagedFileError("ends without its closing blocks; it is cut off")
+    if not any(head):
+        if len(second := file.read(BLOCK)) < BLOCK or any(second):
+            raise DamagedFileError("ends without its second closing block; it is cut off")
+        while rest := file.read(COPY_BYTES):
+            if any(rest):
+                raise UnsupportedError("goes on behind its end; read joined archives one by one")
+        return None
+    told = _number(head[148:156])
+    if told != sum(head) - sum(head[148:156]) + 8 * ord(" "):
+        raise DamagedFileError("a header's checksum does not match; damaged, or no tar archive")
+    return head
+
+
+def _number(field: bytes) -> int:
+    if field[0] & 0x80:  # GNU: too large for octal digits
+        return int.from_bytes(bytes([field[0] & 0x7F]) + field[1:], "big")
+    digits = field.strip(b" \0")
+    if digits and not all(digit in b"01234567" for digit in digits):
+        raise DamagedFileError(f"a header has {field!r} in the place of a number")
+    return int(digits or b"0", 8)
+
+
+def _name(head: bytes) -> str:
+    name = head[:100].partition(b"\0")[0]
+    if head[257:263] == b"ustar\0" and head[345]:
+        name = head[345:500].partition(b"\0")[0] + b"/" + name
+    return _text(name)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise DamagedFileError(f"{raw[:60]!r}: a name that is no UTF-8") from None
+
+
+def _extended(text: bytes) -> dict[str, str]:
+    """Return the records of a pax header, each `LENGTH KEY=VALUE` and a line's end."""
+    found = {}
+    while text:
+        length = text.partition(b" ")[0]
+        if not length.isdigit() or not 0 < int(length) <= len(text):
+            raise DamagedFileError("a pax header contradicts itself")
+        record, text = text[len(length) + 1 : int(length) - 1], text[int(length) :]
+        key, _, value = record.partition(b"=")
+        found[_text(key)] = _text(value)
+    return found

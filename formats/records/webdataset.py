@@ -1,0 +1,236 @@
+"""webdataset: samples in a tar archive, one file a field."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, nullcontext
+from itertools import chain
+
+import numpy as np
+
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
+from lodcli.formats.core.names import name_of
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.records import LEVEL, Collector, Joiner, Sample, spec_of
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec
+from lodcli.formats.npz.members import NPY_DTYPES, decoded
+from lodcli.formats.records.tar_stream import BLOCK, Content, members
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.storage.zip_archive import damage
+from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+
+WHOLE_NUMBERS = ("cls", "cls2", "index", "inx", "id", "count")
+TEXTS = ("txt", "text", "transcript", "bin")
+
+
+class WebDataset(Format):
+    """Files `KEY.FIELD.npy`, one after another for each key, as webdataset reads them.
+
+    - `.npy`: arrays are one level, "sample", all axes but the first alike; single numbers
+      have none;
+    - `.cls`, `.id`, ..: whole numbers, int64; `.json`: a number, or a list of numbers;
+    - `.txt`, `.bin`: one level of bytes.
+
+    A field is called what stands between the key and the last ending, or that ending where
+    nothing does. Others (images, pickles) are refused unless `--field` leaves them out.
+    Written are `.npy`, and `.cls` for int64 without levels. Goes through pipes both ways.
+    """
+
+    name = "webdataset"
+    suffixes = (".tar",)
+    max_levels = 1
+    dtypes = NPY_DTYPES
+    many = True
+    zero_rows = False
+    options = frozenset({"field"})
+
+    def sniff(self, head: bytes) -> bool:
+        return head[257:262] == b"ustar"
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        return _TarSource(source, options.field)
+
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        return (LEVEL,)
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        super().refuse_unheld(schema)
+        for spec in schema:
+            if spec.row_shape and not spec.levels:
+                raise UnsupportedError(
+                    f"webdataset holds tensors without levels as single numbers; rows of "
+                    f"{spec.name} have shape {spec.row_shape}"
+                )
+            if (spec.levels[0].items if spec.levels else spec.rows) == 0:
+                raise _without_samples()
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        specs = {spec.name: spec for spec in schema}
+        count = 0
+        with ExitStack() as stack:
+            joiner = Joiner(schema, "webdataset", stack)
+            for batch in batches:
+                for sample in joiner.add(batch):
+                    for name, value in sample.items():
+                        ending, data = _encoded(specs[name], value)
+                        _write_member(output, f"{count:09}.{name}.{ending}", data)
+                    count += 1
+            joiner.finish()
+        if not count:
+            raise _without_samples()
+        output.write(bytes(2 * BLOCK))
+
+
+def _without_samples() -> UnsupportedError:
+    return UnsupportedError(
+        "webdataset holds at least one sample, for the files of a sample name the fields; "
+        "this has none"
+    )
+
+
+def _encoded(spec: TensorSpec, value: Array) -> tuple[str, bytes]:
+    if not spec.levels and spec.dtype == np.int64:
+        return "cls", b"%d" % int(value)
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.asarray(value), version=(1, 0), allow_pickle=False)
+    return "npy", stream.getvalue()
+
+
+def _write_member(output: Output, name: str, data: bytes) -> None:
+    import tarfile
+
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    output.write(info.tobuf(tarfile.GNU_FORMAT))
+    output.write(data)
+    output.write(bytes(-len(data) % BLOCK))
+
+
+class _TarSource(Source):
+    """An archive, read once front to back; of a file, again for every pass."""
+
+    def __init__(self, source: Input, fields: tuple[str, ...] | None) -> None:
+        self._file = source.file
+        self._again = source.seekable
+        self._fields = None if fields is None else tuple(map(name_of, fields))
+        self._known: set[str] | None = set()
+        self.left_out = {}
+        self._rest = self._samples()
+        self._first = next(self._rest, None)
+        known, self._known = sorted(self._known or ()), None
+        for field in self._fields or ():
+            if known and field not in known:
+                raise SelectionError(
+                    f"the first sample has no field {field!r}; it has: {', '.join(known)}"
+                )
+        if not self._first:
+            self.refuse_left_out()
+            raise InvalidDataError("holds no samples, so that nothing tells its fields")
+        self.schema = tuple(
+            spec_of(name, value, ragged=value.ndim > 0, items=None)
+            for name, value in self._first.items()
+        )
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        assert self._first is not None
+        samples: Iterator[Sample] = chain([self._first], self._rest)
+        if self._again:
+            self._file.seek(0)
+            samples = self._samples()
+        collector = Collector(self.schema)
+        for number, sample in enumerate(samples):
+            with naming(f"sample {number}"):
+                collector.add(sample)
+                if unknown := sorted(sample.keys() - {spec.name for spec in self.schema}):
+                    raise InvalidDataError(
+                        f"has the field {unknown[0]}, which the first sample has not; "
+                        "choose fields with --field"
+                    )
+            if collector.size_bytes >= limit_bytes:
+                yield collector.batch()
+        if collector.samples:
+            yield collector.batch()
+
+    def _samples(self) -> Iterator[Sample]:
+        current, sample = None, dict[str, Array]()
+        for member, content in members(self._file):
+            folder, slash, base = member.name.rpartition("/")
+            key, dot, endings = base.partition(".")
+            if not dot or not endings:
+                continue  # as webdataset: what has no ending belongs to no sample
+            if (folder + slash + key) != current:
+                if sample or self._known:
+                    yield sample
+                current, sample = folder + slash + key, {}
+            name, ending = _field(endings)
+            if self._known is not None:  # this is the first sample
+                self._known.add(name)
+            if name in self.left_out or (self._fields is not None and name not in self._fields):
+                continue
+            if name in sample:
+                raise DamagedFileError(f"{member.name}: a second field {name} of this sample")
+            optional = nullcontext() if self._known is None else leaving_out(self.left_out, name)
+            with optional, naming(member.name):
+                sample[name] = _decoded(ending, content)
+        if sample or self._known:
+            yield sample
+
+
+def _field(endings: str) -> tuple[str, str]:
+    """Return the name of a field and the ending that tells its kind."""
+    name, _, ending = endings.rpartition(".")
+    return name_of(name or ending), ending.lower()
+
+
+def _decoded(ending: str, content: Content) -> Array:
+    if ending == "npy":
+        data = content.read()
+        with damage("is damaged"):
+            return decoded(data)
+    if ending in WHOLE_NUMBERS:
+        text = content.read().strip()
+        digits = text.removeprefix(b"-")
+        if not digits.isdigit() or len(digits) > 40:
+            raise InvalidDataError(f"expected a whole number, found {text[:40]!r}")
+        if not -(2**63) <= int(text) < 2**63:
+            raise InvalidDataError(f"expected a whole number of 64 bits, found {int(text)}")
+        return np.array(int(text), np.int64)
+    if ending in TEXTS:
+        return np.frombuffer(content.read(), np.uint8)
+    if ending == "json":
+        return _from_json(content.read())
+    raise UnsupportedError(
+        f"files of the kind .{ending[:20]} hold no numbers, or must not be trusted; choose "
+        "others with --field, or the rest with --skip-unsupported"
+    )
+
+
+def _from_json(text: bytes) -> Array:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DamagedFileError("is no JSON; choose other fields with --field") from None
+    numbers = value if isinstance(value, list) else [value]
+    if not all(type(one) in (int, float) for one in numbers):
+        raise UnsupportedError(
+            "is neither a number nor a list of numbers; choose other fields with --field"
+        )
+    whole = bool(numbers) and all(type(one) is int for one in numbers)
+    dtype = np.dtype(np.int64 if whole else np.float64)
+    # A float that is made of a whole number may be another number.
+    largest = 2**63 - 1 if whole else MOST_EXACT_FLOAT64
+    for one in numbers:
+        if type(one) is int and abs(one) > largest:
+            raise InvalidDataError(
+                f"{one if abs(one) < 2**200 else 'a whole number'} has no exact place in {dtype}; "
+                "store it as .npy, or choose other fields with --field"
+            )
+    return np.array(value, dtype)

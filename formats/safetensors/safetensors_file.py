@@ -1,0 +1,103 @@
+"""safetensors: a tensor as `data`, `lod.0`, .. or NAME/data, NAME/lod.0, .., all of it mapped.
+
+A file is the size of a JSON header (uint64), the header, and the arrays' bytes, in the
+order and without gaps: https://huggingface.co/docs/safetensors. The package of that name
+reads only files with a name and writes only what is in memory whole, so it is not used here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from lodcli.formats.core.flat_arrays import (
+    FLAT_OPTIONS,
+    FLAT_WRITE_OPTIONS,
+    array_names,
+    described,
+    held,
+    index_dtype,
+    tensors_in,
+)
+from lodcli.formats.core.format import Format, LeftOut, Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.safetensors.header import (
+    DTYPES,
+    Header,
+    encoded_header,
+    looks_like_header,
+    read_header,
+    require_tensor_dtype,
+)
+from lodcli.formats.storage.array_file import (
+    Layout,
+    PlacedArray,
+    PlacedSource,
+    Plan,
+    read_rows,
+    write_placed,
+)
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+
+
+class Safetensors(Format):
+    """Named tensors in a safetensors file, which needs no code to be read safely.
+
+    The tensor called "data" is `data`, `lod.0`, ..; any other is `NAME/data`, `NAME/lod.0`,
+    ..; any other array `NAME` is a tensor without levels. A slice reads its rows only.
+    """
+
+    name = "safetensors"
+    suffixes = (".safetensors",)
+    dtypes = frozenset(DTYPES.values())
+    many = True
+    options = FLAT_OPTIONS
+    write_options = FLAT_WRITE_OPTIONS
+    seekable_output = True
+
+    def sniff(self, head: bytes) -> bool:
+        return looks_like_header(head)
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        file = source.make_seekable()
+        fd = file.fileno()
+        header = read_header(fd, file.seek(0, 2))
+        arrays, left_out = header.placed(), LeftOut()
+
+        def look(name: str) -> PlacedArray:
+            require_tensor_dtype(name, header)
+            return arrays[name]
+
+        tensors = held(tensors_in(header.arrays, options), look, left_out)
+        schema, lods = described(
+            tensors,
+            arrays,
+            lambda name: read_rows(fd, arrays[name], 0, arrays[name].shape[0]),
+            options,
+        )
+        rows = {name: arrays[parts.data] for name, parts in tensors.items()}
+        found = PlacedSource(fd, schema, rows, lods)
+        found.left_out = left_out
+        return found
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        names, kind = array_names(schema, options), index_dtype(options)
+
+        def plan(counted: Schema) -> Plan:
+            header = Header({}, {})
+            for spec in counted:
+                assert spec.rows is not None
+                header.add(names(spec.name, -1), spec.dtype, (spec.rows, *spec.row_shape))
+                for level, found in enumerate(spec.levels):
+                    assert found.items is not None
+                    header.add(names(spec.name, level), kind, (found.items + 1,))
+            raw = encoded_header(header)
+            positions = {name: len(raw) + array.start for name, array in header.arrays.items()}
+            return Plan([(0, raw)], positions)
+
+        write_placed(output, schema, batches, Layout(names, plan, np.dtype(kind)))

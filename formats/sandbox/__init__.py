@@ -1,0 +1,1 @@
+"""Reading in a child process that can do nothing else."""

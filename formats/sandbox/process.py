@@ -1,0 +1,169 @@
+"""A child process that can do nothing but compute: its limits, its pipes and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.sandbox.replies import Reply, ReplyWriter
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.interrupts import SIGNALS, shielded
+from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.platform import files, processes
+
+# Beside what the file unpacks to: libraries' buffers, batches on their way.
+WORKING_BYTES = 256 << 20
+# The slowest reader does more than a megabyte a second.
+CPU_SECONDS, CPU_RATE = 2, 1 << 20
+# Of a pipe nobody knows how much will come.
+UNKNOWN_CPU_SECONDS = 3600
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the limits of a child are made of.
+
+    Attributes:
+        max_bytes: what its input may unpack to; None: any amount.
+        stored: bytes of the input; None where that is not known.
+        writes: whether it may write files: the copy of what comes through a pipe.
+        opens: how many more descriptors it may have; None: any number, of files to read.
+    """
+
+    max_bytes: int | None
+    stored: int | None
+    writes: bool = False
+    opens: int | None = 0
+
+
+class Child:
+    """A process that answers requests, one after another.
+
+    Args:
+        work: what it does: gets the file of requests, one a line, and where replies go. It
+            calls `confine` of this module as soon as it has opened what it needs.
+        keep: descriptors that it keeps; all others are closed.
+    """
+
+    def __init__(self, work: Callable[[int, ReplyWriter], None], keep: tuple[int, ...]) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with shielded():
+            requests, self._requests = os.pipe()
+            self._replies, replies = os.pipe()
+            with warnings.catch_warnings():
+                # Python warns of the threads of libraries; the child uses none of them.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._pid = os.fork()
+            if self._pid == 0:
+                _run(work, requests, replies, keep)
+            os.close(requests)
+            os.close(replies)
+
+    def ask(self, request: bytes) -> Reply:
+        """Send a request, and return the reply as it comes."""
+        with contextlib.suppress(BrokenPipeError):  # the reply will say why
+            os.write(self._requests, request + b"\n")
+        return Reply(self._replies, self._ended)
+
+    def _ended(self) -> NoReturn:
+        status = self._wait()
+        if os.WIFSIGNALED(status):
+            raise _killed(os.WTERMSIG(status))
+        raise DamagedFileError("ended the process that read it in isolation; do not trust it")
+
+    def _wait(self) -> int:
+        if self._pid:
+            pid, self._pid = self._pid, 0
+            self._status = os.waitpid(pid, 0)[1]
+        return self._status
+
+    def end(self) -> None:
+        """End the process, if it has not ended, and release what it held."""
+        with shielded():
+            if self._pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._pid, signal.SIGKILL)
+                self._wait()
+            if self._requests >= 0:
+                os.close(self._requests)
+                os.close(self._replies)
+                self._requests = self._replies = -1
+
+
+def _run(
+    work: Callable[[int, ReplyWriter], None], requests: int, replies: int, keep: tuple[int, ...]
+) -> NoReturn:
+    """Do the work, in the child; never returns."""
+    writer, code = ReplyWriter(replies), 1
+    try:
+        faulthandler.disable()  # a crash is reported by the parent
+        for signum in SIGNALS:
+            signal.signal(signum, signal.SIG_DFL)
+        processes.default_pipe_signal()
+        _drop_descriptors({requests, replies, *keep})
+        work(requests, writer)
+        code = 0
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            writer.fail(error)
+    finally:
+        os._exit(code)
+
+
+def _drop_descriptors(keep: set[int]) -> None:
+    """Close all that is open but these; the standard streams lead nowhere."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in {0, 1, 2} - keep:
+        os.dup2(nowhere, stream)
+    processes.close_all_but(keep)
+
+
+def detach(source: Input) -> None:
+    """Give an open file a position of its own, which the parent's reads do not move.
+
+    Raises:
+        UnsupportedError: the system cannot, and the file has lost its name.
+    """
+    descriptor = source.file.fileno()
+    opened = files.reopen(descriptor, source.path)
+    if opened is None:
+        raise UnsupportedError("was replaced; here it cannot be read twice at once any more")
+    os.dup2(opened, descriptor)
+    os.close(opened)
+
+
+def confine(room: Room) -> None:
+    """Take from this process what reading one file does not need."""
+    if room.max_bytes is not None:
+        processes.limit_memory(WORKING_BYTES + room.max_bytes + (room.stored or 0))
+    processes.limit_core_dumps()
+    if not room.writes:
+        processes.limit_writing()
+    if room.opens is not None:
+        processes.limit_descriptors(room.opens)
+
+
+def allow_time(room: Room) -> None:
+    """Let this process work from now on for as long as one pass over the file can take."""
+    seconds = UNKNOWN_CPU_SECONDS
+    if room.stored is not None:
+        seconds = CPU_SECONDS + room.stored // CPU_RATE
+    processes.limit_seconds(seconds)
+
+
+def _killed(signum: int) -> LodError:
+    if signum == signal.SIGXCPU:
+        return DamagedFileError("takes more processor time than a file of its size can need")
+    name = signal.Signals(signum).name
+    return DamagedFileError(
+        f"ended the process that read it in isolation ({name}); do not trust it"
+    )

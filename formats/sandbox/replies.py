@@ -1,0 +1,188 @@
+"""What goes between a sandboxed child process and its parent: requests, and replies of any size.
+
+A request is a line of JSON. A reply is blocks of bytes, each behind its kind and its size, up to
+one that ends it: so the parent knows where it ends, and one pipe serves for all.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from lodcli.formats.core import errors as format_errors
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError
+from lodcli.kernels import errors as kernel_errors
+from lodcli.kernels.errors import LodError
+
+_BLOCK = struct.Struct("<BQ")
+_DATA, _END, _ERROR = range(3)
+# Of a line of facts, and of an error in words.
+MOST_FACTS_BYTES = 1 << 12
+_MOST_ERROR_BYTES = 1 << 16
+_NONSENSE = "the process that read it in isolation sent nonsense; do not trust it"
+
+
+class ReplyWriter:
+    """The child's end, which formats write to as they do to an Output.
+
+    Args:
+        fd: of the pipe.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Send some bytes of a reply."""
+        self._send(_DATA, memoryview(data).cast("B"))
+
+    def end(self) -> None:
+        """End a reply."""
+        self._send(_END, memoryview(b""))
+
+    def fail(self, error: BaseException) -> None:
+        """End a reply with an error."""
+        text = json.dumps(_described(error)).encode()
+        self._send(_ERROR, memoryview(text))
+
+    def _send(self, kind: int, view: memoryview) -> None:
+        head = memoryview(_BLOCK.pack(kind, len(view)))
+        while len(head) or len(view):
+            done = os.writev(self.fd, [head, view])
+            head, view = head[done:], view[max(0, done - len(head)) :]
+
+
+class Reply(io.RawIOBase):
+    """A reply as the parent reads it: a file that ends where the reply does.
+
+    Args:
+        fd: of the pipe.
+        ended: called where the child has ended instead; raises why.
+
+    Attributes:
+        whole: whether all of it was read.
+
+    Raises:
+        LodError: from any read, what the child raised.
+    """
+
+    def __init__(self, fd: int, ended: Callable[[], NoReturn]) -> None:
+        self._fd = fd
+        self._ended = ended
+        self._left = 0
+        self.whole = False
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left and not self.whole:
+            kind, self._left = _BLOCK.unpack(self._exactly(_BLOCK.size))
+            if kind == _ERROR:
+                text = self._exactly(min(self._left, _MOST_ERROR_BYTES))
+                self._left, self.whole = 0, True
+                raise _rebuilt(_parsed(text))
+            if kind not in (_DATA, _END):
+                raise DamagedFileError(_NONSENSE)
+            self.whole = kind == _END
+        if self.whole:
+            return 0
+        view = memoryview(buffer).cast("B")[: self._left]
+        done = os.readv(self._fd, [view])
+        if not done:
+            self._ended()
+        self._left -= done
+        return done
+
+    def _exactly(self, size: int) -> bytes:
+        found = b""
+        while len(found) < size:
+            part = os.read(self._fd, size - len(found))
+            if not part:
+                self._ended()
+            found += part
+        return found
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    """Return an error as JSON can carry it."""
+    if isinstance(error, OSError) and not isinstance(error, LodError):
+        return {"kind": "OSError", "errno": error.errno, "message": error.strerror or str(error)}
+    details = {key: value for key, value in vars(error).items() if _is_plain(value)}
+    return {"kind": type(error).__name__, "message": str(error)[:4000], "details": details}
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or (isinstance(value, int | str) and len(str(value)) < 1000)
+
+
+def facts(line: bytes, *names: str) -> dict[str, bool]:
+    """Return what a line of JSON says of these names, each true or false."""
+    found = _parsed(line)
+    if found.keys() != set(names) or not all(isinstance(found[name], bool) for name in names):
+        raise DamagedFileError(_NONSENSE)
+    return found
+
+
+def line_of(errors: Mapping[str, LodError]) -> bytes:
+    """Return errors by name as a line, for `errors_of`."""
+    return json.dumps({name: _described(error) for name, error in errors.items()}).encode() + b"\n"
+
+
+def errors_of(line: bytes) -> dict[str, LodError]:
+    """Return what `line_of` made a line of."""
+    found = {name: _rebuilt(described) for name, described in _parsed(line).items()}
+    return {name: error for name, error in found.items() if isinstance(error, LodError)}
+
+
+def told(text: bytes) -> tuple[list[str], str | None]:
+    """Return the notes on a file, and which checksums were checked."""
+    match _value(text):
+        case [list() as notes, str() | None as checksums]:
+            return [str(note) for note in notes], checksums
+    raise DamagedFileError(_NONSENSE)
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    found = _value(text)
+    if not isinstance(found, dict):
+        raise DamagedFileError(_NONSENSE)
+    return found
+
+
+def _value(text: bytes) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _rebuilt(described: object) -> Exception:
+    """Return the error that the child described."""
+    if not isinstance(described, dict):
+        return DamagedFileError(_NONSENSE)
+    kind, message, details = (described.get(key) for key in ("kind", "message", "details"))
+    number = described.get("errno")
+    if kind == "MemoryError":
+        return TooLargeError("needs more memory than reading it in isolation allows")
+    if kind == "OSError" and isinstance(number, int | None) and isinstance(message, str):
+        return OSError(number, message)
+    if not (isinstance(kind, str) and isinstance(message, str) and isinstance(details, dict)):
+        return DamagedFileError(_NONSENSE)
+    if not all(map(_is_plain, details.values())):
+        return DamagedFileError(_NONSENSE)
+    for module in (format_errors, kernel_errors):
+        found = getattr(module, kind, None)
+        if isinstance(found, type) and issubclass(found, LodError):
+            error: LodError = found.__new__(found)
+            error.args = (message,)
+            vars(error).update(details)
+            return error
+    return LodError(f"{kind}: {message}")

@@ -1,0 +1,245 @@
+"""Reading in a child process that can do nothing but read: for files of strangers.
+
+The child parses the file and answers requests: the schema, an index, a slice, all batches. What it
+sends are lod streams, and the parent parses only these. The child opens no other file, writes
+none, and is ended when it takes more memory or processor time than its input can need. Whatever a
+file makes a library do - read elsewhere, hang in C, crash - it does there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.format import BATCH_BYTES, Format, Source, named_batches
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, find, schema_of
+from lodcli.formats.sandbox import process as sandbox
+from lodcli.formats.sandbox.process import Child, Room
+from lodcli.formats.sandbox.replies import (
+    MOST_FACTS_BYTES,
+    ReplyWriter,
+    errors_of,
+    facts,
+    line_of,
+    told,
+)
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.stream.header import JSON_LIMIT_BYTES, decode, encode, plan
+from lodcli.formats.stream.reader import StreamSource
+from lodcli.formats.stream.writer import write_stream
+from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+
+class IsolatedSource(Source):
+    """A file read in a child process.
+
+    Requests go one after another to the same child. Where one comes while the batches of another
+    are still being read, a further child answers it, unless the input can be read only once.
+
+    Args:
+        kind: the format to read it as.
+        source: the open file.
+        options: how to read it.
+        max_bytes: what it may unpack to; None: no limit.
+        stored: bytes of the input; None where that is not known.
+
+    Raises:
+        LodError: what the child raised.
+        DamagedFileError: the child crashed, hung, or was ended.
+    """
+
+    def __init__(
+        self,
+        kind: Format,
+        source: Input,
+        options: ReadOptions,
+        max_bytes: int | None,
+        stored: int | None,
+    ) -> None:
+        self._source = source
+        again = source.is_folder or source.seekable
+        room = Room(
+            max_bytes,
+            stored,
+            # A pipe may have to be copied to a nameless file first.
+            writes=not again,
+            opens=kind.descriptors if again and kind.layout == "file" else None,
+        )
+        self._work = partial(_serve, kind, source, options, room)
+        self._modules = ("ml_dtypes", *kind.modules)
+        self._indexes: dict[str, LoD] = {}
+        self.notes: list[str] = []
+        self._idle: list[Child] = []
+        self._busy: list[Child] = []
+        self._again = True
+        try:
+            with self._reply(do="open") as reply:
+                self._partial = facts(reply.file.readline(MOST_FACTS_BYTES), "partial")["partial"]
+                self.left_out = errors_of(reply.file.readline(JSON_LIMIT_BYTES))
+                self.schema = decode(reply.file.read(JSON_LIMIT_BYTES + 1)).schema
+        except BaseException:
+            self.close()
+            raise
+        self._again = again
+
+    @contextlib.contextmanager
+    def _reply(self, **request: Any) -> Iterator[Input]:
+        """Give the reply of a child; one that was not read to its end ends the child."""
+        child = self._idle.pop() if self._idle else self._started()
+        self._busy.append(child)
+        reply = child.ask(json.dumps(request).encode())
+        try:
+            yield Input.of_raw(reply, self._source.label)
+        finally:
+            self._busy.remove(child)
+            if reply.whole:
+                self._idle.append(child)
+            else:
+                child.end()
+
+    def _started(self) -> Child:
+        if not self._again:
+            raise UnsupportedError("comes through a pipe, and can be read only once")
+        for module in self._modules:
+            # Found later, they could not be opened any more.
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module)
+        # Two that read at the same time must not move each other's position.
+        return Child(partial(self._work, bool(self._busy)), self._source.descriptors)
+
+    @property
+    def partial(self) -> bool:
+        """See Source."""
+        return self._partial
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        wanted = list(names)
+        return named_batches(
+            self._source.label,
+            lambda: self._stream(limit_bytes, do="batches", names=wanted, limit=limit_bytes),
+        )
+
+    def read_index(self, name: str) -> LoD:
+        """See Source."""
+        name = find(self.schema, name).name
+        if name not in self._indexes:
+            self._indexes[name] = self._tensor(do="index", name=name).lod
+        return self._indexes[name]
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        """See Source."""
+        name = find(self.schema, name).name
+        keys = [
+            [key.start, key.stop, key.step] if isinstance(key, slice) else key for key in branch
+        ]
+        return self._tensor(do="slice", name=name, branch=keys, level=level)
+
+    def close(self) -> None:
+        """See Source."""
+        for child in (*self._idle, *self._busy):
+            child.end()
+        self._idle.clear()
+
+    def _stream(self, limit_bytes: int, **request: Any) -> Iterator[Batch]:
+        with self._reply(**request) as reply:
+            yield from StreamSource(reply).batches(limit_bytes)
+        with self._reply(do="tell") as reply:
+            self.notes[:], self.checksums = told(reply.file.read(JSON_LIMIT_BYTES))
+
+    def _tensor(self, **request: Any) -> LoDTensor:
+        with self._reply(**request) as reply:
+            single = facts(reply.file.readline(MOST_FACTS_BYTES), "single")["single"]
+            found = StreamSource(reply).read()[DEFAULT_NAME]
+        assert isinstance(found, LoDTensor)
+        return found.select(0) if single else found
+
+
+# -- in the child ------------------------------------------------------------------
+
+
+def _serve(
+    kind: Format,
+    source: Input,
+    options: ReadOptions,
+    room: Room,
+    apart: bool,
+    requests: int,
+    replies: ReplyWriter,
+) -> None:
+    """Answer requests until there are no more."""
+    if not source.is_folder and source.seekable:
+        if apart:
+            sandbox.detach(source)
+        source.file.seek(0)
+    sandbox.confine(room)
+
+    def copied(size: int) -> None:
+        """Of a pipe that was copied it is known how long reading may take."""
+        nonlocal room
+        room = replace(room, stored=size)
+        sandbox.allow_time(room)
+
+    source.when_copied = copied
+    opened: Source | None = None
+    with os.fdopen(requests, "rb") as lines:
+        for line in lines:
+            sandbox.allow_time(room)
+            try:
+                opened = opened or kind.open(source, options)
+                _answer(opened, json.loads(line), replies)
+                replies.end()
+            except LodError as error:  # any other ends the process
+                replies.fail(error)
+
+
+def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> None:
+    if request["do"] == "open":
+        replies.write(json.dumps({"partial": opened.partial}).encode() + b"\n")
+        replies.write(line_of(opened.left_out))
+        replies.write(encode(plan(opened.schema)))
+    elif request["do"] == "tell":
+        replies.write(json.dumps([opened.notes, opened.checksums]).encode())
+    elif request["do"] == "batches":
+        names = request["names"]
+        schema = tuple(find(opened.schema, name) for name in names)
+        batches = opened.batches_of(names, request["limit"])
+        write_stream(replies, schema, _only(names, batches))
+    elif request["do"] == "index":
+        lod = opened.read_index(request["name"])
+        rows = int(lod.levels[-1][-1]) if lod.n_levels else 0
+        _send(LoDTensor(np.empty((rows, 0), np.uint8), lod), replies)
+    else:
+        branch = tuple(slice(*key) if isinstance(key, list) else key for key in request["branch"])
+        found = opened.slice(request["name"], branch, request["level"])
+        # An index of rows drops their axis, which a stream cannot.
+        single = found.data.ndim == len(find(opened.schema, request["name"]).row_shape)
+        _send(LoDTensor(found.data[np.newaxis]) if single else found, replies, single=single)
+
+
+def _only(names: list[str], batches: Iterator[Batch]) -> Iterator[Batch]:
+    for batch in batches:
+        kept = {name: batch[name] for name in names if name in batch}
+        if kept:
+            yield kept
+
+
+def _send(tensor: LoDTensor, replies: ReplyWriter, *, single: bool = False) -> None:
+    replies.write(json.dumps({"single": single}).encode() + b"\n")
+    write_stream(replies, schema_of({DEFAULT_NAME: tensor}), [{DEFAULT_NAME: tensor}])

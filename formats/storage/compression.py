@@ -1,0 +1,169 @@
+"""Files packed by gzip or Zstandard: unpacked while being read, packed while being written."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from lodcli.formats.core.bounds import Bounds
+from lodcli.formats.core.errors import DamagedFileError
+
+# The first bytes of a packed file, and what its name ends with.
+MAGICS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
+MAGIC_BYTES = 4
+_BLOCK_BYTES = 1 << 18
+# So much is unpacked at once, however little it was packed to.
+_UNPACKED_BYTES = 1 << 20
+
+
+def codec_of(head: bytes) -> str | None:
+    """Return what a file that begins like this is packed by, None if it is not."""
+    return next((codec for magic, codec in MAGICS.items() if head.startswith(magic)), None)
+
+
+def suffix_codec(name: str) -> str | None:
+    """Return what a file of this name is to be packed by, None if it is not."""
+    return next((c for suffix, c in SUFFIXES.items() if name.lower().endswith(suffix)), None)
+
+
+def without_suffix(name: str) -> str:
+    """Return the name that a file has once it is unpacked."""
+    return name.rpartition(".")[0] if suffix_codec(name) else name
+
+
+class Unpacked(io.RawIOBase):
+    """The content of a packed file, in constant memory.
+
+    Args:
+        packed: the file.
+        codec: "gzip" or "zstd".
+
+    Attributes:
+        bounds: what it may come to.
+
+    Raises, when it is read:
+        DamagedFileError: it is truncated, altered, or something follows it.
+        TooLargeError: it comes to more than its bounds.
+    """
+
+    def __init__(self, packed: BinaryIO, codec: str) -> None:
+        self._packed = packed
+        self._codec = codec
+        self._pieces = _Gzip() if codec == "gzip" else _zstandard().pieces()
+        self._ready = b""
+        self._done = 0
+        self.bounds = Bounds()
+
+    @property
+    def checksums(self) -> str:
+        """What checksums were checked of what was read; "" if there are none."""
+        return str(self._pieces.checksums)
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        """Return the descriptor of the packed file."""
+        return self._packed.fileno()
+
+    def look(self, size: int) -> bytes:
+        """Return the next `size` bytes, fewer at the end; they will be read again."""
+        while len(self._ready) < size and self._unpack_more():
+            pass
+        return self._ready[:size]
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        while not self._ready and self._unpack_more():
+            pass
+        part, self._ready = self._ready[: len(view)], self._ready[len(view) :]
+        view[: len(part)] = part
+        return len(part)
+
+    def _unpack_more(self) -> bool:
+        """Unpack a piece; return whether there was one."""
+        try:
+            found = self._pieces.next(self._packed)
+        except zlib.error as error:
+            raise DamagedFileError(f"{self._codec}: is damaged ({error})") from None
+        self._ready += found or b""
+        self._done += len(found or b"")
+        self.bounds.check(self._done, "decompresses to at least")
+        return found is not None
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
+
+
+class _Gzip:
+    """The members of a gzip file."""
+
+    checksums = "CRC-32 of what gzip compressed"
+
+    def __init__(self) -> None:
+        self._member: Any = None
+        self._left = b""
+
+    def next(self, packed: BinaryIO) -> bytes | None:
+        """Return the next piece, None at the end."""
+        if not self._left:
+            self._left = packed.read1(_BLOCK_BYTES)  # type: ignore[attr-defined]
+        if not self._left and self._member is None:
+            return None
+        if self._member is None:
+            self._left = self._left.lstrip(b"\0")  # tapes were filled up with zeros
+            if not self._left:
+                return b""
+            self._member = zlib.decompressobj(wbits=31)
+        ended = not self._left
+        found: bytes = self._member.decompress(self._left, _UNPACKED_BYTES)
+        self._left = self._member.unconsumed_tail
+        if ended and not found and not self._member.eof:
+            raise DamagedFileError(
+                "gzip: is truncated: it ends in the middle; fetch or copy it again"
+            )
+        if self._member.eof:
+            self._left, self._member = self._member.unused_data, None
+        return found
+
+
+class Packer:
+    """Packs what is written piece by piece.
+
+    Args:
+        write: takes what is packed.
+        codec: "gzip" or "zstd".
+    """
+
+    def __init__(self, write: Callable[[bytes], None], codec: str) -> None:
+        if codec == "gzip":
+            packer: Any = zlib.compressobj(6, wbits=31)  # no name, no time: equal files
+        else:
+            packer = _zstandard().packer()
+        self._packer = packer
+        self._write = write
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Pack and write."""
+        view = memoryview(data)
+        if view.nbytes:
+            self._write(self._packer.compress(view.cast("B")))
+
+    def finish(self) -> None:
+        """Write what is left."""
+        self._write(self._packer.flush())
+
+
+def require_zstandard() -> None:
+    """Raise UnsupportedError if Zstandard is not installed."""
+    _zstandard().packer()
+
+
+def _zstandard() -> Any:
+    from lodcli.formats.storage import zstandard_codec
+
+    return zstandard_codec

@@ -1,0 +1,156 @@
+"""FolderOutput: a folder that appears whole or not at all, as `Output` does for a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+
+from lodcli.formats.storage.durable import fsync_folder
+from lodcli.formats.storage.interrupts import shielded
+from lodcli.formats.storage.journal import opened, remove_unused
+from lodcli.formats.storage.outputs import Output, TargetExistsError
+from lodcli.formats.storage.partials import SUFFIX, partial_prefix
+from lodcli.kernels.platform import files
+
+
+class FolderOutput(Output):
+    """A folder being written: its files are made by `part`, and appear together.
+
+    They are written into a folder beside the target, which takes the target's name at the
+    commit. With `overwrite` the two change places at once, and the old one is removed after,
+    or by the next writer if it is being read. Where the system cannot do that, a journal says
+    which of them counts.
+
+    Args:
+        target: a path, not "-".
+        overwrite: whether an existing folder may be replaced; only one of such files.
+        may_hold: a regular expression of all the names such a folder may hold. One that
+            holds anything else is not replaced: it may be somebody's home.
+
+    Raises:
+        TargetExistsError: see Output; also for a folder that holds something else.
+        OSError: the folder above cannot be written to.
+    """
+
+    def __init__(
+        self, target: str | os.PathLike[str], *, overwrite: bool = False, may_hold: str
+    ) -> None:
+        self._may_hold = may_hold
+        super().__init__(target, overwrite=overwrite)
+
+    def part(self, name: str) -> Output:
+        """Return a file of the folder to be written. Leaving its `with` block closes it."""
+        assert self._partial is not None
+        part = _Inside(self._partial / name, f"{self.label}/{name}")
+        self._parts.append(part)
+        return part
+
+    def _make_partial(self, path: Path) -> tuple[int, str]:
+        partial = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
+        try:
+            return files.open_folder(partial), partial
+        except OSError:
+            os.rmdir(partial)
+            raise
+
+    def _lock(self) -> bool | None:
+        # Shared, as that of its readers will be; removing a folder takes an exclusive one.
+        return files.lock(self.fd, shared=True)
+
+    def _mode(self) -> int:
+        assert self.path is not None
+        if self.path.exists():
+            return self.path.stat().st_mode & 0o777
+        return 0o777 & ~files.umask()
+
+    def _refuse_existing(self) -> None:
+        refuse_existing_folder(self.label, overwrite=self.overwrite, may_hold=self._may_hold)
+
+    _refuse_appeared = _refuse_existing
+
+    def _appear(self) -> None:
+        assert self.path is not None
+        assert self._partial is not None
+        self._refuse_existing()  # nor may what was replaced have changed its kind
+        if self.path.exists():
+            if not self._exchange():
+                self._commit_set()
+            return
+        with shielded():
+            try:
+                os.rename(self._partial, self.path)
+            except OSError:
+                self._refuse_existing()
+                raise
+            self._partial = None
+        fsync_folder(self.path.parent)
+
+    def _exchange(self) -> bool:
+        """Change places with the old folder and remove it; return whether the system can."""
+        assert self.path is not None
+        assert self._partial is not None
+        with shielded():
+            if not files.exchange(self._partial, self.path):
+                return False
+            old, self._partial = self._partial, None
+            try:
+                refuse_strangers(old, self._may_hold, self.label)  # one may have come since
+            except BaseException:
+                files.exchange(old, self.path)
+                self._partial = old
+                raise
+            files.unlock(self.fd)
+            fsync_folder(self.path.parent)
+            with contextlib.suppress(OSError):  # what stays is removed by the next writer
+                remove_unused(old, self.path, ours=True)
+        return True
+
+
+class _Inside(Output):
+    """A file of a folder being written."""
+
+    def __init__(self, path: Path, label: str) -> None:
+        self._begin(label, path, overwrite=False)
+        with self.naming(), shielded():
+            self.fd = os.open(path, files.CREATE, 0o600)
+
+    def _mode(self) -> int:
+        return 0o666 & ~files.umask()
+
+    def _settle(self) -> None:
+        if self.fd >= 0:
+            super()._settle()
+            self._close()
+
+    def commit(self) -> None:
+        self._settle()
+
+
+def refuse_existing_folder(
+    target: str | os.PathLike[str], *, overwrite: bool, may_hold: str
+) -> None:
+    """Raise TargetExistsError if something is there that may not be replaced, links followed."""
+    label = os.fspath(target)
+    try:
+        mode = opened(Path(label), os.stat).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(mode):
+        raise TargetExistsError(f"{label}: is no folder and stays as it is")
+    if not overwrite:
+        raise TargetExistsError(f"{label}: exists already; use --force to replace it")
+    refuse_strangers(Path(label), may_hold, label)
+
+
+def refuse_strangers(folder: Path, may_hold: str, label: str) -> None:
+    """Raise TargetExistsError if a folder holds what none of its format does."""
+    for found in sorted(folder.iterdir()):
+        if not re.fullmatch(may_hold, found.name) or not found.is_file():
+            raise TargetExistsError(
+                f"{label}: holds {found.name!r}, which is no part of what would be written; "
+                "--force does not replace such a folder"
+            )

@@ -1,0 +1,333 @@
+"""Input: a path or standard input, opened once, with its first bytes to look at.
+
+One that is packed by gzip or Zstandard is unpacked while it is read, as if through a pipe.
+
+What is stored as a folder, or as several files beside each other, is an Input as well: the
+folder, or the file that was named. `beside` opens the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from lodcli.formats.core.bounds import Bounds
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.storage.compression import MAGIC_BYTES, Unpacked, codec_of, suffix_codec
+from lodcli.formats.storage.durable import OpenFolder
+from lodcli.formats.storage.journal import opened
+from lodcli.kernels.errors import OptionError, UnsupportedError
+from lodcli.kernels.platform import files
+
+HEAD_BYTES = 4096
+# How often two files are opened that belong together while somebody replaces them.
+_TRIES = 1000
+
+
+def require_path(path: object) -> None:
+    """Raise OptionError unless `path` may name a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise OptionError(
+            f"expected first the path of a file (str or os.PathLike), found {type(path).__name__}"
+        )
+
+
+class _Ahead(io.FileIO):
+    """A file whose first bytes can be looked at before they are read: also of a pipe.
+
+    BufferedReader.peek gives what one read gave, which of a pipe may be a single byte.
+    """
+
+    _ahead = b""
+
+    def look(self, size: int) -> bytes:
+        """Return the next `size` bytes, fewer at the end; they will be read again."""
+        while len(self._ahead) < size and (more := self.read(size - len(self._ahead))):
+            self._ahead += more
+        return self._ahead[:size]
+
+    def readinto(self, buffer: Any) -> int | None:
+        if not self._ahead:
+            return super().readinto(buffer)
+        view = memoryview(buffer).cast("B")
+        part, self._ahead = self._ahead[: len(view)], self._ahead[len(view) :]
+        view[: len(part)] = part
+        return len(part)
+
+    def readall(self) -> bytes:
+        ahead, self._ahead = self._ahead, b""
+        return ahead + (super().readall() or b"")
+
+
+def _file_or_folder(place: Path) -> _Ahead | OpenFolder:
+    return OpenFolder(place) if place.is_dir() else _Ahead(place, "rb")
+
+
+class Input:
+    """A readable file, pipe or folder.
+
+    Args:
+        source: a path, or "-" for standard input.
+
+    Attributes:
+        label: what messages call it.
+        path: None for standard input.
+        is_folder: whether it is a folder: then `file` and all that reads it are errors.
+        folder: the open folder, if it is one.
+        bounds: what it may come to in memory; see `allow`.
+        when_copied: called by `make_seekable` with the size of a copy that it made.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+
+    _looked = False
+    folder: OpenFolder
+    when_copied: Callable[[int], object] | None = None
+
+    def __init__(self, source: str | os.PathLike[str]) -> None:
+        require_path(source)
+        self._begin()
+        if os.fspath(source) == "-":
+            self.path: Path | None = None
+            self.label = "standard input"
+            # A copy of the descriptor: closing this input must not close the process's.
+            if sys.stdin is None:
+                raise OSError(errno.EBADF, "is closed", self.label)
+            self._raw: io.RawIOBase = _Ahead(os.dup(sys.stdin.fileno()), "rb")
+        else:
+            self.path = Path(source)
+            self.label = os.fspath(source)
+            self._open()
+            return
+        self._file: BinaryIO = io.BufferedReader(self._raw, 1 << 20)
+
+    def _begin(self) -> None:
+        self.is_folder = False
+        self.bounds = Bounds()
+        self._beside: list[Input] = []
+
+    def _open(self) -> None:
+        """Open what the path leads to now."""
+        assert self.path is not None
+        found = opened(self.path, _file_or_folder)
+        if isinstance(found, OpenFolder):
+            self.is_folder, self.folder = True, found
+            return
+        self._raw = found
+        self._file = io.BufferedReader(self._raw, 1 << 20)
+
+    @property
+    def file(self) -> BinaryIO:
+        """The open file. Raises IsADirectoryError for a folder."""
+        if self.is_folder:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.label)
+        if not self._looked:
+            self._looked = True
+            self._unpack()
+        return self._file
+
+    def _unpack(self) -> None:
+        """Put what unpacks in front of a packed file: one that is named so, or comes unnamed."""
+        if self.path is not None and suffix_codec(self.path.name) is None:
+            return  # raw numbers may begin with anything
+        raw = self._file.raw  # type: ignore[attr-defined]
+        seekable = raw.seekable()
+        codec = codec_of(
+            files.pread(raw.fileno(), MAGIC_BYTES, 0) if seekable else raw.look(MAGIC_BYTES)
+        )
+        if codec is None and self.path is not None and raw.look(1):
+            # A beginning that was cut off or altered must not turn into text.
+            raise DamagedFileError(
+                f"is named as if compressed ({self.path.suffix}) but does not begin so; it is "
+                "damaged, or should be renamed"
+            )
+        if codec is not None:
+            self._raw = unpacked = Unpacked(self._file, codec)
+            unpacked.bounds = self.bounds
+            self._file = io.BufferedReader(self._raw, 1 << 20)
+
+    def allow(self, bounds: Bounds) -> None:
+        """Set what this input, and those beside it that are opened from now on, may come to."""
+        self.bounds = bounds
+        if not self.is_folder and isinstance(self._raw, Unpacked):
+            self._raw.bounds = bounds
+
+    def beside(self, name: str) -> Input:
+        """Return another file: inside of this folder, or beside this file.
+
+        It is closed together with this one, if not before. The name may come out of a file,
+        so it must be a plain one, and what it names a regular file.
+
+        Raises:
+            DamagedFileError: the name leads elsewhere, or to no regular file.
+            FileNotFoundError: there is none of that name.
+            UnsupportedError: this is standard input.
+        """
+        if self.path is None:
+            raise UnsupportedError("is read together with the files beside it; name it by its path")
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise DamagedFileError(f"refers to {name[:255]!r}, which is no plain name of a file")
+        if self.is_folder:
+            found = self._inside(name)
+        else:
+            found = self._together_with(self.path.with_name(name))
+        found.allow(self.bounds)
+        self._beside.append(found)
+        return found
+
+    def _inside(self, name: str) -> Input:
+        """Open a file of the folder that was opened; another may have its name by now."""
+        assert self.path is not None
+        path = self.path / name
+        try:
+            if not stat.S_ISREG(self.folder.stat(name).st_mode):
+                raise DamagedFileError(f"{name}: is no regular file")
+            made = Input.of_descriptor(self.folder.open(name), os.fspath(path))
+        except OSError as error:
+            error.filename = os.fspath(path)
+            raise
+        made.path = path
+        return made
+
+    def _together_with(self, path: Path) -> Input:
+        """Open another file of a set: both are of the same, though a writer replaces it now."""
+        assert self.path is not None
+        for _ in range(_TRIES):
+            if path.exists() and not path.is_file():
+                raise DamagedFileError(f"{path.name}: is no regular file")
+            found = Input(path)
+            if os.path.samestat(os.fstat(self._file.fileno()), opened(self.path, os.stat)):
+                return found
+            found.close()
+            self._file.close()
+            self._open()
+        raise OSError(errno.EBUSY, "is replaced again and again", self.label)
+
+    def has_beside(self, name: str) -> bool:
+        """Return whether there is a file of this name in the folder, or beside the file."""
+        if self.path is None:
+            return False
+        try:
+            if self.is_folder:
+                found = self.folder.stat(name)
+            else:
+                found = opened(self.path.with_name(name), os.stat)
+        except OSError:
+            return False
+        return stat.S_ISREG(found.st_mode)
+
+    @classmethod
+    def of_raw(cls, raw: io.RawIOBase, label: str) -> Input:
+        """Return an input over something that can be read from its beginning to its end."""
+        made = cls.__new__(cls)
+        made._begin()
+        made.path, made.label = None, label
+        made._raw, made._looked = raw, True
+        made._file = io.BufferedReader(raw, 1 << 20)
+        return made
+
+    @classmethod
+    def of_descriptor(cls, fd: int, label: str) -> Input:
+        """Return an input over an open descriptor, which it then owns."""
+        made = cls.of_raw(_Ahead(fd, "rb"), label)
+        made._looked = False
+        return made
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What is open of it."""
+        own = self.folder.descriptors if self.is_folder else (self._file.fileno(),)
+        return own + tuple(each for one in self._beside for each in one.descriptors)
+
+    def head(self) -> bytes:
+        """Return the first bytes, up to HEAD_BYTES, without consuming them.
+
+        Of a pipe, this waits for them, and must come before anything else is read.
+        """
+        if self.seekable:
+            return files.pread(self.file.fileno(), HEAD_BYTES, 0)
+        assert isinstance(self._raw, _Ahead | Unpacked)
+        return self._raw.look(HEAD_BYTES)
+
+    @property
+    def checksums(self) -> str:
+        """What checksums of its compression were checked, once everything was read; "" for none."""
+        raw = None if self.is_folder else self._raw
+        return raw.checksums if isinstance(raw, Unpacked) else ""
+
+    @property
+    def seekable(self) -> bool:
+        """Whether any part can be read at any time: a file, not a pipe."""
+        return self.file.seekable()
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Size of the file; None for a pipe, and for a compressed file."""
+        return os.fstat(self.file.fileno()).st_size if self.seekable else None
+
+    @property
+    def stored_bytes(self) -> int | None:
+        """Size of the file, compressed or not; None for a pipe and for a folder."""
+        if self.is_folder:
+            return None
+        found = os.fstat(self._file.fileno())
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+    def read_share(self) -> float | None:
+        """Return how much of the file, from 0 to 1, was read in its order; None of a pipe.
+
+        Of a packed file, how much of what is packed.
+        """
+        size = self.stored_bytes
+        return os.lseek(self._file.fileno(), 0, os.SEEK_CUR) / size if size else None
+
+    def make_seekable(self) -> BinaryIO:
+        """Return the whole input as a seekable file, copying a pipe to a nameless one first."""
+        if not self.seekable:
+            spooled = tempfile.TemporaryFile(prefix="lod-")  # noqa: SIM115
+            try:
+                shutil.copyfileobj(self.file, spooled, 1 << 20)
+                spooled.flush()
+            except BaseException as error:
+                with contextlib.suppress(OSError):
+                    spooled.close()
+                if isinstance(error, OSError) and error.filename is None:
+                    error.filename = f"{self.label}, copied to {tempfile.gettempdir()}"
+                raise
+            self._file.close()
+            self._file = spooled
+            if self.when_copied is not None:
+                self.when_copied(spooled.tell())
+        self.file.seek(0)
+        return self.file
+
+    def close(self) -> None:
+        """Close the input and those beside it; its process's standard input stays open."""
+        for one in self._beside:
+            one.close()
+        if not self.is_folder:
+            self._file.close()
+        else:
+            self.folder.close()
+
+    def __enter__(self) -> Input:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,293 @@
+"""Sets: several files, or a folder, that are replaced as one; and what killed writers leave.
+
+No system renames several files at once. So before the renames of a set, a journal is written
+beside it, `.STEM.lod-commit`: which partial file is to become which file. From the moment it is
+whole the new set is what there is. Whoever opens one of its files reads the partial file where
+that has not got its name yet, and finishes the renames of a killed writer if it may. Without a
+whole journal the old set is what there is. See docs/decisions/0026-sets-of-files.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from lodcli.formats.storage.durable import fsync_folder, rename_new
+from lodcli.formats.storage.partials import (
+    SUFFIX,
+    exists,
+    is_partial_of,
+    partial_prefix,
+    remove,
+    shortened,
+)
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.platform import files
+
+VERSION = 1
+_MOST_BYTES = 1 << 16
+# How often a file is looked for that is being renamed.
+_TRIES = 100
+
+T = TypeVar("T")
+
+
+class AppearedError(FileExistsError):
+    """A file is in the place of one of a set that may not replace any."""
+
+
+def stem(name: str) -> str:
+    """Return what the names of the files of one set have in common."""
+    head, dot, _ = name.rpartition(".")
+    return head if dot else name
+
+
+def journal_path(target: Path) -> Path:
+    """Return where the journal of the set of `target` is, while there is one."""
+    return target.with_name(f".{shortened(stem(target.name))}.lod-commit")
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What the partial files of a set are to become.
+
+    It is in force from when it is whole until its last partial file has its name.
+
+    Attributes:
+        folder: where they all are.
+        names: the name of the partial file, by the file's own; in the order of renames, that
+            of an index, without which the others are worth nothing, last.
+        replace: whether files of these names may be replaced.
+    """
+
+    folder: Path
+    names: Mapping[str, str]
+    replace: bool
+
+    @property
+    def path(self) -> Path:
+        """Where it is written to."""
+        return journal_path(self.folder / next(iter(self.names)))
+
+    def encoded(self) -> bytes:
+        """Return it as a file holds it: a torn one is told by its checksum."""
+        body = json.dumps({"version": VERSION, "names": dict(self.names), "replace": self.replace})
+        return f"{body}\n{zlib.crc32(body.encode()):08x}\n".encode()
+
+    @classmethod
+    def read(cls, path: Path) -> Journal | None:
+        """Return the journal at `path`; None if there is none, or none that is whole.
+
+        Raises:
+            OSError: there is one, but it cannot be read.
+            UnsupportedError: it is of a newer version.
+        """
+        if not exists(path):
+            return None
+        try:
+            fd = os.open(path, os.O_RDONLY | files.UNTRUSTED)
+        except FileNotFoundError:
+            return None
+        try:
+            return cls.of_descriptor(fd, path)
+        finally:
+            os.close(fd)
+
+    @classmethod
+    def of_descriptor(cls, fd: int, path: Path) -> Journal | None:
+        """Return the journal in an open file; None if it is not whole."""
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        body, _, rest = files.pread(fd, _MOST_BYTES, 0).partition(b"\n")
+        if rest != f"{zlib.crc32(body):08x}\n".encode():
+            return None
+        try:
+            said = json.loads(body)
+            if said["version"] != VERSION:
+                raise UnsupportedError(f"{path}: is of a newer lod; open the files with that")
+            made = cls(path.parent, said["names"], said["replace"])
+            return made if made._is_sound(path) else None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+    def _is_sound(self, path: Path) -> bool:
+        """Return whether it stays with its own files: it may come out of an archive."""
+        return bool(self.names) and all(
+            "/" not in name
+            and journal_path(self.folder / name) == path
+            and is_partial_of(partial, self.folder / name)
+            for name, partial in self.names.items()
+        )
+
+    def waiting(self) -> dict[str, Path]:
+        """Return the partial files that hold the content of the set, by the file's name.
+
+        None do where all have their names; nor where somebody else put files in their place.
+        """
+        held = {name: self.folder / partial for name, partial in self.names.items()}
+        held = {name: partial for name, partial in held.items() if exists(partial)}
+        index = list(self.names)[-1]
+        if index not in held:
+            return {}
+        if self.replace and len(held) < len(self.names) and exists(self.folder / index):
+            return {}  # we remove the old index before any rename; this one is not ours
+        return held
+
+    def apply(self) -> None:
+        """Give every partial file its name. It can be done again after a failure at any call.
+
+        Raises:
+            AppearedError: a file is there that may not be replaced. Then no file has its name.
+        """
+        held = self.waiting()
+        *others, index = self.names
+        if others and held and self.replace:
+            # Programs that know no journal must at no time find an old index beside new
+            # content.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.folder / index)
+                fsync_folder(self.folder)
+        for name, partial in held.items():
+            self._rename(partial, self.folder / name)
+            fsync_folder(self.folder)
+
+    def _rename(self, partial: Path, path: Path) -> None:
+        if not self.replace:
+            try:
+                rename_new(partial, path)
+            except FileExistsError as error:
+                self._undo()
+                raise AppearedError(*error.args, path) from None
+        elif path.is_dir():
+            _replace_folder(partial, path)
+        else:
+            os.replace(partial, path)
+
+    def _undo(self) -> None:
+        """Take their names from the files that have them; nothing was there before."""
+        for name, partial in self.names.items():
+            if not exists(self.folder / partial):
+                os.rename(self.folder / name, self.folder / partial)
+
+
+def _replace_folder(partial: Path, path: Path) -> None:
+    """Rename a folder to where another is. That one is litter then."""
+    aside = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
+    os.rename(path, aside)
+    try:
+        os.rename(partial, path)
+    except OSError:
+        os.rename(aside, path)  # better the old one than none, for who knows no journal
+        raise
+    fsync_folder(path.parent)
+    with contextlib.suppress(OSError):  # what stays is removed by the next writer
+        remove_unused(Path(aside), path, ours=True)
+
+
+# -- after a crash -------------------------------------------------------------------
+
+
+def finish(path: Path, *, seize: bool = False) -> bool:
+    """Finish, or drop, the commit of a killed writer.
+
+    Args:
+        path: of its journal.
+        seize: whether to take it for killed where the file system has no locks.
+
+    Returns:
+        Whether it is done; False while another process has the journal locked.
+
+    Raises:
+        OSError: a call failed; it can be tried again.
+    """
+    try:
+        fd = os.open(path, os.O_RDWR | files.UNTRUSTED)
+    except FileNotFoundError:
+        return True
+    try:
+        locked = files.lock(fd)
+        if locked is False or (locked is None and not seize) or not os.fstat(fd).st_nlink:
+            return False
+        journal = Journal.of_descriptor(fd, path)
+        if journal is not None:
+            with contextlib.suppress(AppearedError):
+                journal.apply()
+        os.unlink(path)
+        fsync_folder(path.parent)
+        return True
+    finally:
+        os.close(fd)
+
+
+def opened(path: Path, opener: Callable[[Path], T]) -> T:
+    """Return what `opener` makes of the place where the content of `path` is now.
+
+    That is `path` itself, but for the files of a set that was committed by a writer which was
+    killed, or is still at it. Finishes the renames of a killed one of the same user.
+
+    Raises:
+        OSError: what the opener raises; or there is a journal that cannot be read.
+    """
+    real = path
+    if not path.name or ".." in path.parts or path.is_symlink():
+        real = Path(os.path.realpath(path))
+        if not real.name:  # the root of the file system
+            return opener(path)
+    place = journal_path(real)
+    if not exists(place):
+        try:
+            return opener(path)
+        except FileNotFoundError:
+            # It may be renamed just now, by a writer whose journal came after we looked.
+            if not exists(place) and not exists(real):
+                raise
+    with contextlib.suppress(OSError):  # who may not write can still read
+        if files.owns(place):
+            finish(place)
+    for _ in range(_TRIES):
+        journal = Journal.read(place)
+        partial = None if journal is None else journal.waiting().get(real.name)
+        try:
+            return opener(partial or real)
+        except FileNotFoundError:
+            if partial is None and Journal.read(place) == journal and not exists(real):
+                raise
+    return opener(path)
+
+
+def remove_stale(target: Path) -> None:
+    """Remove partial files of `target` that killed writers left, but none of a committed set."""
+    for name in os.listdir(target.parent):
+        if is_partial_of(name, target):
+            with contextlib.suppress(OSError):
+                remove_unused(target.parent / name, target)
+
+
+def remove_unused(partial: Path, target: Path, *, ours: bool = False) -> None:
+    """Remove a partial file or folder of `target`, unless it is in use.
+
+    Args:
+        partial: what to remove.
+        target: what it was to become.
+        ours: whether no writer but this one knows it; readers of a folder may.
+    """
+    access = os.O_RDONLY if partial.is_dir() else os.O_RDWR
+    fd = os.open(partial, access | files.UNTRUSTED)
+    try:
+        locked = files.lock(fd)
+        if locked is False or (locked is None and not ours):
+            return
+        # Asked only now: while its writer lived, it could still commit it.
+        journal = Journal.read(journal_path(target))
+        if journal is None or partial.name not in journal.names.values():
+            remove(partial)
+    finally:
+        os.close(fd)

@@ -1,0 +1,358 @@
+"""Output: a file that appears whole or not at all, or standard output.
+
+The bytes go to a neighbour of the target through a descriptor that we own, so that no
+library can swallow a write error; then check, fsync, rename, fsync the folder. Several files
+that belong together, and whole folders (`FolderOutput`), appear in the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from lodcli.formats.storage.compression import Packer
+from lodcli.formats.storage.durable import fsync_folder, rename_new
+from lodcli.formats.storage.interrupts import shielded
+from lodcli.formats.storage.journal import Journal, opened, remove_stale, stem
+from lodcli.formats.storage.partials import SUFFIX, partial_prefix, remove
+from lodcli.formats.storage.set_commit import commit
+from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.platform import files
+
+COPY_BYTES = 8 << 20
+_KINDS = {
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+class TargetExistsError(LodError, OSError):
+    """The target is there already and overwriting was not asked for."""
+
+
+class Output:
+    """A file being written.
+
+    Used as a context manager: leaving it normally commits, leaving it by any exception
+    removes every trace. Until the commit the old file, if any, stays as it is.
+
+    Args:
+        target: a path, or "-" for standard output.
+        overwrite: whether an existing file may be replaced.
+        seekable: whether the writer needs `pwrite`; standard output is then written from a
+            nameless temporary file at the commit.
+
+    Attributes:
+        path: the file, links followed; None for standard output.
+        label: what was typed.
+        fd: the descriptor to write to.
+        size_bytes: of what `write` has written.
+
+    Raises:
+        TargetExistsError: at once if the target exists and may not be replaced, and at the
+            commit if it appeared meanwhile.
+        UnsupportedError: the system renames no open files.
+        OSError: the folder cannot be written to.
+    """
+
+    path: Path | None
+
+    def __init__(
+        self, target: str | os.PathLike[str], *, overwrite: bool = False, seekable: bool = False
+    ) -> None:
+        self._begin("standard output", None, overwrite=overwrite)
+        if os.fspath(target) == "-":
+            with self.naming():
+                self._open_stdout(seekable)
+            return
+        self.label = os.fspath(target)
+        if not files.OPEN_FILES_MOVE:
+            raise UnsupportedError(
+                f"{self.label}: lod cannot rename an open file here, so it writes none; "
+                f"redirect its output: -o - > {self.label}"
+            )
+        # A link is followed: the file it names is replaced, the link stays.
+        self.path = Path(os.path.realpath(target))
+        try:
+            with self.naming():
+                self._refuse_existing()
+                remove_stale(self.path)
+                self._open_partial(self.path)
+        except BaseException:
+            self.abort()
+            raise
+
+    def _begin(self, label: str, path: Path | None, *, overwrite: bool) -> None:
+        self.label = label
+        self.path = path
+        self.overwrite = overwrite
+        self.size_bytes = 0
+        self._packer: Packer | None = None
+        self.fd = -1
+        self._partial: Path | None = None
+        self._spooled = False
+        self._parts: list[Output] = []
+
+    def part(self, name: str) -> Output:
+        """Return another file of the same target to be written: one beside this file.
+
+        All are committed as one. The file of the target's own name must be the one without
+        which the others are worth nothing, such as an index; the names must differ in their
+        last ending only, for that is how a reader finds the journal of a commit. Ask for the
+        parts before reading anything, for each may turn out to exist.
+
+        Raises:
+            UnsupportedError: standard output; or links by which the files would lie apart.
+        """
+        if self.path is None:
+            raise UnsupportedError(f"{self.label}: several files cannot go through a pipe")
+        assert stem(name) == stem(Path(self.label).name), name
+        # Beside the name that was typed: that of a link, not of what it leads to.
+        part = _Beside(Path(self.label).with_name(name), overwrite=self.overwrite)
+        self._parts.append(part)
+        assert part.path is not None
+        if part.path.parent != self.path.parent or stem(part.path.name) != stem(self.path.name):
+            raise UnsupportedError(
+                f"{self.label}: is {self.path} and {part.path} by links; files that belong "
+                "together are replaced only in one folder, under one name; name them there"
+            )
+        return part
+
+    def _make_partial(self, path: Path) -> tuple[int, str]:
+        """Return a descriptor and the name of a new neighbour of `path`."""
+        return tempfile.mkstemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
+
+    def _open_partial(self, path: Path) -> None:
+        while self._partial is None:
+            with shielded():  # made and known, or neither
+                self.fd, partial = self._make_partial(path)
+                self._partial = Path(partial)
+            # Held while we live: a partial file nobody locks was left by a killed process.
+            # Until we hold it, another writer can take this one for such, and remove it.
+            if self._lock() is False or not os.fstat(self.fd).st_nlink:
+                self.abort()
+
+    def _lock(self) -> bool | None:
+        return files.lock(self.fd)
+
+    def _open_stdout(self, seekable: bool) -> None:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, "is closed")
+        if seekable:
+            self._spooled = True
+            with tempfile.TemporaryFile(prefix="lod-") as spooled:
+                self.fd = os.dup(spooled.fileno())
+        else:
+            sys.stdout.flush()
+            self.fd = os.dup(sys.stdout.fileno())
+
+    def _mode(self) -> int:
+        assert self.path is not None
+        try:
+            return os.stat(self.path).st_mode & 0o777
+        except FileNotFoundError:
+            return 0o666 & ~files.umask()
+
+    def _refuse_existing(self) -> None:
+        refuse_existing(self.label, overwrite=self.overwrite)
+
+    @contextlib.contextmanager
+    def naming(self) -> Iterator[None]:
+        """Name the target in any error of the system from inside the block."""
+        try:
+            yield
+        except LodError:
+            raise
+        except OSError as error:
+            if error.filename is None:
+                error.filename = os.fspath(self._partial or self.label)
+            if error.filename2 is None and error.filename != self.label:
+                error.filename2 = self.label
+            raise
+
+    def spool(self, *, buffering: int = -1) -> IO[bytes]:
+        """Return a nameless file where there is room for what will be the target."""
+        folder = None if self.path is None else self.path.parent
+        return tempfile.TemporaryFile(prefix="lod-", dir=folder, buffering=buffering)
+
+    def pack(self, codec: str) -> None:
+        """Make all that `write` takes from now on be packed: "gzip" or "zstd"."""
+        self._packer = Packer(self._put, codec)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write all of `data` at the end."""
+        (self._put if self._packer is None else self._packer.write)(data)
+
+    def _put(self, data: bytes | memoryview) -> None:
+        view = memoryview(data)
+        if not view.nbytes:  # a shape with a zero in it cannot be cast
+            return
+        view = view.cast("B")
+        with self.naming():
+            while len(view):
+                done = os.write(self.fd, view)
+                self.size_bytes += done
+                view = view[done:]
+
+    def write_at(self, data: bytes | memoryview, position: int) -> None:
+        """Write all of `data` at a place; the output must have been opened as seekable."""
+        view = memoryview(data)
+        if not view.nbytes:
+            return
+        view = view.cast("B")
+        with self.naming():
+            while len(view):
+                done = files.pwrite(self.fd, view, position)
+                position += done
+                view = view[done:]
+        self.size_bytes = max(self.size_bytes, position)
+
+    def commit(self) -> None:
+        """Make the file durable and give it its name; or send what was spooled."""
+        with self.naming():
+            if self._packer is not None:
+                self._packer.finish()
+            if self._spooled:
+                self._send()
+            elif self.path is not None and self._partial is not None:
+                for one in (*self._parts, self):
+                    one._settle()
+                self._appear()
+            self._close()
+
+    def _settle(self) -> None:
+        """Make what was written durable, under its partial name."""
+        with self.naming():
+            # Only now: until here nobody else needs to read it, and we must.
+            files.set_mode(self.fd, self._mode())
+            files.fsync(self.fd)
+
+    def _appear(self) -> None:
+        """Give everything that was written its name, and make that durable."""
+        assert self.path is not None
+        assert self._partial is not None
+        try:
+            if self._parts:
+                self._commit_set()
+                return
+            with shielded():
+                (os.replace if self.overwrite else rename_new)(self._partial, self.path)
+                self._partial = None
+            fsync_folder(self.path.parent)
+        except FileExistsError as error:
+            appeared = (error.filename, error.filename2)
+            label = next((one.label for one in self._parts if one.path in appeared), self.label)
+            raise TargetExistsError(
+                f"{label}: appeared while it was being written; use --force to replace it"
+            ) from None
+
+    def _commit_set(self) -> None:
+        """Commit all files of this output as one."""
+        assert self.path is not None
+        written = (*self._parts, self)
+        names = {one.path.name: one._partial.name for one in written if one.path and one._partial}
+        journal = Journal(self.path.parent, names, self.overwrite)
+        commit(journal, self.label, self._refuse_appeared, self._release)
+
+    def _refuse_appeared(self) -> None:
+        """Raise FileExistsError if a file appeared that may not be replaced."""
+        for one in () if self.overwrite else (*self._parts, self):
+            assert one.path is not None
+            if os.path.lexists(one.path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), one.path)
+
+    def _release(self) -> None:
+        """Leave the partial files to their journal."""
+        for one in (*self._parts, self):
+            one._partial = None
+
+    def _send(self) -> None:
+        position = 0
+        stdout = sys.stdout.fileno()
+        while part := files.pread(self.fd, COPY_BYTES, position):
+            view = memoryview(part)
+            while len(view):
+                view = view[os.write(stdout, view) :]
+            position += len(part)
+
+    def abort(self) -> None:
+        """Remove what was written. Nothing happens after a commit."""
+        with shielded():
+            for part in self._parts:
+                part.abort()
+            if self._partial is not None:
+                with contextlib.suppress(OSError):  # what stays is removed by the next writer
+                    remove(self._partial)
+                self._partial = None
+            self._close()
+
+    def __del__(self) -> None:
+        # An interrupt between the constructor and `with` leaves nobody else to do it.
+        self.abort()
+
+    def _close(self) -> None:
+        if self.fd >= 0:
+            fd, self.fd = self.fd, -1
+            os.close(fd)
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.abort()
+
+
+class _Beside(Output):
+    """A part of another output, which commits it; leaving its `with` block does not."""
+
+    def commit(self) -> None:
+        self._settle()
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None:
+            self.commit()
+
+
+def refuse_existing(target: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Raise what is wrong with a place for a file, links followed.
+
+    Raises:
+        TargetExistsError: something is there that may not be replaced.
+        IsADirectoryError: the place is a folder, or named like one.
+    """
+    label = os.fspath(target)
+    try:
+        mode = opened(Path(label), os.stat).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        if label.endswith("/"):
+            raise IsADirectoryError(errno.EISDIR, "is named like a folder", label) from None
+        return  # a folder that is missing is told by making the file
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "is a folder", label)
+    if not stat.S_ISREG(mode):
+        redirected = stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+        raise TargetExistsError(
+            f"{label}: is {_KINDS.get(stat.S_IFMT(mode), 'no regular file')} and stays as it is"
+            + (f"; to send the result there, redirect it: -o - > {label}" if redirected else "")
+        )
+    if not overwrite:
+        raise TargetExistsError(f"{label}: exists already; use --force to replace it")

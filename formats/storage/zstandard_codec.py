@@ -1,0 +1,76 @@
+"""Zstandard, from the package zstandard (the extra codecs)."""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.kernels.errors import UnsupportedError
+
+# A block of 128 KiB may be packed to four bytes: this becomes 32 MiB at most.
+_BLOCK_BYTES = 1 << 10
+_CHECKSUM_FLAG = 4
+# What unpacking may look back on, and so take in memory: as much as the tool zstd allows.
+MOST_WINDOW_BYTES = 1 << 27
+
+
+def pieces() -> Any:
+    """Return what unpacks a file."""
+    return _Frames(_loaded())
+
+
+def packer() -> Any:
+    """Return what packs one."""
+    return _loaded().ZstdCompressor(write_checksum=True).compressobj()
+
+
+def _loaded() -> Any:
+    try:
+        import zstandard
+    except ImportError:
+        raise UnsupportedError(
+            "is packed by Zstandard (.zst), which needs the package zstandard; install "
+            "lodcli[codecs], or unpack it with `zstd -d`"
+        ) from None
+    return zstandard
+
+
+class _Frames:
+    """The frames of a file."""
+
+    def __init__(self, package: Any) -> None:
+        self._error = package.ZstdError
+        self._making = package.ZstdDecompressor(max_window_size=MOST_WINDOW_BYTES).decompressobj
+        self._frame: Any = None
+        self._left = b""
+        self._unchecked = False
+
+    @property
+    def checksums(self) -> str:
+        """What checksums were checked; "" if a frame had none."""
+        return "" if self._unchecked else "XXH64 of what zstd compressed"
+
+    def next(self, packed: BinaryIO) -> bytes | None:
+        """Return the next piece, None at the end."""
+        if not self._left:
+            self._left = packed.read(_BLOCK_BYTES)
+        if not self._left:
+            if self._frame is not None:
+                raise DamagedFileError(
+                    "zstd: is truncated: it ends in the middle; fetch or copy it again"
+                )
+            return None
+        if self._frame is None:
+            self._frame = self._making()
+            while len(self._left) < 5 and (more := packed.read(_BLOCK_BYTES)):
+                self._left += more
+            # RFC 8878, 3.1.1.1.1: the byte behind the magic number has a bit for it.
+            self._unchecked |= not (self._left[4:5] and self._left[4] & _CHECKSUM_FLAG)
+        try:
+            found: bytes = self._frame.decompress(self._left)
+        except self._error as error:
+            raise DamagedFileError(f"zstd: is damaged ({error})") from None
+        self._left = b""
+        if self._frame.eof:
+            self._left, self._frame = self._frame.unused_data, None
+        return found

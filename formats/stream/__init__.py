@@ -1,0 +1,1 @@
+"""The lod stream: tensors through a pipe. See docs/stream.md."""

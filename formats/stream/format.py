@@ -1,0 +1,44 @@
+"""The lod stream: what travels in pipes between commands. docs/stream.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.stream.frames import looks_like_stream
+from lodcli.formats.stream.reader import StreamSource
+from lodcli.formats.stream.writer import write_stream
+
+
+class LodStream(Format):
+    """Checked frames, written and read front to back, complete only with its trailer.
+
+    Written little-endian in C order; data of another byte order or layout arrives native
+    and C-ordered.
+    """
+
+    name: ClassVar[str] = "lod.stream"
+    suffixes: ClassVar[tuple[str, ...]] = (".lods",)
+    checksums = "CRC32C of every frame"
+    many: ClassVar[bool] = True
+    arrays: ClassVar[bool] = True
+    level_names: ClassVar[bool] = True
+
+    def sniff(self, head: bytes) -> bool:
+        """See Format."""
+        return looks_like_stream(head)
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        """See Format."""
+        return StreamSource(source)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        """See Format."""
+        write_stream(output, schema, batches)

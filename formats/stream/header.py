@@ -1,0 +1,300 @@
+"""The header and the trailer of a lod stream. docs/stream.md, "Header" and "Trailer"."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.format import ALL_DTYPES
+from lodcli.formats.core.names import check_name
+from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec, rekeyed
+from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.index.lod import is_level_name
+
+FORMAT = "lod-stream"
+VERSION = 1
+JSON_LIMIT_BYTES = 16 << 20
+# Each takes some hundred bytes once parsed; the limit keeps a hostile header small.
+LISTS_LIMIT = 1 << 18
+LEVELS_LIMIT = 255
+ROW_AXES_LIMIT = 63
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class StreamHeader:
+    """What a stream holds.
+
+    Attributes:
+        schema: the tensors; the key of a level is its number in `levels`.
+        levels: the level table.
+    """
+
+    schema: Schema
+    levels: tuple[LevelSpec, ...]
+
+
+@dataclass(frozen=True)
+class Trailer:
+    """What a whole stream holds, counted.
+
+    Attributes:
+        batches: number of batches.
+        frames: number of frames before the trailer.
+        headers_crc32c: CRC32C of the headers of those frames.
+        levels: items of each level of the table.
+        tensors: rows of each tensor.
+    """
+
+    batches: int
+    frames: int
+    headers_crc32c: int
+    levels: tuple[int, ...]
+    tensors: tuple[int, ...]
+
+    def encode(self) -> bytes:
+        """Return the trailer's payload."""
+        return _canonical(vars(self))
+
+    def check(self, payload: bytes) -> None:
+        """Raise DamagedFileError unless `payload` is this trailer."""
+        if payload == self.encode():
+            return
+        said = _parse(payload, "trailer")
+        for key, found in json.loads(self.encode()).items():
+            if not isinstance(said, dict) or said.get(key) != found:
+                told = said.get(key) if isinstance(said, dict) else said
+                raise DamagedFileError(
+                    f"trailer: {key}: it says {told!r:.80}, the stream holds {found!r:.80}"
+                )
+        raise DamagedFileError("trailer: not written in canonical form")
+
+
+def numbers(levels: tuple[LevelSpec, ...]) -> list[int]:
+    """Return the numbers in the level table."""
+    return [int(level.key) for level in levels]
+
+
+def plan(schema: Schema) -> StreamHeader:
+    """Return the header for tensors that are to be written.
+
+    Shared levels have one name. Those of a TensorArray are its own.
+    """
+    specs = tuple(
+        replace(spec, dtype=spec.dtype.newbyteorder("="))
+        for spec in rekeyed(schema, same=lambda level: (level.key, level.name))
+    )
+    table: dict[str, LevelSpec] = {}
+    for spec in specs:
+        for level in (*spec.levels, *spec.outer):
+            table.setdefault(level.key, level)
+    return StreamHeader(specs, tuple(table.values()))
+
+
+def encode(header: StreamHeader) -> bytes:
+    """Return the payload of the header frame.
+
+    Raises:
+        UnsupportedError: more tensors or levels than a header may hold.
+    """
+    payload = _canonical(_content(header))
+    try:
+        decode(payload)  # what no reader accepts must not be written
+    except DamagedFileError as error:
+        raise UnsupportedError(f"no lod stream can hold this: {error}") from None
+    return payload
+
+
+def decode(payload: bytes) -> StreamHeader:
+    """Return the header, every member of it checked.
+
+    Raises:
+        DamagedFileError: names the member, what was expected and found.
+    """
+    content = _members(
+        _parse(payload, "header"), "header", ("format", "version", "levels", "tensors")
+    )
+    _require(content["format"] == FORMAT, "format", repr(FORMAT), content["format"])
+    _require(_is_count(content["version"]), "version", str(VERSION), content["version"])
+    _require(content["version"] == VERSION, "version", str(VERSION), content["version"])
+    table = tuple(
+        _level(value, number) for number, value in enumerate(_list(content["levels"], "levels"))
+    )
+    owners: list[tuple[str, int]] = []
+    schema = tuple(
+        _tensor(value, f"tensor {number}", table, owners)
+        for number, value in enumerate(_list(content["tensors"], "tensors"))
+    )
+    _require(bool(schema), "tensors", "at least one", [])
+    _require(len(owners) == len(table), "levels", f"the {len(owners)} in use", len(table))
+    names = [spec.name for spec in schema]
+    _require(len(set(names)) == len(names), "tensors", "names that differ", names)
+    # Last, because every fault above has a better name than this one.
+    header = StreamHeader(schema, table)
+    if _canonical(_content(header)) != payload:
+        raise DamagedFileError("header: not written in canonical form")
+    return header
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Return the dtype of one of ALL_DTYPES."""
+    if name == "bfloat16":
+        import ml_dtypes  # only the streams that need it pay for it
+
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
+    return np.dtype(name)
+
+
+def _level(value: object, number: int) -> LevelSpec:
+    where = f"level {number}"
+    level = _members(value, where, ("name", "items"))
+    name, items = level["name"], level["items"]
+    valid = name is None or (isinstance(name, str) and is_level_name(name))
+    _require(valid, f"{where}: name", "a level name or null", name)
+    _require(items is None or _is_count(items), f"{where}: items", "a count or null", items)
+    return LevelSpec(str(number), name, items)
+
+
+def _tensor(
+    value: object, where: str, table: tuple[LevelSpec, ...], owners: list[tuple[str, int]]
+) -> TensorSpec:
+    keys = ("name", "dtype", "row_shape", "levels", "rows", "array")
+    tensor = _members(value, where, keys)
+    name, dtype, rows, array = (tensor[key] for key in ("name", "dtype", "rows", "array"))
+    _require(isinstance(name, str), f"{where}: name", "text", name)
+    try:
+        check_name(name)
+    except LodError as error:
+        raise DamagedFileError(f"header: {where}: {error}") from None
+    where = f"tensor {name}"
+    known = isinstance(dtype, str) and dtype in ALL_DTYPES
+    _require(known, f"{where}: dtype", "one of the specification", dtype)
+    _require(rows is None or _is_count(rows), f"{where}: rows", "a count or null", rows)
+    root = "" if array is None else f"{name}/steps"
+    levels = _references(tensor["levels"], f"{where}: levels", table, owners, root)
+    outer: tuple[LevelSpec, ...] = ()
+    if array is not None:
+        inner = _members(array, f"{where}: array", ("outer",))["outer"]
+        outer = _references(inner, f"{where}: outer", table, owners, f"{name}/outer")
+        _require(bool(levels and outer), where, "levels of the steps and outer levels", array)
+    return TensorSpec(
+        name=name,
+        dtype=dtype_of(dtype),
+        row_shape=_row_shape(tensor["row_shape"], f"{where}: row_shape", dtype_of(dtype)),
+        levels=levels,
+        rows=rows,
+        array=array is not None,
+        outer=outer,
+    )
+
+
+def _row_shape(value: object, where: str, dtype: np.dtype[Any]) -> tuple[int, ...]:
+    shape = tuple(_list(value, where))
+    _require(all(map(_is_count, shape)), where, "counts", value)
+    _require(len(shape) <= ROW_AXES_LIMIT, where, f"at most {ROW_AXES_LIMIT} axes", len(shape))
+    # NumPy leaves out zeros when it looks for an overflow, and so do we.
+    size = math.prod(axis or 1 for axis in shape) * dtype.itemsize
+    _require(size <= _INT64_MAX, where, "a row that fits memory", value)
+    return shape
+
+
+def _references(
+    value: object,
+    where: str,
+    table: tuple[LevelSpec, ...],
+    owners: list[tuple[str, int]],
+    root: str,
+) -> tuple[LevelSpec, ...]:
+    """Return levels of the table; each is new there, or shared with all that is above it.
+
+    Args:
+        owners: the root and the level above of each level seen so far.
+    """
+    found = _list(value, where)
+    _require(len(found) <= LEVELS_LIMIT, where, f"at most {LEVELS_LIMIT} levels", len(found))
+    parent, levels = -1, []
+    for number in found:
+        _require(_is_count(number) and number < len(table), where, "levels of the table", value)
+        if number == len(owners):
+            owners.append((root, parent))
+        fits = number < len(owners) and owners[number] == (root, parent)
+        _require(fits, where, "each level under one level, numbered by first use", value)
+        levels.append(table[number])
+        parent = number
+    return tuple(levels)
+
+
+# -- JSON --------------------------------------------------------------------------
+
+
+def _content(header: StreamHeader) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "levels": [{"name": level.name, "items": level.items} for level in header.levels],
+        "tensors": [
+            {
+                "name": spec.name,
+                "dtype": spec.dtype.name,
+                "row_shape": list(spec.row_shape),
+                "levels": numbers(spec.levels),
+                "rows": spec.rows,
+                "array": {"outer": numbers(spec.outer)} if spec.array else None,
+            }
+            for spec in header.schema
+        ],
+    }
+
+
+def _canonical(content: object) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _parse(payload: bytes, what: str) -> Any:
+    if payload.count(b"[") + payload.count(b"{") > LISTS_LIMIT:
+        raise DamagedFileError(f"{what}: more than {LISTS_LIMIT} lists and objects")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) < len(pairs):
+            raise DamagedFileError(
+                f"{what}: a key comes twice in {[key for key, _ in pairs]!r:.80}"
+            )
+        return result
+
+    try:
+        return json.loads(payload.decode(), object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DamagedFileError):
+            raise
+        raise DamagedFileError(f"{what}: is no JSON ({error!s:.80})") from None
+
+
+def _members(value: object, where: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict) or set(value) != set(keys):
+        found = sorted(value) if isinstance(value, dict) else value
+        raise DamagedFileError(
+            f"header: {where}: expected the members {', '.join(keys)}, found {found!r:.80}"
+        )
+    return value
+
+
+def _list(value: object, where: str) -> list[Any]:
+    _require(isinstance(value, list), where, "a list", value)
+    assert isinstance(value, list)
+    return value
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= _INT64_MAX
+
+
+def _require(holds: bool, where: str, expected: str, found: object) -> None:
+    if not holds:
+        raise DamagedFileError(f"header: {where}: expected {expected}, found {found!r:.80}")

@@ -1,0 +1,337 @@
+"""A lod stream to batches. docs/stream.md."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.formats.core.batching import groups
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.format import BATCH_BYTES, Source, named_batches
+from lodcli.formats.core.schema import Batch, Item, StoredArray, TensorSpec, find
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.stream.frames import Bytes, Frame, FrameReader, Kind, widen_pipe
+from lodcli.formats.stream.header import JSON_LIMIT_BYTES, StreamHeader, Trailer, decode, numbers
+from lodcli.formats.stream.writer import check_array, regrouped
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets, check_chain, check_offsets, check_rows
+from lodcli.kernels.index.immutable import immutable
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
+from lodcli.kernels.tensor.time_steps import IndexMap
+
+# Memory is asked for by what was announced up to here, beyond it by what arrives.
+_TRUSTED_BYTES = 64 << 20
+_INT64_MAX = 2**63 - 1
+
+
+class StreamSource(Source):
+    """An open lod stream. Read once if it comes through a pipe."""
+
+    def __init__(self, source: Input) -> None:
+        self._source = source
+        widen_pipe(source.file.fileno())
+        self._read_header()
+
+    def _read_header(self) -> None:
+        self._frames = FrameReader(cast(io.BufferedReader, self._source.file))
+        frame = self._frames.next()
+        if frame.kind != Kind.HEADER or frame.part:
+            raise DamagedFileError(f"{frame}: expected the header")
+        self._header = decode(self._frames.payload(frame, JSON_LIMIT_BYTES))
+        self.schema = self._header.schema
+        self._fresh = True
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source. Small batches of the stream come joined, large ones cut.
+
+        The last batch is yielded only after the end of the stream was found to be whole.
+
+        Raises:
+            DamagedFileError: names the frame that is altered or missing.
+            UnsupportedError: a pipe was read before.
+        """
+        return named_batches(self._source.label, lambda: self._batches(limit_bytes))
+
+    def _batches(self, limit_bytes: int) -> Iterator[Batch]:
+        if not self._fresh:
+            if not self._source.seekable:
+                raise UnsupportedError("a stream in a pipe can be read only once")
+            self._source.file.seek(0)
+            self._read_header()
+        self._fresh = False
+        content = _Content(self._header, self._frames)
+        while (frame := self._frames.next()).kind != Kind.TRAILER:
+            counts = content.announced(frame)
+            pending = content.pending_bytes
+            # Joining costs a copy: worth it for small batches only.
+            full = pending + counts.size_bytes > limit_bytes or 4 * pending > limit_bytes
+            if pending and full:
+                yield from regrouped(self.schema, content.taken(), limit_bytes)
+            content.read(counts)
+        content.finish(frame)
+        if content.pending:
+            yield from regrouped(self.schema, content.taken(), limit_bytes)
+
+    def read_index(self, name: str) -> LoD:
+        """See Source. The rows are checked and let go."""
+        spec = find(self.schema, name)
+        parts = []
+        for batch in self.batches():
+            if (item := batch.get(spec.name)) is not None:
+                parts.append((item if isinstance(item, LoDTensor) else item.array.steps).lod)
+        return LoD.concatenate(parts)
+
+
+class _Counts:
+    """What one batch announces: rows of tensors, items of levels.
+
+    Attributes:
+        number: of the batch.
+        rows: by number of the tensor.
+        items: by number of the level.
+        size_bytes: of all of it.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.rows: dict[int, int] = {}
+        self.items: dict[int, int] = {}
+        self.size_bytes = 0
+
+
+class _Content:
+    """What has arrived and was not yielded yet."""
+
+    def __init__(self, header: StreamHeader, frames: FrameReader) -> None:
+        self._header = header
+        self._frames = frames
+        self._groups = [[spec.name for spec in group] for group in groups(header.schema)]
+        self._batches = 0
+        self._total_items = [0] * len(header.levels)
+        self._total_rows = [0] * len(header.schema)
+        self._seen: set[int] = set()
+        self._clear()
+
+    def _clear(self) -> None:
+        self.pending: dict[int, int] = {}
+        self.pending_bytes = 0
+        self._offsets: dict[int, _Pile] = {}
+        self._rows: dict[int, _Pile] = {}
+        self._orders: dict[int, _Pile] = {}
+
+    # -- counts --------------------------------------------------------------------
+
+    def announced(self, frame: Frame) -> _Counts:
+        """Return what the BATCH frame, whose header was read, announces."""
+        schema = self._header.schema
+        if frame.kind != Kind.BATCH or frame.part != self._batches % 2**32:
+            raise DamagedFileError(f"{frame}: expected batch {self._batches} or the trailer")
+        limit = 8 * sum(2 + len(spec.levels) + len(spec.outer) for spec in schema)
+        payload = self._frames.payload(frame, limit)
+        if len(payload) % 8:
+            raise DamagedFileError(f"{frame}: expected whole numbers of 8 bytes")
+        values = iter(np.frombuffer(payload, "<i8").tolist())
+        counts = _Counts(self._batches)
+        last = -1
+        for number in values:
+            if not last < number < len(schema):
+                raise DamagedFileError(f"{frame}: expected a tensor after {last}, found {number}")
+            last = number
+            self._note(counts, number, values, frame)
+        present = {schema[number].name for number in counts.rows}
+        for group in self._groups:
+            if 0 < len(present.intersection(group)) < len(group):
+                raise DamagedFileError(f"{frame}: {', '.join(group)} must come together")
+        return counts
+
+    def _note(self, counts: _Counts, number: int, values: Iterator[int], frame: Frame) -> None:
+        spec = self._header.schema[number]
+        levels = numbers((*spec.levels, *spec.outer))
+        rows, *items = (next(values, -1) for _ in range(1 + len(levels)))
+        if min(rows, *items, 0) < 0:
+            raise DamagedFileError(f"{frame}: the counts of {spec.name} are negative or missing")
+        if spec.array and number in self._seen:
+            raise DamagedFileError(f"{frame}: {spec.name} is a TensorArray and comes twice")
+        for level, count in zip(levels, items, strict=True):
+            if counts.items.setdefault(level, count) != count:
+                raise DamagedFileError(f"{frame}: level {level} has two different counts")
+        if (rows + self._total_rows[number]) * _wide_row_bytes(spec) > _INT64_MAX:
+            raise DamagedFileError(f"{frame}: {rows} rows of {spec.name} are more than memory")
+        counts.rows[number] = rows
+        counts.size_bytes += rows * spec.row_bytes
+
+    # -- one batch -----------------------------------------------------------------
+
+    def read(self, counts: _Counts) -> None:
+        """Read and check all frames of a batch."""
+        schema = self._header.schema
+        before = {level: self._pile(self._offsets, level, 8).used for level in counts.items}
+        for level in sorted(counts.items):
+            self._fill(Kind.OFFSETS, level, self._offsets[level], 8 * counts.items[level])
+        for number, rows in counts.rows.items():
+            pile = self._pile(self._rows, number, 0)
+            start = pile.used
+            self._fill(Kind.ROWS, number, pile, rows * schema[number].row_bytes)
+            if schema[number].dtype == np.bool_ and (pile.data[start : pile.used] > 1).any():
+                raise DamagedFileError(f"{schema[number].name}: a boolean must be 0 or 1")
+        for number in counts.rows:
+            if schema[number].array:
+                size = 8 * counts.items[numbers(schema[number].outer)[-1]]
+                self._fill(Kind.ORDER, number, self._pile(self._orders, number, 0), size)
+        self._check_offsets(counts, before)
+        for level, count in counts.items.items():
+            self._total_items[level] += count
+        for number, rows in counts.rows.items():
+            self._total_rows[number] += rows
+            self.pending[number] = self.pending.get(number, 0) + rows
+        self._seen.update(counts.rows)
+        self.pending_bytes += counts.size_bytes + 8 * sum(counts.items.values())
+        self._batches += 1
+
+    def _pile(self, piles: dict[int, _Pile], number: int, lead_bytes: int) -> _Pile:
+        return piles.setdefault(number, _Pile(lead_bytes))
+
+    def _fill(self, kind: Kind, part: int, pile: _Pile, size_bytes: int) -> None:
+        missing = size_bytes
+        while missing:
+            frame = self._frames.next()
+            if frame.kind != kind or frame.part != part:
+                raise DamagedFileError(
+                    f"{frame}, part {frame.part}: batch {self._batches} is not complete: "
+                    f"expected {missing} more bytes of {kind.name} {part}"
+                )
+            if not 0 < frame.size_bytes <= missing:
+                raise DamagedFileError(
+                    f"{frame}: has {frame.size_bytes} bytes; expected 1 to {missing}"
+                )
+            self._frames.payload_into(frame, pile.room(frame.size_bytes, missing))
+            missing -= frame.size_bytes
+
+    def _check_offsets(self, counts: _Counts, before: dict[int, int]) -> None:
+        """Check the offsets of a batch, then let them count on from those before it."""
+        parts, bases = {}, {}
+        for level, start in before.items():
+            pile = self._offsets[level]
+            part = pile.data[start - 8 : pile.used].view("<i8")
+            # The total so far takes the place of the leading 0, which is not sent.
+            bases[level], part[0] = int(part[0]), 0
+            parts[level] = part
+        checked: set[int] = set()
+        for number, rows in counts.rows.items():
+            spec = self._header.schema[number]
+            with naming(f"batch {counts.number}", spec.name):
+                for chain in (spec.levels, spec.outer):
+                    for depth, level in enumerate(numbers(chain)):
+                        if level not in checked:
+                            check_offsets(parts[level], level=depth)
+                            checked.add(level)
+                    check_chain([parts[level] for level in numbers(chain)])
+                check_rows([parts[level] for level in numbers(spec.levels)], rows)
+                if spec.array:
+                    self._check_array(spec, number, parts)
+        for level, part in parts.items():
+            part += bases[level]
+
+    def _check_array(self, spec: TensorSpec, number: int, parts: dict[int, Offsets]) -> None:
+        # An array is whole in one batch: these offsets are all it has.
+        order = self._orders[number].array("<i8")
+        outer = LoD._trusted([parts[level].copy() for level in numbers(spec.outer)])
+        check_array(parts[int(spec.levels[0].key)], IndexMap(order, outer))
+
+    # -- what is yielded -----------------------------------------------------------
+
+    def taken(self) -> Batch:
+        """Return all that has arrived, and begin anew."""
+        # Little-endian on the wire; native, without a copy on most machines, in memory.
+        levels = {
+            level: immutable(pile.array("<i8").astype(np.int64, copy=False))
+            for level, pile in self._offsets.items()
+        }
+        indexes: dict[tuple[int, ...], LoD] = {}
+        batch: dict[str, Item] = {}
+        for number in sorted(self.pending):
+            spec = self._header.schema[number]
+            key = tuple(numbers(spec.levels))
+            if key not in indexes:
+                indexes[key] = LoD._trusted([levels[level] for level in key], spec.level_names)
+            flat = self._rows[number].array(spec.dtype.newbyteorder("<"))
+            data = flat.astype(spec.dtype, copy=False)
+            tensor = LoDTensor(data.reshape(self.pending[number], *spec.row_shape), indexes[key])
+            batch[spec.name] = tensor
+            if spec.array:
+                order = self._orders[number].array("<i8")
+                names = [level.name for level in spec.outer]
+                outer = LoD._trusted([levels[level] for level in numbers(spec.outer)], names)
+                array = TensorArray.from_steps(tensor)
+                batch[spec.name] = StoredArray(array, IndexMap(order, outer))
+        self._clear()
+        return batch
+
+    def finish(self, frame: Frame) -> None:
+        """Check the trailer, whose header was read, and that nothing follows it."""
+        found = Trailer(
+            batches=self._batches,
+            frames=frame.number,
+            headers_crc32c=self._frames.headers_crc32c,
+            levels=tuple(self._total_items),
+            tensors=tuple(self._total_rows),
+        )
+        found.check(self._frames.payload(frame, JSON_LIMIT_BYTES))
+        for number, spec in enumerate(self._header.schema):
+            if number not in self._seen:
+                raise DamagedFileError(f"{spec.name} was announced and did not come")
+            _check_announced(f"rows of {spec.name}", spec.rows, self._total_rows[number])
+        for number, level in enumerate(self._header.levels):
+            _check_announced(f"items of level {number}", level.items, self._total_items[number])
+        self._frames.end()
+
+
+class _Pile:
+    """Bytes of one part, as they arrive.
+
+    Attributes:
+        data: at least `used` bytes.
+        used: how many have arrived.
+    """
+
+    def __init__(self, lead_bytes: int) -> None:
+        self.data: Bytes = np.zeros(lead_bytes, np.uint8)
+        self.used = lead_bytes
+
+    def room(self, size_bytes: int, expected_bytes: int) -> Bytes:
+        """Return where the next bytes go.
+
+        Args:
+            size_bytes: how many.
+            expected_bytes: how many were announced to come in all, those included.
+        """
+        needed = self.used + size_bytes
+        if needed > self.data.size:
+            announced = min(self.used + expected_bytes, _TRUSTED_BYTES)
+            grown: Bytes = np.empty(max(needed, announced, 2 * self.data.size), np.uint8)
+            grown[: self.used] = self.data[: self.used]
+            self.data = grown
+        out = self.data[self.used : needed]
+        self.used = needed
+        return out
+
+    def array(self, dtype: npt.DTypeLike) -> Array:
+        """Return what has arrived as values."""
+        return self.data[: self.used].view(dtype)
+
+
+def _wide_row_bytes(spec: TensorSpec) -> int:
+    # NumPy leaves out zeros when it looks for an overflow, and so do we.
+    return math.prod(axis or 1 for axis in spec.row_shape) * spec.dtype.itemsize
+
+
+def _check_announced(what: str, announced: int | None, found: int) -> None:
+    if announced is not None and announced != found:
+        raise DamagedFileError(f"{what}: the header announced {announced}, {found} came")

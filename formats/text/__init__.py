@@ -1,0 +1,1 @@
+"""Plain text, and what text formats share: lines and numerals."""

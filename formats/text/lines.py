@@ -1,0 +1,146 @@
+"""Reading text files by whole lines, from files and pipes alike."""
+
+from __future__ import annotations
+
+from lodcli.formats.core.errors import NotThisFormatError
+from lodcli.formats.storage.inputs import Input
+from lodcli.kernels.errors import UnsupportedError
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# What to do with lines that are something else than they must be.
+TO_UTF_8 = "convert it, as with iconv -f latin1 -t utf-8"
+WITHOUT_MARK = "a byte order mark stands at its beginning, as after joining files; remove it there"
+WITHOUT_RETURNS = r"a line ends with \n, not with \r alone; convert it, as with tr '\r' '\n'"
+
+
+class LineReader:
+    """The lines of an input, a leading byte order mark left out.
+
+    Args:
+        source: a file, or a pipe, which is never sought in.
+        utf_8: whether only UTF-8 can be meant.
+
+    Raises:
+        NotThisFormatError: it begins like UTF-16.
+
+    Attributes:
+        line: how many lines have been handed out: the number of the last one, from 1.
+        mark_bytes: size of the byte order mark, 0 if there is none.
+    """
+
+    def __init__(self, source: Input, *, utf_8: bool = True) -> None:
+        self._source = source
+        self._file = source.file
+        self._bounds = source.bounds
+        self._kept: list[bytes] = []
+        self._started = self._peeked = False
+        self.line = 0
+        start = self._file.read(len(BYTE_ORDER_MARK))
+        if utf_8 and start.startswith(_UTF_16_MARKS):
+            raise NotThisFormatError(
+                "begins like UTF-16; convert it, as with iconv -f utf-16 -t utf-8"
+            )
+        self.mark_bytes = len(start) if start == BYTE_ORDER_MARK else 0
+        if source.seekable:
+            self._file.seek(self.mark_bytes)
+        elif not self.mark_bytes:
+            self._kept = split(self._finished(start))
+        self.begin_here()
+
+    def begin_here(self) -> None:
+        """Make what comes next the place where `restart` starts."""
+        self._begin_line = self.line
+        self._begin_byte = self._file.tell() if self._source.seekable else None
+
+    def restart(self) -> None:
+        """Go to the beginning.
+
+        Raises:
+            UnsupportedError: the second time, for a pipe.
+        """
+        if self._started:
+            if self._begin_byte is None:
+                raise UnsupportedError(
+                    f"{self._source.label}: a pipe can be read only once; use a file"
+                )
+            self._file.seek(self._begin_byte)
+            self._kept = []
+        self._started = True
+        self.line = self._begin_line
+
+    def peek(self, limit_bytes: int) -> list[bytes]:
+        """Return lines beyond those seen, about so many bytes; `lines` hands them out again."""
+        found = split(self._read(limit_bytes))
+        if not self._peeked:
+            self._peeked, found = True, self._kept + found
+            self._kept = []
+        self._kept += found
+        return found
+
+    def lines(self, limit_bytes: int) -> list[bytes]:
+        """Return the next lines with their ends: at least one, and about so many bytes.
+
+        Nothing at the end of the input.
+        """
+        found = self._take_kept(limit_bytes) or split(self._read(limit_bytes))
+        self.line += len(found)
+        return found
+
+    def _take_kept(self, limit_bytes: int) -> list[bytes]:
+        size = count = 0
+        while count < len(self._kept) and (not count or size < limit_bytes):
+            size += len(self._kept[count])
+            count += 1
+        taken, self._kept = self._kept[:count], self._kept[count:]
+        return taken
+
+    def block(self, limit_bytes: int) -> bytes:
+        """Return the next bytes, about so many, up to the end of a line; `line` stays."""
+        return b"".join(self._take_kept(limit_bytes)) or self._read(limit_bytes)
+
+    def _read(self, limit_bytes: int) -> bytes:
+        """Return the next bytes of the file, about so many, up to the end of a line."""
+        return self._finished(self._file.read(limit_bytes))
+
+    def _finished(self, found: bytes) -> bytes:
+        """Return bytes that were just read, with those up to the end of their last line.
+
+        Raises:
+            TooLargeError: that line is longer than the bounds.
+        """
+        if not found or found.endswith(b"\n"):
+            return found
+        begun = len(found) - found.rfind(b"\n") - 1
+        rest = self._file.readline(max(0, self._bounds.line_bytes - begun) + 1)
+        number = self.line + len(self._kept) + found.count(b"\n") + 1
+        self._bounds.check_line(begun + len(rest.rstrip(b"\r\n")), number)
+        return found + rest
+
+    def fill(self, room: memoryview) -> int:
+        """Put the next bytes into `room`, all of it unless the input ends; return how many.
+
+        `line` stays, and `lines` must not be asked for more.
+        """
+        done = 0
+        if self._kept:
+            kept = b"".join(self._kept)
+            done = min(len(kept), len(room))
+            room[:done] = kept[:done]
+            self._kept = [kept[done:]] if done < len(kept) else []
+        while done < len(room) and (got := self._file.readinto(room[done:])):  # type: ignore[attr-defined]
+            done += got
+        return done
+
+
+def shown(text: bytes | str) -> str:
+    """Return a piece of a file as a message may show it: short, quoted, in one line."""
+    cut = text[:100].decode("utf-8", "replace") if isinstance(text, bytes) else text[:100]
+    return repr(cut) if cut.isprintable() else ascii(cut)
+
+
+def split(data: bytes) -> list[bytes]:
+    """Return the lines of `data` with their ends; "\\r" alone ends none."""
+    lines = [line + b"\n" for line in data.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]

@@ -1,0 +1,1 @@
+"""Token files of language models: flat, llm.c, Megatron."""

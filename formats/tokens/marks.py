@@ -1,0 +1,91 @@
+"""The token that ends or begins each document in a run of tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A token, and whether documents end with it or begin with it."""
+
+    token: int
+    ends: bool
+
+    @classmethod
+    def of(cls, options: ReadOptions | WriteOptions, dtype: np.dtype[Any]) -> Mark | None:
+        """Return what --end-token and --start-token say.
+
+        Raises:
+            SelectionError: both are given, or a number that no token has.
+        """
+        if options.end_token is not None and options.start_token is not None:
+            raise SelectionError("give --end-token or --start-token, not both")
+        ends = options.end_token is not None
+        token = options.end_token if ends else options.start_token
+        if token is None:
+            return None
+        limits = np.iinfo(dtype)
+        if not limits.min <= token <= limits.max:
+            raise SelectionError(f"token {token} is beyond {dtype}")
+        return cls(token, ends)
+
+    @property
+    def option(self) -> str:
+        """The option that asked for it."""
+        return "end-token" if self.ends else "start-token"
+
+    def places(self, tokens: Array) -> Offsets:
+        """Return where documents are parted: behind each end token, before each start token."""
+        return np.flatnonzero(tokens == self.token) + int(self.ends)
+
+
+class MarkChecker:
+    """Checks that documents would be parted in the same way when read again."""
+
+    def __init__(self, name: str, mark: Mark) -> None:
+        self._name = name
+        self._mark = mark
+        self._item = 0
+        self._unfinished: int | None = None
+
+    def check(self, tokens: Array, offsets: Offsets) -> None:
+        """Take in the next documents.
+
+        Raises:
+            UnsupportedError: one is empty, or has the token in the wrong place.
+        """
+        bounds = offsets[1:] if self._mark.ends else offsets[:-1]
+        found = self._mark.places(tokens)
+        lengths = np.diff(offsets)
+        if lengths.size and self._unfinished is not None:
+            self._refuse(self._unfinished, "does not end with it, but others follow")
+        if (lengths == 0).any():
+            self._refuse(self._item + int(np.argmax(lengths == 0)), "is empty")
+        missing = ~np.isin(bounds, found)
+        if self._mark.ends and missing[-1:].any():  # if it is the last of all
+            self._unfinished = self._item + lengths.size - 1
+            missing[-1] = False
+        elif not self._mark.ends and self._item == 0:
+            missing[:1] = False
+        if missing.any():
+            where = "end" if self._mark.ends else "begin"
+            self._refuse(self._item + int(np.argmax(missing)), f"does not {where} with it")
+        inside = np.setdiff1d(found, bounds)
+        if inside.size:
+            item = int(np.searchsorted(offsets, inside[0] - int(self._mark.ends), side="right"))
+            self._refuse(self._item + item - 1, "has it inside")
+        self._item += lengths.size
+
+    def _refuse(self, item: int, what: str) -> None:
+        raise UnsupportedError(
+            f"{self._name}: item {item} {what}: --{self._mark.option} {self._mark.token} would not "
+            "split it off as it is"
+        )

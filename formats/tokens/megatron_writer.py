@@ -1,0 +1,133 @@
+"""Writing a Megatron dataset: the tokens at once, the index when all of it is known."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.tokens.megatron_index import DTYPES, HEADER, MAGIC, VERSION
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+MODE = "mode"
+MOST_TOKENS = 2**31 - 1
+COPY_BYTES = 4 << 20
+
+
+def refuse_unheld(schema: Schema) -> None:
+    """Raise UnsupportedError unless these are tokens, and perhaps a mode for each sequence."""
+    data, mode = _parts(schema)
+    if mode is None:
+        return
+    if mode.dtype != np.int8 or mode.row_shape:
+        raise UnsupportedError(
+            f"megatron holds {MODE} as one int8 a sequence; found {mode.dtype.name} "
+            f"of row shape {mode.row_shape}"
+        )
+    keys = [level.key for level in data.levels]
+    if len(keys) != 2 or [level.key for level in mode.levels] != keys[:1]:
+        raise UnsupportedError(
+            f"megatron holds {MODE} only with the documents of {data.name} as its one level"
+        )
+
+
+def tokens_name(schema: Schema) -> str:
+    """Return the name of the tensor that holds the tokens."""
+    return _parts(schema)[0].name
+
+
+def _parts(schema: Schema) -> tuple[TensorSpec, TensorSpec | None]:
+    if len(schema) == 1:
+        return schema[0], None
+    modes = [spec for spec in schema if spec.name == MODE]
+    if len(schema) > 2 or not modes:
+        found = ", ".join(spec.name for spec in schema)
+        raise UnsupportedError(
+            f"megatron holds one tensor, and a {MODE} for each of its sequences; this has "
+            f"{found}; choose one with FILE::NAME"
+        )
+    return next(spec for spec in schema if spec.name != MODE), modes[0]
+
+
+class MegatronWriter:
+    """Writes batches to a .bin file, and then the .idx file that `output` is.
+
+    Raises:
+        SelectionError: the output is not named X.idx.
+    """
+
+    def __init__(self, output: Output, schema: Schema) -> None:
+        data, mode = _parts(schema)
+        assert output.path is not None
+        if not output.label.endswith(".idx"):
+            raise SelectionError(f"{output.label}: megatron writes X.idx and X.bin; name X.idx")
+        self._output = output
+        self._bin = output.part(output.label.rpartition("/")[2].removesuffix(".idx") + ".bin")
+        self._data, self._mode = data.name, mode.name if mode else None
+        self._dtype = data.dtype
+        self._sequences = self._documents = 0
+        with ExitStack() as stack:
+            files = [stack.enter_context(output.spool()) for _ in range(3)]
+            self._stack = stack.pop_all()
+        self._lengths, self._ends, self._modes = files
+
+    def __enter__(self) -> MegatronWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def add(self, batch: Batch) -> None:
+        """Take in a batch."""
+        tensor = batch[self._data]
+        assert isinstance(tensor, LoDTensor)
+        lengths = tensor.lod.lengths(-1)
+        if (lengths > MOST_TOKENS).any():
+            at = int(np.argmax(lengths > MOST_TOKENS))
+            raise UnsupportedError(
+                f"megatron holds at most {MOST_TOKENS} tokens a sequence; sequence "
+                f"{self._sequences + at} has {lengths[at]}"
+            )
+        ends = tensor.lod.levels[0][1:] if tensor.lod.n_levels == 2 else np.arange(lengths.size) + 1
+        self._bin.write(_little(tensor.data))
+        self._lengths.write(_little(lengths.astype(np.int32)))
+        self._ends.write(_little(ends + self._sequences))
+        if self._mode is not None:
+            modes = batch[self._mode]
+            assert isinstance(modes, LoDTensor)
+            self._modes.write(_little(modes.data))
+        self._sequences += lengths.size
+        self._documents += ends.size
+
+    def finish(self) -> None:
+        """Write the index."""
+        code = next(code for code, name in DTYPES.items() if name == self._dtype.name)
+        head = HEADER.pack(MAGIC, VERSION, code, self._sequences, self._documents + 1)
+        self._output.write(head)
+        self._lengths.seek(0)
+        while block := self._lengths.read(COPY_BYTES):
+            self._output.write(block)
+        self._write_pointers()
+        self._output.write(bytes(8))
+        for file in (self._ends, self._modes):
+            file.seek(0)
+            while block := file.read(COPY_BYTES):
+                self._output.write(block)
+
+    def _write_pointers(self) -> None:
+        end = 0
+        self._lengths.seek(0)
+        while block := self._lengths.read(COPY_BYTES):
+            sizes = np.frombuffer(block, "<i4").astype(np.int64) * self._dtype.itemsize
+            ends = np.cumsum(sizes) + end
+            self._output.write(_little(ends - sizes))
+            end = int(ends[-1])
+
+
+def _little(values: Array) -> memoryview:
+    """Return the bytes of an array, little-endian and in order."""
+    return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(np.uint8).data

@@ -1,0 +1,1 @@
+"""torch.save files, read without torch and without unpickling."""

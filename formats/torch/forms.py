@@ -1,0 +1,145 @@
+"""Tensors in the forms that torch has for sequences: see docs/formats.md, "torch"."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from lodcli.formats.core.flat_arrays import array_names, index_dtype, require_index_fits
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import DEFAULT_NAME, Item, Schema, StoredArray
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
+
+
+def value_of(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -> Any:
+    """Return what to save: one value for a tensor called "data", else a dict by name.
+
+    Raises:
+        UnsupportedError: a form that cannot hold a tensor.
+    """
+    if options.form == "flat" or options.cu_seqlens is not None:
+        return _flat(schema, items, options)
+    if options.form is None:
+        with_levels = {
+            name: item
+            for name, item in items.items()
+            if isinstance(item, LoDTensor) and item.lod.n_levels
+        }
+        values = _flat(schema, with_levels, options)
+        items = {name: item for name, item in items.items() if name not in with_levels}
+    else:
+        values = {}
+    shared: dict[int, torch.Tensor] = {}
+    values |= {name: _value(name, item, options.form, shared) for name, item in items.items()}
+    return values[DEFAULT_NAME] if list(values) == [DEFAULT_NAME] else values
+
+
+def tensor_of(array: Array) -> torch.Tensor:
+    """Return an array as a tensor that shares its memory."""
+    array = np.ascontiguousarray(array)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what may not be written to; nobody does
+        if array.dtype == ml_dtypes.bfloat16:
+            return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+
+
+def _value(name: str, item: Item, form: str | None, shared: dict[int, torch.Tensor]) -> Any:
+    if isinstance(item, StoredArray):
+        if form not in (None, "packed"):
+            raise UnsupportedError(f"{name} is a TensorArray; only the form packed holds it")
+        return _packed(name, item)
+    depth = item.lod.n_levels
+    if not depth and form is None:
+        return tensor_of(item.data)
+    if form == "list" and depth:
+        if not item.lod.count(-1):
+            raise UnsupportedError(f"list holds at least one sequence, {name} has none")
+        return _lists(item)
+    if depth != 1:
+        raise UnsupportedError(
+            f"{form} holds 1 level, {name} has {depth}; choose --form list or flat"
+        )
+    if form == "packed":
+        array, index_map = TensorArray.unpack(item, 0, sort_by_length=True)
+        return _packed(name, StoredArray(array, index_map))
+    if form == "padded":
+        return _padded(item)
+    offsets = item.lod.levels[0]
+    # One tensor of offsets for all that share them: then torch can add them up.
+    known = shared.setdefault(id(offsets), torch.from_numpy(offsets.copy()))
+    return torch.nested.nested_tensor_from_jagged(tensor_of(item.data), known)
+
+
+def _packed(name: str, item: StoredArray) -> dict[str, torch.Tensor | None]:
+    """Return the parts of a PackedSequence: the class itself, safe loading refuses."""
+    steps, order = item.array.steps, item.index_map.order
+    if steps.lod.n_levels != 1 or item.index_map.outer.n_levels != 1:
+        raise UnsupportedError(f"packed holds 1 level, {name} was unpacked from more")
+    lengths = np.diff(item.index_map.outer.levels[0])[order]
+    if np.any(lengths < 1):
+        raise UnsupportedError(
+            f"packed holds no empty sequence, {name} has {int(np.sum(lengths < 1))}; "
+            "choose another --form"
+        )
+    if np.any(lengths[1:] > lengths[:-1]):
+        raise UnsupportedError(
+            f"packed holds the longest sequences first; unpack {name} with --sort-by-length"
+        )
+    if not lengths.size:
+        raise UnsupportedError(f"packed holds at least one sequence, {name} has none")
+    if np.array_equal(order, np.arange(order.size)):
+        there = back = None
+    else:
+        there = torch.from_numpy(order.copy())
+        back = torch.from_numpy(np.argsort(order))
+    sizes = torch.from_numpy(np.diff(steps.lod.levels[0]))
+    return {
+        "data": tensor_of(steps.data),
+        "batch_sizes": sizes,
+        "sorted_indices": there,
+        "unsorted_indices": back,
+    }
+
+
+def _padded(tensor: LoDTensor) -> dict[str, torch.Tensor]:
+    lengths = tensor.lod.lengths(0)
+    longest = int(lengths.max(initial=0))
+    padded = np.zeros((lengths.size, longest, *tensor.row_shape), tensor.dtype)
+    padded[np.arange(longest) < lengths[:, np.newaxis]] = tensor.data
+    return {"padded": tensor_of(padded), "lengths": torch.from_numpy(lengths)}
+
+
+def _lists(tensor: LoDTensor) -> list[Any]:
+    """Return a list of tensors, or of lists of them, that share the rows' memory."""
+    rows = tensor_of(tensor.data)
+    finest = tensor.lod.levels[-1].tolist()
+    items: list[Any] = [rows[a:b] for a, b in itertools.pairwise(finest)]
+    for offsets in reversed(tensor.lod.levels[:-1]):
+        bounds = offsets.tolist()
+        items = [items[a:b] for a, b in itertools.pairwise(bounds)]
+    return items
+
+
+def _flat(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -> dict[str, Any]:
+    names, kind = array_names(schema, options), index_dtype(options)
+    indexes: dict[int, torch.Tensor] = {}
+    arrays: dict[str, torch.Tensor] = {}
+    for name, item in items.items():
+        if isinstance(item, StoredArray):
+            raise UnsupportedError(f"{name} is a TensorArray; only the form packed holds it")
+        arrays[names(name, -1)] = tensor_of(item.data)
+        for level, offsets in enumerate(item.lod.levels):
+            require_index_fits(int(offsets[-1]), level, kind)
+            index = indexes.setdefault(id(offsets), torch.from_numpy(offsets.astype(kind)))
+            arrays[names(name, level)] = index
+    return arrays

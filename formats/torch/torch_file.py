@@ -1,0 +1,109 @@
+"""torch: tensors in a .pt file, as `torch.save` writes it; read without torch."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lodcli.formats.core.flat_arrays import FLAT_OPTIONS, FLAT_WRITE_OPTIONS
+from lodcli.formats.core.format import ALL_DTYPES, Format, Source, joined
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.storage.file_objects import Sink
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.storage.zip_archive import first_name
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+
+FORMS = ("nested", "packed", "padded", "list", "flat")
+
+
+class Torch(Format):
+    """What `torch.save` wrote of tensors, and of lists, tuples and dicts of them.
+
+    Reading: a jagged nested tensor, a list of tensors, or a padded tensor with its lengths is
+    a tensor of one level, a list of lists of more; a PackedSequence is a TensorArray; a dict
+    is several tensors, its plain ones named as in npz. Both ways all is in memory.
+    """
+
+    name = "torch"
+    suffixes = (".pt", ".pth")
+    checksums = "CRC-32 of every record"
+    dtypes = ALL_DTYPES
+    many = True
+    arrays = True
+    options = FLAT_OPTIONS
+    write_options = FLAT_WRITE_OPTIONS | {"form"}
+    modules = (
+        "lodcli.formats.core.in_memory",
+        "lodcli.formats.torch.archive",
+        "lodcli.formats.torch.values",
+        "encodings.cp437",
+    )
+
+    def sniff(self, head: bytes) -> bool:
+        return first_name(head).endswith(b"/data.pkl")
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        from lodcli.formats.core.in_memory import MemorySource
+        from lodcli.formats.torch.archive import load
+        from lodcli.formats.torch.values import items_of
+
+        file = source.make_seekable()
+        loaded = load(file)
+        most_bytes = source.bounds.growth(file.seek(0, 2))
+        items = items_of(
+            loaded.value, options, most_bytes=most_bytes, pickle_bytes=loaded.pickle_bytes
+        )
+        return MemorySource(items)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        if options.form is not None and options.form not in FORMS:
+            raise SelectionError(f"no form {options.form!r}; there are: {', '.join(FORMS)}")
+        torch()
+        from lodcli.formats.torch.forms import value_of
+
+        with silent():
+            value = value_of(schema, joined(schema, batches), options)
+        save(value, output)
+
+
+def save(value: object, output: Output) -> None:
+    """Write any value of tensors, lists and dicts."""
+    package = torch()
+    sink = Sink(output)
+    with silent(), sink.raising():
+        package.save(value, sink)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Keep torch's warnings of its own prototypes to itself: nobody here can act on them."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def torch() -> Any:
+    """Return the package.
+
+    Raises:
+        UnsupportedError: it is not installed.
+    """
+    try:
+        import torch as package
+    except ImportError:
+        raise UnsupportedError(
+            "writing .pt files needs the package torch; install lodcli[torch]"
+        ) from None
+    return package

@@ -1,0 +1,307 @@
+"""What a .pt file holds, as tensors: see docs/formats.md, "torch"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.errors import TooLargeError, naming
+from lodcli.formats.core.flat_arrays import described, tensors_in
+from lodcli.formats.core.names import name_of
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import DEFAULT_NAME, Item, StoredArray
+from lodcli.formats.torch.calls import Jagged, Packed
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import (
+    Array,
+    Offsets,
+    as_int64,
+    check_offsets,
+    check_rows,
+    lengths_to_offsets,
+)
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.gather import ranges
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
+from lodcli.kernels.tensor.time_steps import IndexMap
+
+PADDED_KEYS = {"padded", "lengths"}
+PACKED_KEYS = {"data", "batch_sizes", "sorted_indices", "unsorted_indices"}
+MOST_LEVELS = 32
+
+
+def items_of(
+    value: Any, options: ReadOptions, *, most_bytes: int, pickle_bytes: int
+) -> dict[str, Item]:
+    """Return the tensors of a loaded value by name.
+
+    Args:
+        value: what `torch_archive.load` gave.
+        options: which arrays are rows and which offsets, of a dict of plain tensors.
+        most_bytes: what may come of it.
+        pickle_bytes: of its pickle: no more items of lists than these.
+    """
+    room = Room(most_bytes, pickle_bytes)
+    if not isinstance(value, dict) or set(value) in (PADDED_KEYS, PACKED_KEYS):
+        if options.data or options.offsets or options.lengths:
+            raise SelectionError("--data, --offsets and --lengths choose from a dict of tensors")
+        return {DEFAULT_NAME: _item(value, room)}
+    flat: dict[str, _Plain] = {}
+    items: dict[str, Item] = {}
+    for name, part in named(value, room):
+        if name in flat or name in items:
+            raise InvalidDataError(f"two tensors are called {ascii(name)[1:-1][:100]}")
+        if isinstance(part, np.ndarray):
+            flat[name] = _Plain(name, part)
+        elif not (options.data or options.offsets or options.lengths):
+            with naming(ascii(name)[1:-1]):
+                items[name_of(name)] = _item(part, room)
+    items |= _flat_items(flat, options)
+    if not items:
+        raise InvalidDataError("an empty dict holds no tensor")
+    return _sharing(items)
+
+
+def named(
+    value: Mapping[Any, Any], room: Room, prefix: str = "", depth: int = 0
+) -> Iterator[tuple[str, Any]]:
+    """Yield the values of a dict; those of dicts in it by both names, as model.weight."""
+    if depth >= MOST_LEVELS:
+        raise UnsupportedError(f"dicts in dicts, {MOST_LEVELS} deep and deeper")
+    for name, part in value.items():
+        room.take(0, items=1)
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise UnsupportedError(f"a dict with the key {ascii(name)[:100]}; expected names")
+        if isinstance(part, dict) and set(part) not in (PADDED_KEYS, PACKED_KEYS):
+            yield from named(part, room, f"{prefix}{name}.", depth + 1)
+        else:
+            yield f"{prefix}{name}", part
+
+
+@dataclass
+class Room:
+    """How much may still be made: lists can name one tensor, or one list, many times."""
+
+    left_bytes: int
+    left_items: int
+
+    def take(self, size_bytes: int, items: int = 0) -> None:
+        self.left_bytes -= size_bytes
+        self.left_items -= items
+        if self.left_bytes < 0 or self.left_items < 0:
+            raise TooLargeError("comes to far more than the file can hold")
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """A plain tensor of a dict."""
+
+    label: str
+    array: Array
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+
+def _flat_items(flat: Mapping[str, _Plain], options: ReadOptions) -> dict[str, Item]:
+    if not flat and not options.data:
+        return {}
+    tensors = tensors_in(flat, options)
+    _, lods = described(tensors, flat, lambda name: flat[name].array, options)
+    return {name: LoDTensor(flat[part.data].array, lods[name]) for name, part in tensors.items()}
+
+
+def _sharing(items: dict[str, Item]) -> dict[str, Item]:
+    """Return the tensors with equal indexes made one."""
+    shared: dict[LoD, LoD] = {}
+    return {
+        name: LoDTensor(item.data, shared.setdefault(item.lod, item.lod))
+        if isinstance(item, LoDTensor)
+        else item
+        for name, item in items.items()
+    }
+
+
+def _item(value: Any, room: Room) -> Item:
+    if isinstance(value, Packed):
+        return _packed(value)
+    if isinstance(value, Jagged):
+        return _jagged(value)
+    if isinstance(value, np.ndarray):
+        return LoDTensor(_rows(value))
+    if isinstance(value, dict) and set(value) == PACKED_KEYS:
+        return _packed(Packed(**value))
+    if isinstance(value, dict) and set(value) == PADDED_KEYS:
+        return _padded(value["padded"], value["lengths"], room)
+    if isinstance(value, tuple) and len(value) == 2 and _are_lengths(value[1], value[0]):
+        return _padded(*value, room)
+    if isinstance(value, list | tuple):
+        return _list(value, room)
+    raise UnsupportedError(
+        f"holds a {type(value).__name__}; expected tensors, or lists, tuples and dicts of them"
+    )
+
+
+def _rows(array: Any) -> Array:
+    if not isinstance(array, np.ndarray):
+        raise UnsupportedError(f"expected a tensor, found {type(array).__name__}")
+    if not array.ndim:
+        raise InvalidDataError("is a single value; a tensor needs a row axis")
+    return array
+
+
+def _integers(array: Any, what: str, *, level: int = 0) -> Offsets:
+    if not isinstance(array, np.ndarray):
+        raise InvalidDataError(f"{what}: expected a tensor, found {type(array).__name__}")
+    return as_int64(array, level=level, what=what)
+
+
+def _jagged(value: Jagged) -> LoDTensor:
+    """Return a nested tensor of the jagged layout."""
+    if value.ragged_dim != 1:
+        raise UnsupportedError(
+            f"a nested tensor whose dimension {str(value.ragged_dim)[:20]} is ragged; expected 1 "
+            "(transpose it back before saving)"
+        )
+    rows = _rows(value.values)
+    offsets = _integers(value.offsets, "offsets")
+    check_offsets(offsets, level=0)
+    if value.lengths is None:
+        check_rows([offsets], rows.shape[0])
+        return LoDTensor(rows, LoD([offsets]))
+    # With holes: each sequence is the first so many rows of its part.
+    lengths = _integers(value.lengths, "lengths")
+    closed = lengths_to_offsets(lengths, level=0)
+    starts = offsets[: lengths.size]
+    if starts.size != lengths.size or np.any(starts + lengths > rows.shape[0]):
+        raise InvalidDataError(
+            f"nested tensor: {lengths.size} lengths do not fit its {offsets.size} offsets and "
+            f"{rows.shape[0]} rows"
+        )
+    return LoDTensor(rows[ranges(starts, closed)], LoD([closed]))
+
+
+def _packed(value: Packed) -> StoredArray:
+    """Return a PackedSequence as what it is: time steps of the sequences that are alive."""
+    rows = _rows(value.data)
+    sizes = _integers(value.batch_sizes, "batch_sizes")
+    with naming("batch_sizes"):
+        offsets = lengths_to_offsets(sizes, level=0)
+    if np.any(sizes < 1) or np.any(sizes[1:] > sizes[:-1]):
+        raise InvalidDataError("batch_sizes: expected positive numbers that never grow")
+    check_rows([offsets], rows.shape[0])
+    count = int(sizes.max(initial=0))
+    order = np.arange(count)
+    if value.sorted_indices is not None:
+        order = _integers(value.sorted_indices, "sorted_indices")
+    # Sequence j of the sorted ones is alive at every step of more than j.
+    alive = np.searchsorted(-sizes, -np.arange(count), side="left")
+    lengths = np.zeros(count, np.int64)
+    if order.size != count or np.any((order < 0) | (order >= count)):
+        raise InvalidDataError(f"sorted_indices: expected 0 to {count - 1}, each once")
+    lengths[order] = alive
+    index_map = IndexMap(order, LoD.from_lengths([lengths]))
+    if value.unsorted_indices is not None:
+        back = _integers(value.unsorted_indices, "unsorted_indices")
+        if back.size != count or not np.array_equal(back[order], np.arange(count)):
+            raise InvalidDataError("unsorted_indices: are not the inverse of sorted_indices")
+    steps = LoDTensor(rows, LoD([offsets], ["step"]))
+    return StoredArray(TensorArray.from_steps(steps), index_map)
+
+
+def _are_lengths(lengths: Any, padded: Any) -> bool:
+    """Return whether a pair is what pad_packed_sequence gives, batch first."""
+    return (
+        isinstance(lengths, np.ndarray)
+        and isinstance(padded, np.ndarray)
+        and lengths.ndim == 1
+        and padded.ndim >= 2
+        and lengths.dtype.kind in "iu"
+    )
+
+
+def _padded(padded: Any, lengths: Any, room: Room) -> LoDTensor:
+    """Return the rows of (B, T, ..) that the lengths (B,) say are none of the padding."""
+    if not _are_lengths(lengths, padded):
+        raise InvalidDataError("padded: expected a tensor (B, T, ..) and integer lengths (B,)")
+    rows, counts = padded, _integers(lengths, "lengths")
+    if counts.size != rows.shape[0]:
+        raise InvalidDataError(
+            f"padded: {counts.size} lengths for shape {rows.shape}; expected (B, T, ..) with B of "
+            "them (batch_first=True)"
+        )
+    wrong = np.flatnonzero((counts < 0) | (counts > rows.shape[1]))
+    if wrong.size:
+        raise InvalidDataError(
+            f"lengths, position {wrong[0]}: expected 0 to {rows.shape[1]}, found {counts[wrong[0]]}"
+        )
+    room.take(int(counts.sum()) * rows[:1, :1].nbytes)
+    kept = np.arange(rows.shape[1]) < counts[:, np.newaxis]
+    return LoDTensor(rows[kept], LoD.from_lengths([counts]))
+
+
+# -- lists -----------------------------------------------------------------------------
+
+
+@dataclass
+class _Tree:
+    """The leaves of a list of lists, and how many items each list has, by depth."""
+
+    room: Room
+    lengths: list[list[int]] = field(default_factory=list)
+    leaves: list[Array] = field(default_factory=list)
+    depth: int | None = None
+
+    def add(self, value: Sequence[Any], depth: int) -> None:
+        if depth >= MOST_LEVELS:
+            raise UnsupportedError(f"lists in lists, {MOST_LEVELS} deep and deeper")
+        if len(self.lengths) == depth:
+            self.lengths.append([])
+        self.lengths[depth].append(len(value))
+        for part in value:
+            self.room.take(0, items=1)
+            if isinstance(part, list | tuple):
+                self.add(part, depth + 1)
+            else:
+                self._add_leaf(part, depth + 1)
+
+    def _add_leaf(self, part: Any, depth: int) -> None:
+        place = f"item {len(self.leaves)}"
+        with naming(place):
+            rows = _rows(part)
+            if self.depth not in (None, depth):
+                raise InvalidDataError(
+                    f"is a tensor in {depth} lists, those before are in {self.depth}"
+                )
+            self.depth = depth
+            first = self.leaves[0] if self.leaves else rows
+            for what, expected, found in (
+                ("dtype", first.dtype, rows.dtype),
+                ("row shape", first.shape[1:], rows.shape[1:]),
+            ):
+                if expected != found:
+                    raise InvalidDataError(f"has {what} {found}, those before have {expected}")
+            self.room.take(rows.nbytes)
+            self.leaves.append(rows)
+
+
+def _list(value: Sequence[Any], room: Room) -> LoDTensor:
+    """Return a list of tensors as one level, a list of lists as two, and so on."""
+    tree = _Tree(room)
+    tree.add(value, 0)
+    if not tree.leaves or tree.depth is None:
+        raise InvalidDataError("a list without a tensor says no dtype")
+    if len(tree.lengths) > tree.depth:
+        raise InvalidDataError("an empty list where tensors were expected")
+    # The outermost list is the batch itself, no level.
+    lengths = [*tree.lengths[1:], [len(leaf) for leaf in tree.leaves]]
+    return LoDTensor(np.concatenate(tree.leaves), LoD.from_lengths(lengths))

@@ -1,0 +1,1 @@
+"""The .ts files of sktime and aeon."""

@@ -1,0 +1,273 @@
+"""ts: series of channels with a class or a target each, as sktime and aeon read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.format import ALL_DTYPES, BATCH_BYTES, Format, Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.text.lines import BYTE_ORDER_MARK, LineReader, shown
+from lodcli.formats.text.numerals import FLOATS, narrowed
+from lodcli.formats.ts.header import COMMENTS, DIRECTIVES, Header, read_header
+from lodcli.formats.ts.writer import TsWriter, refuse_unheld
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+LABEL = "label"
+LABEL_NAMES = "label_names"
+MOST_BLOCK_BYTES = 4 << 20
+
+
+class SktimeTs(Format):
+    """Series of steps, a row (C,) a step, and what each series is labelled with.
+
+    - "data": one level, "series"; float64, or what --dtype says. A missing value is NaN.
+    - "label", one row a series: with `@classLabel` the place of its class in that list,
+      int64; with `@targetLabel` a number, float64. Neither: there is none.
+    - "label_names": the classes as text, uint8, one level, "class".
+
+    Writing takes the same tensors: "data", or a single one of any name, of one level and
+    rows (C,); whole numbers if float64 has them. Classes without names are called 0, 1, ..
+    Text is written with as many digits as give the same bits when read with the same dtype.
+    The header comes first but tells what only the last series decides, so the lines wait
+    in a nameless temporary file; the labels wait in memory. Comments and the problem's name
+    are not kept. No timestamps, no empty series.
+    """
+
+    name = "ts"
+    suffixes = (".ts",)
+    max_levels = 1
+    dtypes = ALL_DTYPES - {"bool", "complex64", "complex128"}
+    row_ranks = 1
+    many = True
+    zero_rows = False
+    options = frozenset({"dtype", "levels"})
+    binary = False
+
+    def sniff(self, head: bytes) -> bool:
+        for line in head.removeprefix(BYTE_ORDER_MARK).splitlines():
+            words = line.lower().split()
+            if words and not words[0].startswith(COMMENTS):
+                return words[0].startswith(b"@") and words[0][1:] in DIRECTIVES
+        return False
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        return _TsSource(source, options)
+
+    def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
+        return ("class",) if spec.name == LABEL_NAMES else ("series",)
+
+    def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
+        kept = {LABEL: ("int64", "float64"), LABEL_NAMES: ("uint8",)}
+        return spec.dtype.name in kept.get(spec.name, ("float64",))
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        super().refuse_unheld(schema)
+        refuse_unheld(schema)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        with TsWriter(schema) as writer:
+            for batch in batches:
+                writer.add(batch)
+            writer.finish(output)
+
+
+class _TsSource(Source):
+    """An open file, its header read."""
+
+    def __init__(self, source: Input, options: ReadOptions) -> None:
+        names = ("series",) if options.levels is None else options.levels
+        if len(names) != 1:
+            raise UnsupportedError(f"ts has 1 level, found {len(names)} names")
+        dtype = np.dtype(np.float64) if options.dtype is None else np.dtype(options.dtype)
+        if dtype.name not in FLOATS:
+            raise UnsupportedError(f"ts values are real numbers; no dtype {dtype}")
+        self._reader = LineReader(source)
+        header = self._header = read_header(self._reader)
+        self._reader.begin_here()
+        channels = self._channels = header.channels or self._counted_channels()
+        data = TensorSpec(DEFAULT_NAME, dtype, (channels,), (LevelSpec("series", names[0]),))
+        specs = [data]
+        self._names: LoDTensor | None = None
+        if header.labelled:
+            specs.append(TensorSpec(LABEL, np.dtype(np.float64 if header.target else np.int64)))
+        if header.classes is not None:
+            letters = np.frombuffer(b"".join(header.classes), np.uint8)
+            lod = LoD.from_lengths([[len(name) for name in header.classes]], ["class"])
+            self._names = LoDTensor(letters, lod)
+            level = LevelSpec("class", "class", len(header.classes))
+            specs.append(TensorSpec(LABEL_NAMES, letters.dtype, levels=(level,), rows=letters.size))
+        self._dtype = dtype
+        self._level = names[0]
+        data.empty()  # refuses a bad level name
+        self._places = {name: place for place, name in enumerate(header.classes or ())}
+        self.schema = tuple(specs)
+
+    def _counted_channels(self) -> int:
+        first = self._reader.peek(1)
+        if not first:
+            return 1
+        fields = first[0].strip().split(b":")
+        return max(1, len(fields) - (self._header.labelled or not fields[-1]))
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        self._reader.restart()
+        series = _Series(self._header, self._channels, self._places)
+        extra = {} if self._names is None else {LABEL_NAMES: self._names}
+        done = False
+        while lines := self._reader.lines(min(limit_bytes, MOST_BLOCK_BYTES)):
+            number = self._reader.line - len(lines)
+            for line in lines:
+                number += 1
+                series.add(line, number)
+            if len(series):
+                yield self._batch(series) | extra
+                done, extra = True, {}
+                series.clear()
+        if not done:
+            yield self._batch(series) | extra
+
+    def _batch(self, series: _Series) -> dict[str, LoDTensor]:
+        batch = {DEFAULT_NAME: LoDTensor(series.rows(self._dtype), series.lod(self._level))}
+        if self._header.labelled:
+            batch[LABEL] = LoDTensor(series.label_rows())
+        return batch
+
+
+class _Series:
+    """Some lines, turned into rows and labels."""
+
+    def __init__(self, header: Header, channels: int, places: dict[bytes, int]) -> None:
+        self._header = header
+        self._channels = channels
+        self._places = places
+        self._equal = header.steps
+        self._blank: int | None = None
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the lines, not what the following ones must agree with."""
+        self._values: list[Array] = []
+        self._labels: list[float] = []
+        self._numbers: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, line: bytes, number: int) -> None:
+        """Add the series of one line. Raises InvalidDataError, naming it."""
+        fields = line.strip().split(b":")
+        if fields == [b""]:
+            self._blank = self._blank or number
+            return
+        if self._blank is not None:
+            raise InvalidDataError(f"line {self._blank}: is blank; expected a series")
+        label = fields.pop().strip() if self._header.labelled else b""
+        # aeon closes every channel with a colon where no label follows.
+        if not self._header.labelled and len(fields) == self._channels + 1 and not fields[-1]:
+            fields.pop()
+        if len(fields) != self._channels:
+            raise InvalidDataError(
+                f"line {number}: expected {_plural(self._channels, 'channel')}"
+                f"{' and a label' if self._header.labelled else ''}, found {len(fields)}"
+            )
+        if self._header.labelled:
+            self._labels.append(self._label(label, number))
+        channels = [field.split(b",") for field in fields]
+        self._add_values(channels, number, underlined=b"_" in line)
+
+    def _add_values(self, channels: list[list[bytes]], number: int, *, underlined: bool) -> None:
+        steps = len(channels[0])
+        for channel, values in enumerate(channels):
+            if len(values) != steps:
+                raise InvalidDataError(
+                    f"line {number}, channel {channel}: expected {_plural(steps, 'step')} "
+                    f"as in channel 0, found {len(values)}"
+                )
+        if self._header.equal and steps != (self._equal or steps):
+            raise InvalidDataError(
+                f"line {number}: expected {_plural(self._equal or 0, 'step')}, found {steps}; "
+                "the header says @equalLength true"
+            )
+        self._equal = self._equal or steps
+        flat = list(chain.from_iterable(channels))
+        try:
+            # float() takes 1_000 for 1000, _number() does not.
+            numbers = list(map(_number if underlined else float, flat))
+        except ValueError:
+            numbers = list(map(_number, flat))
+        rows = np.array(numbers).reshape(len(channels), steps).T
+        if np.isnan(rows).any():
+            self._check(channels, number)
+        self._values.append(rows)
+        self._numbers.append(number)
+
+    def _check(self, channels: list[list[bytes]], number: int) -> None:
+        """Raise for the first value that is missing without leave, or no number at all."""
+        for channel, values in enumerate(channels):
+            for step, value in enumerate(values):
+                where = f"line {number}, channel {channel}, step {step}"
+                missing = value.strip().lower() in (b"?", b"nan")
+                if missing and not self._header.missing:
+                    raise InvalidDataError(
+                        f"{where}: is missing, but the header does not say @missing true"
+                    )
+                if not missing and np.isnan(_number(value)):
+                    raise InvalidDataError(f"{where}: expected a number, found {shown(value)}")
+
+    def _label(self, text: bytes, number: int) -> float:
+        if self._header.target:
+            value = _number(text)
+            if np.isnan(value):
+                raise InvalidDataError(
+                    f"line {number}: expected a number as target, found {shown(text)}"
+                )
+            return value
+        if text not in self._places:
+            known = b" ".join(self._header.classes or ())
+            raise InvalidDataError(
+                f"line {number}: class {shown(text)} is not in the header's list ({shown(known)})"
+            )
+        return self._places[text]
+
+    def rows(self, dtype: np.dtype[Any]) -> Array:
+        """Return the rows of all lines. Raises InvalidDataError for one beyond `dtype`."""
+        values = np.concatenate([np.empty((0, self._channels)), *self._values])
+        rows = narrowed(values, dtype)
+        if rows is not None:
+            return rows
+        for number, part in zip(self._numbers, self._values, strict=True):
+            if narrowed(part, dtype) is None:
+                raise InvalidDataError(f"line {number}: holds a value beyond {dtype}")
+        raise AssertionError("one of the parts is at fault if the whole is")
+
+    def lod(self, name: str) -> LoD:
+        """Return the index of all lines."""
+        return LoD.from_lengths([[len(rows) for rows in self._values]], [name])
+
+    def label_rows(self) -> Array:
+        """Return the label of each line."""
+        return np.array(self._labels, np.float64 if self._header.target else np.int64)
+
+
+def _number(text: bytes) -> float:
+    """Return the number, NaN if it is none."""
+    try:
+        return np.nan if b"_" in text else float(text)
+    except ValueError:
+        return np.nan
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")

@@ -1,0 +1,72 @@
+"""A trained model: a safetensors file with torch's names, and what the arrays do not say."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.safetensors.header import Header, encoded_header
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.weights.safetensors_weights import SAID
+from lodcli.kernels.rnn.stack.state_dict import StateDict
+
+# Where in the file's metadata, which holds text only, our own entry stands; SAID is the RNN's.
+_KEY = "lod.classifier"
+
+
+def write_model(
+    path: str | os.PathLike[str],
+    arrays: StateDict,
+    about: dict[str, Any],
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Write a model to a file that appears whole or not at all.
+
+    Args:
+        path: where; "-" is standard output.
+        arrays: by torch's names, with what they do not say of their RNN.
+        about: what else is to be known of the model, as JSON can hold it.
+        overwrite: whether an existing file may be replaced.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    said = {SAID: json.dumps(arrays.said, sort_keys=True), _KEY: json.dumps(about, sort_keys=True)}
+    header = Header({}, said)
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    for name, array in whole.items():
+        header.add(name, array.dtype, array.shape)
+    with Output(path, overwrite=overwrite) as output:
+        output.write(encoded_header(header))
+        for array in whole.values():
+            output.write(array.reshape(-1).view(np.uint8).data)
+
+
+def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what `write_model` was told about a model; nothing where the file is not ours.
+
+    Args:
+        path: a file that `read_weights` has read.
+
+    Raises:
+        DamagedFileError: our entry is there, but is no JSON object.
+    """
+    import safetensors
+
+    try:
+        with safetensors.safe_open(os.fspath(path), framework="np") as opened:
+            text = (opened.metadata() or {}).get(_KEY, "{}")
+    except safetensors.SafetensorError:
+        return {}  # weights may come from other kinds of files, which say nothing
+    try:
+        about = json.loads(text)
+    except ValueError:
+        about = None
+    if not isinstance(about, dict):
+        raise DamagedFileError(f"{os.fspath(path)}: metadata {_KEY}: is no JSON object")
+    return about

@@ -1,0 +1,93 @@
+"""CRC32C of bytes on a GPU: crc32c.cu.
+
+Bytes are a polynomial over two elements, and their CRC its remainder; so the CRC of bytes in any
+places is the sum (XOR) of those of each, multiplied by the power of x that moves it there. That
+lets threads take bytes in turn, and add up what they found in any order. 32 bits hold a remainder
+with x^0 as the highest bit. What CRC32C does before the first bit and after the last depends on
+the length alone: it is the CRC of as many zeros.
+
+References:
+    Castagnoli, Braeuer, Herrmann (1993), "Optimization of Cyclic Redundancy-Check Codes"; RFC 3720,
+    appendix B.4.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.cuda.launch import blocks, run
+from lodcli.kernels.index.checks import Array
+
+# As in crc32c.cu.
+THREADS, WORD_BYTES, STEPS = 256, 16, 32
+STRIDE_BYTES = THREADS * WORD_BYTES
+POLYNOMIAL = 0x82F63B78
+# Powers of x repeat after so many: the polynomial is x + 1 times a primitive one of degree 31.
+ORDER = 2**31 - 1
+ONES = 2**32 - 1
+
+Remainders = npt.NDArray[np.uint32]
+
+
+def block_crc32c(data: Array, block_bytes: int) -> Array:
+    """Return the CRC32C of each block of bytes: (blocks,) uint32, on the device.
+
+    Args:
+        data: (n,) uint8, C-contiguous, on the device; it may begin at any address.
+        block_bytes: bytes of each block but the last, which may have fewer; at least 1.
+    """
+    size = data.size
+    found: Array = cupy.zeros(blocks(size, block_bytes), np.uint32)
+    # A block that begins between two aligned words reaches into one more of them.
+    parts = blocks(min(size, block_bytes) + WORD_BYTES - 1, STEPS * STRIDE_BYTES)
+    run(
+        *("crc32c", "crc32c_parts", (found.size * parts,), (THREADS,)),
+        *(data, size, block_bytes, parts, _constants(cupy.cuda.runtime.getDevice())),
+        *(_of_zeros(block_bytes), _of_zeros(size % block_bytes), found),
+    )
+    return found
+
+
+@cache
+def _constants(device: int) -> Any:
+    """Return on a device what the kernel looks up; there before any stream can ask for it."""
+    # A byte's remainder when it is the last but `behind` of a thread's, whose next are a step away.
+    byte = _product(np.arange(256, dtype=np.uint32), _power(8))
+    behind = STRIDE_BYTES - WORD_BYTES + np.arange(WORD_BYTES - 1, -1, -1)
+    tables = [_product(byte, _power(8 * int(each))) for each in behind]
+    back = [_power(-8 * WORD_BYTES * thread) for thread in range(THREADS)]
+    powers = [_power(1 << bit) for bit in range(32)]
+    there = cupy.asarray(np.concatenate([*tables, back, powers]).astype(np.uint32))
+    cupy.cuda.get_current_stream().synchronize()
+    return there
+
+
+def _of_zeros(size: int) -> int:
+    """Return the CRC32C of so many zero bytes."""
+    return int(_product(np.uint32(ONES), _power(8 * size))) ^ ONES
+
+
+@cache
+def _power(exponent: int) -> int:
+    """Return x to any power, also a negative one."""
+    exponent %= ORDER
+    if exponent < 32:
+        return 0x80000000 >> exponent
+    half = np.uint32(_power(exponent // 2))
+    square = _product(half, int(half))
+    return int(_product(square, _power(exponent % 2)))
+
+
+def _product(many: Any, one: int) -> Any:
+    """Return each of `many` remainders multiplied by `one`: the same shape."""
+    total = np.zeros_like(many)
+    for bit in range(31, -1, -1):
+        if one >> bit & 1:
+            total ^= many
+        many = (many >> 1) ^ (POLYNOMIAL * (many & 1)).astype(np.uint32)
+    return total

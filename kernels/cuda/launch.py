@@ -1,0 +1,298 @@
+"""From a .cu file to a running kernel: types, compiling, the index on the device."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import cupy
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.immutable import is_immutable
+
+_KERNELS = Path(__file__).parents[1]
+# Each .cu file by its name without ending, and the headers, by which kernels may differ.
+_SOURCES = {path.stem: path for path in _KERNELS.rglob("*.cu")}
+_HEADERS = sorted(_KERNELS.rglob("*.cuh"))
+_INCLUDED = sorted({path.parent for path in _HEADERS})
+# Line numbers in profiles cost nothing. C++17 is what every supported NVRTC takes.
+OPTIONS = ("-std=c++17", *(f"-I{folder}" for folder in _INCLUDED), "-lineinfo")
+
+C_TYPES = {
+    "bool": "bool",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "int64",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "uint64",
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+    "float32": "float",
+    "float64": "double",
+}
+# Of what values are reduced in.
+C_WIDE = {"float32": "float", "float64": "double", "int64": "int64", "uint64": "uint64"}
+# Values of these many bytes, for kernels that only move them.
+WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint64", 16: "uint4"}
+
+Grid = tuple[int, ...]
+THREADS, WARP = 256, 32
+# What memory gives at once.
+SECTOR_BYTES = 32
+# One row of each of a block's units, as in narrow.cuh.
+NARROW_BYTES = 256
+
+
+def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any) -> None:
+    """Launch a kernel on the current device and stream. A grid without blocks is done at once.
+
+    Args:
+        file: the .cu file, without its ending.
+        kernel: its name, with the types it is made for: "fill<float>".
+        grid: blocks along each axis.
+        block: threads along each axis.
+        args: device arrays, and numbers (whole ones are 64 bits wide).
+    """
+    if all(grid):
+        _function(file, kernel, cupy.cuda.runtime.getDevice())(grid, block, args)
+
+
+def run_together(
+    file: str, kernel: str, grid: Grid, block: Grid, shared_bytes: int, *args: Any
+) -> None:
+    """Launch a kernel whose blocks are all on the device at once: they may wait for each other.
+
+    Args:
+        grid: no more blocks than there are multiprocessors.
+        shared_bytes: of shared memory, for each block; see limits().
+    """
+    function = _function(file, kernel, cupy.cuda.runtime.getDevice(), True)
+    if function.max_dynamic_shared_size_bytes < shared_bytes:
+        function.max_dynamic_shared_size_bytes = shared_bytes
+    function(grid, block, args, shared_mem=shared_bytes)
+
+
+@cache
+def _function(file: str, kernel: str, device: int, together: bool = False) -> Any:
+    """Return a compiled kernel; cupy keeps what it compiles on disk."""
+    code = _SOURCES[file].read_text("utf-8")
+    module = cupy.RawModule(
+        code=code,
+        options=(*OPTIONS, f"-DLOD_HEADERS=0x{_headers():08x}"),
+        name_expressions=(kernel,),
+        enable_cooperative_groups=together,
+    )
+    return module.get_function(kernel)
+
+
+@cache
+def _headers() -> int:
+    """Return a number for what the headers hold: cupy keeps kernels by their own source alone."""
+    return crc32(b"".join(path.read_bytes() for path in _HEADERS))
+
+
+class DeviceLimits(NamedTuple):
+    """What a device has.
+
+    Attributes:
+        capability: (9, 0) and the like.
+        multiprocessors: how many.
+        shared_bytes: of shared memory, for one block.
+        together: whether a launch can ask for all blocks at once.
+    """
+
+    capability: tuple[int, int]
+    multiprocessors: int
+    shared_bytes: int
+    together: bool
+
+
+def limits() -> DeviceLimits:
+    """Return what the current device has."""
+    return _limits(cupy.cuda.runtime.getDevice())
+
+
+@cache
+def _limits(device: int) -> DeviceLimits:
+    found = cupy.cuda.runtime.getDeviceProperties(device)
+    return DeviceLimits(
+        (found["major"], found["minor"]),
+        found["multiProcessorCount"],
+        found["sharedMemPerBlockOptin"],
+        bool(found["cooperativeLaunch"]),
+    )
+
+
+def c_type(dtype: np.dtype[Any], what: str) -> str:
+    """Return the C++ type of a dtype's values.
+
+    Raises:
+        UnsupportedError: there is none; `what` needs it.
+    """
+    if dtype.name not in C_TYPES:
+        raise UnsupportedError(
+            f"no cupy kernel for {what} of {dtype}; move the rows to main memory "
+            "(LoDTensor.to_device, --device cpu)"
+        )
+    return C_TYPES[dtype.name]
+
+
+# What was made of an index that nobody can change: by address, for arrays have no hash, and gone
+# when the index is.
+_kept: dict[tuple[int, str], tuple[weakref.ref[Any], Any]] = {}
+
+
+def _made_once(offsets: Offsets, what: str, make: Callable[[Offsets], Any]) -> Any:
+    if not is_immutable(offsets):
+        return make(offsets)
+    key = (id(offsets), what)
+    found = _kept.get(key)
+    if found is None or found[0]() is not offsets:
+        gone = weakref.ref(offsets, lambda _: _kept.pop(key, None))
+        found = _kept[key] = (gone, make(offsets))
+    return found[1]
+
+
+def on_device(offsets: Offsets) -> Array:
+    """Return offsets in the current device's memory, copied there only once."""
+    if not isinstance(offsets, np.ndarray):
+        return offsets
+    if not is_immutable(offsets):
+        return cupy.asarray(offsets)  # type: ignore[no-any-return]
+    copy: _Copy = _made_once(offsets, f"device {cupy.cuda.runtime.getDevice()}", _copied)
+    event = copy.event
+    if event is not None:
+        # Another stream may ask for it while the copy still waits for its turn on the first.
+        if event.done:
+            copy.event = None
+        else:
+            cupy.cuda.get_current_stream().wait_event(event)
+    return copy.there
+
+
+@dataclass
+class _Copy:
+    """An index on a device, and the event that it is there; None once it is."""
+
+    there: Array
+    event: Any
+
+
+def _copied(offsets: Offsets) -> _Copy:
+    there = cupy.asarray(offsets)
+    return _Copy(there, cupy.cuda.get_current_stream().record())
+
+
+def shortest_and_longest(offsets: Offsets) -> tuple[int, int]:
+    """Return the least and the greatest length of the segments, of which there are some.
+
+    Of offsets that were made on the device, what they may be: nobody waits for them.
+    """
+    if not isinstance(offsets, np.ndarray):
+        return 0, np.iinfo(np.int64).max
+    return _made_once(offsets, "lengths", _extremes)  # type: ignore[no-any-return]
+
+
+def _extremes(offsets: Offsets) -> tuple[int, int]:
+    lengths = np.diff(offsets)
+    return int(lengths.min()), int(lengths.max())
+
+
+def result_array(
+    out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any], *inputs: Array
+) -> Array:
+    """Return the array that a result goes to; see ops/common.py."""
+    if out is None:
+        made: Array = cupy.empty(shape, dtype)
+        return made
+    if not isinstance(out, cupy.ndarray):
+        raise InvalidDataError(f"out must be an array on the GPU, found {type(out).__name__}")
+    if out.shape != shape:
+        raise ShapeMismatchError(f"out must have shape {shape}, found {out.shape}")
+    if out.dtype != dtype:
+        raise InvalidDataError(f"out must hold {dtype}, found {out.dtype}")
+    if not out.flags.c_contiguous:
+        raise InvalidDataError("out must be C-contiguous, found a strided array")
+    if any(cupy.may_share_memory(out, each) for each in inputs):
+        raise InvalidDataError("out must not share memory with the rows that are read")
+    given: Array = out
+    return given
+
+
+def flat_rows(data: Array) -> Array:
+    """Return (N, D) C-contiguous rows of data of any rank; a view where it can be."""
+    width = int(np.prod(data.shape[1:], dtype=np.int64))
+    rows: Array = cupy.ascontiguousarray(data).reshape(data.shape[0], width)
+    return rows
+
+
+def address(array: Any) -> int:
+    """Return where on the device the values of an array begin."""
+    return int(array.data.ptr)
+
+
+def tiles(rows: int, width: int, height: int) -> tuple[Grid, Grid]:
+    """Return grid and block of units that each walk down `height` rows: (columns, units).
+
+    Args:
+        rows: all there are.
+        width: columns of a unit, or where a thread has several at once, as many fewer.
+        height: rows of a unit.
+    """
+    across = blocks(width, THREADS)
+    # A power of two of threads, or whole warps: no more than 31 are left without a column.
+    columns = WARP * blocks(blocks(width, across), WARP)
+    if width < WARP:
+        columns = 1 << max(0, width - 1).bit_length()
+    units = THREADS // columns
+    return (blocks(blocks(rows, height), units), across), (columns, units)
+
+
+def narrow_tiles(rows: int, width: int, row_bytes: int, height: int) -> tuple[Grid, Grid]:
+    """Return grid and block for narrow.cuh, whose shared memory holds `height` rows a unit."""
+    units = min(NARROW_BYTES // row_bytes, THREADS // width)
+    return (blocks(blocks(rows, height), units),), (width, units)
+
+
+def shares(rows: int, width: int, many: int, height: int, *, dealt: bool) -> tuple[Grid, Grid]:
+    """Return grid and block for row_partition.cuh: `many` columns a thread, `height` rows each."""
+    if not dealt:
+        return tiles(rows, width // many, height)
+    units = THREADS // width
+    return (blocks(blocks(rows, height), units),), (width, units)
+
+
+def is_narrow(row_bytes: int) -> bool:
+    """Return whether rows of so many bytes are less than memory gives at once."""
+    return row_bytes < SECTOR_BYTES
+
+
+def at_once(width: int, *arrays: Array, most: int = 8) -> int:
+    """Return how many neighbouring values of a row one thread may take, as vectors.cuh wants it.
+
+    Args:
+        width: of all the rows.
+        arrays: C-contiguous rows; those of the first are read, 16 bytes at most at a time.
+        most: what its registers have room for.
+    """
+    sizes = [(address(one), one.itemsize) for one in arrays if one.size]
+    for count in (8, 4, 2):
+        fits = count <= most and count * arrays[0].itemsize <= 16 and not width % count
+        if fits and not any(place % min(16, count * size) for place, size in sizes):
+            return count
+    return 1
+
+
+def blocks(count: int, each: int) -> int:
+    """Return how many blocks of `each` it takes for `count`."""
+    return -(-count // each)

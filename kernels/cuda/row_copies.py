@@ -1,0 +1,82 @@
+"""Whole rows, moved: what expand, concat, reverse, pad and slice are made of."""
+
+from __future__ import annotations
+
+import cupy
+import numpy as np
+
+from lodcli.kernels.cuda.launch import WORDS, address, is_narrow, on_device, run, tiles
+from lodcli.kernels.index.checks import Array, Offsets
+
+HEIGHT = 8
+
+
+def move_runs(
+    data: Array,
+    starts: Offsets,
+    offsets: Offsets,
+    out: Array,
+    *,
+    step: int = 1,
+    places: Offsets | None = None,
+) -> None:
+    """Write run k to rows offsets[k]..offsets[k+1] of `out`.
+
+    Args:
+        data: rows, C-contiguous, on the device.
+        starts: (K,), the row of `data` that run k begins at.
+        offsets: (K+1,), how long the runs are, added up.
+        out: rows of the same shape.
+        step: to a run's next row of `data`: 1, -1, or 0 for the same one again.
+        places: (K,), where the runs begin in `out`, if not behind each other.
+    """
+    rows = int(offsets[-1])
+    width = int(np.prod(out.shape[1:], dtype=np.int64)) * out.itemsize
+    if not rows or not width:
+        return
+    word = word_bytes(width, data, out)
+    walk = on_device(offsets)
+    where = walk if places is None else on_device(places)
+    grid, block = tiles(rows, width // word, HEIGHT)
+    run(
+        *("row_copies", f"move_{_narrow(width)}runs<{WORDS[word]}>", grid, block),
+        *(data, on_device(starts), step, walk, where, offsets.size - 1, rows),
+        *(width // word, HEIGHT, out),
+    )
+
+
+def pad_rows(data: Array, offsets: Offsets, steps: int, fill: Array, out: Array) -> None:
+    """Write the first `steps` rows of each segment, and `fill` where there are fewer.
+
+    Args:
+        data: (N, ...) rows, C-contiguous, on the device.
+        offsets: (S+1,).
+        steps: rows of each segment in `out`.
+        fill: one value, or one row, in main memory; of the dtype of the rows.
+        out: (S, steps, ...).
+    """
+    if not out.size:
+        return
+    width = out.nbytes // (out.shape[0] * steps)
+    pad = cupy.asarray(fill.reshape(-1))
+    word = word_bytes(width, data, out, pad) if fill.ndim else data.itemsize
+    if not fill.ndim and data.itemsize not in WORDS:
+        raise AssertionError("every dtype is as wide as a word")
+    rows = out.shape[0] * steps
+    grid, block = tiles(rows, width // word, HEIGHT)
+    run(
+        *("row_copies", f"move_{_narrow(width)}pad<{WORDS[word]}>", grid, block),
+        *(data, on_device(offsets), rows, steps, width // word, HEIGHT),
+        *(pad, pad.nbytes // word, out),
+    )
+
+
+def _narrow(width: int) -> str:
+    """Return what the name of a kernel has for rows of so many bytes."""
+    return "narrow_" if is_narrow(width) else ""
+
+
+def word_bytes(width: int, *arrays: Array) -> int:
+    """Return the widest word that rows of `width` bytes, lying there, are made of."""
+    places = [width, *(address(array) for array in arrays if array.size)]
+    return next(size for size in sorted(WORDS, reverse=True) if not any(p % size for p in places))

@@ -1,0 +1,1 @@
+"""The LoD index: offsets, how they are checked, selections, other forms."""

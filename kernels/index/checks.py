@@ -1,0 +1,160 @@
+"""The rules of the index, and the one place that checks them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import InvalidLoDError
+from lodcli.kernels.index.immutable import immutable, is_immutable
+
+Array = npt.NDArray[Any]
+Offsets = npt.NDArray[np.int64]
+
+
+def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Offsets:
+    """Return `values` as a 1-D int64 array that nobody can write to: a copy, unless they are one.
+
+    Args:
+        values: integers, in any sequence or array. Booleans, fractions, text and
+            numbers that do not fit int64 are refused: guessing would move rows.
+        level: the level the values belong to, for the message.
+        what: "offsets" or "lengths", for the message.
+        copy: False to share memory where possible, for values that are used at once.
+
+    Raises:
+        InvalidLoDError: not a flat list of integers.
+    """
+    if _is_index(values):
+        return values
+    if hasattr(values, "__cuda_array_interface__"):
+        raise InvalidLoDError(
+            f"{what} lie on a GPU, but an index lives in main memory; move them with cupy.asnumpy",
+            level=level,
+        )
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InvalidLoDError(
+            f"{what} must be a flat list of integers ({error})", level=level
+        ) from None
+    if array.ndim != 1:
+        hint = f"; those of one level are a list in a list, [{array}, ..]" if not array.ndim else ""
+        raise InvalidLoDError(
+            f"{what} must be 1-D, found {array.ndim} dimensions{hint}",
+            level=level,
+            expected=1,
+            found=array.ndim,
+        )
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise InvalidLoDError(
+            f"{what} must be integers, found {array.dtype}",
+            level=level,
+            expected="integers",
+            found=str(array.dtype),
+        )
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8:
+        big = np.flatnonzero(array > np.uint64(np.iinfo(np.int64).max))
+        if big.size:
+            _raise_at(level, int(big[0]), "at most 2**63 - 1", int(array[big[0]]), what)
+    return immutable(array.astype(np.int64)) if copy else array.astype(np.int64, copy=False)
+
+
+def _is_index(values: object) -> TypeGuard[Offsets]:
+    return (
+        type(values) is np.ndarray
+        and values.dtype == np.int64
+        and values.ndim == 1
+        and values.flags.c_contiguous
+        and values.flags.aligned
+        and is_immutable(values)
+    )
+
+
+def _raise_at(level: int, position: int, expected: object, found: object, what: str) -> None:
+    raise InvalidLoDError(
+        f"{what}: expected {expected}, found {found}",
+        level=level,
+        position=position,
+        expected=expected,
+        found=found,
+    )
+
+
+def check_offsets(offsets: Offsets, *, level: int) -> None:
+    """Raise InvalidLoDError unless `offsets` start with 0 and never decrease."""
+    if offsets.size == 0:
+        raise InvalidLoDError(
+            "no offsets; expected at least the leading 0",
+            level=level,
+            expected="at least 1 offset",
+            found=0,
+        )
+    if offsets[0] != 0:
+        _raise_at(level, 0, 0, int(offsets[0]), "first offset")
+    falls = offsets[1:] < offsets[:-1]
+    if falls.any():
+        position = int(np.argmax(falls)) + 1
+        before, here = int(offsets[position - 1]), int(offsets[position])
+        raise InvalidLoDError(
+            f"offsets decrease (expected at least {before}, found {here})",
+            level=level,
+            position=position,
+            expected=before,
+            found=here,
+        )
+
+
+def check_chain(levels: Sequence[Offsets]) -> None:
+    """Raise InvalidLoDError unless every level counts exactly the items of the next one."""
+    for level, (upper, lower) in enumerate(itertools.pairwise(levels)):
+        items = lower.size - 1
+        if upper[-1] != items:
+            raise InvalidLoDError(
+                f"the last offset must be the number of items of level {level + 1} "
+                f"(expected {items}, found {int(upper[-1])})",
+                level=level,
+                position=upper.size - 1,
+                expected=items,
+                found=int(upper[-1]),
+            )
+
+
+def check_rows(levels: Sequence[Offsets], rows: int) -> None:
+    """Raise InvalidLoDError unless the finest level counts exactly `rows` rows."""
+    if levels and levels[-1][-1] != rows:
+        finest = levels[-1]
+        raise InvalidLoDError(
+            "the last offset of the finest level must be the number of rows "
+            f"(expected {rows}, found {int(finest[-1])})",
+            level=len(levels) - 1,
+            position=finest.size - 1,
+            expected=rows,
+            found=int(finest[-1]),
+        )
+
+
+def lengths_to_offsets(lengths: Offsets, *, level: int) -> Offsets:
+    """Return the running total of `lengths` with a leading 0, read-only.
+
+    Raises:
+        InvalidLoDError: a negative length, or a total beyond int64.
+    """
+    if lengths.min(initial=0) < 0:
+        position = int(np.argmax(lengths < 0))
+        _raise_at(level, position, "0 or more", int(lengths[position]), "length")
+    offsets = np.zeros(lengths.size + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    # Looked at only where it can happen: most calls are spared two more passes.
+    if int(lengths.max(initial=0)) * lengths.size >= 1 << 63:
+        falls = offsets[1:] < offsets[:-1]
+        position = int(np.argmax(falls))
+        if falls[position]:
+            _raise_at(level, position, "a total below 2**63", int(lengths[position]), "length")
+    return immutable(offsets)

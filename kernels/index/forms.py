@@ -1,0 +1,150 @@
+"""The other ways to write an index, and the way from each to the one we store.
+
+PaddlePaddle's design documents use five forms of the same index: lengths, nested
+offsets, offsets counted in rows with and without the closing total, lengths counted in
+rows, and levels listed from fine to coarse. All are read and shown here; only nested
+offsets are stored.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from lodcli.kernels.errors import InvalidLoDError
+from lodcli.kernels.index.checks import Offsets, as_int64, check_offsets, lengths_to_offsets
+from lodcli.kernels.index.lod import LoD
+
+Order = Literal["coarse-to-fine", "fine-to-coarse"]
+
+
+def lod_from_absolute_offsets(
+    levels: Iterable[object],
+    *,
+    rows: int | None = None,
+    order: Order = "coarse-to-fine",
+    names: Sequence[str | None] | None = None,
+) -> LoD:
+    """Return the index whose levels are all counted in rows.
+
+    Args:
+        levels: offsets in rows per level, each with its closing total; or, if `rows` is
+            given, each with or without it.
+        rows: the number of rows, which closes a level that lacks its total. A level that
+            already ends with `rows` is taken as closed.
+        order: "coarse-to-fine" (outermost first) or "fine-to-coarse".
+        names: level names, outermost first.
+
+    Raises:
+        InvalidLoDError: a boundary of a level is none of the next level's, or is several
+            of them (empty sequences make counting in rows ambiguous). Without `rows`,
+            the levels do not end alike.
+
+    References:
+        seed "Design Doc: LoD Tensor", "Performance Improvement with Offset".
+
+    >>> lod_from_absolute_offsets([[0, 9, 10], [0, 3, 5, 9, 10, 12]], rows=15)
+    LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
+    """
+    given = _outermost_first(levels, order)
+    closed = [
+        _closed(as_int64(values, level=level, what="offsets"), rows, level)
+        for level, values in enumerate(given)
+    ]
+    for level, offsets in enumerate(closed):
+        check_offsets(offsets, level=level)
+    nested = [
+        _positions(upper, lower, level)
+        for level, (upper, lower) in enumerate(itertools.pairwise(closed))
+    ]
+    return LoD([*nested, *closed[-1:]], names)
+
+
+def lod_from_absolute_lengths(
+    levels: Iterable[object],
+    *,
+    order: Order = "coarse-to-fine",
+    names: Sequence[str | None] | None = None,
+) -> LoD:
+    """Return the index whose levels give the number of rows of each sequence.
+
+    >>> lod_from_absolute_lengths([[9, 1, 5], [3, 2, 4, 1, 2, 3]])
+    LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
+    """
+    given = _outermost_first(levels, order)
+    offsets = [
+        lengths_to_offsets(as_int64(values, level=level, what="lengths"), level=level)
+        for level, values in enumerate(given)
+    ]
+    return lod_from_absolute_offsets(offsets, names=names)
+
+
+def absolute_offsets(lod: LoD, *, closed: bool = True) -> list[list[int]]:
+    """Return every level counted in rows, outermost first, with or without the totals."""
+    stop = None if closed else -1
+    return [lod.absolute(level)[:stop].tolist() for level in range(lod.n_levels)]
+
+
+def absolute_lengths(lod: LoD) -> list[list[int]]:
+    """Return the number of rows of every sequence of every level, outermost first."""
+    return [np.diff(lod.absolute(level)).tolist() for level in range(lod.n_levels)]
+
+
+def nested_offsets(lod: LoD) -> list[list[int]]:
+    """Return the stored form as lists, outermost first."""
+    return [offsets.tolist() for offsets in lod.levels]
+
+
+def _outermost_first(levels: Iterable[object], order: Order) -> list[object]:
+    if order not in ("coarse-to-fine", "fine-to-coarse"):
+        raise InvalidLoDError(f"no order {order!r}; use coarse-to-fine or fine-to-coarse")
+    given = list(levels)
+    return given[::-1] if order == "fine-to-coarse" else given
+
+
+def _closed(offsets: Offsets, rows: int | None, level: int) -> Offsets:
+    if rows is None or (offsets.size and offsets[-1] == rows and offsets.size > 1):
+        return offsets
+    if offsets.size and offsets[-1] > rows:
+        raise InvalidLoDError(
+            f"offset beyond the rows (expected at most {rows}, found {int(offsets[-1])})",
+            level=level,
+            position=offsets.size - 1,
+            expected=rows,
+            found=int(offsets[-1]),
+        )
+    return np.append(offsets, np.int64(rows))
+
+
+def _positions(upper: Offsets, lower: Offsets, level: int) -> Offsets:
+    """Return which boundary of `lower` each boundary of `upper` is."""
+    if upper[-1] != lower[-1]:
+        raise InvalidLoDError(
+            f"counted in rows, levels must end alike (level {level + 1} ends with "
+            f"{int(lower[-1])}, found {int(upper[-1])})",
+            level=level,
+            position=upper.size - 1,
+            expected=int(lower[-1]),
+            found=int(upper[-1]),
+        )
+    left = np.searchsorted(lower, upper, side="left")
+    right = np.searchsorted(lower, upper, side="right")
+    # The two ends are known whatever is empty: the first item and the last.
+    left[0], right[0] = 0, 1
+    if upper.size > 1:
+        left[-1], right[-1] = lower.size - 1, lower.size
+    for wrong, what in ((right == left, "no boundary"), (right > left + 1, "several boundaries")):
+        if wrong.any():
+            position = int(np.argmax(wrong))
+            hint = "; give lengths or nested offsets instead" if what[0] == "s" else ""
+            raise InvalidLoDError(
+                f"row {int(upper[position])} is {what} of level {level + 1}{hint}",
+                level=level,
+                position=position,
+                expected=f"one boundary of level {level + 1}",
+                found=int(upper[position]),
+            )
+    return left

@@ -1,0 +1,321 @@
+"""LoD: the index that segments rows into nested sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.errors import (
+    InvalidLoDError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
+from lodcli.kernels.index.checks import (
+    Offsets,
+    as_int64,
+    check_chain,
+    check_offsets,
+    lengths_to_offsets,
+)
+from lodcli.kernels.index.immutable import immutable
+
+LevelNames = tuple[str | None, ...]
+
+
+class LoD:
+    """An immutable index of any number of levels, outermost first.
+
+    `levels[i]` are nested offsets: int64, first 0, never decreasing, read-only and not to be
+    made writable; those of level i count the items of level i+1, those of the finest count
+    rows. No levels at all is a plain tensor. Pass the object itself on when the structure
+    stays the same: comparing an index with itself costs nothing.
+
+    Args:
+        levels: nested offsets, outermost first. Copied, unless they are levels of an index:
+            what becomes of the caller's arrays does not change this one.
+        names: what an item of each level is called ("article", "sentence"), or None.
+
+    Raises:
+        InvalidLoDError: names the level, the position, what was expected and found.
+
+    >>> lod = LoD([[0, 3, 4, 6], [0, 3, 5, 9, 10, 12, 15]], names=["article", "sentence"])
+    >>> lod.recursive_sequence_lengths()
+    [[3, 1, 2], [3, 2, 4, 1, 2, 3]]
+    >>> lod.absolute("article")
+    array([ 0,  9, 10, 15])
+    """
+
+    __slots__ = ("_absolute", "levels", "names")
+
+    levels: tuple[Offsets, ...]
+    names: LevelNames
+
+    def __init__(
+        self, levels: Iterable[object] = (), names: Sequence[str | None] | None = None
+    ) -> None:
+        checked = tuple(
+            as_int64(values, level=level, what="offsets")
+            for level, values in enumerate(_sequence(levels, "levels"))
+        )
+        for level, offsets in enumerate(checked):
+            check_offsets(offsets, level=level)
+        check_chain(checked)
+        self._set(checked, names)
+
+    def _set(self, levels: tuple[Offsets, ...], names: Sequence[str | None] | None) -> None:
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "names", _checked_names(names, len(levels)))
+        object.__setattr__(self, "_absolute", {})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a LoD is immutable; make a new one instead of setting {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a LoD is immutable; cannot delete {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return LoD, (self.levels, self.names)
+
+    @classmethod
+    def _trusted(cls, levels: Iterable[Offsets], names: Sequence[str | None] | None = None) -> LoD:
+        """Return an index over offsets that are known to be valid."""
+        lod = cls.__new__(cls)
+        lod._set(tuple(map(immutable, levels)), names)
+        return lod
+
+    @classmethod
+    def from_lengths(
+        cls, lengths: Iterable[object], names: Sequence[str | None] | None = None
+    ) -> LoD:
+        """Return the index of these item counts per level, outermost first.
+
+        >>> LoD.from_lengths([[2, 0, 1]]).levels
+        (array([0, 2, 2, 3]),)
+        """
+        levels = tuple(
+            lengths_to_offsets(
+                as_int64(values, level=level, what="lengths", copy=False), level=level
+            )
+            for level, values in enumerate(_sequence(lengths, "lengths"))
+        )
+        check_chain(levels)
+        return cls._trusted(levels, names)
+
+    # -- shape ---------------------------------------------------------------------
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels; 0 for a plain tensor (the seeds' `Levels`)."""
+        return len(self.levels)
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows indexed; None without levels, where the data alone knows."""
+        return int(self.levels[-1][-1]) if self.levels else None
+
+    def level(self, level: int | str) -> int:
+        """Return the number of a level given by number (negative from the end) or name.
+
+        Raises:
+            SelectionError: no such level; lists those there are.
+        """
+        if type(level) is int and -len(self.levels) <= level < len(self.levels):
+            return level % len(self.levels)
+        if isinstance(level, str):
+            if self.names.count(level) == 1:
+                return self.names.index(level)
+            known = ", ".join(name for name in self.names if name) or "none has a name"
+            found = "several levels are" if level in self.names else "no level is"
+            raise SelectionError(f"{found} named {level!r}, of {self.n_levels} (names: {known})")
+        if isinstance(level, bool) or not isinstance(level, int | np.integer):
+            raise SelectionError(f"a level is a whole number or a name, not {level!r}")
+        number = int(level) + self.n_levels if level < 0 else int(level)
+        if not 0 <= number < self.n_levels:
+            there = "is 1 level" if self.n_levels == 1 else f"are {self.n_levels} levels"
+            hint = f"; use 0 to {self.n_levels - 1}" if self.n_levels > 1 else ""
+            raise SelectionError(f"no level {level}: there {there}{hint}")
+        return number
+
+    def count(self, level: int | str = 0) -> int:
+        """Return the number of sequences of a level (the seeds' `Elements`)."""
+        return self.levels[self.level(level)].size - 1
+
+    def lengths(self, level: int | str = -1) -> Offsets:
+        """Return the item counts of a level, (count,) int64."""
+        return np.diff(self.levels[self.level(level)])
+
+    def absolute(self, level: int | str = 0) -> Offsets:
+        """Return the offsets of a level counted in rows, (count + 1,) int64, read-only."""
+        number = self.level(level)
+        known: dict[int, Offsets] = self._absolute  # type: ignore[attr-defined]
+        if number not in known:
+            offsets = self.levels[number]
+            for lower in self.levels[number + 1 :]:
+                offsets = lower[offsets]
+            known[number] = immutable(offsets)
+        return known[number]
+
+    def recursive_sequence_lengths(self) -> list[list[int]]:
+        """Return the item counts of every level as lists, outermost first."""
+        return [np.diff(offsets).tolist() for offsets in self.levels]
+
+    # -- parts ---------------------------------------------------------------------
+
+    def above(self, level: int | str) -> LoD:
+        """Return the levels strictly above `level`, whose finest items are its sequences."""
+        number = self.level(level)
+        return LoD._trusted(self.levels[:number], self.names[:number])
+
+    def below(self, level: int | str) -> LoD:
+        """Return the levels strictly below `level`."""
+        number = self.level(level) + 1
+        return LoD._trusted(self.levels[number:], self.names[number:])
+
+    def without_finest(self) -> LoD:
+        """Return all levels but the finest: the index of one row per finest sequence."""
+        return self.above(-1)
+
+    def items(self, level: int | str, start: int, stop: int) -> tuple[LoD, slice]:
+        """Return the index below items start..stop of `level`, and their rows.
+
+        The items become the outermost items of what comes back: their own level's
+        levels above are gone, offsets are rebased to 0. Costs a few reads a level.
+
+        >>> lod = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
+        >>> lod.items(0, 2, 3)
+        (LoD.from_lengths([[2], [2, 3]]), slice(10, 15, None))
+        """
+        number = self.level(level)
+        count = self.count(number)
+        if not 0 <= start <= stop <= count:
+            raise SelectionError(f"level {number} has {count} items; no items {start}:{stop}")
+        levels = []
+        for offsets in self.levels[number:]:
+            part = offsets[start : stop + 1]
+            start, stop = int(part[0]), int(part[-1])
+            levels.append(part if start == 0 else part - start)
+        return LoD._trusted(levels, self.names[number:]), slice(start, stop)
+
+    def with_names(self, names: Sequence[str | None] | None) -> LoD:
+        """Return the same levels under other names."""
+        return LoD._trusted(self.levels, names)
+
+    def with_finer(self, offsets: object, name: str | None = None) -> LoD:
+        """Return this index with one more level below the finest."""
+        return LoD((*self.levels, offsets), (*self.names, name))
+
+    @staticmethod
+    def concatenate(parts: Sequence[LoD]) -> LoD:
+        """Return the index of several batches one after another, level by level.
+
+        Raises:
+            ShapeMismatchError: the parts differ in their number of levels.
+        """
+        if not parts:
+            raise ShapeMismatchError("nothing to concatenate: no index given")
+        first = parts[0]
+        for position, part in enumerate(parts):
+            if part.n_levels != first.n_levels:
+                raise ShapeMismatchError(
+                    f"cannot concatenate: part 0 has {first.n_levels} levels, "
+                    f"part {position} has {part.n_levels}"
+                )
+        if len(parts) == 1:
+            return first
+        levels = []
+        for level in range(first.n_levels):
+            pieces, total = [np.zeros(1, np.int64)], 0
+            for part in parts:
+                offsets = part.levels[level]
+                pieces.append(offsets[1:] + total)
+                total += int(offsets[-1])
+            levels.append(np.concatenate(pieces))
+        return LoD._trusted(levels, first.names)
+
+    # -- comparing and showing -----------------------------------------------------
+
+    def same_levels(self, other: LoD) -> bool:
+        """Return whether the offsets are equal, whatever the names; by identity first."""
+        return self is other or (
+            len(self.levels) == len(other.levels)
+            and all(
+                a is b or np.array_equal(a, b)
+                for a, b in zip(self.levels, other.levels, strict=True)
+            )
+        )
+
+    def difference(self, other: LoD) -> str | None:
+        """Return where two indexes first differ, in words; None if their levels agree."""
+        if self.same_levels(other):
+            return None
+        if self.n_levels != other.n_levels:
+            return f"{self.n_levels} levels against {other.n_levels}"
+        for level, (a, b) in enumerate(zip(self.levels, other.levels, strict=True)):
+            if a.size != b.size:
+                return f"level {level} has {a.size - 1} items against {b.size - 1}"
+            unequal = np.flatnonzero(a != b)
+            if unequal.size:
+                item = int(unequal[0]) - 1
+                return (
+                    f"level {level}, item {item} has length {a[item + 1] - a[item]} "
+                    f"against {b[item + 1] - b[item]}"
+                )
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LoD):
+            return NotImplemented
+        return self is other or (self.names == other.names and self.same_levels(other))
+
+    def __hash__(self) -> int:
+        return hash((self.names, tuple(offsets.tobytes() for offsets in self.levels)))
+
+    def __len__(self) -> int:
+        return self.n_levels
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        raise UnsupportedError("a LoD is no array: use levels, lengths() or absolute()")
+
+    def __repr__(self) -> str:
+        shown = []
+        for offsets in self.levels:
+            if offsets.size > 13:
+                head = ", ".join(str(n) for n in np.diff(offsets[:11]))
+                shown.append(f"[{head}, .. {offsets.size - 1} items]")
+            else:
+                shown.append(str(np.diff(offsets).tolist()))
+        names = "" if not any(self.names) else f", names={list(self.names)}"
+        return f"LoD.from_lengths([{', '.join(shown)}]{names})"
+
+
+def _sequence(values: Iterable[object], what: str) -> Iterable[object]:
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | dict):
+        return values
+    raise InvalidLoDError(
+        f"{what} must be a list with one list of integers for each level, such as [[2, 1]]; found "
+        f"{type(values).__name__}"
+    )
+
+
+def _checked_names(names: Sequence[str | None] | None, levels: int) -> LevelNames:
+    if names is None:
+        return (None,) * levels
+    if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != levels:
+        raise InvalidLoDError(
+            f"{levels} levels need {levels} names, found {names!r}", expected=levels, found=names
+        )
+    for name in names:
+        if name is not None and (not isinstance(name, str) or not is_level_name(name)):
+            raise InvalidLoDError(
+                f"{name!r} is no level name: use letters, digits, '_' and '-', not all digits"
+            )
+    return tuple(names)
+
+
+def is_level_name(name: str) -> bool:
+    """Return whether `name` may name a level: it must not look like a number or a list."""
+    plain = name.replace("_", "").replace("-", "")
+    return plain.isalnum() and not plain.isdigit() and len(name) <= 64

@@ -1,0 +1,94 @@
+"""Slices of a LoD tensor, resolved on the index alone.
+
+NumPy's rule: an index drops its level, a range keeps it. Nothing here touches rows, so a
+file can resolve a slice first and then read only those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.index.lod import LoD
+
+Key = int | slice
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a slice keeps: its index, its rows, and whether the row axis itself is dropped."""
+
+    lod: LoD
+    rows: slice
+    drops_row_axis: bool = False
+
+
+def select(lod: LoD, rows: int, branch: tuple[Key, ...], level: int | str = 0) -> Selection:
+    """Return what `branch` selects, starting at the items of `level`.
+
+    Args:
+        lod: the index.
+        rows: the number of rows it indexes.
+        branch: one index or range a level, outermost first: `(2, 0)` is item 0 of item 2.
+            Negative ones count from the end, ranges are cut to what is there, and only
+            the last may be a range. One more than there are levels selects rows.
+        level: where the branch starts; its items are numbered over the whole tensor.
+
+    Raises:
+        SelectionError: an index out of range, a step, a range before the end, or a branch
+            longer than the tensor is deep.
+
+    >>> lod = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
+    >>> select(lod, 15, (2, 0)).rows
+    slice(10, 12, None)
+    >>> select(lod, 15, (slice(3, 6),), level=1)
+    Selection(lod=LoD.from_lengths([[1, 2, 3]]), rows=slice(9, 15, None), drops_row_axis=False)
+    """
+    first = lod.level(level) if lod.n_levels or level != 0 else 0
+    if not branch:
+        raise SelectionError("an empty branch selects nothing; give an index or a range")
+    if first + len(branch) > lod.n_levels + 1:
+        raise SelectionError(
+            f"the branch has {len(branch)} parts, but below level {first} there are only "
+            f"{lod.n_levels - first} levels and the rows"
+        )
+    start, stop = 0, lod.count(first) if first < lod.n_levels else rows
+    for depth, key in enumerate(branch):
+        here = first + depth
+        if isinstance(key, slice):
+            if depth != len(branch) - 1:
+                raise SelectionError(
+                    f"part {depth} of the branch is a range; only the last part may be one"
+                )
+            return _range(lod, here, key, start, stop)
+        item = start + _index(lod, here, key, stop - start)
+        if here == lod.n_levels:
+            return Selection(LoD(), slice(item, item + 1), drops_row_axis=True)
+        offsets = lod.levels[here]
+        start, stop = int(offsets[item]), int(offsets[item + 1])
+    return _items(lod, first + len(branch), start, stop)
+
+
+def _items(lod: LoD, level: int, start: int, stop: int) -> Selection:
+    if level == lod.n_levels:
+        return Selection(LoD(), slice(start, stop))
+    return Selection(*lod.items(level, start, stop))
+
+
+def _range(lod: LoD, level: int, key: slice, start: int, stop: int) -> Selection:
+    if key.step not in (None, 1):
+        raise SelectionError(f"a range has no step here, found {key.step}")
+    try:
+        low, high, _ = key.indices(stop - start)
+    except TypeError:
+        raise SelectionError(f"a range goes from one whole number to another, not {key}") from None
+    return _items(lod, level, start + low, start + max(low, high))
+
+
+def _index(lod: LoD, level: int, key: int, count: int) -> int:
+    index = key + count if key < 0 else key
+    if not 0 <= index < count:
+        what = "rows" if level == lod.n_levels else lod.names[level] or f"level {level}"
+        valid = f"{-count} to {count - 1}" if count else "none is valid"
+        raise SelectionError(f"{what}: no item {key}, there are {count} here ({valid})")
+    return index

@@ -1,5 +1,0 @@
-"""Twins of the NumPy kernels for NVIDIA GPUs: CUDA C++ in .cu files, launched through cupy.
-
-Data stays on the device, and nothing here waits for it. An index is small and lives in
-main memory: what kernels need of it is copied over once and kept.
-"""

@@ -1,1 +1,0 @@
-"""RNN layers on a GPU: what layer.py beside this folder is made of."""

@@ -1,0 +1,264 @@
+"""Attention inside every sequence, without padding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import OptionError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.arguments import working
+from lodcli.kernels.ops.common import segments, upstream_of
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+Align = Literal["last", "first"]
+
+# Scores of this many bytes are held at a time: a block of queries against all keys.
+_SCORE_BYTES = 1 << 22
+
+
+def sequence_attention(
+    q: LoDTensor,
+    k: LoDTensor,
+    v: LoDTensor,
+    *,
+    causal: bool = False,
+    align: Align = "last",
+    scale: float | None = None,
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return scaled dot-product attention of each query over the keys of its sequence.
+
+        out[i] = sum over j of softmax(scale * q[i] . k)[j] * v[j]
+
+    Args:
+        q: data (N, heads, D), or (N, D) for one head; floating point.
+        k: (M, heads, D) or (M, D), as many sequences as `q`.
+        v: (M, heads, E) or (M, E), segmented like `k`.
+        causal: a query sees the keys up to its own only.
+        align: which key is a query's own where a sequence has n queries and m keys. "last":
+            the last query's is the last key, query i sees keys 0 to i + m - n, as where the
+            first keys are a cache. "first": query i sees keys 0 to i, as torch's is_causal.
+            For n = m both are the same.
+        scale: None is 1 / sqrt(D).
+        level: the level whose sequences these are.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        Data (N, heads, E) or (N, E), the dtype of `q`, under the index of `q`. A query
+        that sees no key gives zeros. Memory beside the result: a block of scores, never
+        the number of sequences times the longest.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError, ShapeMismatchError: dtypes, shapes or indexes that do not fit.
+
+    References:
+        Vaswani et al. (2017), "Attention Is All You Need", equation 1. For `align`:
+        flash-attention 2.1 and torch.nn.attention.bias, causal_lower_right and causal_upper_left.
+
+    >>> rows = LoDTensor(np.array([[1.0], [1.0], [5.0]]), [[2, 1]])
+    >>> sequence_attention(rows, rows, rows.with_data([[2.0], [4.0], [6.0]])).data.tolist()
+    [[3.0], [3.0], [6.0]]
+    """
+    given = _checked(q, k, v, align, level, "sequence_attention")
+    run = on(backend, segment_attention, size_bytes=q.nbytes + k.nbytes + v.nbytes)
+    out = run(*given, causal=causal, align=align, scale=default_scale(q.row_shape[-1], scale))
+    with np.errstate(over="ignore"):  # float16 becomes inf
+        out = out.astype(q.dtype, copy=False)
+    return q.with_data(out.reshape(q.rows, *q.row_shape[:-1], v.row_shape[-1]))
+
+
+def sequence_attention_grad(
+    upstream: npt.ArrayLike,
+    q: LoDTensor,
+    k: LoDTensor,
+    v: LoDTensor,
+    *,
+    causal: bool = False,
+    align: Align = "last",
+    scale: float | None = None,
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> tuple[Array, Array, Array]:
+    """Return the gradients of `sequence_attention` for the rows of q, k and v.
+
+    Args:
+        upstream: the shape of the result, its gradient.
+        q, k, v, causal, align, scale, level: as they went in.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        Three arrays of the shapes and dtypes of q, k and v. Memory beside them: as forward.
+
+    Raises:
+        SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_attention`; or
+            `upstream` has another shape than the result.
+    """
+    op = "sequence_attention_grad"
+    given = _checked(q, k, v, align, level, op)
+    shape = (q.rows, *q.row_shape[:-1], v.row_shape[-1])
+    flow = working(upstream_of(upstream, shape, op), op).astype(given[0].dtype, copy=False)
+    run = on(backend, segment_attention_grad, size_bytes=q.nbytes + k.nbytes + v.nbytes)
+    scaled = default_scale(q.row_shape[-1], scale)
+    grads = run(*given, grad=_with_heads(flow), causal=causal, align=align, scale=scaled)
+    first, second, third = (
+        grad.reshape(one.data.shape).astype(one.dtype, copy=False)
+        for grad, one in zip(grads, (q, k, v), strict=True)
+    )
+    return first, second, third
+
+
+def _checked(
+    q: LoDTensor, k: LoDTensor, v: LoDTensor, align: Align, level: int | str, op: str
+) -> tuple[Array, Array, Array, Offsets, Offsets]:
+    """Return q, k and v with an axis of heads and in one dtype, and where sequences lie."""
+    if align not in ("first", "last"):
+        raise OptionError(f"{op}: align is 'first' or 'last', found {align!r}")
+    q_offsets, k_offsets = segments(q, level, op), segments(k, level, op)
+    found = k.lod.difference(v.lod) or q.lod.above(level).difference(k.lod.above(level))
+    if found is None and q_offsets.size != k_offsets.size:
+        found = f"{q_offsets.size - 1} sequences of queries against {k_offsets.size - 1}"
+    if found is not None:
+        raise ShapeMismatchError(f"{op}: the tensors are segmented differently: {found}")
+    rows = [working(one.data, op) for one in (q, k, v)]
+    if not q.data.ndim == k.data.ndim == v.data.ndim or q.data.ndim not in (2, 3):
+        raise ShapeMismatchError(
+            f"{op}: q, k and v are (N, D) or (N, heads, D) alike, found {q.data.shape}, "
+            f"{k.data.shape} and {v.data.shape}"
+        )
+    if q.row_shape != k.row_shape or k.row_shape[:-1] != v.row_shape[:-1]:
+        raise ShapeMismatchError(
+            f"{op}: rows of q {q.row_shape}, k {k.row_shape} and v {v.row_shape} do not fit"
+        )
+    dtype = np.result_type(*(one.dtype for one in rows))
+    queries, keys, values = (_with_heads(one.astype(dtype, copy=False)) for one in rows)
+    return queries, keys, values, q_offsets, k_offsets
+
+
+def default_scale(width: int, scale: float | None = None) -> float:
+    """Return the scale of the scores: 1 / sqrt(D) where none is given."""
+    return 1 / math.sqrt(max(width, 1)) if scale is None else float(scale)
+
+
+def _with_heads(data: Array) -> Array:
+    return data if data.ndim == 3 else data[:, None]
+
+
+# -- arrays ----------------------------------------------------------------------------
+
+
+@np.errstate(all="ignore")
+def segment_attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    q_offsets: Offsets,
+    k_offsets: Offsets,
+    *,
+    causal: bool,
+    align: Align = "last",
+    scale: float,
+) -> Array:
+    """Return attention inside each segment, (N, heads, E).
+
+    Args:
+        q: (N, heads, D).
+        k: (M, heads, D).
+        v: (M, heads, E).
+        q_offsets: (S+1,), of the queries.
+        k_offsets: (S+1,), of the keys.
+    """
+    # How BLAS rounds depends on the strides.
+    q, k, v = (np.ascontiguousarray(one) for one in (q, k, v))
+    out = np.zeros((len(q), v.shape[1], v.shape[2]), q.dtype)
+    for queries, keys, hidden in _blocks(
+        q_offsets, k_offsets, q.shape[1] * q.itemsize, causal, align
+    ):
+        weights = _weights(q[queries], k[keys], hidden, scale)
+        out[queries] = (weights @ v[keys].transpose(1, 0, 2)).transpose(1, 0, 2)
+    return out
+
+
+@np.errstate(all="ignore")
+def segment_attention_grad(
+    q: Array,
+    k: Array,
+    v: Array,
+    q_offsets: Offsets,
+    k_offsets: Offsets,
+    grad: Array,
+    *,
+    causal: bool,
+    align: Align = "last",
+    scale: float,
+) -> tuple[Array, Array, Array]:
+    """Return the gradients of `segment_attention` for q, k and v; weights are computed again.
+
+    Args:
+        grad: of the result, (N, heads, E).
+
+    References:
+        Dao et al. (2022), "FlashAttention", appendix B.
+    """
+    q, k, v, grad = (np.ascontiguousarray(one) for one in (q, k, v, grad))
+    grad_q, grad_k, grad_v = (np.zeros(one.shape, one.dtype) for one in (q, k, v))
+    for queries, keys, hidden in _blocks(
+        q_offsets, k_offsets, q.shape[1] * q.itemsize, causal, align
+    ):
+        weights = _weights(q[queries], k[keys], hidden, scale)
+        upstream = grad[queries].transpose(1, 0, 2)
+        grad_v[keys] += (weights.transpose(0, 2, 1) @ upstream).transpose(1, 0, 2)
+        grad_weights = upstream @ v[keys].transpose(1, 2, 0)
+        mean = (weights * grad_weights).sum(axis=2, keepdims=True)
+        grad_scores = weights * (grad_weights - mean) * q.dtype.type(scale)
+        grad_q[queries] = (grad_scores @ k[keys].transpose(1, 0, 2)).transpose(1, 0, 2)
+        grad_k[keys] += (grad_scores.transpose(0, 2, 1) @ q[queries].transpose(1, 0, 2)).transpose(
+            1, 0, 2
+        )
+    return grad_q, grad_k, grad_v
+
+
+def _weights(q: Array, k: Array, hidden: Array | None, scale: float) -> Array:
+    """Return the softmax of the scores, (heads, queries, keys); zeros where all is hidden."""
+    scores: Array = (q.transpose(1, 0, 2) @ k.transpose(1, 2, 0)) * q.dtype.type(scale)
+    blind = None if hidden is None else hidden.all(axis=1)
+    if hidden is not None:
+        scores[:, hidden] = -np.inf
+        scores[:, blind] = 0
+    scores -= scores.max(axis=2, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=2, keepdims=True)
+    if blind is not None:
+        scores[:, blind] = 0
+    return scores
+
+
+def _blocks(
+    q_offsets: Offsets, k_offsets: Offsets, score_bytes: int, causal: bool, align: Align
+) -> Iterator[tuple[slice, slice, Array | None]]:
+    """Yield blocks of queries, the keys of their segment, and which of these are hidden.
+
+    The hidden ones are (queries, keys) booleans, or None where every query sees every key.
+    """
+    for s in range(q_offsets.size - 1):
+        keys = slice(int(k_offsets[s]), int(k_offsets[s + 1]))
+        size = keys.stop - keys.start
+        if not size:
+            continue
+        first, last = int(q_offsets[s]), int(q_offsets[s + 1])
+        step = max(1, _SCORE_BYTES // max(1, size * score_bytes))
+        for start in range(first, last, step):
+            stop = min(start + step, last)
+            hidden = None
+            if causal:
+                # The key that is each query's own.
+                own = np.arange(start, stop) - (last - size if align == "last" else first)
+                hidden = np.arange(size) > own[:, None]
+            yield slice(start, stop), keys, hidden

@@ -1,0 +1,111 @@
+"""Gradients of conv.py, from what went in."""
+
+from __future__ import annotations
+
+import numpy.typing as npt
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.arguments import working
+from lodcli.kernels.ops.common import upstream_of
+from lodcli.kernels.ops.conv.conv import (
+    conv_arguments,
+    row_conv_arguments,
+    segment_conv_grad,
+    segment_row_conv_grad,
+    strided_offsets,
+)
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+
+
+def sequence_conv_grad(
+    upstream: npt.ArrayLike,
+    tensor: LoDTensor,
+    weight: npt.ArrayLike,
+    *,
+    context_length: int,
+    context_start: int,
+    stride: int = 1,
+    padding: npt.ArrayLike | None = None,
+    level: int | str | None = None,
+    backend: Backend = "auto",
+) -> tuple[Array, Array, Array | None]:
+    """Return the gradients of `sequence_conv` for its rows, its weight and its padding.
+
+    Args:
+        upstream: (rows, M), the gradient of the result.
+        tensor, weight, context_length, context_start, stride, padding, level: as they went in.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        (N, D), (K * D, M) and (P, D), in the dtypes of what they are the gradients of; None
+        without a padding.
+
+    Raises:
+        SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_conv`; or `upstream`
+            has another shape than the result.
+
+    >>> import numpy as np
+    >>> words = LoDTensor(np.array([[1.0], [2.0], [3.0]]), [[2, 1]])
+    >>> rows, weight, _ = sequence_conv_grad(
+    ...     np.ones((3, 1)), words, [[1.0], [10.0]], context_length=2, context_start=0
+    ... )
+    >>> rows.ravel().tolist(), weight.ravel().tolist()
+    ([1.0, 11.0, 1.0], [6.0, 2.0])
+    """
+    op = "sequence_conv_grad"
+    given = conv_arguments(
+        tensor, weight, context_length, context_start, stride, padding, level, op
+    )
+    shape = (int(strided_offsets(given.offsets, stride)[-1]), given.weight.shape[1])
+    flow = working(upstream_of(upstream, shape, op), op)
+    run = on(backend, segment_conv_grad, size_bytes=tensor.nbytes)
+    rows, matrix, extra = run(
+        *(given.data, given.offsets, given.weight, flow),
+        context_start=context_start,
+        stride=stride,
+        padding=given.padding,
+    )
+    if extra is not None and padding is not None:
+        extra = extra.astype(as_array(padding).dtype, copy=False)
+    return (
+        rows.astype(tensor.dtype, copy=False),
+        matrix.astype(as_array(weight).dtype, copy=False),
+        extra,
+    )
+
+
+def row_conv_grad(
+    upstream: npt.ArrayLike,
+    tensor: LoDTensor,
+    weight: npt.ArrayLike,
+    *,
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> tuple[Array, Array]:
+    """Return the gradients of `row_conv` for its rows and its weight.
+
+    Args:
+        upstream: the shape of the rows, the gradient of the result.
+        tensor, weight, level: as they went in.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Raises:
+        SelectionError, InvalidDataError, ShapeMismatchError: as `row_conv`; or `upstream` has
+            another shape than the result.
+
+    >>> import numpy as np
+    >>> words = LoDTensor(np.array([[1.0], [2.0], [3.0]]), [[2, 1]])
+    >>> rows, weight = row_conv_grad(np.ones((3, 1)), words, [[1.0], [10.0]])
+    >>> rows.ravel().tolist(), weight.ravel().tolist()
+    ([1.0, 11.0, 1.0], [6.0, 2.0])
+    """
+    op = "row_conv_grad"
+    data, offsets, matrix = row_conv_arguments(tensor, weight, level, op)
+    flow = working(upstream_of(upstream, tensor.data.shape, op), op).reshape(data.shape)
+    run = on(backend, segment_row_conv_grad, size_bytes=tensor.nbytes)
+    rows, grad = run(data, offsets, matrix, flow)
+    return (
+        rows.reshape(tensor.data.shape).astype(tensor.dtype, copy=False),
+        grad.astype(as_array(weight).dtype, copy=False),
+    )

@@ -1,0 +1,127 @@
+"""Pictures as sequences of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import InvalidDataError, OptionError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.arguments import require_at_least, require_shape
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+
+Pair = Sequence[int]
+Quad = Sequence[int]
+
+
+def im2sequence(
+    images: LoDTensor,
+    *,
+    kernels: Pair,
+    strides: Pair = (1, 1),
+    paddings: Quad = (0, 0, 0, 0),
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return one row for each window of each picture.
+
+    Args:
+        images: data (n, c, h, w), any dtype, without levels.
+        kernels: height and width of the window.
+        strides: how far it moves, down and right.
+        paddings: zeros around the picture: up, left, down, right.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        Data (windows, c * kernel height * kernel width), channel-major; one level, whose
+        sequences are the pictures. Windows go by rows, then columns.
+
+    Raises:
+        InvalidDataError: no pictures, sizes that are no such numbers, or a window larger
+            than the padded picture.
+
+    References:
+        PaddlePaddle 2.6.2, im2sequence.
+
+    >>> pictures = LoDTensor(np.arange(6).reshape(1, 1, 2, 3))
+    >>> im2sequence(pictures, kernels=(2, 2)).data.tolist()
+    [[0, 1, 3, 4], [1, 2, 4, 5]]
+    """
+    if images.lod.n_levels or images.data.ndim != 4:
+        raise InvalidDataError(
+            "im2sequence needs pictures (n, c, h, w) without levels, found data of shape "
+            f"{images.data.shape} with {images.lod.n_levels} levels"
+        )
+    down, right = window_counts(images.data.shape, kernels, strides, paddings)
+    # Every value goes into as many windows as cover it.
+    size = images.nbytes * kernels[0] * kernels[1] // (strides[0] * strides[1])
+    run = on(backend, im2sequence_rows, size_bytes=size)
+    rows = run(images.data, kernels=kernels, strides=strides, paddings=paddings)
+    offsets = np.arange(images.rows + 1, dtype=np.int64) * (down * right)
+    return LoDTensor(rows, LoD([offsets]))
+
+
+def window_counts(
+    shape: tuple[int, ...], kernels: Pair, strides: Pair, paddings: Quad
+) -> tuple[int, int]:
+    """Return how many windows lie below and beside each other."""
+    for name, values, count, least in (
+        ("kernels", kernels, 2, 1),
+        ("strides", strides, 2, 1),
+        ("paddings", paddings, 4, 0),
+    ):
+        if len(values) != count:
+            raise OptionError(f"{name}: expected {count} numbers, found {len(values)}")
+        for value in values:
+            require_at_least(value, least, name)
+    counts = []
+    for axis, name in enumerate(("high", "wide")):
+        size = shape[2 + axis] + paddings[axis] + paddings[axis + 2]
+        if size < kernels[axis]:
+            raise InvalidDataError(
+                f"im2sequence: a window {kernels[axis]} {name} does not fit a padded picture "
+                f"{size} {name}"
+            )
+        counts.append((size - kernels[axis]) // strides[axis] + 1)
+    return counts[0], counts[1]
+
+
+def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Quad) -> Array:
+    """Return the windows of (n, c, h, w) pictures, (windows, c * kh * kw)."""
+    up, left, down, right = paddings
+    padded = np.pad(images, ((0, 0), (0, 0), (up, down), (left, right)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, tuple(kernels), axis=(2, 3))
+    chosen = windows[:, :, :: strides[0], :: strides[1]].transpose(0, 2, 3, 1, 4, 5)
+    count = int(np.prod(chosen.shape[:3]))
+    return chosen.reshape(count, images.shape[1] * kernels[0] * kernels[1])
+
+
+def im2sequence_grad(
+    grad: npt.ArrayLike,
+    shape: tuple[int, int, int, int],
+    *,
+    kernels: Pair,
+    strides: Pair,
+    paddings: Quad,
+) -> Array:
+    """Return the gradient of `im2sequence_rows` for pictures of `shape`, (n, c, h, w).
+
+    Args:
+        grad: of the windows, (windows, c * kh * kw).
+    """
+    rows = as_array(grad)
+    below, beside = window_counts(shape, kernels, strides, paddings)
+    n, c, h, w = shape
+    require_shape(rows.shape, (n * below * beside, c * kernels[0] * kernels[1]), "grad")
+    up, left, down, right = paddings
+    padded = np.zeros_like(rows, shape=(n, c, h + up + down, w + left + right))
+    windows = rows.reshape(n, below, beside, c, *kernels).transpose(0, 3, 1, 2, 4, 5)
+    # One place in the window at a time: windows never overlap in the same place.
+    for i in range(kernels[0]):
+        for j in range(kernels[1]):
+            bottom, end = i + strides[0] * (below - 1) + 1, j + strides[1] * (beside - 1) + 1
+            padded[:, :, i : bottom : strides[0], j : end : strides[1]] += windows[..., i, j]
+    return padded[:, :, up : up + h, left : left + w]

@@ -1,0 +1,1 @@
+"""Arithmetic of two tensors, row by row or one row a sequence."""

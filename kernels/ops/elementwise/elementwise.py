@@ -1,0 +1,204 @@
+"""Arithmetic row by row, or with one row a sequence, and dot products of sequences."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.arguments import segment_numbers
+from lodcli.kernels.ops.common import is_half, segments, summed_dtype
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+Arithmetic = Literal["add", "sub", "mul", "div"]
+UFUNCS: dict[Arithmetic, np.ufunc] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.true_divide,
+}
+
+
+def sequence_add(
+    tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> LoDTensor:
+    """Return tensor + other, where `other` has one row a row or one a sequence.
+
+    Args:
+        tensor: data (N, ...), numbers.
+        other: as many levels as `tensor`, and then the same ones: row by row. Fewer: one
+            row for each of the S sequences of `level`, either without levels or under
+            those above `level`; it goes to every row of its sequence. Its rows have the
+            shape of those of `tensor`, or are single values.
+        level: the level that `other` has one row a sequence of.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        Data of the shape of `tensor`, under its index, in NumPy's dtype for the two; whole
+        numbers wrap around where they overflow. A division by 0 gives inf or NaN, silently.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError: booleans.
+        ShapeMismatchError: indexes or shapes that do not fit; says where.
+
+    >>> words = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
+    >>> sequence_add(words, LoDTensor(np.array([10, 20]))).data.tolist()
+    [11, 12, 23]
+    """
+    return _combined("add", tensor, other, level, backend)
+
+
+def sequence_sub(
+    tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> LoDTensor:
+    """Return tensor - other; see `sequence_add`."""
+    return _combined("sub", tensor, other, level, backend)
+
+
+def sequence_mul(
+    tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> LoDTensor:
+    """Return tensor * other; see `sequence_add`."""
+    return _combined("mul", tensor, other, level, backend)
+
+
+def sequence_div(
+    tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> LoDTensor:
+    """Return tensor / other, in floating point; see `sequence_add`."""
+    return _combined("div", tensor, other, level, backend)
+
+
+def sequence_dot(
+    a: LoDTensor, b: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> LoDTensor:
+    """Return the dot product of each sequence of `a` with that of `b`, all values of all rows.
+
+    Args:
+        a: data (N, ...), numbers.
+        b: the same shape and index.
+        level: the level whose sequences are multiplied.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        Data (S,) under the levels above `level`; 0 for an empty sequence. Floats keep their
+        dtype (float16 and bfloat16 are summed in float32), whole numbers give int64,
+        unsigned ones uint64. Complex numbers are multiplied as they are, not conjugated.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError: booleans.
+        ShapeMismatchError: they differ in shape or index.
+
+    >>> a = LoDTensor(np.array([[1, 2], [3, 4], [5, 6]]), [[2, 1]])
+    >>> sequence_dot(a, a).data.tolist()
+    [30, 61]
+    """
+    offsets = paired(a, b, level, "sequence_dot")
+    run = on(backend, segment_dot, size_bytes=a.nbytes)
+    return LoDTensor(run(a.data, b.data, offsets), a.lod.above(level))
+
+
+def paired(a: LoDTensor, b: LoDTensor, level: int | str, op: str) -> Offsets:
+    """Return where the sequences of a level lie in two tensors of one shape and index."""
+    offsets = segments(a, level, op)
+    _require_numbers(op, a, b)
+    found = a.lod.difference(b.lod)
+    if found is None and a.data.shape != b.data.shape:
+        found = f"shape {a.data.shape} against {b.data.shape}"
+    if found is not None:
+        raise ShapeMismatchError(f"{op}: the tensors differ: {found}")
+    return offsets
+
+
+def _combined(
+    op: Arithmetic, tensor: LoDTensor, other: LoDTensor, level: int | str, backend: Backend
+) -> LoDTensor:
+    offsets = joined(tensor, other, level, f"sequence_{op}")
+    run = on(backend, segment_binary, size_bytes=tensor.nbytes)
+    return tensor.with_data(run(op, tensor.data, other.data, offsets))
+
+
+def joined(tensor: LoDTensor, other: LoDTensor, level: int | str, op: str) -> Offsets:
+    """Return which rows of `tensor` each row of `other` goes to, (rows of `other` + 1,)."""
+    _require_numbers(op, tensor, other)
+    if other.row_shape not in (tensor.row_shape, (), (1,)):
+        raise ShapeMismatchError(
+            f"{op}: rows of shape {other.row_shape} do not fit those of {tensor.row_shape}"
+        )
+    lod = tensor.lod
+    if other.lod.n_levels == lod.n_levels:
+        found = lod.difference(other.lod)
+        if found is None and other.rows != tensor.rows:
+            found = f"{tensor.rows} rows against {other.rows}"
+        if found is not None:
+            raise ShapeMismatchError(f"{op}: the tensors are segmented differently: {found}")
+        return np.arange(tensor.rows + 1)
+    offsets = segments(tensor, level, op)
+    found = lod.above(level).difference(other.lod) if other.lod.n_levels else None
+    if found is None and other.rows != offsets.size - 1:
+        found = f"{offsets.size - 1} sequences against {other.rows} rows"
+    if found is not None:
+        raise ShapeMismatchError(f"{op}: expected one row a sequence: {found}")
+    return offsets
+
+
+def _require_numbers(op: str, *tensors: LoDTensor) -> None:
+    for tensor in tensors:
+        if tensor.dtype == np.bool_:
+            raise InvalidDataError(f"{op} needs numbers, found bool")
+
+
+# -- arrays ----------------------------------------------------------------------------
+
+
+def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
+    """Return data (N, ...) combined with row s of values (S, ...) in segment s.
+
+    Args:
+        values: rows of the shape of those of `data`, or of one value each.
+    """
+    with np.errstate(all="ignore"):
+        result: Array = UFUNCS[op](data, spread_values(data, values, offsets))
+    return result
+
+
+def spread_values(data: Array, values: Array, offsets: Offsets) -> Array:
+    """Return row s of the values for every row of segment s, with as many axes as the data."""
+    if values.ndim != data.ndim:
+        values = values.reshape(values.shape[0], *(1 for _ in data.shape[1:]))
+    if values.shape[0] == data.shape[0] == offsets.size - 1 and (np.diff(offsets) == 1).all():
+        return values
+    return values[segment_numbers(offsets)]
+
+
+def segment_totals(rows: Array, offsets: Offsets) -> Array:
+    """Return the sum of each segment, zero where it is empty: (N, ...) to (S, ...)."""
+    out = np.zeros((offsets.size - 1, *rows.shape[1:]), rows.dtype)
+    # reduceat adds one by one: float32 would lose a digit of a long segment. float64 does not.
+    wide = np.result_type(rows.dtype, np.float64) if rows.dtype.kind in "fc" else rows.dtype
+    # Not reduceat on the full offsets: for an empty segment it returns the next row.
+    full = offsets[:-1] < offsets[1:]
+    if full.any():
+        out[full] = np.add.reduceat(rows, offsets[:-1][full], axis=0, dtype=wide)
+    return out
+
+
+def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
+    """Return the dot product of each segment: twice (N, ...) to (S,)."""
+    dtype = summed_dtype(np.result_type(a, b))
+    wide = np.dtype(np.float32) if is_half(dtype) else dtype
+    with np.errstate(all="ignore"):
+        products = np.multiply(a.astype(wide, copy=False), b.astype(wide, copy=False))
+        totals = segment_totals(row_sums(products), offsets)
+        return totals.astype(dtype, copy=False)
+
+
+def row_sums(rows: Array) -> Array:
+    """Return the sum of the values of each row, in their dtype: (N, ...) to (N,)."""
+    sums: Array = rows.sum(axis=tuple(range(1, rows.ndim)), dtype=rows.dtype)
+    return sums

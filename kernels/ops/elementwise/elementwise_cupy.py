@@ -1,0 +1,92 @@
+"""See ops/elementwise.py. One pass: a value is brought to its rows while they are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from lodcli.kernels.cuda.launch import (
+    C_TYPES,
+    Grid,
+    at_once,
+    flat_rows,
+    is_narrow,
+    on_device,
+    run,
+    shares,
+    shortest_and_longest,
+)
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.common import is_half, summed_dtype
+from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
+from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
+from lodcli.kernels.ops.pooling.pool_cupy import segment_sum, wide_type
+
+HEIGHT = 16
+
+
+def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
+    """See ops/elementwise.py."""
+    dtype = np.result_type(data.dtype, values.dtype)
+    if op == "div" and dtype.kind in "iu":
+        dtype = np.dtype(np.float64)
+    if not {data.dtype.name, values.dtype.name} <= C_TYPES.keys():
+        return _composed(op, data, values, offsets)
+    rows, other = flat_rows(data), flat_rows(values)
+    out: Array = cupy.empty(data.shape, dtype)
+    if rows.size:
+        types = (C_TYPES[one.name] for one in (data.dtype, values.dtype))
+        kernel = f"binary<{', '.join(types)}, {wide_type(dtype)}, {C_TYPES[dtype.name]}"
+        shape, many, index = kernel_index(offsets, rows, other, out)
+        args = (rows, other, *index, out)
+        run("elementwise", f"{kernel}, {op.upper()}, {many}>", *shape, *args)
+    return out
+
+
+def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
+    """See ops/elementwise.py."""
+    dtype = summed_dtype(np.result_type(a.dtype, b.dtype))
+    wide = np.dtype(np.float32) if is_half(dtype) else dtype
+    products = a.astype(wide, copy=False) * b.astype(wide, copy=False)
+    sums = flat_rows(products).sum(axis=1, dtype=wide)
+    return segment_sum(sums, offsets).astype(dtype, copy=False)
+
+
+def one_by_one(rows: Array, values: Array, offsets: Offsets) -> bool:
+    """Return whether row r of the values goes with row r."""
+    together = values.shape[0] == rows.shape[0] == offsets.size - 1 > 0
+    return together and shortest_and_longest(offsets) == (1, 1)
+
+
+def kernel_index(
+    offsets: Offsets, rows: Array, values: Array, *others: Array
+) -> tuple[tuple[Grid, Grid], int, tuple[Any, ...]]:
+    """Return grid and block, columns of a thread, and what says where rows and values lie.
+
+    Args:
+        offsets: (S+1,).
+        rows: (N, D).
+        values: (S, D) or (S, 1), or (N, ...), a row for each row.
+        others: what is as wide as the rows.
+    """
+    together = one_by_one(rows, values, offsets)
+    where = cupy.empty(0, np.int64) if together else on_device(offsets)
+    segments = 0 if together else offsets.size - 1
+    (count, width), across = rows.shape, values.shape[1]
+    dealt = is_narrow(width * rows.itemsize)
+    vectors = (rows, *others, values) if across == width else (rows, *others)
+    most = 16 // max(one.itemsize for one in (*vectors, values))
+    many = 1 if dealt else at_once(width, *vectors, most=most)
+    shape = shares(count, width, many, HEIGHT, dealt=dealt)
+    return shape, many, (where, segments, count, width, across, HEIGHT, int(dealt))
+
+
+def _composed(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
+    """Return the same in two passes: of complex numbers, which no kernel is made for."""
+    if values.ndim != data.ndim:
+        values = values.reshape(values.shape[0], *(1 for _ in data.shape[1:]))
+    if not one_by_one(data, values, offsets):
+        values = segment_broadcast(values, offsets)
+    return UFUNCS[op](data, values)  # type: ignore[no-any-return]

@@ -1,0 +1,184 @@
+"""Gradients of elementwise.py.
+
+add   dx = dy           dz = sum of dy           sub   dx = dy           dz = - sum of dy
+mul   dx = dy z         dz = sum of dy x         div   dx = dy / z       dz = - sum dy x / z^2
+dot   da = dy[s] b      db = dy[s] a
+
+The sums go over what one value of z went to: the rows of its sequence, and a whole row where
+z has one value for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.common import is_half, require_float, upstream_of
+from lodcli.kernels.ops.elementwise.elementwise import (
+    Arithmetic,
+    joined,
+    paired,
+    row_sums,
+    segment_totals,
+    spread_values,
+)
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+
+def sequence_add_grad(
+    upstream: npt.ArrayLike,
+    tensor: LoDTensor,
+    other: LoDTensor,
+    *,
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> tuple[Array, Array]:
+    """Return the gradients of `sequence_add` for the rows of both.
+
+    Args:
+        upstream: (N, ...), the gradient of the result.
+        tensor, other, level: as they went in, floating point.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        Two arrays of the shapes and dtypes of `tensor` and `other`; float16 and bfloat16 are
+        worked out in float32.
+
+    Raises:
+        SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_add`; no
+            floating-point numbers; or `upstream` has not the shape of `tensor`.
+
+    >>> words = LoDTensor(np.array([1.0, 2.0, 3.0]), [[2, 1]])
+    >>> grads = sequence_add_grad([1.0, 1.0, 5.0], words, LoDTensor(np.zeros(2)))
+    >>> [one.tolist() for one in grads]
+    [[1.0, 1.0, 5.0], [2.0, 5.0]]
+    """
+    return _gradients("add", upstream, tensor, other, level, backend)
+
+
+def sequence_sub_grad(
+    upstream: npt.ArrayLike,
+    tensor: LoDTensor,
+    other: LoDTensor,
+    *,
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> tuple[Array, Array]:
+    """Return the gradients of `sequence_sub`; see `sequence_add_grad`."""
+    return _gradients("sub", upstream, tensor, other, level, backend)
+
+
+def sequence_mul_grad(
+    upstream: npt.ArrayLike,
+    tensor: LoDTensor,
+    other: LoDTensor,
+    *,
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> tuple[Array, Array]:
+    """Return the gradients of `sequence_mul`; see `sequence_add_grad`."""
+    return _gradients("mul", upstream, tensor, other, level, backend)
+
+
+def sequence_div_grad(
+    upstream: npt.ArrayLike,
+    tensor: LoDTensor,
+    other: LoDTensor,
+    *,
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> tuple[Array, Array]:
+    """Return the gradients of `sequence_div`; see `sequence_add_grad`."""
+    return _gradients("div", upstream, tensor, other, level, backend)
+
+
+def sequence_dot_grad(
+    upstream: npt.ArrayLike,
+    a: LoDTensor,
+    b: LoDTensor,
+    *,
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> tuple[Array, Array]:
+    """Return the gradients of `sequence_dot` for the rows of both.
+
+    Args:
+        upstream: (S,), the gradient of the result.
+        a, b, level: as they went in, floating point.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Raises:
+        SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_add_grad`.
+
+    >>> a, b = (LoDTensor(np.array(one), [[2]]) for one in ([1.0, 2.0], [3.0, 4.0]))
+    >>> [one.tolist() for one in sequence_dot_grad([10.0], a, b)]
+    [[30.0, 40.0], [10.0, 20.0]]
+    """
+    op = "sequence_dot_grad"
+    offsets = paired(a, b, level, op)
+    first, second = _wide(a.data, op), _wide(b.data, op)
+    flow = _wide(upstream_of(upstream, (offsets.size - 1,), op), op)
+    run = on(backend, segment_dot_grad, size_bytes=a.nbytes)
+    grad_a, grad_b = run(first, second, offsets, flow)
+    return grad_a.astype(a.dtype, copy=False), grad_b.astype(b.dtype, copy=False)
+
+
+def _gradients(
+    op: Arithmetic,
+    upstream: npt.ArrayLike,
+    tensor: LoDTensor,
+    other: LoDTensor,
+    level: int | str,
+    backend: Backend,
+) -> tuple[Array, Array]:
+    name = f"sequence_{op}_grad"
+    offsets = joined(tensor, other, level, name)
+    data, values = _wide(tensor.data, name), _wide(other.data, name)
+    flow = _wide(upstream_of(upstream, tensor.data.shape, name), name)
+    run = on(backend, segment_binary_grad, size_bytes=tensor.nbytes)
+    found = run(op, data, values, offsets, flow)
+    return found[0].astype(tensor.dtype, copy=False), found[1].astype(other.dtype, copy=False)
+
+
+def _wide(data: Array, op: str) -> Array:
+    require_float(data, op)
+    return data.astype(np.float32) if is_half(data.dtype) else data
+
+
+# -- NumPy -----------------------------------------------------------------------------
+
+
+def segment_binary_grad(
+    op: Arithmetic, data: Array, values: Array, offsets: Offsets, grad: Array
+) -> tuple[Array, Array]:
+    """Return the gradients of `segment_binary` for data and values, in their shapes."""
+    spread = spread_values(data, values, offsets)
+    each: Any
+    with np.errstate(all="ignore"):
+        if op == "add":
+            grad_data, each = grad, grad
+        elif op == "sub":
+            grad_data, each = grad, -grad
+        elif op == "mul":
+            grad_data, each = grad * spread, grad * data
+        else:
+            grad_data, each = grad / spread, -grad * data / (spread * spread)
+        if spread.shape != data.shape:
+            # One value went to a whole row. Its axes beside the first are all of size 1.
+            each = row_sums(each)
+        return np.array(grad_data), segment_totals(each, offsets).reshape(values.shape)
+
+
+def segment_dot_grad(a: Array, b: Array, offsets: Offsets, grad: Array) -> tuple[Array, Array]:
+    """Return the gradients of `segment_dot` for both.
+
+    Args:
+        grad: of the result, (S,).
+    """
+    each = np.repeat(grad, np.diff(offsets)).reshape(len(a), *(1 for _ in a.shape[1:]))
+    with np.errstate(all="ignore"):
+        return each * b, each * a

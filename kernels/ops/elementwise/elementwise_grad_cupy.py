@@ -1,0 +1,40 @@
+"""See ops/elementwise_grad.py."""
+
+from __future__ import annotations
+
+import cupy
+import numpy as np
+
+from lodcli.kernels.cuda.launch import c_type, flat_rows, run
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.elementwise.elementwise import Arithmetic
+from lodcli.kernels.ops.elementwise.elementwise_cupy import kernel_index, segment_binary
+from lodcli.kernels.ops.pooling.pool_cupy import segment_sum
+
+
+def segment_binary_grad(
+    op: Arithmetic, data: Array, values: Array, offsets: Offsets, grad: Array
+) -> tuple[Array, Array]:
+    """See ops/elementwise_grad.py."""
+    dtype = np.result_type(data.dtype, values.dtype, grad.dtype)
+    flow = cupy.ascontiguousarray(grad.astype(dtype, copy=False))
+    if op in ("add", "sub"):
+        for_data, each = flow.copy(), flat_rows(flow)
+    else:
+        rows, other = (flat_rows(one.astype(dtype, copy=False)) for one in (data, values))
+        for_data, each = cupy.empty(data.shape, dtype), cupy.empty(rows.shape, dtype)
+        if rows.size:
+            shape, many, index = kernel_index(offsets, rows, other, flow, for_data, each)
+            kernel = f"binary_grad<{c_type(dtype, 'arithmetic')}, {op.upper()}, {many}>"
+            args = (rows, other, *index, flow, for_data, each)
+            run("elementwise", kernel, *shape, *args)
+    if flat_rows(values).shape[1] != each.shape[1]:
+        # One value went to a whole row.
+        each = each.sum(axis=1, keepdims=True)
+    totals = segment_sum(each, offsets)
+    return for_data, (-totals if op == "sub" else totals).reshape(values.shape)
+
+
+def segment_dot_grad(a: Array, b: Array, offsets: Offsets, grad: Array) -> tuple[Array, Array]:
+    """See ops/elementwise_grad.py."""
+    return segment_binary("mul", b, grad, offsets), segment_binary("mul", a, grad, offsets)

@@ -1,0 +1,1 @@
+"""Token ids: erase, enumerate, CTC, edit distance."""

@@ -1,0 +1,226 @@
+"""Sequences of labels: how far apart they are, and what a CTC path says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.arguments import exact_ids, from_padded, id_column, recut, segment_numbers
+from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.ids.ids import segment_compress, sequence_erase
+from lodcli.kernels.ops.padding.pad import segment_pad
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array, beside
+
+
+def edit_distance(
+    hyps: LoDTensor,
+    refs: LoDTensor,
+    *,
+    normalized: bool = True,
+    ignored_tokens: Iterable[int] = (),
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return how many ids must be put in, taken out or replaced to make each `hyps` its `refs`.
+
+    Args:
+        hyps: whole numbers, (N,) or (N, 1).
+        refs: the same, (M,) or (M, 1), with as many sequences.
+        normalized: divide by the length of the reference.
+        ignored_tokens: ids taken out of both beforehand.
+        level: the level whose sequences are compared, each with all its rows.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        float32 (S, 1), one distance a sequence, under the levels above `level`.
+
+    Raises:
+        SelectionError: no such level.
+        EmptySequenceError: `normalized`, and a reference is empty; names it.
+        InvalidDataError, ShapeMismatchError: no ids, or sequences that do not pair up.
+
+    References:
+        Wagner and Fischer (1974), "The String-to-String Correction Problem".
+
+    >>> hyps = LoDTensor(np.array([1, 2, 3, 7]), [[3, 1]])
+    >>> edit_distance(hyps, LoDTensor(np.array([1, 3]), [[2, 0]]), normalized=False).data.tolist()
+    [[1.0], [1.0]]
+    """
+    ignored = list(ignored_tokens)
+    if ignored:
+        hyps, refs = sequence_erase(hyps, ignored), sequence_erase(refs, ignored)
+    hyp_offsets = segments(hyps, level, "edit_distance")
+    ref_offsets = segments(refs, level, "edit_distance")
+    above = hyps.lod.above(level)
+    if hyp_offsets.size != ref_offsets.size:
+        raise ShapeMismatchError(
+            f"edit_distance: {hyp_offsets.size - 1} hypotheses, {ref_offsets.size - 1} references"
+        )
+    found = above.difference(refs.lod.above(level))
+    if found is not None:
+        raise ShapeMismatchError(f"edit_distance: hyps and refs differ above their level: {found}")
+    ours, theirs = id_column(hyps, "edit_distance"), id_column(refs, "edit_distance")
+    if ours.dtype != theirs.dtype:
+        common = np.result_type(ours, theirs)
+        if common.kind not in "iu":
+            raise InvalidDataError(f"edit_distance: cannot compare {ours.dtype} and {theirs.dtype}")
+        ours, theirs = ours.astype(common), theirs.astype(common)
+    lengths = np.diff(ref_offsets)
+    if normalized and not lengths.all():
+        raise EmptySequenceError(
+            f"edit_distance: reference {int(np.argmin(lengths))} is empty; a normalized distance "
+            "divides by its length"
+        )
+    # What is computed, not what is read, repays a compiled kernel.
+    size_bytes = 8 * int(np.diff(hyp_offsets) @ lengths)
+    run = on(backend, segment_edit_distance, size_bytes=size_bytes)
+    distances = run(ours, hyp_offsets, theirs, ref_offsets).astype(np.float64)
+    if normalized:
+        distances /= beside(lengths, distances)
+    return LoDTensor(distances.astype(np.float32)[:, None], above)
+
+
+def edit_distance_padded(
+    hyps: npt.ArrayLike,
+    refs: npt.ArrayLike,
+    hyps_lengths: npt.ArrayLike,
+    refs_lengths: npt.ArrayLike,
+    *,
+    normalized: bool = True,
+    ignored_tokens: Iterable[int] = (),
+    backend: Backend = "auto",
+) -> Array:
+    """Return the distances of a padded batch, float32 (B, 1); see `edit_distance`.
+
+    Args:
+        hyps: whole numbers, (B, T).
+        refs: (B, U).
+        hyps_lengths: (B,) or (B, 1), 0 to T.
+        refs_lengths: (B,) or (B, 1), 0 to U.
+
+    >>> edit_distance_padded([[1, 2, 0]], [[1, 0]], [2], [1], normalized=False).tolist()
+    [[1.0]]
+    """
+    return edit_distance(
+        from_padded(hyps, hyps_lengths, "hyps"),
+        from_padded(refs, refs_lengths, "refs"),
+        normalized=normalized,
+        ignored_tokens=ignored_tokens,
+        backend=backend,
+    ).data
+
+
+def ctc_align(
+    tensor: LoDTensor,
+    *,
+    blank: int = 0,
+    merge_repeated: bool = True,
+    level: int | str = 0,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the labels that CTC paths stand for: repetitions merged, blanks dropped.
+
+    Args:
+        tensor: whole numbers, (N,) or (N, 1).
+        blank: the id that stands for no label.
+        merge_repeated: an id equal to the one just before it in its sequence is dropped;
+            a blank between keeps both.
+        level: the level whose sequences are paths.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        The rows that are left, under levels 0 to `level`. With nothing left, no rows.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError: not one whole number a row.
+
+    References:
+        Graves et al. (2006), "Connectionist Temporal Classification", the map B.
+
+    >>> path = LoDTensor(np.array([0, 1, 1, 0, 1, 1]), [[5, 1]])
+    >>> ctc_align(path).data.tolist(), ctc_align(path).recursive_sequence_lengths()
+    ([1, 1, 1], [[2, 1]])
+    """
+    offsets = segments(tensor, level, "ctc_align")
+    ids = id_column(tensor, "ctc_align")
+    blanks = exact_ids([blank], tensor.dtype, "ctc_align")
+    run = on(backend, segment_ctc_align, size_bytes=ids.nbytes)
+    kept, bounds = run(ids, offsets, blanks, merge_repeated)
+    return LoDTensor(kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, level, bounds))
+
+
+def ctc_align_padded(
+    paths: npt.ArrayLike,
+    lengths: npt.ArrayLike,
+    *,
+    blank: int = 0,
+    merge_repeated: bool = True,
+    padding_value: int = 0,
+    backend: Backend = "auto",
+) -> tuple[Array, Array]:
+    """Return the labels of a padded batch, (B, T), and their counts, (B, 1); see `ctc_align`.
+
+    Args:
+        paths: whole numbers, (B, T).
+        lengths: (B,) or (B, 1), 0 to T; the counts come back in their dtype.
+        padding_value: stands behind the labels.
+
+    >>> labels, counts = ctc_align_padded([[0, 1, 1, 2]], [4], padding_value=-1)
+    >>> labels.tolist(), counts.tolist()
+    ([[1, 2, -1, -1]], [[2]])
+    """
+    array = as_array(paths)
+    batch = from_padded(array, lengths, "ctc_align")
+    if array.ndim != 2:
+        raise InvalidDataError(f"ctc_align: padded paths are (B, T), found {array.shape}")
+    aligned = ctc_align(batch, blank=blank, merge_repeated=merge_repeated, backend=backend)
+    if not exact_ids([padding_value], array.dtype, "ctc_align").size:
+        raise InvalidDataError(f"padding_value {padding_value} does not fit {array.dtype}")
+    counts, filler = aligned.lod.lengths(0), np.asarray(padding_value, array.dtype)
+    pad = on(backend, segment_pad, size_bytes=array.nbytes)
+    out = pad(aligned.data, aligned.lod.levels[0], array.shape[1], pad_value=filler)
+    return out, counts.astype(np.asarray(lengths).dtype)[:, None]
+
+
+# -- arrays ----------------------------------------------------------------------------
+
+
+def segment_edit_distance(
+    hyps: Array, hyp_offsets: Offsets, refs: Array, ref_offsets: Offsets
+) -> Offsets:
+    """Return the distance of each pair of segments, (S,) int64."""
+    distances = np.zeros(hyp_offsets.size - 1, np.int64)
+    for s in range(distances.size):
+        reference = refs[ref_offsets[s] : ref_offsets[s + 1]]
+        places = np.arange(reference.size + 1)
+        row = places
+        for number, token in enumerate(hyps[hyp_offsets[s] : hyp_offsets[s + 1]], start=1):
+            best = np.concatenate(
+                ([number], np.minimum(row[:-1] + (reference != token), row[1:] + 1))
+            )
+            # min over i <= j of best[i] + (j - i): putting in the ids from i to j.
+            row = np.minimum.accumulate(best - places) + places
+        distances[s] = row[-1]
+    return distances
+
+
+def segment_ctc_align(
+    ids: Array, offsets: Offsets, blanks: Array, merge_repeated: bool
+) -> tuple[Array, Offsets]:
+    """Return the labels of each segment and their offsets.
+
+    Args:
+        ids: (N,) integers.
+        blanks: (0,) or (1,), the blank in the same dtype, if that can hold it.
+    """
+    kept = np.isin(ids, blanks, invert=True)
+    if merge_repeated:
+        of = segment_numbers(offsets)
+        kept[1:] &= (ids[1:] != ids[:-1]) | (of[1:] != of[:-1])
+    return segment_compress(ids, offsets, kept)

@@ -1,0 +1,1 @@
+"""Sequences joined, repeated, interleaved, cut into windows."""

@@ -1,0 +1,172 @@
+"""Sequences and rows repeated: one value per sequence brought to its rows, blocks copied."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import SelectionError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.arguments import chosen_level
+from lodcli.kernels.ops.common import result_array, segments, upstream_of
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.gather import ranges
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+
+
+def sequence_expand(
+    x: LoDTensor,
+    y: LoDTensor,
+    *,
+    ref_level: int | str = -1,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return every sequence of `x`, or every row of a plain `x`, as often as `y` says.
+
+    Args:
+        x: data (N, ...), any dtype, with one level or none.
+        y: its lengths of `ref_level`, in that level's own units, are the counts. Its rows are
+            not read. A count of 0 drops the sequence.
+        ref_level: a level of `y`: -1, the finest, 0 or more, or a name.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        Of a plain `x` a plain tensor; else one level, each copy a sequence, copies of a
+        sequence one after another.
+
+    Raises:
+        SelectionError: no such level.
+        ShapeMismatchError: `x` has more than one level, or not one sequence for each count;
+            `out` has another shape.
+        InvalidDataError: `out` does not fit otherwise.
+
+    >>> x = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
+    >>> sequence_expand(x, LoDTensor(np.zeros(3), [[2, 1]])).data.tolist()
+    [1, 2, 1, 2, 3]
+    """
+    offsets, counts = _blocks(x, y, ref_level)
+    kernel = on(backend, segment_repeat, size_bytes=x.nbytes)
+    rows = kernel(x.data, offsets, counts, out=out)
+    if not x.lod.n_levels:
+        return LoDTensor(rows)
+    lengths = np.repeat(np.diff(offsets), counts)
+    return LoDTensor(rows, LoD([lengths_to_offsets(lengths, level=0)], x.lod.names))
+
+
+def sequence_expand_grad(
+    upstream: npt.ArrayLike,
+    x: LoDTensor,
+    y: LoDTensor,
+    *,
+    ref_level: int | str = -1,
+    backend: Backend = "auto",
+) -> Array:
+    """Return the gradient of `sequence_expand` for the rows of `x`: the sum over the copies."""
+    offsets, counts = _blocks(x, y, ref_level)
+    rows = int(np.dot(np.diff(offsets), counts))
+    flow = upstream_of(upstream, (rows, *x.row_shape), "sequence_expand_grad")
+    return on(backend, segment_repeat_grad, size_bytes=flow.nbytes)(flow, offsets, counts)
+
+
+def _blocks(x: LoDTensor, y: LoDTensor, ref_level: int | str) -> tuple[Offsets, Offsets]:
+    op = "sequence_expand"
+    segments(y, ref_level, f"{op}, y")
+    if not isinstance(ref_level, str) and ref_level < -1:
+        # As PaddlePaddle has it: not any number from the end, as elsewhere.
+        raise SelectionError(f"{op}: ref_level is -1, 0 or more, or a name; found {ref_level}")
+    counts = y.lod.lengths(ref_level)
+    if x.lod.n_levels > 1:
+        raise ShapeMismatchError(f"{op}: x may have one level, found {x.lod.n_levels}")
+    offsets = x.lod.levels[0] if x.lod.n_levels else np.arange(x.rows + 1)
+    if offsets.size - 1 != counts.size:
+        what = "sequences" if x.lod.n_levels else "rows"
+        raise ShapeMismatchError(
+            f"{op}: x has {offsets.size - 1} {what}, y {counts.size} sequences"
+        )
+    return offsets, counts
+
+
+def sequence_expand_as(
+    x: LoDTensor,
+    y: LoDTensor,
+    *,
+    level: int | str | None = None,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return row s of `x` for every row of sequence s of `y`, under the index of `y`.
+
+    Args:
+        x: data (S, ...), any dtype; its levels are ignored.
+        y: S sequences in `level`; its rows are not read.
+        level: a level of `y`. None: the only one there is.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
+        backend: "numpy", "numba" or "auto".
+
+    Raises:
+        SelectionError: no such level, or several and none chosen.
+        ShapeMismatchError: `x` has not S rows; `out` has another shape.
+        InvalidDataError: `out` does not fit otherwise.
+
+    >>> x = LoDTensor(np.array([7, 8]))
+    >>> sequence_expand_as(x, LoDTensor(np.zeros(3), [[1, 2]])).data.tolist()
+    [7, 8, 8]
+    """
+    offsets = y.lod.absolute(chosen_level(y.lod, level, "sequence_expand_as, y"))
+    if x.rows != offsets.size - 1:
+        raise ShapeMismatchError(
+            f"sequence_expand_as: x has {x.rows} rows, y {offsets.size - 1} sequences"
+        )
+    size = x.nbytes // max(1, x.rows) * y.rows
+    kernel = on(backend, segment_broadcast, size_bytes=size)
+    return y.with_data(kernel(x.data, offsets, out=out))
+
+
+def sequence_expand_as_grad(
+    upstream: npt.ArrayLike, lod: LoD, *, level: int | str | None = None, backend: Backend = "auto"
+) -> Array:
+    """Return the gradient of `sequence_expand_as` for `x`: sums over the rows of `lod`."""
+    flow = as_array(upstream)
+    flow = upstream_of(flow, (lod.rows or 0, *flow.shape[1:]), "sequence_expand_as_grad")
+    offsets = lod.absolute(chosen_level(lod, level, "sequence_expand_as_grad"))
+    return on(backend, segment_broadcast_grad, size_bytes=flow.nbytes)(flow, offsets)
+
+
+def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
+    """Return row s of `data` for every row of segment s: (S, ...) to (N, ...)."""
+    result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
+    result[...] = np.repeat(data, np.diff(offsets), axis=0)
+    return result
+
+
+def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
+    """Return the sum of every segment, in the dtype of `upstream`: (N, ...) to (S, ...)."""
+    from lodcli.kernels.ops.pooling.pool import segment_sum
+
+    return segment_sum(upstream, offsets).astype(upstream.dtype, copy=False)
+
+
+def segment_repeat(
+    data: Array, offsets: Offsets, counts: Offsets, *, out: Array | None = None
+) -> Array:
+    """Return the rows of segment s counts[s] times, whole segments one after another."""
+    lengths = np.repeat(np.diff(offsets), counts)
+    rows = ranges(np.repeat(offsets[:-1], counts), lengths_to_offsets(lengths, level=0))
+    result = result_array(out, (rows.size, *data.shape[1:]), data.dtype, data)
+    result[...] = data[rows]
+    return result
+
+
+def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
+    """Return for every row the sum over its copies, in their order."""
+    lengths = np.repeat(np.diff(offsets), counts)
+    rows = ranges(np.repeat(offsets[:-1], counts), lengths_to_offsets(lengths, level=0))
+    wide = np.float64 if upstream.dtype.itemsize == 2 else upstream.dtype
+    result = np.zeros((int(offsets[-1]), *upstream.shape[1:]), wide)
+    np.add.at(result, rows, upstream.astype(wide))
+    return result.astype(upstream.dtype)

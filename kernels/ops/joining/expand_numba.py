@@ -1,0 +1,44 @@
+"""See ops/expand.py. Whole blocks are copied as bytes, by threads that take equal stretches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.ops.joining import expand
+from lodcli.kernels.ops.pooling.pool_native import segment_sum
+from lodcli.kernels.simd.broadcast import spread_rows
+from lodcli.kernels.simd.row_copies import gather_ranges
+
+
+def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
+    """See ops/expand.py."""
+    return spread_rows(data, offsets, out=out)
+
+
+def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
+    """See ops/expand.py."""
+    return segment_sum(upstream, offsets).astype(upstream.dtype, copy=False)
+
+
+def segment_repeat(
+    data: Array, offsets: Offsets, counts: Offsets, *, out: Array | None = None
+) -> Array:
+    """See ops/expand.py."""
+    if _single(offsets):
+        return spread_rows(data, lengths_to_offsets(counts, level=0), out=out)
+    lengths = np.repeat(np.diff(offsets), counts)
+    starts = np.repeat(offsets[:-1], counts)
+    return gather_ranges(data, starts, lengths_to_offsets(lengths, level=0), out=out)
+
+
+def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
+    """See ops/expand.py: NumPy, but for single rows, whose copies lie side by side."""
+    if _single(offsets):
+        return segment_broadcast_grad(upstream, lengths_to_offsets(counts, level=0))
+    return expand.segment_repeat_grad(upstream, offsets, counts)
+
+
+def _single(offsets: Offsets) -> bool:
+    """Return whether every segment is one row, as those of a plain tensor are."""
+    return bool(offsets.size - 1 == offsets[-1] and (np.diff(offsets) == 1).all())

@@ -1,0 +1,236 @@
+"""Normalising every row over its own features, whatever sequence it is in.
+
+    layer_norm   y = (x - mean x) / sqrt(var x + epsilon) * w + b
+    rms_norm     y = x / sqrt(mean x^2 + epsilon) * w
+
+With z the row before w and b, g = dy w, and r = 1 / sqrt(..), the gradients are
+
+    layer_norm   dx = r (g - mean g - z mean(g z)),   dw = sum over rows of dy z,   db = of dy
+    rms_norm     dx = r (g - z mean(g z)),            dw = sum over rows of dy z
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import InvalidDataError, OptionError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.arguments import require_shape
+from lodcli.kernels.ops.common import is_float, is_half, require_float, row_width, upstream_of
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+
+
+def sequence_layer_norm(
+    tensor: LoDTensor,
+    *,
+    weight: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    epsilon: float = 1e-5,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return every row with mean 0 and variance 1 over its features, scaled and shifted.
+
+    Args:
+        tensor: data (N, ...), floating point, with or without levels. All the D values of
+            a row are its features.
+        weight: of a row's shape, multiplies each feature; None is 1.
+        bias: of a row's shape, is added to each feature; None is 0.
+        epsilon: added to the variance (that over D, not D - 1); above 0.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        Data (N, ...), same dtype, under the same index. float16 and bfloat16 are worked
+        out in float32.
+
+    Raises:
+        InvalidDataError: no floating-point numbers, or an epsilon not above 0.
+        ShapeMismatchError: a weight or bias of another shape.
+
+    References:
+        Ba, Kiros and Hinton (2016), "Layer Normalization".
+
+    >>> tensor = LoDTensor(np.array([[1.0, 3.0], [5.0, 5.0]]), [[2]])
+    >>> sequence_layer_norm(tensor, bias=[10.0, 20.0]).data.round(3).tolist()
+    [[9.0, 21.0], [10.0, 20.0]]
+    """
+    op = "sequence_layer_norm"
+    _check(tensor.data, epsilon, op)
+    w, b = _feature(weight, tensor, 1, "weight", op), _feature(bias, tensor, 0, "bias", op)
+    run = on(backend, rows_layer_norm, size_bytes=tensor.nbytes)
+    return _rewrapped(run(_wide(tensor.data), w, b, epsilon), tensor)
+
+
+def sequence_rms_norm(
+    tensor: LoDTensor,
+    *,
+    weight: npt.ArrayLike | None = None,
+    epsilon: float = 1e-5,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return every row over its root mean square, scaled. See `sequence_layer_norm`.
+
+    References:
+        Zhang and Sennrich (2019), "Root Mean Square Layer Normalization".
+
+    >>> tensor = LoDTensor(np.array([[1.0, -7.0], [0.0, 0.0]]), [[2]])
+    >>> sequence_rms_norm(tensor).data.round(3).tolist()
+    [[0.2, -1.4], [0.0, 0.0]]
+    """
+    op = "sequence_rms_norm"
+    _check(tensor.data, epsilon, op)
+    w = _feature(weight, tensor, 1, "weight", op)
+    run = on(backend, rows_rms_norm, size_bytes=tensor.nbytes)
+    return _rewrapped(run(_wide(tensor.data), w, epsilon), tensor)
+
+
+def sequence_layer_norm_grad(
+    upstream: npt.ArrayLike,
+    tensor: LoDTensor,
+    *,
+    weight: npt.ArrayLike | None = None,
+    epsilon: float = 1e-5,
+    backend: Backend = "auto",
+) -> tuple[Array, Array, Array]:
+    """Return the gradients of `sequence_layer_norm` for its rows, its weight and its bias.
+
+    Args:
+        upstream: (N, ...), the gradient of the result.
+        tensor, weight, epsilon: as they went in.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        (N, ...) and two of a row's shape, all of the dtype of the tensor.
+
+    Raises:
+        InvalidDataError, ShapeMismatchError: as `sequence_layer_norm`; or `upstream` has
+            another shape than the rows.
+    """
+    op = "sequence_layer_norm_grad"
+    _check(tensor.data, epsilon, op)
+    flow = _wide(upstream_of(upstream, tensor.data.shape, op))
+    w = _feature(weight, tensor, 1, "weight", op)
+    run = on(backend, rows_layer_norm_grad, size_bytes=tensor.nbytes)
+    rows, scale, shift = run(flow, _wide(tensor.data), w, epsilon)
+    return _like(rows, tensor), _like_row(scale, tensor), _like_row(shift, tensor)
+
+
+def sequence_rms_norm_grad(
+    upstream: npt.ArrayLike,
+    tensor: LoDTensor,
+    *,
+    weight: npt.ArrayLike | None = None,
+    epsilon: float = 1e-5,
+    backend: Backend = "auto",
+) -> tuple[Array, Array]:
+    """Return the gradients of `sequence_rms_norm` for its rows and its weight.
+
+    See `sequence_layer_norm_grad`.
+    """
+    op = "sequence_rms_norm_grad"
+    _check(tensor.data, epsilon, op)
+    flow = _wide(upstream_of(upstream, tensor.data.shape, op))
+    w = _feature(weight, tensor, 1, "weight", op)
+    run = on(backend, rows_rms_norm_grad, size_bytes=tensor.nbytes)
+    rows, scale = run(flow, _wide(tensor.data), w, epsilon)
+    return _like(rows, tensor), _like_row(scale, tensor)
+
+
+def _check(data: Array, epsilon: float, op: str) -> None:
+    require_float(data, op)
+    # Not epsilon <= 0, which a NaN would pass.
+    if not epsilon > 0:
+        raise OptionError(f"{op}: epsilon must be above 0, found {epsilon}")
+
+
+def _feature(
+    given: npt.ArrayLike | None, tensor: LoDTensor, default: float, what: str, op: str
+) -> Array:
+    """Return a weight or bias as (D,) in the dtype of the work."""
+    work = np.dtype(np.float32) if is_half(tensor.dtype) else tensor.dtype
+    if given is None:
+        return np.full_like(tensor.data, default, work, shape=int(np.prod(tensor.row_shape)))
+    array = as_array(given)
+    if not is_float(array.dtype) and array.dtype.kind not in "iu":
+        raise InvalidDataError(f"{op}: {what} must be real numbers, found {array.dtype}")
+    require_shape(array.shape, tensor.row_shape, f"{op}: {what}")
+    return array.astype(work).reshape(-1)
+
+
+def _wide(data: Array) -> Array:
+    rows = data.astype(np.float32) if is_half(data.dtype) else data
+    return rows.reshape(data.shape[0], row_width(data.shape))
+
+
+@np.errstate(over="ignore")
+def _like(rows: Array, tensor: LoDTensor) -> Array:
+    return rows.reshape(tensor.data.shape).astype(tensor.dtype, copy=False)
+
+
+@np.errstate(over="ignore")
+def _like_row(row: Array, tensor: LoDTensor) -> Array:
+    return row.reshape(tensor.row_shape).astype(tensor.dtype, copy=False)
+
+
+def _rewrapped(rows: Array, tensor: LoDTensor) -> LoDTensor:
+    return tensor.with_data(_like(rows, tensor))
+
+
+# -- NumPy -----------------------------------------------------------------------------
+
+
+@np.errstate(all="ignore")
+def rows_layer_norm(data: Array, weight: Array, bias: Array, epsilon: float) -> Array:
+    """Return the normalised rows: (N, D), (D,) and (D,) to (N, D), worked out in float64."""
+    z, _ = _normed(_centred(data), epsilon)
+    return (z * weight + bias).astype(data.dtype)
+
+
+@np.errstate(all="ignore")
+def rows_rms_norm(data: Array, weight: Array, epsilon: float) -> Array:
+    """Return the rows over their root mean square: (N, D) and (D,) to (N, D)."""
+    z, _ = _normed(data.astype(np.float64), epsilon)
+    return (z * weight).astype(data.dtype)
+
+
+@np.errstate(all="ignore")
+def rows_layer_norm_grad(
+    upstream: Array, data: Array, weight: Array, epsilon: float
+) -> tuple[Array, Array, Array]:
+    """Return the gradients for the rows (N, D), the weight (D,) and the bias (D,)."""
+    flow = upstream.astype(np.float64)
+    z, r = _normed(_centred(data), epsilon)
+    g = flow * weight
+    rows = r * (g - _mean(g) - z * _mean(g * z))
+    found = rows, (flow * z).sum(axis=0), flow.sum(axis=0)
+    return found[0].astype(data.dtype), found[1].astype(data.dtype), found[2].astype(data.dtype)
+
+
+@np.errstate(all="ignore")
+def rows_rms_norm_grad(
+    upstream: Array, data: Array, weight: Array, epsilon: float
+) -> tuple[Array, Array]:
+    """Return the gradients for the rows (N, D) and the weight (D,)."""
+    flow = upstream.astype(np.float64)
+    z, r = _normed(data.astype(np.float64), epsilon)
+    g = flow * weight
+    rows = r * (g - z * _mean(g * z))
+    return rows.astype(data.dtype), (flow * z).sum(axis=0).astype(data.dtype)
+
+
+def _mean(rows: Array) -> Array:
+    # Not mean(), which warns of rows without features.
+    result: Array = rows.sum(axis=1, keepdims=True) / max(1, rows.shape[1])
+    return result
+
+
+def _centred(data: Array) -> Array:
+    rows = data.astype(np.float64)
+    return rows - _mean(rows)
+
+
+def _normed(rows: Array, epsilon: float) -> tuple[Array, Array]:
+    """Return the rows over the root of their mean square, and one over that root (N, 1)."""
+    r: Array = 1 / np.sqrt(_mean(rows * rows) + epsilon)
+    return rows * r, r

@@ -1,0 +1,227 @@
+"""Between ragged rows and the padded boxes that other tools want."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.arguments import chosen_level
+from lodcli.kernels.ops.common import (
+    fill_value,
+    is_float,
+    per_segment,
+    result_array,
+    upstream_of,
+)
+from lodcli.kernels.ops.slicing.slice import segment_place
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.gather import ranges
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array, beside
+
+
+def sequence_pad(
+    tensor: LoDTensor,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    maxlen: int = -1,
+    pad_to_multiple: int = 1,
+    truncate: bool = False,
+    level: int | str | None = None,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> tuple[Array, Offsets]:
+    """Return the sequences of a level side by side, and their lengths in rows.
+
+    Args:
+        tensor: data (N, ...), any dtype, S sequences in `level`.
+        pad_value: what fills a sequence's end: one value, or a row.
+        maxlen: T, the padded length; -1: the longest sequence.
+        pad_to_multiple: round T up to a multiple of this.
+        truncate: cut sequences longer than T; else they are an error.
+        level: the level whose sequences are padded; those above and below it are lost.
+            None: the only one there is.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        (S, T, ...) of the same dtype, and (S,) int64 lengths, at most T.
+
+    Raises:
+        SelectionError: no such level, or several and none chosen.
+        ShapeMismatchError: a sequence longer than T, a pad row of another shape.
+        InvalidDataError: an impossible `maxlen` or `pad_to_multiple`; `out` does not fit.
+
+    >>> padded, lengths = sequence_pad(LoDTensor(np.array([1, 2, 3]), [[2, 1]]))
+    >>> padded.tolist(), lengths.tolist()
+    ([[1, 2], [3, 0]], [2, 1])
+    """
+    op = "sequence_pad"
+    offsets = tensor.lod.absolute(chosen_level(tensor.lod, level, op))
+    if maxlen < -1 or pad_to_multiple < 1:
+        raise OptionError(
+            f"{op}: maxlen must be -1 or more and pad_to_multiple 1 or more, "
+            f"found {maxlen} and {pad_to_multiple}"
+        )
+    lengths = np.diff(offsets)
+    longest = int(lengths.max(initial=0))
+    steps = longest if maxlen == -1 else maxlen
+    steps = -(-steps // pad_to_multiple) * pad_to_multiple
+    if longest > steps and not truncate:
+        raise ShapeMismatchError(
+            f"{op}: sequence {int(lengths.argmax())} has {longest} rows, more than maxlen {steps}; "
+            "use truncate to cut it"
+        )
+    fill = fill_value(pad_value, tensor.row_shape, tensor.dtype, op)
+    padded = on(backend, segment_pad, size_bytes=tensor.nbytes)(
+        tensor.data, offsets, steps, pad_value=fill, out=out
+    )
+    return padded, np.minimum(lengths, steps)
+
+
+def sequence_pad_grad(
+    upstream: npt.ArrayLike,
+    lod: LoD,
+    *,
+    level: int | str | None = None,
+    backend: Backend = "auto",
+) -> Array:
+    """Return the gradient of `sequence_pad` for its rows; those cut off get zeros."""
+    flow = as_array(upstream)
+    offsets = lod.absolute(chosen_level(lod, level, "sequence_pad_grad"))
+    if flow.ndim < 2 or flow.shape[0] != offsets.size - 1:
+        raise ShapeMismatchError(
+            f"sequence_pad_grad: upstream needs {offsets.size - 1} sequences, "
+            f"found shape {flow.shape}"
+        )
+    bounds = lengths_to_offsets(np.minimum(np.diff(offsets), flow.shape[1]), level=0)
+    rows = on(backend, segment_unpad, size_bytes=flow.nbytes)(flow, bounds)
+    kernel = on(backend, segment_place, size_bytes=rows.nbytes)
+    return kernel(rows, offsets[:-1], bounds, int(offsets[-1]))
+
+
+def sequence_unpad(
+    padded: npt.ArrayLike,
+    lengths: npt.ArrayLike,
+    *,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the rows that padding surrounds: the inverse of `sequence_pad`.
+
+    Args:
+        padded: (S, T, ...), any dtype.
+        lengths: (S,) integers, 0 to T.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        Data (sum of lengths, ...) with one level.
+
+    Raises:
+        InvalidDataError: lengths that are no integers; `out` does not fit.
+        ShapeMismatchError: a length below 0 or past T, or not S of them.
+
+    >>> sequence_unpad([[1, 2], [3, 0]], [2, 1]).data.tolist()
+    [1, 2, 3]
+    """
+    box, op = as_array(padded), "sequence_unpad"
+    if box.ndim < 2:
+        raise ShapeMismatchError(f"{op}: expected (S, T, ...), found shape {box.shape}")
+    counts = per_segment(lengths, box.shape[0], "lengths", op)
+    if counts.min(initial=0) < 0 or counts.max(initial=0) > box.shape[1]:
+        place = int(((counts < 0) | (counts > box.shape[1])).argmax())
+        raise ShapeMismatchError(
+            f"{op}: length {place} must be 0 to {box.shape[1]}, found {counts[place]}"
+        )
+    offsets = lengths_to_offsets(counts, level=0)
+    rows = on(backend, segment_unpad, size_bytes=box.nbytes)(box, offsets, out=out)
+    return LoDTensor(rows, LoD._trusted([offsets]))
+
+
+def sequence_unpad_grad(
+    upstream: npt.ArrayLike, lod: LoD, maxlen: int, *, backend: Backend = "auto"
+) -> Array:
+    """Return the gradient of `sequence_unpad` for the box: zeros where padding was."""
+    flow = as_array(upstream)
+    flow = upstream_of(flow, (lod.rows or 0, *flow.shape[1:]), "sequence_unpad_grad")
+    return on(backend, segment_pad, size_bytes=flow.nbytes)(flow, lod.levels[-1], maxlen)
+
+
+def sequence_mask(
+    lengths: npt.ArrayLike, *, maxlen: int = -1, dtype: npt.DTypeLike = np.bool_
+) -> Array:
+    """Return where a padded box holds rows: 1 at step t if t < length, else 0.
+
+    Args:
+        lengths: integers of any shape (...), or floats that are; a negative one counts as 0.
+        maxlen: T; -1: the greatest length. It may cut.
+        dtype: dtype of the result.
+
+    Returns:
+        (..., T).
+
+    Raises:
+        InvalidDataError: no whole numbers, or an impossible `maxlen`.
+
+    >>> sequence_mask([2, 0, 1]).astype(int).tolist()
+    [[1, 1], [0, 0], [1, 0]]
+    """
+    counts = as_array(lengths)
+    if not counts.size:
+        counts = np.zeros_like(counts, np.int64)
+    if is_float(counts.dtype):
+        # Whole numbers that came as floats, as PaddlePaddle takes them.
+        fractions = counts != np.floor(counts)
+        if fractions.any() or not np.isfinite(counts).all():
+            found = counts[fractions | ~np.isfinite(counts)][0]
+            raise InvalidDataError(
+                f"sequence_mask: lengths must be integers, found {counts.dtype} {found}"
+            )
+        counts = counts.astype(np.float64)
+    elif counts.dtype.kind not in "iu":
+        raise InvalidDataError(f"sequence_mask: lengths must be integers, found {counts.dtype}")
+    if maxlen == 0 or maxlen < -1:
+        raise OptionError(f"sequence_mask: maxlen must be -1 or at least 1, found {maxlen}")
+    # Not max(initial=0), which cupy's arrays do not take.
+    steps = max(0, int(counts.max()) if counts.size else 0) if maxlen == -1 else maxlen
+    result: Array = (beside(np.arange(steps), counts) < counts[..., None]).astype(dtype)
+    return result
+
+
+def _places(offsets: Offsets, steps: int) -> tuple[Offsets, tuple[Offsets, Offsets]]:
+    """Return the rows that fit into a box of so many steps, and their places there."""
+    lengths = np.minimum(np.diff(offsets), steps)
+    bounds = lengths_to_offsets(lengths, level=0)
+    at = ranges(np.zeros_like(lengths), bounds)
+    return ranges(offsets[:-1], bounds), (np.repeat(np.arange(lengths.size), lengths), at)
+
+
+def segment_pad(
+    data: Array,
+    offsets: Offsets,
+    maxlen: int,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: Array | None = None,
+) -> Array:
+    """Return the first `maxlen` rows of every segment, padded: (N, ...) to (S, maxlen, ...)."""
+    shape = (offsets.size - 1, maxlen, *data.shape[1:])
+    result = result_array(out, shape, data.dtype, data)
+    result[...] = pad_value
+    rows, steps = _places(offsets, maxlen)
+    result[steps] = data[rows]
+    return result
+
+
+def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
+    """Return the first offsets[s+1] - offsets[s] rows of padded[s]: (S, T, ...) to (N, ...)."""
+    _, steps = _places(offsets, padded.shape[1])
+    shape = (int(offsets[-1]), *padded.shape[2:])
+    result = result_array(out, shape, padded.dtype, padded)
+    result[...] = padded[steps]
+    return result

@@ -1,0 +1,37 @@
+"""See ops/pad.py. Every word of the box is written once."""
+
+from __future__ import annotations
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.cuda.launch import result_array
+from lodcli.kernels.cuda.row_copies import move_runs, pad_rows
+from lodcli.kernels.index.checks import Array, Offsets
+
+
+def segment_pad(
+    data: Array,
+    offsets: Offsets,
+    maxlen: int,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: Array | None = None,
+) -> Array:
+    """See ops/pad.py."""
+    shape = (offsets.size - 1, maxlen, *data.shape[1:])
+    result = result_array(out, shape, data.dtype, data)
+    fill = np.asarray(pad_value, data.dtype)
+    pad_rows(cupy.ascontiguousarray(data), offsets, maxlen, fill, result)
+    return result
+
+
+def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
+    """See ops/pad.py."""
+    count, steps = padded.shape[:2]
+    shape = (int(offsets[-1]), *padded.shape[2:])
+    result = result_array(out, shape, padded.dtype, padded)
+    box = cupy.ascontiguousarray(padded).reshape(count * steps, *padded.shape[2:])
+    move_runs(box, cupy.arange(count, dtype=np.int64) * steps, offsets, result)
+    return result

@@ -1,0 +1,393 @@
+"""Pooling: one row for every sequence.
+
+    sum   y[s] = sum of x[r]              sqrt   sum / sqrt(n)
+    mean  y[s] = sum / n                  first, last   x of that row
+    max, min   the greatest, least value of every column, and the row it stands in
+
+A sequence of no rows gives `pad_value`, and passes no gradient on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.common import (
+    fill_value,
+    is_float,
+    is_half,
+    mean_dtype,
+    require_order,
+    result_array,
+    segments,
+    summed_dtype,
+)
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+
+def sequence_sum(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    pad_value: float = 0,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the sum of the rows of every sequence of a level.
+
+    Args:
+        tensor: data (N, ...), any dtype, at least one level.
+        level: the level whose S sequences become rows; by default the finest.
+        pad_value: every value of the row of an empty sequence.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with the tensor.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        Data (S, ...) under the levels above `level`. Floats keep their dtype (float16 and
+        bfloat16 are summed in float32 or better); integers and booleans give int64,
+        unsigned ones uint64.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError: the result's dtype cannot hold `pad_value`; `out` does not fit.
+
+    >>> words = LoDTensor(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), [[2, 0, 1]])
+    >>> sequence_sum(words).data.tolist()
+    [[4.0, 6.0], [0.0, 0.0], [5.0, 6.0]]
+    """
+    return _pooled(segment_sum, tensor, level, pad_value, out, backend, summed_dtype(tensor.dtype))
+
+
+def sequence_mean(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    pad_value: float = 0,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the mean row of every sequence; integers give float64. See `sequence_sum`.
+
+    >>> sequence_mean(LoDTensor(np.array([1.0, 2.0, 6.0]), [[2, 1]])).data.tolist()
+    [1.5, 6.0]
+    """
+    return _pooled(segment_mean, tensor, level, pad_value, out, backend, mean_dtype(tensor.dtype))
+
+
+def sequence_sqrt(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    pad_value: float = 0,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return sum / sqrt(n) of the n rows of every sequence. See `sequence_mean`.
+
+    >>> sequence_sqrt(LoDTensor(np.array([1.0, 2.0, 3.0, 4.0, 6.0]), [[4, 1]])).data.tolist()
+    [5.0, 6.0]
+    """
+    return _pooled(segment_sqrt, tensor, level, pad_value, out, backend, mean_dtype(tensor.dtype))
+
+
+def sequence_max(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    pad_value: float = 0,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the greatest value of every column of every sequence, in the same dtype.
+
+    Rows are compared with `>` in their order: a NaN in a sequence's first row stays, a later
+    one is passed over. See `sequence_sum`.
+
+    Raises:
+        InvalidDataError: complex numbers.
+
+    >>> sequence_max(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
+    [7, 3]
+    """
+    require_order(tensor.data, "sequence_max")
+    return _pooled(segment_max, tensor, level, pad_value, out, backend, tensor.dtype)
+
+
+def sequence_min(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    pad_value: float = 0,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the least value of every column of every sequence. See `sequence_max`.
+
+    >>> sequence_min(LoDTensor(np.array([4, 1, 3]), [[2, 1]])).data.tolist()
+    [1, 3]
+    """
+    require_order(tensor.data, "sequence_min")
+    return _pooled(segment_min, tensor, level, pad_value, out, backend, tensor.dtype)
+
+
+def sequence_max_index(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    pad_value: float = 0,
+    out: tuple[Array, Offsets] | None = None,
+    backend: Backend = "auto",
+) -> tuple[LoDTensor, LoDTensor]:
+    """Return `sequence_max`, and the row of the tensor each maximum stands in.
+
+    Returns:
+        The maxima, and int64 row numbers of the same shape; of equal values the first row,
+        -1 for an empty sequence. `out` is a pair of arrays for the two.
+
+    >>> value, row = sequence_max_index(LoDTensor(np.array([1, 7, 3]), [[2, 0, 1]]))
+    >>> value.data.tolist(), row.data.tolist()
+    ([7, 0, 3], [1, -1, 2])
+    """
+    return _pooled_index(segment_max_index, tensor, level, pad_value, out, backend)
+
+
+def sequence_min_index(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    pad_value: float = 0,
+    out: tuple[Array, Offsets] | None = None,
+    backend: Backend = "auto",
+) -> tuple[LoDTensor, LoDTensor]:
+    """Return `sequence_min`, and the row each minimum stands in. See `sequence_max_index`."""
+    return _pooled_index(segment_min_index, tensor, level, pad_value, out, backend)
+
+
+def sequence_first(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    pad_value: float = 0,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the first row of every sequence, in the same dtype. See `sequence_sum`.
+
+    >>> sequence_first(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
+    [1, 3]
+    """
+    return _pooled(segment_first, tensor, level, pad_value, out, backend, tensor.dtype)
+
+
+def sequence_last(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    pad_value: float = 0,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the last row of every sequence, in the same dtype. See `sequence_sum`.
+
+    >>> sequence_last(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
+    [7, 3]
+    """
+    return _pooled(segment_last, tensor, level, pad_value, out, backend, tensor.dtype)
+
+
+def _pooled(
+    reference: Callable[..., Array],
+    tensor: LoDTensor,
+    level: int | str,
+    pad_value: float,
+    out: Array | None,
+    backend: Backend,
+    dtype: np.dtype[Any],
+) -> LoDTensor:
+    name = reference.__name__.replace("segment", "sequence")
+    offsets = segments(tensor, level, name)
+    fill = fill_value(pad_value, (), dtype, name)
+    kernel = on(backend, reference, size_bytes=tensor.nbytes)
+    rows = kernel(tensor.data, offsets, pad_value=fill, out=out)
+    return LoDTensor(rows, tensor.lod.above(level))
+
+
+def _pooled_index(
+    reference: Callable[..., tuple[Array, Offsets]],
+    tensor: LoDTensor,
+    level: int | str,
+    pad_value: float,
+    out: tuple[Array, Offsets] | None,
+    backend: Backend,
+) -> tuple[LoDTensor, LoDTensor]:
+    name = reference.__name__.replace("segment", "sequence")
+    require_order(tensor.data, name)
+    offsets = segments(tensor, level, name)
+    fill = fill_value(pad_value, (), tensor.dtype, name)
+    kernel = on(backend, reference, size_bytes=tensor.nbytes)
+    values, index = kernel(tensor.data, offsets, pad_value=fill, out=out)
+    above = tensor.lod.above(level)
+    return LoDTensor(values, above), LoDTensor(index, above)
+
+
+# -- NumPy -----------------------------------------------------------------------------
+
+
+def segment_sum(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """Return the sum of rows offsets[s]..offsets[s+1] for each s: (N, ...) to (S, ...)."""
+    totals = _totals(data, offsets)
+    return _filled(totals, offsets, pad_value, data, summed_dtype(data.dtype), out)
+
+
+def segment_mean(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """Return the mean of every segment: (N, ...) to (S, ...)."""
+    means = _totals(data, offsets) / _counts(offsets, data.ndim)
+    return _filled(means, offsets, pad_value, data, mean_dtype(data.dtype), out)
+
+
+def segment_sqrt(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """Return the sum over the square root of the length of every segment."""
+    scaled = _totals(data, offsets) / np.sqrt(_counts(offsets, data.ndim))
+    return _filled(scaled, offsets, pad_value, data, mean_dtype(data.dtype), out)
+
+
+def segment_max(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """Return the greatest values of every segment: (N, ...) to (S, ...)."""
+    extremes = _extremes(data, offsets, np.maximum)
+    return _filled(extremes, offsets, pad_value, data, data.dtype, out)
+
+
+def segment_min(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """Return the least values of every segment: (N, ...) to (S, ...)."""
+    extremes = _extremes(data, offsets, np.minimum)
+    return _filled(extremes, offsets, pad_value, data, data.dtype, out)
+
+
+def segment_max_index(
+    data: Array,
+    offsets: Offsets,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: tuple[Array, Offsets] | None = None,
+) -> tuple[Array, Offsets]:
+    """Return the greatest values of every segment and their rows, -1 where there are none."""
+    extremes = _extremes(data, offsets, np.maximum)
+    to, places = (None, None) if out is None else out
+    values = _filled(extremes, offsets, pad_value, data, data.dtype, to)
+    return values, _rows_of(extremes, data, offsets, places)
+
+
+def segment_min_index(
+    data: Array,
+    offsets: Offsets,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: tuple[Array, Offsets] | None = None,
+) -> tuple[Array, Offsets]:
+    """Return the least values of every segment and their rows, -1 where there are none."""
+    extremes = _extremes(data, offsets, np.minimum)
+    to, places = (None, None) if out is None else out
+    values = _filled(extremes, offsets, pad_value, data, data.dtype, to)
+    return values, _rows_of(extremes, data, offsets, places)
+
+
+def segment_first(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """Return row offsets[s] of every segment: (N, ...) to (S, ...)."""
+    return _filled(data[_full(offsets)[0]], offsets, pad_value, data, data.dtype, out)
+
+
+def segment_last(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """Return row offsets[s+1] - 1 of every segment: (N, ...) to (S, ...)."""
+    return _filled(data[_full(offsets)[1] - 1], offsets, pad_value, data, data.dtype, out)
+
+
+def _full(offsets: Offsets) -> tuple[Offsets, Offsets]:
+    """Return where the segments that have rows start and stop."""
+    full = offsets[:-1] < offsets[1:]
+    return offsets[:-1][full], offsets[1:][full]
+
+
+def _counts(offsets: Offsets, ndim: int) -> npt.NDArray[np.float64]:
+    starts, stops = _full(offsets)
+    return (stops - starts).astype(np.float64).reshape(-1, *[1] * (ndim - 1))
+
+
+@np.errstate(all="ignore")
+def _totals(data: Array, offsets: Offsets) -> Array:
+    """Return the sums of the segments that have rows, in double precision or 64 bits."""
+    wide = summed_dtype(data.dtype)
+    if is_float(data.dtype) or data.dtype.kind == "c":
+        wide = np.result_type(wide if not is_half(wide) else np.float32, np.float64)
+    # Not reduceat on the full offsets: for an empty segment it returns the next row.
+    starts = _full(offsets)[0]
+    if not starts.size:
+        return np.zeros((0, *data.shape[1:]), wide)
+    result: Array = np.add.reduceat(data.astype(wide), starts, axis=0)
+    return result
+
+
+def _extremes(data: Array, offsets: Offsets, extreme: np.ufunc) -> Array:
+    """Return the extremes of the segments that have rows."""
+    starts = _full(offsets)[0]
+    if not starts.size:
+        return data[:0]
+    # bfloat16 has no reduceat of its own; float32 holds it exactly.
+    values = data.astype(np.float32) if is_half(data.dtype) else data.copy()
+    if is_float(values.dtype):
+        later = np.ones(len(values), np.bool_)
+        later[starts] = False
+        worst = -np.inf if extreme is np.maximum else np.inf
+        values[np.isnan(values) & later.reshape(-1, *[1] * (data.ndim - 1))] = worst
+    result: Array = extreme.reduceat(values, starts, axis=0).astype(data.dtype)
+    return result
+
+
+def _rows_of(extremes: Array, data: Array, offsets: Offsets, out: Offsets | None) -> Offsets:
+    starts, stops = _full(offsets)
+    result = result_array(out, (offsets.size - 1, *data.shape[1:]), np.dtype(np.int64), data)
+    result[...] = -1
+    if starts.size:
+        rows = np.arange(len(data)).reshape(-1, *[1] * (data.ndim - 1))
+        here = np.where(data == np.repeat(extremes, stops - starts, axis=0), rows, len(data))
+        found = np.minimum.reduceat(here, starts, axis=0)
+        # No row equals a NaN: only the first row can have put it there.
+        first = starts.reshape(-1, *[1] * (data.ndim - 1))
+        result[offsets[:-1] < offsets[1:]] = np.where(found == len(data), first, found)
+    return result
+
+
+@np.errstate(all="ignore")
+def _filled(
+    rows: Array,
+    offsets: Offsets,
+    pad_value: npt.ArrayLike,
+    data: Array,
+    dtype: np.dtype[Any],
+    out: Array | None,
+) -> Array:
+    """Return one row a segment, `pad_value` for those that have none."""
+    result = result_array(out, (offsets.size - 1, *rows.shape[1:]), dtype, data)
+    full = offsets[:-1] < offsets[1:]
+    result[full] = rows.astype(dtype)
+    result[~full] = pad_value
+    return result

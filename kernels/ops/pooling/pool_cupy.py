@@ -1,0 +1,238 @@
+"""See ops/pool.py. Tiles of equal height, then their parts, and so on: pool.cu."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.cuda.launch import (
+    C_WIDE,
+    WORDS,
+    at_once,
+    blocks,
+    c_type,
+    flat_rows,
+    is_narrow,
+    narrow_tiles,
+    on_device,
+    result_array,
+    run,
+    shortest_and_longest,
+    tiles,
+)
+from lodcli.kernels.cuda.row_copies import word_bytes
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.common import is_float, mean_dtype, summed_dtype
+
+AS_IT_IS, MEAN, ROOT = 0, 1, 2
+THREADS = 256
+HEIGHT, LONG = 64, 64  # as in parts.cuh and pool.cu
+
+
+def segment_sum(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return _pooled("SUM", data, offsets, pad_value, summed_dtype(data.dtype), out)
+
+
+def segment_mean(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return _pooled("SUM", data, offsets, pad_value, mean_dtype(data.dtype), out, scale=MEAN)
+
+
+def segment_sqrt(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return _pooled("SUM", data, offsets, pad_value, mean_dtype(data.dtype), out, scale=ROOT)
+
+
+def segment_max(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return _pooled("MAX", data, offsets, pad_value, data.dtype, out)
+
+
+def segment_min(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return _pooled("MIN", data, offsets, pad_value, data.dtype, out)
+
+
+def segment_max_index(
+    data: Array,
+    offsets: Offsets,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: tuple[Array, Offsets] | None = None,
+) -> tuple[Array, Offsets]:
+    """See ops/pool.py."""
+    return _pooled_index("MAX_INDEX", data, offsets, pad_value, out)
+
+
+def segment_min_index(
+    data: Array,
+    offsets: Offsets,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: tuple[Array, Offsets] | None = None,
+) -> tuple[Array, Offsets]:
+    """See ops/pool.py."""
+    return _pooled_index("MIN_INDEX", data, offsets, pad_value, out)
+
+
+def segment_first(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return _picked(data, offsets, pad_value, out, from_end=False)
+
+
+def segment_last(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return _picked(data, offsets, pad_value, out, from_end=True)
+
+
+def _pooled(
+    op: str,
+    data: Array,
+    offsets: Offsets,
+    pad_value: npt.ArrayLike,
+    dtype: np.dtype[Any],
+    out: Array | None,
+    scale: int = AS_IT_IS,
+) -> Array:
+    result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
+    if data.dtype.kind == "c":
+        # Real and imaginary parts are columns that are added up apart.
+        real = np.dtype(f"float{data.dtype.itemsize * 4}")
+        pad = np.asarray(pad_value, data.dtype)
+        _reduce(op, flat_rows(data).view(real), offsets, result.view(real), None, pad.real, scale)
+        _fill_empty(flat_rows(result), offsets, pad)
+        return result
+    _reduce(op, flat_rows(data), offsets, result, None, pad_value, scale)
+    return result
+
+
+def _pooled_index(
+    op: str,
+    data: Array,
+    offsets: Offsets,
+    pad_value: npt.ArrayLike,
+    out: tuple[Array, Offsets] | None,
+) -> tuple[Array, Offsets]:
+    to, places = (None, None) if out is None else out
+    shape = (offsets.size - 1, *data.shape[1:])
+    result = result_array(to, shape, data.dtype, data)
+    index = result_array(places, shape, np.dtype(np.int64), data)
+    _reduce(op, flat_rows(data), offsets, result, index, pad_value, AS_IT_IS)
+    return result, index
+
+
+def _reduce(
+    op: str,
+    rows: Array,
+    offsets: Offsets,
+    out: Array,
+    index: Array | None,
+    pad_value: npt.ArrayLike,
+    scale: int,
+) -> None:
+    """Write the reduction of every segment, and `pad_value` for those without rows."""
+    count, width = rows.shape
+    segments = offsets.size - 1
+    if not segments or not width:
+        return
+    kind, wide = c_type(rows.dtype, "pooling"), _wide(rows.dtype, scale)
+    to = c_type(out.dtype, "pooling")
+    has_index = index is not None
+    found = cupy.empty(0, np.int64) if index is None else index
+    where = on_device(offsets)
+    shortest, longest = shortest_and_longest(offsets)
+    if not shortest:
+        pad = np.asarray(pad_value).astype(out.dtype)[()]
+        args = (where, segments, width, _scalar(pad), out, found, int(has_index))
+        run("pool", f"pool_empty<{to}>", (blocks(segments, THREADS),), (THREADS,), *args)
+    # Aligned, as the compiler lays a struct out.
+    part = np.dtype([("value", wide), ("row", np.int64)], align=True) if has_index else wide
+    has_long, units = longest > LONG, blocks(count, HEIGHT)
+
+    def space(units: int) -> tuple[Array, Array]:
+        """Return room for parts, and for their segments."""
+        size_bytes = 2 * units * width * part.itemsize
+        return cupy.empty(size_bytes, np.uint8), cupy.empty(2 * units, np.int64)
+
+    parts, keys = space(units if has_long else 0)
+    types = f"{C_WIDE[wide.name]}, {to}, {op}"
+    finish = (scale, out, found)
+    rest = (where, segments, count, width, *finish, int(has_long), parts, keys)
+    if is_narrow(width * rows.itemsize):
+        shape = narrow_tiles(count, width, width * rows.itemsize, HEIGHT)
+        run("pool", f"pool_narrow<{kind}, {types}>", *shape, rows, *rest)
+    else:
+        many = at_once(width, rows, out, found, most=4 if has_index else 8)
+        shape = tiles(count, width // many, HEIGHT)
+        run("pool", f"pool_tiles<{kind}, {types}, {many}>", *shape, rows, *rest)
+    depth = 1
+    while has_long and units > 1:
+        count, units = 2 * units, blocks(2 * units, HEIGHT)
+        above, of_above = space(units)
+        joined = (parts, keys, where, count, width, depth, *finish, above, of_above)
+        run("pool", f"pool_parts<{types}>", *tiles(count, width, HEIGHT), *joined)
+        parts, keys, depth = above, of_above, depth + 1
+
+
+def wide_type(dtype: np.dtype[Any]) -> str:
+    """Return the C++ type that values are computed in: float of half precision."""
+    return C_WIDE[_wide(dtype, AS_IT_IS).name]
+
+
+def _wide(dtype: np.dtype[Any], scale: int) -> np.dtype[Any]:
+    """Return what values are reduced in; a mean of whole numbers in double precision."""
+    if is_float(dtype):
+        return np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)
+    if scale:
+        return np.dtype(np.float64)
+    return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
+
+
+def _scalar(value: Any) -> Any:
+    """Return a number as a kernel takes it: of half precision, its bits."""
+    return np.uint16(value.view(np.uint16)) if value.dtype.itemsize == 2 else value
+
+
+def _picked(
+    data: Array,
+    offsets: Offsets,
+    pad_value: npt.ArrayLike,
+    out: Array | None,
+    *,
+    from_end: bool,
+) -> Array:
+    result = result_array(out, (offsets.size - 1, *data.shape[1:]), data.dtype, data)
+    rows, where = flat_rows(data), on_device(offsets)
+    segments, width = offsets.size - 1, rows.shape[1]
+    word = word_bytes(width * rows.itemsize, rows, result)
+    words = width * rows.itemsize // word
+    grid = (blocks(segments * words, THREADS),)
+    args = (rows, where, segments, words, int(from_end), result)
+    if words:
+        run("pool", f"pool_pick<{WORDS[word]}>", grid, (THREADS,), *args)
+    _fill_empty(flat_rows(result), offsets, np.asarray(pad_value, data.dtype))
+    return result
+
+
+def _fill_empty(rows: Array, offsets: Offsets, pad: Array) -> None:
+    empty = np.flatnonzero(offsets[:-1] == offsets[1:])
+    if empty.size:
+        rows[cupy.asarray(empty)] = pad[()]

@@ -1,0 +1,183 @@
+"""See ops/pool.py. Results do not depend on the number of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.common import (
+    flat_rows,
+    is_half,
+    mean_dtype,
+    result_array,
+    summed_dtype,
+)
+from lodcli.kernels.ops.pooling.reduce_native import (
+    EXTREME,
+    INDEX,
+    MEAN,
+    PLAIN,
+    ROOT,
+    SUM,
+    pick_rows,
+    reduce_rows,
+)
+
+
+def segment_sum(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return _reduced(SUM, data, offsets, pad_value, summed_dtype(data.dtype), out)
+
+
+def segment_mean(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return _divided(data, offsets, pad_value, out, MEAN)
+
+
+def segment_sqrt(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return _divided(data, offsets, pad_value, out, ROOT)
+
+
+def segment_max(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return _reduced(EXTREME, data, offsets, pad_value, data.dtype, out)
+
+
+def segment_min(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return _reduced(EXTREME, data, offsets, pad_value, data.dtype, out, least=True)
+
+
+def segment_max_index(
+    data: Array,
+    offsets: Offsets,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: tuple[Array, Offsets] | None = None,
+) -> tuple[Array, Offsets]:
+    """See ops/pool.py."""
+    return _reduced_index(data, offsets, pad_value, out)
+
+
+def segment_min_index(
+    data: Array,
+    offsets: Offsets,
+    *,
+    pad_value: npt.ArrayLike = 0,
+    out: tuple[Array, Offsets] | None = None,
+) -> tuple[Array, Offsets]:
+    """See ops/pool.py."""
+    return _reduced_index(data, offsets, pad_value, out, least=True)
+
+
+def segment_first(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return pick_rows(data, offsets, pad_value, "first", out)
+
+
+def segment_last(
+    data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
+) -> Array:
+    """See ops/pool.py."""
+    return pick_rows(data, offsets, pad_value, "last", out)
+
+
+def _plain(data: Array) -> Array:
+    """Return (N, D) rows of a dtype that kernels know."""
+    return flat_rows(data.astype(np.float32) if is_half(data.dtype) else data)
+
+
+def _reduced(
+    kind: str,
+    data: Array,
+    offsets: Offsets,
+    pad_value: npt.ArrayLike,
+    dtype: np.dtype[Any],
+    out: Array | None,
+    *,
+    least: bool = False,
+    divided: int = PLAIN,
+) -> Array:
+    if dtype.kind == "c":
+        return _as_pairs(data, offsets, pad_value, dtype, out, divided)
+    result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
+    rows, totals = _plain(data), _plain_target(result)
+    reduce_rows(kind, rows, offsets, pad_value, totals, least=least, divided=divided)
+    return _delivered(totals, result)
+
+
+def _as_pairs(
+    data: Array,
+    offsets: Offsets,
+    pad_value: npt.ArrayLike,
+    dtype: np.dtype[Any],
+    out: Array | None,
+    divided: int,
+) -> Array:
+    """Sum complex rows as rows of twice as many real numbers."""
+    result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
+    real = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
+    totals = flat_rows(result).view(real)
+    _reduced(SUM, flat_rows(data).view(real), offsets, 0, real, totals, divided=divided)
+    result[offsets[:-1] == offsets[1:]] = pad_value
+    return result
+
+
+def _divided(
+    data: Array, offsets: Offsets, pad_value: npt.ArrayLike, out: Array | None, divided: int
+) -> Array:
+    dtype = mean_dtype(data.dtype)
+    if data.dtype.kind not in "iub":
+        return _reduced(SUM, data, offsets, pad_value, dtype, out, divided=divided)
+    result = result_array(out, (offsets.size - 1, *data.shape[1:]), dtype, data)
+    # Whole numbers are added as such: float64 would round large ones on the way.
+    lengths = np.diff(offsets).reshape(-1, *[1] * (data.ndim - 1))
+    by = np.sqrt(lengths) if divided == ROOT else lengths
+    np.divide(segment_sum(data, offsets), np.maximum(by, 1), out=result)
+    result[offsets[:-1] == offsets[1:]] = pad_value
+    return result
+
+
+def _reduced_index(
+    data: Array,
+    offsets: Offsets,
+    pad_value: npt.ArrayLike,
+    out: tuple[Array, Offsets] | None,
+    *,
+    least: bool = False,
+) -> tuple[Array, Offsets]:
+    shape = (offsets.size - 1, *data.shape[1:])
+    values, places = (None, None) if out is None else out
+    result = result_array(values, shape, data.dtype, data)
+    index = result_array(places, shape, np.dtype(np.int64), data)
+    rows, extremes = _plain(data), _plain_target(result)
+    reduce_rows(*(INDEX, rows, offsets, pad_value, extremes), least=least, index=flat_rows(index))
+    return _delivered(extremes, result), index
+
+
+def _plain_target(result: Array) -> Array:
+    """Return (S, D) rows of a dtype that kernels know, to write for `result`: itself, or not."""
+    return flat_rows(np.empty(result.shape, np.float32) if is_half(result.dtype) else result)
+
+
+def _delivered(rows: Array, result: Array) -> Array:
+    """Return `result` with what was written to the `_plain_target` of it."""
+    if is_half(result.dtype):
+        result[...] = rows.reshape(result.shape)
+    return result

@@ -1,0 +1,387 @@
+"""The inner loops of sums, extremes and the places of extremes, on the vectors of vectors.py.
+
+Each is made in two shapes: `columns` for some columns of many rows, and `values` for whole
+rows of a width that divides a vector, read as one run of values and folded at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.simd.vectors import BLOCK, FIRST, MORE, STREAMS, Values, Vectors
+
+_I64, _BIT = ir.IntType(64), ir.IntType(1)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the result of some lanes goes, and what stands there."""
+
+    to: Any
+    index_to: Any
+    at: Any
+    row: Any
+    fresh: Any
+    flip: Any
+    mask: Any
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Values that are taken in: 0 where the mask is unset; `number` tells their rows."""
+
+    values: Any
+    number: Any
+    flip: Any
+    mask: Any
+
+
+class _Sum:
+    """One running total a lane."""
+
+    def start(self, v: Vectors) -> Values:
+        return [v.constant(0.0 if v.floating else 0, v.total_kind)]
+
+    def take(self, v: Vectors, state: Values, new: _Row) -> Values:
+        return [v.plus(state[0], v.widened(new.values))]
+
+    def merge(self, v: Vectors, a: Values, b: Values) -> Values:
+        return [v.plus(a[0], b[0])]
+
+    def rows_of(self, v: Vectors, state: Values, shift: Any) -> Values:
+        return state
+
+    def finish(self, v: Vectors, state: Values, place: _Place) -> None:
+        with v.builder.if_else(_is(v, place, MORE)) as (more, new):
+            with more:
+                # A sum begins at 0 and joins the old one last: short sums lose fewer digits.
+                old = v.load(place.to, v.total_kind, place.mask, self.start(v)[0])
+                v.store(v.plus(old, state[0]), place.to, place.mask)
+            with new:
+                v.store(state[0], place.to, place.mask)
+
+
+class _Extreme:
+    """The greatest value a lane."""
+
+    def start(self, v: Vectors) -> Values:
+        return [v.lost()]
+
+    def take(self, v: Vectors, state: Values, new: _Row) -> Values:
+        return _Extreme.merge(self, v, state, [self.compared(v, new)])
+
+    def compared(self, v: Vectors, new: _Row) -> Any:
+        value = v.flipped(new.values, new.flip)
+        return value if new.mask is None else v.builder.select(new.mask, value, v.lost())
+
+    def merge(self, v: Vectors, a: Values, b: Values) -> Values:
+        return [v.builder.select(v.greater(b[0], a[0]), b[0], a[0])]
+
+    def rows_of(self, v: Vectors, state: Values, shift: Any) -> Values:
+        return state
+
+    def finish(self, v: Vectors, state: Values, place: _Place) -> None:
+        with v.builder.if_else(_is(v, place, MORE)) as (more, new):
+            with more:
+                old = v.flipped(v.load(place.to, v.kind, place.mask, v.zero()), place.flip)
+                v.store(v.flipped(self.merge(v, [old], state)[0], place.flip), place.to, place.mask)
+            with new:
+                first = v.flipped(v.load(place.at, v.kind, place.mask, v.zero()), place.flip)
+                begins = _everywhere(v, _is(v, place, FIRST))
+                own = v.builder.select(v.builder.and_(v.stays(first), begins), first, state[0])
+                v.store(v.flipped(own, place.flip), place.to, place.mask)
+
+
+class _Index(_Extreme):
+    """The greatest value a lane and the number of its row, `nowhere` where there is none yet."""
+
+    def start(self, v: Vectors) -> Values:
+        return [v.lost(), v.constant(v.nowhere, v.numbers)]
+
+    def take(self, v: Vectors, state: Values, new: _Row) -> Values:
+        value = self.compared(v, new)
+        better = v.greater(value, state[0])
+        return [
+            v.builder.select(better, value, state[0]),
+            v.builder.select(better, new.number, state[1]),
+        ]
+
+    def merge(self, v: Vectors, a: Values, b: Values) -> Values:
+        builder = v.builder
+        # Lanes are not in the order of rows: of equal values the earlier row.
+        alike = builder.not_(builder.or_(v.greater(a[0], b[0]), v.greater(b[0], a[0])))
+        earlier = builder.and_(alike, builder.icmp_unsigned("<", b[1], a[1]))
+        better = builder.or_(v.greater(b[0], a[0]), earlier)
+        return [builder.select(better, new, old) for old, new in zip(a, b, strict=True)]
+
+    def rows_of(self, v: Vectors, state: Values, shift: Any) -> Values:
+        wide = shift if v.numbers == v.longs else v.builder.trunc(shift, v.numbers.element)
+        nowhere = v.constant(v.nowhere, v.numbers)
+        row = v.builder.lshr(state[1], v.all(wide, v.numbers))
+        none = v.builder.icmp_signed("==", state[1], nowhere)
+        return [state[0], v.builder.select(none, nowhere, row)]
+
+    def folded(self, v: Vectors, state: Values) -> Values:
+        best = v.joined(state[:1], lambda a, b: _Extreme.merge(self, v, a, b), None)
+        # All lanes hold the best value now.
+        nowhere = v.constant(v.nowhere, v.numbers)
+        at = v.builder.select(v.equal(state[0], best[0]), state[1], nowhere)
+
+        def earlier(a: Values, b: Values) -> Values:
+            return [v.builder.select(v.builder.icmp_unsigned("<", b[0], a[0]), b[0], a[0])]
+
+        return best + v.joined([at], earlier, None)
+
+    def finish(self, v: Vectors, state: Values, place: _Place) -> None:
+        builder, (best, at) = v.builder, state
+        row = v.all(place.row, v.longs)
+        wide = at if v.numbers == v.longs else builder.sext(at, v.longs)
+        index = builder.add(wide, row)
+        none = builder.icmp_signed("==", wide, v.constant(v.nowhere, v.longs))
+        with builder.if_else(_is(v, place, MORE)) as (more, new):
+            with more:
+                old = v.flipped(v.load(place.to, v.kind, place.mask, v.zero()), place.flip)
+                old_index = v.load(place.index_to, v.longs, place.mask, row)
+                better = v.greater(best, old)
+                best_now = builder.select(better, best, old)
+                v.store(v.flipped(best_now, place.flip), place.to, place.mask)
+                v.store(builder.select(better, index, old_index), place.index_to, place.mask)
+            with new:
+                first = v.flipped(v.load(place.at, v.kind, place.mask, v.zero()), place.flip)
+                begins = _everywhere(v, _is(v, place, FIRST))
+                # What no row beats is the first row's own.
+                kept = builder.and_(begins, builder.or_(none, v.stays(first)))
+                index = builder.select(none, v.constant(-1, v.longs), index)
+                own = builder.select(kept, first, best)
+                v.store(v.flipped(own, place.flip), place.to, place.mask)
+                v.store(builder.select(kept, row, index), place.index_to, place.mask)
+
+
+def _is(v: Vectors, place: _Place, fresh: int) -> Any:
+    return v.builder.icmp_signed("==", place.fresh, _I64(fresh))
+
+
+def _everywhere(v: Vectors, condition: Any) -> Any:
+    return v.all(condition, ir.VectorType(_BIT, v.lanes))
+
+
+def _columns(reduction: Any, blocks: int) -> Any:
+    @intrinsic
+    def columns(
+        typing_context: Any,
+        to: Any,
+        index_to: Any,
+        at: Any,
+        row_bytes: Any,
+        rows: Any,
+        count: Any,
+        row: Any,
+        fresh: Any,
+        flip: Any,
+        zero: Any,
+        total: Any,
+    ) -> Any:
+        """Reduce `count` columns, or all of a block, of so many rows, `row_bytes` apart."""
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            v = Vectors(context, builder, sig.args[9], sig.args[10])
+            to, index_to, at, row_bytes, rows, count, row, fresh, flip, _, _ = args
+            mask = None if blocks > 1 else v.below(count)
+            streams = STREAMS if blocks == 1 else 1
+            size = len(reduction.start(v))
+            # Where a row has more columns, the same ones of the rows that are taken next.
+            wide = builder.icmp_signed(">", row_bytes, _I64(blocks * v.lanes * v.bytes))
+            ahead = builder.select(wide, builder.mul(rows, row_bytes), _I64(0))
+
+            def body(at: Any, base: Any) -> Any:
+                def step(k: Any, values: Values) -> Values:
+                    result: Values = []
+                    for n in range(len(values) // size):
+                        stream, block = divmod(n, blocks)
+                        here = builder.add(k, _I64(stream))
+                        place = builder.add(at, builder.mul(here, row_bytes))
+                        place = builder.add(place, _I64(block * v.lanes * v.bytes))
+                        if blocks > 1:
+                            v.fetch(builder.add(place, ahead))
+                        new = v.load(place, v.kind, mask, v.zero())
+                        number = _numbered(v, builder.add(base, here))
+                        state = values[n * size : (n + 1) * size]
+                        result += reduction.take(v, state, _Row(new, number, flip, None))
+                    return result
+
+                return step
+
+            many = builder.and_(rows, _I64(-streams))
+            states = v.loop(many, streams, reduction.start(v) * streams * blocks, body(at, _I64(0)))
+            if streams > 1:
+                found = states[:size]
+                for n in range(1, streams):
+                    found = reduction.merge(v, found, states[n * size : (n + 1) * size])
+                rest = builder.add(at, builder.mul(many, row_bytes))
+                left = builder.sub(rows, many)
+                states = v.loop(left, 1, found, body(rest, many))
+            for n in range(blocks):
+                place = _Place(
+                    builder.add(to, _I64(n * v.lanes * v.total_bytes)),
+                    builder.add(index_to, _I64(n * v.lanes * 8)),
+                    builder.add(at, _I64(n * v.lanes * v.bytes)),
+                    *(row, fresh, flip, mask),
+                )
+                reduction.finish(v, states[n * size : (n + 1) * size], place)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 9, zero, total), generate
+
+    return columns
+
+
+def _numbered(v: Vectors, number: Any) -> Any:
+    narrow = number if v.numbers == v.longs else v.builder.trunc(number, v.numbers.element)
+    return v.all(narrow, v.numbers)
+
+
+def _values(reduction: Any) -> Any:
+    @intrinsic
+    def values(
+        typing_context: Any,
+        to: Any,
+        index_to: Any,
+        at: Any,
+        count: Any,
+        width: Any,
+        shift: Any,
+        row: Any,
+        fresh: Any,
+        flip: Any,
+        zero: Any,
+        total: Any,
+    ) -> Any:
+        """Reduce `count` values, rows of `width` = 2**`shift` values that divide a vector."""
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            v = Vectors(context, builder, sig.args[9], sig.args[10])
+            to, index_to, at, count, width, shift, row, fresh, flip, _, _ = args
+            lanes = ir.Constant(v.numbers, list(range(v.lanes)))
+
+            def taken(state: Values, k: Any, mask: Any) -> Values:
+                place = builder.add(at, builder.mul(k, _I64(v.bytes)))
+                new = v.load(place, v.kind, mask, v.zero())
+                number = builder.add(_numbered(v, k), lanes)
+                return list(reduction.take(v, state, _Row(new, number, flip, mask)))
+
+            many = builder.and_(count, _I64(-v.lanes))
+            state = v.loop(many, v.lanes, reduction.start(v), lambda k, s: taken(s, k, None))
+            state = taken(state, many, v.below(builder.sub(count, many)))
+            state = reduction.rows_of(v, state, shift)
+            state = v.joined(state, lambda a, b: reduction.merge(v, a, b), width)
+            mask = v.below(width)
+            reduction.finish(v, state, _Place(to, index_to, at, row, fresh, flip, mask))
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 9, zero, total), generate
+
+    return values
+
+
+def _single(reduction: Any) -> Any:
+    @intrinsic
+    def single(
+        typing_context: Any,
+        to: Any,
+        index_to: Any,
+        at: Any,
+        count: Any,
+        row: Any,
+        flip: Any,
+        zero: Any,
+        total: Any,
+    ) -> Any:
+        """Reduce `count` single values that begin a segment; reads up to a vector further.
+
+        Not with a mask: a masked load that crosses a cache line takes twice as long.
+        """
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            v = Vectors(context, builder, sig.args[6], sig.args[7])
+            to, index_to, at, count, row, flip, _, _ = args
+
+            extreme = isinstance(reduction, _Extreme)
+
+            def taken(state: Values, k: Any, mask: Any) -> Values:
+                new = v.load(builder.add(at, builder.mul(k, _I64(v.bytes))), v.kind)
+                if mask is not None:
+                    # Bits that are not known here, but none, turned over: of a load and a choice
+                    # LLVM makes one masked load, twice as slow where it crosses a cache line.
+                    new = new if extreme else v.flipped(new, flip)
+                    new = builder.select(mask, new, v.nothing())
+                return list(reduction.take(v, state, _Row(new, None, flip, mask)))
+
+            many = builder.and_(count, _I64(-v.lanes))
+            start = reduction.start(v)[:1]
+            state = v.loop(many, v.lanes, start, lambda k, s: taken(s, k, None))
+            state = taken(state, many, v.below(builder.sub(count, many)))
+            all_lanes = v.joined(state, lambda a, b: reduction.merge(v, a, b), None)[0]
+            one = Vectors(context, builder, sig.args[6], sig.args[7], lanes=1)
+            place = _Place(to, index_to, at, row, _I64(FIRST), flip, None)
+            reduction.finish(one, [v.first(all_lanes)], place)
+            if isinstance(reduction, _Index):
+                _put_place(v, place, all_lanes, count)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 6, zero, total), generate
+
+    return single
+
+
+def _put_place(v: Vectors, place: _Place, best: Any, count: Any) -> None:
+    """Write the number of the first row that holds the best value, if only the first one's."""
+    builder = v.builder
+    before = builder.block
+    head, after = builder.append_basic_block("v_seek"), builder.append_basic_block("v_found")
+    builder.branch(head)
+    builder.position_at_end(head)
+    k = builder.phi(_I64)
+    k.add_incoming(_I64(0), before)
+    here = builder.add(place.at, builder.mul(k, _I64(v.bytes)))
+    found = v.equal(v.flipped(v.load(here, v.kind), place.flip), best)
+    bits = builder.bitcast(found, ir.IntType(v.lanes))
+    following = builder.add(k, _I64(v.lanes))
+    k.add_incoming(following, head)
+    nothing = builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 0))
+    more = builder.and_(nothing, builder.icmp_signed("<", following, count))
+    builder.cbranch(more, head, after)
+    builder.position_at_end(after)
+    lane = builder.zext(builder.cttz(bits, _BIT(0)), _I64)
+    at = builder.add(k, lane)
+    # A NaN that stands first is the greatest, and equals nothing.
+    one = Vectors(v.context, builder, v.value, v.total, lanes=1)
+    first = builder.extract_element(one.stays(one.load(place.at, one.kind)), ir.IntType(32)(0))
+    kept = builder.or_(first, builder.icmp_signed(">=", at, count))
+    value = builder.select(kept, place.row, builder.add(place.row, at))
+    builder.store(value, builder.inttoptr(place.index_to, _I64.as_pointer()))
+
+
+def _made(reduction: Any, single: Any) -> Sequence[Any]:
+    """Return its functions for a block of columns, one vector of them, values, single ones."""
+    return (_columns(reduction, BLOCK), _columns(reduction, 1), _values(reduction), _single(single))
+
+
+class _ShortIndex(_Index):
+    """The greatest value; its place is looked up once it is known."""
+
+    def take(self, v: Vectors, state: Values, new: _Row) -> Values:
+        return _Extreme.take(self, v, state, new)
+
+    def merge(self, v: Vectors, a: Values, b: Values) -> Values:
+        return _Extreme.merge(self, v, a, b)
+
+    def finish(self, v: Vectors, state: Values, place: _Place) -> None:
+        _Extreme.finish(self, v, state, place)
+
+
+SUMS = _made(_Sum(), _Sum())
+EXTREMES = _made(_Extreme(), _Extreme())
+INDEXES = _made(_Index(), _ShortIndex())

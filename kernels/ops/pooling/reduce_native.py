@@ -1,0 +1,126 @@
+"""Segments reduced in pieces of the rows; see reduce_numba.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.native import load
+from lodcli.kernels.native.pool import SHARED_BYTES, run
+from lodcli.kernels.ops.common import flat_rows, result_array
+from lodcli.kernels.runtime.threads import thread_count
+
+SUM, EXTREME, INDEX = "sum", "extreme", "index"
+PLAIN, MEAN, ROOT = 0, 1, 2
+PIECE = 1 << 17  # values in a piece
+LEAST_ROWS = 16
+CLOSE_BYTES = 256  # up to which rows that lie apart are fetched by the processor itself
+PIECE_SEGMENTS = 1 << 10
+PIECE_BYTES = 1 << 18
+_AHEAD = 16  # rows asked for before their turn
+_LINE = 64
+
+_MODULE = "kernels.ops.pooling.reduce_numba"
+_reduce = {name: load.kernel(_MODULE, name) for name in (SUM, EXTREME, INDEX)}
+_join = {name: load.kernel(_MODULE, f"{name}_join") for name in (SUM, EXTREME, INDEX)}
+_pick = load.kernel(_MODULE, "pick")
+# Whole numbers of other dtypes as what is compiled: wider ones hold them, the same bits are
+# summed alike, and compared alike with `flip`.
+_SUMMED = {"b": "i", "h": "i", "H": "i", "I": "l", "L": "l", "?": "B", "q": "l", "Q": "l"}
+_COMPARED = {"B": "b", "?": "b", "h": "i", "H": "i", "I": "i", "L": "l", "q": "l", "Q": "l"}
+
+
+def reduce_rows(
+    kind: str,
+    rows: Array,
+    offsets: Offsets,
+    pad_value: npt.ArrayLike,
+    out: Array,
+    *,
+    least: bool = False,
+    divided: int = PLAIN,
+    index: Offsets | None = None,
+) -> None:
+    """Write one row for every segment of rows (N, D) to `out` (S, D).
+
+    Args:
+        kind: SUM, EXTREME or INDEX.
+        rows: C-contiguous; real numbers of four or eight bytes, whole ones or booleans.
+        pad_value: for empty segments.
+        out: C-contiguous; of the dtype of `rows`, for sums perhaps a wider one.
+        least: the least instead of the greatest value.
+        divided: PLAIN, MEAN: by the length, ROOT: by its square root.
+        index: (S, D) int64, for INDEX: the rows of the extremes.
+    """
+    if not out.size:
+        return
+    rows, to = _as_compiled(kind, rows, out)
+    types = rows.dtype.char + to.dtype.char
+    count, width = rows.shape
+    piece_rows = max(LEAST_ROWS, PIECE // max(1, width))
+    pieces = max(1, -(-count // piece_rows))
+    size_bytes = rows.nbytes + offsets.nbytes
+    chunks = 1 if size_bytes < SHARED_BYTES else min(pieces, 4 * thread_count())
+    parts = np.empty((pieces, width), to.dtype)
+    places = np.empty((pieces, width), np.int64) if index is not None else None
+    pad = np.asarray(pad_value).astype(out.dtype).reshape(1)
+    pad = pad.view(to.dtype) if pad.itemsize == to.itemsize else pad.astype(to.dtype)
+    flip = _flip(out.dtype, to.dtype, least) if kind != SUM else 0
+    arguments = (
+        *(rows, np.ascontiguousarray(offsets), to, index, pad, parts, places),
+        *(count, offsets.size - 1, width, piece_rows, flip, divided, pieces, chunks),
+    )
+    run(_reduce[kind][types], chunks, size_bytes, *arguments)
+    if chunks > 1:
+        _join[kind][types].call(0, 1, *arguments)
+    if to.dtype.itemsize != out.dtype.itemsize:
+        out[...] = to
+
+
+def _as_compiled(kind: str, rows: Array, out: Array) -> tuple[Array, Array]:
+    """Return the rows and the target in dtypes that are compiled."""
+    if kind == SUM:
+        dtype = np.dtype(_SUMMED.get(rows.dtype.char, rows.dtype.char))
+        total = out.view(np.int64) if out.dtype.kind in "iu" else out
+        return _cast(rows, dtype), total
+    dtype = np.dtype(_COMPARED.get(rows.dtype.char, rows.dtype.char))
+    to = out.view(dtype) if dtype.itemsize == out.itemsize else np.empty(out.shape, dtype)
+    return _cast(rows, dtype), to
+
+
+def _cast(rows: Array, dtype: np.dtype[np.generic]) -> Array:
+    """Return rows as another dtype: the same bits where they are as many, else the same value."""
+    return rows.view(dtype) if rows.itemsize == dtype.itemsize else rows.astype(dtype)
+
+
+def _flip(dtype: np.dtype[np.generic], compared: np.dtype[np.generic], least: bool) -> int:
+    """Return the bits that make the wanted extreme the greatest of signed or real numbers."""
+    if dtype.kind == "f":
+        return (1 << 31 if dtype.itemsize == 4 else -(1 << 63)) if least else 0
+    # Unsigned numbers become signed ones in the same order when their highest bit turns over.
+    same = dtype.kind in "ub" and dtype.itemsize == compared.itemsize
+    flip = -(1 << (8 * dtype.itemsize - 1)) if same else 0
+    return ~flip if least else flip
+
+
+def pick_rows(
+    rows: Array, offsets: Offsets, pad_value: npt.ArrayLike, only: str, out: Array | None
+) -> Array:
+    """Return the "first" or "last" row of every segment, `pad_value` where it has none."""
+    result = result_array(out, (offsets.size - 1, *rows.shape[1:]), rows.dtype, rows)
+    if result.size:
+        source, fill = flat_rows(rows), np.empty((1, *rows.shape[1:]), rows.dtype)
+        fill[...] = pad_value
+        segments, width = result.shape[0], result.nbytes // result.shape[0]
+        # Whole lines are read, however little of them is wanted.
+        read_bytes = min(max(result.nbytes, _LINE * segments), source.nbytes)
+        piece_segments = min(PIECE_SEGMENTS, max(1, PIECE_BYTES // max(1, width)))
+        run(
+            *(_pick[""], -(-segments // piece_segments)),
+            result.nbytes + read_bytes + offsets.nbytes,
+            *(load.address(source), source.nbytes, np.ascontiguousarray(offsets)),
+            *(load.address(fill), only == "last", load.address(result), width, segments),
+            *(piece_segments, _AHEAD if source.nbytes > CLOSE_BYTES * segments else 0),
+        )
+    return result

@@ -1,0 +1,329 @@
+"""Kernels of sums, extremes and their places: pieces of the rows, so that threads share even one
+giant segment.
+
+The rows are cut at fixed places, whatever the number of threads. A segment is the part of it in
+the piece that it begins in, joined in order with its parts in the pieces after: so the result
+does not depend on the threads, bit for bit. A chunk is some neighbouring pieces; parts of a
+segment that began in another chunk wait in rows of their own, and are joined by a kernel that
+runs when all chunks are done.
+
+Whole numbers are compared as signed ones; `flip` makes them those that are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple
+
+import numpy as np
+
+from lodcli.kernels.native.declare import Pointer, T, U, kernel
+from lodcli.kernels.native.language_numba import address, function, is_float, item_bytes
+from lodcli.kernels.ops.pooling import reduce_loops_numba as reductions
+from lodcli.kernels.simd import byte_moves as moves
+from lodcli.kernels.simd import raw_memory as scalars
+from lodcli.kernels.simd.vectors import BLOCK, FIRST, MORE, NEXT, VECTOR_BYTES, divide
+
+PLAIN, MEAN, ROOT = 0, 1, 2
+RUN = 256  # rows or vectors summed before joining the total: rounding grows with this
+CACHED_BYTES = 1 << 14  # rows read again for other columns while they are in the nearest cache
+LEAST_ROWS = 16
+# Rows as wide as this put the same columns in the same few places of the cache, so that only
+# some rows are taken down a block; extremes, which wait for no addition, go row by row.
+WIDE_BYTES = 1 << 12
+_put, _value_at, _divide_row = scalars.put, scalars.value_at, divide
+_copy_row, _fetch, _word, _require = moves.copy_row, moves.fetch, moves._word_4, moves.require
+
+# What other dtypes are reduced as: see reduce.py.
+_SUMS = (
+    *(("float32", "float32"), ("float64", "float64")),
+    *(("int32", "int64"), ("int64", "int64"), ("uint8", "int64")),
+)
+_EXTREMES = tuple((each, each) for each in ("float32", "float64", "int8", "int32", "int64"))
+
+
+class Rows(NamedTuple, Generic[T, U]):
+    """What is reduced, and where it goes.
+
+    Attributes:
+        x: (rows, width).
+        offsets: (segments + 1,).
+        out: (segments, width).
+        numbers: the rows of extremes, the same shape, or none.
+        pad: one value, for empty segments.
+        parts, places: (pieces, width), one row for each piece of `piece_rows` rows.
+        flip: the bits that make the wanted extreme the greatest of signed numbers.
+        divided: PLAIN, MEAN: by the length, ROOT: by its square root.
+    """
+
+    x: Pointer[T]
+    offsets: Pointer[np.int64]
+    out: Pointer[U]
+    numbers: Pointer[np.int64]
+    pad: Pointer[U]
+    parts: Pointer[U]
+    places: Pointer[np.int64]
+    rows: int
+    segments: int
+    width: int
+    piece_rows: int
+    flip: int
+    divided: int
+
+
+@function()
+def _segment_at(offsets: Any, segments: int, row: int) -> int:
+    """Return the segment that holds a row: the last that begins at it or before."""
+    low, high = 0, segments
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if offsets[middle] <= row:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@function()
+def _divide(to: int, width: int, length: int, divided: int, total: Any) -> None:
+    """Divide a sum by the length of its segment, or by the square root of it."""
+    by = np.float64(length) if divided == MEAN else np.sqrt(np.float64(length))
+    _divide_row(to, width, by, total(0))
+
+
+def _declare(
+    name: str, tools: Sequence[Any], wide_rows: int, indexed: bool, types: Sequence[Any]
+) -> None:
+    """Declare the two kernels of a reduction.
+
+    Args:
+        tools: its functions for a block of columns, one vector of them, values, single ones.
+        wide_rows: how many rows are taken down a block where they are wide.
+    """
+    block, vector, values, single = tools
+
+    @function()
+    def part(
+        to: int, index_to: int, at: int, row: int, rows: int, width: int, fresh: int, flip: int,
+        value: Any, total: Any,
+    ) -> None:  # fmt: skip
+        """Reduce so many rows, of which the first at `at` is number `row`, to the row at `to`."""
+        value_bytes, total_bytes = item_bytes(value), item_bytes(total)
+        lanes = VECTOR_BYTES // max(4, total_bytes)
+        zero, like = value(0), total(0)
+        if width <= lanes and lanes % width == 0:
+            shift = 0
+            while 1 << shift < width:
+                shift += 1
+            while rows > 0:
+                n = min(rows, RUN * lanes // width)
+                values(to, index_to, at, n * width, width, shift, row, fresh, flip, zero, like)
+                fresh = MORE
+                row += n
+                rows -= n
+                at += n * width * value_bytes
+            return
+        row_bytes = width * value_bytes
+        most = RUN if width <= BLOCK * lanes else max(LEAST_ROWS, CACHED_BYTES // row_bytes)
+        most = wide_rows if row_bytes >= WIDE_BYTES else most
+        while rows > 0:
+            n, k = min(rows, most), 0
+            while k + BLOCK * lanes <= width:
+                block(
+                    to + k * total_bytes, index_to + k * 8, at + k * value_bytes, row_bytes, n,
+                    0, row, fresh, flip, zero, like,
+                )  # fmt: skip
+                k += BLOCK * lanes
+            while k < width:
+                vector(
+                    to + k * total_bytes, index_to + k * 8, at + k * value_bytes, row_bytes, n,
+                    min(lanes, width - k), row, fresh, flip, zero, like,
+                )  # fmt: skip
+                k += lanes
+            fresh = MORE
+            row += n
+            rows -= n
+            at += n * row_bytes
+
+    @function()
+    def join(
+        to: int, index_to: int, at: int, index_at: int, width: int, flip: int, total: Any
+    ) -> None:
+        """Join the row at `at` to the row at `to`."""
+        size, like = item_bytes(total), total(0)
+        if not indexed:
+            part(to, 0, at, 0, 1, width, MORE, flip, total, total)
+            return
+        for k in range(width):
+            old, new = _value_at(to + k * size, like), _value_at(at + k * size, like)
+            better = new > old if flip == 0 else new < old
+            if not is_float(total):
+                better = (np.int64(new) ^ flip) > (np.int64(old) ^ flip)
+            if better:
+                _put(to + k * size, new, like)
+                _put(index_to + k * 8, _value_at(index_at + k * 8, 0), 0)
+
+    @function()
+    def shorts(r: Any, s: int, limit: int, end: int, value: Any, total: Any) -> int:
+        """Reduce short segments of single values from `s` on; return the first that is none, or
+        does not lie before row `limit`."""
+        value_bytes, total_bytes = item_bytes(value), item_bytes(total)
+        zero, like = value(0), total(0)
+        most = RUN * (VECTOR_BYTES // max(4, total_bytes))
+        at, to, index_to = address(r.x), address(r.out), address(r.numbers)
+        lo = r.offsets[s]
+        while s < r.segments and lo < limit:
+            hi = r.offsets[s + 1]
+            n = hi - lo
+            if hi > limit or n > most:
+                break
+            here, index_here = to + s * total_bytes, index_to + s * 8
+            if n == 0:
+                _put(here, r.pad[0], like)
+                if indexed:
+                    _put(index_here, -1, 0)
+            else:
+                source = at + lo * value_bytes
+                if source + n * value_bytes + VECTOR_BYTES > end:
+                    break
+                single(here, index_here, source, n, lo, r.flip, zero, like)
+                if r.divided:
+                    by = np.float64(n) if r.divided == MEAN else np.sqrt(np.float64(n))
+                    _put(here, _value_at(here, like) / by, like)
+            lo = hi
+            s += 1
+        return s
+
+    @function()
+    def chunk(r: Any, start: int, stop: int, final: bool, value: Any, total: Any) -> None:
+        """Reduce rows start..stop: the segments that begin there, and what is left of one."""
+        width, offsets = r.width, r.offsets
+        row_bytes, out_bytes = item_bytes(value) * width, item_bytes(total) * width
+        at, to, index_to = address(r.x), address(r.out), address(r.numbers)
+        parts, places = address(r.parts), address(r.places)
+        first = _segment_at(offsets, r.segments, start)
+        while first > 0 and offsets[first - 1] == start:
+            first -= 1
+        if offsets[first] < start:
+            first += 1
+            end = min(offsets[first], stop)
+            while start < end:
+                piece = start // r.piece_rows
+                n = min(piece * r.piece_rows + r.piece_rows, end) - start
+                part(
+                    parts + piece * out_bytes, places + piece * width * 8, at + start * row_bytes,
+                    start, n, width, NEXT, r.flip, value, total,
+                )  # fmt: skip
+                start += n
+        edge = start // r.piece_rows * r.piece_rows
+        s = first - 1
+        while True:
+            s += 1
+            if width == 1:
+                end = at + offsets[r.segments] * item_bytes(value)
+                s = shorts(r, s, min(edge, stop), end, value, total)
+            if s >= r.segments or (offsets[s] >= stop and not final):
+                break
+            lo, hi = offsets[s], offsets[s + 1]
+            here, index_here = to + s * out_bytes, index_to + s * width * 8
+            if lo == hi:
+                for k in range(width):
+                    _put(here + k * item_bytes(total), r.pad[0], total(0))
+                    if indexed:
+                        _put(index_here + k * 8, -1, 0)
+                continue
+            end = min(hi, stop)
+            while edge <= lo:
+                edge += r.piece_rows
+            n = min(edge, end) - lo
+            part(here, index_here, at + lo * row_bytes, lo, n, width, FIRST, r.flip, value, total)
+            lo += n
+            while lo < end:
+                piece, n = lo // r.piece_rows, min(r.piece_rows, end - lo)
+                waiting, place = parts + piece * out_bytes, places + piece * width * 8
+                part(waiting, place, at + lo * row_bytes, lo, n, width, NEXT, r.flip, value, total)
+                join(here, index_here, waiting, place, width, r.flip, total)
+                lo += n
+            if r.divided and end == hi:
+                _divide(here, width, hi - offsets[s], r.divided, total)
+
+    @kernel(name=name, types=types)
+    def reduce(
+        r: Rows[T, U], value: type[T], total: type[U], pieces: int, chunks: int,
+        first: int, last: int,
+    ) -> int:  # fmt: skip
+        """Reduce chunks `first` to `last` of `chunks`."""
+        for number in range(first, last):
+            start, stop = pieces * number // chunks, pieces * (number + 1) // chunks
+            chunk(
+                r, start * r.piece_rows, min(stop * r.piece_rows, r.rows),
+                number == chunks - 1, value, total,
+            )  # fmt: skip
+        return 0
+
+    @kernel(name=f"{name}_join", types=types)
+    def join_chunks(r: Rows[T, U], value: type[T], total: type[U], pieces: int, chunks: int) -> int:
+        """Join the parts of segments that go on in later chunks, when all chunks are done."""
+        width, out_bytes = r.width, r.width * item_bytes(total)
+        parts, places = address(r.parts), address(r.places)
+        for number in range(1, chunks):
+            piece = pieces * number // chunks
+            stop = min(pieces * (number + 1) // chunks * r.piece_rows, r.rows)
+            s = _segment_at(r.offsets, r.segments, piece * r.piece_rows)
+            if r.offsets[s] < piece * r.piece_rows:
+                end = min(r.offsets[s + 1], stop)
+                here = address(r.out) + s * out_bytes
+                index_here = address(r.numbers) + s * width * 8
+                while piece * r.piece_rows < end:
+                    waiting, place = parts + piece * out_bytes, places + piece * width * 8
+                    join(here, index_here, waiting, place, width, r.flip, total)
+                    piece += 1
+                if r.divided and r.offsets[s + 1] <= stop:
+                    _divide(here, width, r.offsets[s + 1] - r.offsets[s], r.divided, total)
+        return 0
+
+
+_declare("sum", reductions.SUMS, 8, False, _SUMS)
+_declare("extreme", reductions.EXTREMES, 1, False, _EXTREMES)
+_declare("index", reductions.INDEXES, 16, True, _EXTREMES)
+
+
+@function()
+def _pick_words(
+    to: int, at: int, end: int, offsets: Any, count: int, last_of: bool, fill: int
+) -> None:
+    """Copy of every segment of words of 4 bytes the first or last one, `fill` of an empty one."""
+    for s in range(count):
+        place = offsets[s + 1] - 1 if last_of else offsets[s]
+        empty = offsets[s] == offsets[s + 1]
+        source = fill if empty else at + 4 * place
+        _require(to, to + 4 * count, source, fill + 4 if empty else end, 4)
+        _word(to + 4 * s, source)
+
+
+@kernel()
+def pick(
+    at: int, size: int, offsets: Pointer[np.int64], fill: int, last_of: bool, to: int, width: int,
+    segments: int, piece_segments: int, ahead: int, first: int, last: int,
+) -> int:  # fmt: skip
+    """Copy the first or last row, of `width` bytes, of every segment, `fill` of an empty one.
+
+    Args:
+        size: bytes from `at` on.
+        ahead: how many segments ahead to fetch rows; 0 for none.
+    """
+    end, back = at + size, 1 if last_of else 0
+    if width == 4 and not ahead:
+        begin = first * piece_segments
+        count = min(last * piece_segments, segments) - begin
+        _pick_words(to + 4 * begin, at, end, offsets + begin, count, last_of, fill)
+        return 0
+    for s in range(first * piece_segments, min(last * piece_segments, segments)):
+        if ahead:
+            later = min(s + ahead, segments - 1)
+            _fetch(at + (offsets[later + back] - back) * width, width)
+        empty = offsets[s] == offsets[s + 1]
+        source = fill if empty else at + (offsets[s + back] - back) * width
+        here = to + s * width
+        _copy_row(here, here + width, source, fill + width if empty else end, width)
+    return 0

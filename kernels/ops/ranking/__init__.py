@@ -1,0 +1,1 @@
+"""Sequences by length, and split by a mask."""

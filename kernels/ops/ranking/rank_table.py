@@ -1,0 +1,205 @@
+"""Rank tables: sequences by descending length, as Paddle's RNNs schedule them.
+
+A rank table is int64 (S, 2): row p holds the sequence at place p and its length in items
+of the next level, longest first, equal lengths in their order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.gather import take_items
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, on_host
+from lodcli.kernels.tensor.tensor_array import TensorArray
+from lodcli.kernels.tensor.time_steps import IndexMap, from_steps, longest_first, to_steps
+
+
+def rank_table(lod: LoD, level: int | str = 0) -> Offsets:
+    """Return the rank table of a level, (S, 2) int64; empty sequences come last.
+
+    Raises:
+        SelectionError: no such level.
+
+    >>> rank_table(LoD.from_lengths([[1, 3, 2]])).tolist()
+    [[1, 3], [2, 2], [0, 1]]
+    """
+    lengths = lod.lengths(level)
+    order = longest_first(lengths)
+    return np.stack([order, lengths[order]], axis=1)
+
+
+def max_sequence_len(table: npt.ArrayLike) -> int:
+    """Return the length of the longest sequence of a rank table; 0 where there are none."""
+    return int(_checked(table)[:1, 1].sum())
+
+
+def to_step_array(tensor: LoDTensor, table: npt.ArrayLike, level: int | str = 0) -> TensorArray:
+    """Return step t holding, in table order, item t of every sequence longer than t.
+
+    Args:
+        tensor: data (N, ...), any dtype.
+        table: a rank table with the lengths of `level`.
+        level: the level whose sequences are cut into steps.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError, ShapeMismatchError: no rank table, or one of other lengths.
+
+    >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[1, 3, 2]]))
+    >>> [step.data.tolist() for step in to_step_array(words, rank_table(words.lod))]
+    [[1, 4, 0], [2, 5], [3]]
+    """
+    number = tensor.lod.level(level)
+    outer = LoD(tensor.lod.levels[: number + 1], tensor.lod.names[: number + 1])
+    steps = to_steps(tensor, _index_map(table, outer))
+    return TensorArray.from_steps(steps)
+
+
+def from_step_array(
+    array: TensorArray, table: npt.ArrayLike, outer: LoD | None = None
+) -> LoDTensor:
+    """Return the sequences of `to_step_array` again.
+
+    Args:
+        array: one value a step.
+        table: the rank table it was made with.
+        outer: levels 0 to the unpacked one of the source. None: that level alone, whose
+            lengths the table knows.
+
+    Raises:
+        InvalidDataError, ShapeMismatchError: no rank table, or one that does not fit.
+
+    >>> array = TensorArray(values=[np.array([1, 4, 0]), np.array([2, 5]), np.array([3])])
+    >>> from_step_array(array, [[1, 3], [2, 2], [0, 1]]).recursive_sequence_lengths()
+    [[1, 3, 2]]
+    """
+    return from_steps(array.steps, _index_map(table, outer))
+
+
+def shrink_memory(x: LoDTensor, table: npt.ArrayLike, step: int) -> LoDTensor:
+    """Return the items of `x` whose sequences are alive at `step`: the first few, a view.
+
+    Args:
+        x: states in table order, one outermost item a sequence; those of sequences that
+            ended before may already be gone.
+        table: a rank table.
+        step: 0 or more.
+
+    Raises:
+        SelectionError: a step before the start.
+        ShapeMismatchError: `x` has fewer items than sequences are alive.
+
+    >>> shrink_memory(LoDTensor(np.arange(3)), [[1, 3], [2, 2], [0, 1]], 1).data
+    array([0, 1])
+    """
+    if step < 0:
+        raise SelectionError(f"no step {step}: steps start at 0")
+    alive = int((_checked(table)[:, 1] > step).sum())
+    if len(x) < alive:
+        raise ShapeMismatchError(f"step {step}: expected at least {alive} items, found {len(x)}")
+    return x[:alive]
+
+
+def shrink_memory_gradient(gradient: LoDTensor, x: LoDTensor) -> LoDTensor:
+    """Return the gradient of `shrink_memory` with respect to `x`: zeros for what it dropped.
+
+    Args:
+        gradient: of the result, (n, ...).
+        x: what was shrunk, (N, ...), N at least n.
+
+    Raises:
+        ShapeMismatchError: rows of another shape, or more of them than `x` has.
+    """
+    if gradient.row_shape != x.row_shape or gradient.rows > x.rows:
+        raise ShapeMismatchError(
+            f"gradient: expected at most {x.rows} rows of shape {x.row_shape}, "
+            f"found {gradient.rows} of {gradient.row_shape}"
+        )
+    rows = np.zeros_like(gradient.data, shape=x.data.shape)
+    rows[: gradient.rows] = gradient.data
+    return x.with_data(rows)
+
+
+def reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTensor:
+    """Return the outermost items in table order, whatever is inside them moving along.
+
+    Args:
+        tensor: one outermost item (a row, without levels) for each sequence of the table.
+        table: a rank table, often of another tensor.
+
+    Raises:
+        ShapeMismatchError: another number of items than the table has.
+
+    >>> words = LoDTensor(np.arange(4), LoD.from_lengths([[1, 3]]))
+    >>> reorder_by_rank(words, rank_table(words.lod)).data.tolist()
+    [1, 2, 3, 0]
+    """
+    return take_items(tensor, _order_of(tensor, table))
+
+
+def reorder_by_rank_gradient(gradient: LoDTensor, table: npt.ArrayLike) -> LoDTensor:
+    """Return the gradient of `reorder_by_rank`: every item back at its old place."""
+    return take_items(gradient, np.argsort(_order_of(gradient, table)))
+
+
+def sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTensor:
+    """Return the sequences of a level, longest first, equal ones in their order.
+
+    Lengths count items of the next level. The levels above are gone, as sequences of
+    different parents now stand side by side.
+
+    References:
+        seed "Varient Length supported RNN Design", SortBySeqLen.
+
+    >>> sort_by_length(LoDTensor(np.arange(9), LoD.from_lengths([[4, 2, 3]]))).data.tolist()
+    [0, 1, 2, 3, 6, 7, 8, 4, 5]
+    """
+    return take_items(tensor, longest_first(tensor.lod.lengths(level)), level)
+
+
+def _order_of(tensor: LoDTensor, table: npt.ArrayLike) -> Offsets:
+    checked = _checked(table)
+    if len(tensor) != len(checked):
+        raise ShapeMismatchError(
+            f"the rank table has {len(checked)} sequences, the tensor {len(tensor)} items"
+        )
+    return checked[:, 0]
+
+
+def _index_map(table: npt.ArrayLike, outer: LoD | None) -> IndexMap:
+    checked = _checked(table)
+    lengths = np.empty(len(checked), np.int64)
+    lengths[checked[:, 0]] = checked[:, 1]
+    own = LoD.from_lengths([lengths])
+    if outer is None:
+        return IndexMap(checked[:, 0], own)
+    found = own.difference(LoD(outer.levels[-1:]))
+    if found is not None:
+        raise ShapeMismatchError(f"the rank table does not fit level {outer.n_levels - 1}: {found}")
+    return IndexMap(checked[:, 0], outer)
+
+
+def _checked(table: npt.ArrayLike) -> Offsets:
+    array = on_host(table, "rank table")
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
+        raise InvalidDataError(
+            f"a rank table is (S, 2) whole numbers, found {array.dtype} of shape {array.shape}"
+        )
+    result: Offsets = array.astype(np.int64, copy=False)
+    sequences, lengths = result[:, 0], result[:, 1]
+    if not np.array_equal(np.sort(sequences), np.arange(len(result))):
+        raise InvalidDataError(
+            f"a rank table holds each sequence 0 to {len(result) - 1} once; this one does not"
+        )
+    rises = np.flatnonzero(np.diff(lengths) > 0)
+    if rises.size:
+        place = int(rises[0]) + 1
+        raise InvalidDataError(
+            f"rank table, row {place}: longest first (expected at most {lengths[place - 1]}, "
+            f"found {lengths[place]})"
+        )
+    return result

@@ -1,0 +1,132 @@
+"""Split a batch in two by a mask, and merge the parts again.
+
+Where PaddlePaddle loses rows beside an empty sequence, these keep them: the two are
+exact inverses for every tensor and mask.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.gather import take_items
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, on_host
+
+Mask = npt.NDArray[np.bool_]
+
+
+def split_by_mask(
+    tensor: LoDTensor, mask: npt.ArrayLike, level: int | str = 0
+) -> tuple[LoDTensor, LoDTensor]:
+    """Return the sequences where `mask` is true and those where it is false, in order.
+
+    Args:
+        tensor: data (N, ...), any dtype. Without levels its rows are split.
+        mask: (S,) or (S, 1) booleans, one for each of the S sequences of `level`.
+        level: the level whose sequences are split.
+
+    Returns:
+        Two tensors with the levels from `level` on; either may be a batch of none.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError, ShapeMismatchError: no booleans, or not one a sequence.
+
+    >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
+    >>> kept, rest = split_by_mask(words, [False, True, True])
+    >>> kept, rest.data.tolist()
+    (LoDTensor(3 int64, LoD.from_lengths([[1, 2]])), [0, 1, 2])
+    """
+    lod = tensor.lod
+    count = lod.count(level) if lod.n_levels or level != 0 else tensor.rows
+    true = _checked_mask(mask, count)
+    return (
+        take_items(tensor, np.flatnonzero(true), level),
+        take_items(tensor, np.flatnonzero(~true), level),
+    )
+
+
+def split_by_mask_gradient(
+    true: LoDTensor,
+    false: LoDTensor,
+    mask: npt.ArrayLike,
+    lod: LoD,
+    level: int | str = 0,
+) -> LoDTensor:
+    """Return the gradient of `split_by_mask` with respect to its tensor.
+
+    Args:
+        true: gradient of the true part.
+        false: gradient of the false part.
+        mask: as in `split_by_mask`.
+        lod: the index of the tensor that was split.
+        level: as in `split_by_mask`.
+    """
+    merged = merge_by_mask(true, false, mask, lod.above(level) if lod.n_levels else lod)
+    return LoDTensor(merged.data, lod)
+
+
+def merge_by_mask(
+    true: LoDTensor, false: LoDTensor, mask: npt.ArrayLike, above: LoD | None = None
+) -> LoDTensor:
+    """Return two parts as one batch: the inverse of `split_by_mask`.
+
+    Args:
+        true: the sequences (rows, without levels) for the places where `mask` is true.
+        false: those for the others; the same row shape, dtype and number of levels.
+        mask: (S,) or (S, 1) booleans.
+        above: the levels above those of the parts, which `split_by_mask` left out; its
+            finest level counts S sequences.
+
+    Raises:
+        ShapeMismatchError: the parts differ, or have not as many sequences as `mask` asks
+            for.
+        InvalidLoDError: `above` counts another number of sequences.
+
+    >>> merge_by_mask(
+    ...     LoDTensor(np.array([7, 8]), LoD.from_lengths([[2]])),
+    ...     LoDTensor(np.array([5]), LoD.from_lengths([[1]])),
+    ...     mask=[False, True],
+    ... )
+    LoDTensor(3 int64, LoD.from_lengths([[1, 2]]))
+    """
+    places = _checked_mask(mask, len(true) + len(false))
+    wanted = int(places.sum())
+    if wanted != len(true):
+        raise ShapeMismatchError(
+            f"the mask is true for {wanted} sequences, the true part has {len(true)}"
+        )
+    order = np.empty(places.size, np.int64)
+    order[places] = np.arange(wanted)
+    order[~places] = np.arange(wanted, places.size)
+    merged = take_items(LoDTensor.concatenate([true, false]), order)
+    if above is None or not above.n_levels:
+        return merged
+    levels, names = (*above.levels, *merged.lod.levels), (*above.names, *merged.lod.names)
+    return LoDTensor(merged.data, LoD(levels, names))
+
+
+def merge_by_mask_gradient(
+    gradient: LoDTensor, mask: npt.ArrayLike, level: int | str = 0
+) -> tuple[LoDTensor, LoDTensor]:
+    """Return the gradients of `merge_by_mask` with respect to its true and false part.
+
+    Args:
+        gradient: of the result.
+        mask: as in `merge_by_mask`.
+        level: the level of `gradient` that `mask` is about: the number of levels `above`.
+    """
+    return split_by_mask(gradient, mask, level)
+
+
+def _checked_mask(mask: npt.ArrayLike, count: int) -> Mask:
+    array = on_host(mask, "mask")
+    if array.dtype != np.bool_ and array.size:
+        raise InvalidDataError(f"a mask holds booleans, found {array.dtype}")
+    if array.ndim not in (1, 2) or array.shape[1:] not in ((), (1,)):
+        raise InvalidDataError(f"a mask is (S,) or (S, 1), found {array.shape}")
+    if array.shape[0] != count:
+        raise ShapeMismatchError(f"mask: expected {count} booleans, found {array.shape[0]}")
+    return array.reshape(-1).astype(np.bool_, copy=False)

@@ -1,0 +1,1 @@
+"""The same values under another row width or another index."""

@@ -1,0 +1,77 @@
+"""The values of every sequence in rows of another width."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import OptionError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.arguments import chosen_level, recut
+from lodcli.kernels.ops.common import segments
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+
+
+def sequence_reshape(
+    tensor: LoDTensor, new_dim: int, *, level: int | str | None = None
+) -> LoDTensor:
+    """Return every sequence in rows of `new_dim` values.
+
+    A view where the data is contiguous.
+
+    Args:
+        tensor: data (N, D), any dtype, at least one level.
+        new_dim: the new width; every sequence's length * D must be a multiple of it.
+        level: the level whose sequences are reshaped. None: the only one there is.
+
+    Returns:
+        Data (N * D / new_dim, new_dim), same dtype, under levels 0 to `level`.
+
+    Raises:
+        SelectionError: no such level, or several and none chosen.
+        InvalidDataError: a width below 1.
+        ShapeMismatchError: rows of another rank, or a sequence that does not divide.
+
+    >>> words = LoDTensor(np.arange(6).reshape(6, 1), [[4, 2]])
+    >>> sequence_reshape(words, 2).data.tolist()
+    [[0, 1], [2, 3], [4, 5]]
+    """
+    op = "sequence_reshape"
+    number = chosen_level(tensor.lod, level, op)
+    offsets = segments(tensor, number, op)
+    if len(tensor.row_shape) != 1:
+        raise ShapeMismatchError(f"{op}: expected data (N, D), found {tensor.data.shape}")
+    if new_dim < 1:
+        raise OptionError(f"{op}: new_dim must be at least 1, found {new_dim}")
+    values = offsets * tensor.row_shape[0]
+    left = np.diff(values) % new_dim
+    if left.any():
+        s = int(np.flatnonzero(left)[0])
+        raise ShapeMismatchError(
+            f"{op}: sequence {s} has {values[s + 1] - values[s]} values, "
+            f"no whole number of rows of {new_dim}"
+        )
+    lod = recut(tensor.lod, number, values // new_dim)
+    return LoDTensor(tensor.data.reshape(int(values[-1]) // new_dim, new_dim), lod)
+
+
+def sequence_reshape_grad(upstream: npt.ArrayLike, width: int) -> Array:
+    """Return the gradient of `sequence_reshape` for its rows: the same values, (N, D).
+
+    Args:
+        upstream: (N * D / new_dim, new_dim), the gradient of the result.
+        width: D, of the rows that were reshaped.
+
+    Raises:
+        ShapeMismatchError: no whole number of rows of that width.
+
+    >>> sequence_reshape_grad([[1.0, 2.0], [3.0, 4.0]], 1).tolist()
+    [[1.0], [2.0], [3.0], [4.0]]
+    """
+    flow = as_array(upstream)
+    if flow.size % width if width else flow.size:
+        raise ShapeMismatchError(
+            f"sequence_reshape_grad: {flow.size} values, no whole number of rows of {width}"
+        )
+    # A copy: it may be changed, and the upstream gradient may be read again.
+    return flow.reshape(flow.size // max(1, width), width).copy()

@@ -1,0 +1,261 @@
+"""Running totals: every row with those before it in its sequence.
+
+    cumsum    y[lo+t] = x[lo] + .. + x[lo+t]       exclusive: .. + x[lo+t-1], 0 first
+    cumprod   y[lo+t] = x[lo] * .. * x[lo+t]       exclusive: .. * x[lo+t-1], 1 first
+
+`reverse` counts from the sequence's end: y[lo+t] = x[lo+t] + .. + x[hi-1].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.arguments import segment_numbers
+from lodcli.kernels.ops.common import is_half, require_float, segments, summed_dtype, upstream_of
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+
+
+def sequence_cumsum(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    exclusive: bool = False,
+    reverse: bool = False,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the sum of every row and those before it in its sequence.
+
+    Args:
+        tensor: data (N, ...), any dtype, at least one level.
+        level: the level whose sequences are summed; by default the finest.
+        exclusive: leave the row itself out; the first row of a sequence is then 0.
+        reverse: sum from the end of the sequence.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        Data (N, ...) under the same index. Floats keep their dtype (float16 and bfloat16
+        are summed in float32); integers and booleans give int64, unsigned ones uint64,
+        and wrap around where that overflows.
+
+    Raises:
+        SelectionError: no such level.
+
+    >>> tensor = LoDTensor(np.array([1, 2, 3, 4]), [[3, 1]])
+    >>> sequence_cumsum(tensor).data.tolist()
+    [1, 3, 6, 4]
+    >>> sequence_cumsum(tensor, exclusive=True, reverse=True).data.tolist()
+    [5, 3, 0, 0]
+    """
+    return _applied(segment_cumsum, tensor, level, exclusive, reverse, backend)
+
+
+def sequence_cumprod(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    exclusive: bool = False,
+    reverse: bool = False,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the product of every row and those before it; see `sequence_cumsum`.
+
+    >>> sequence_cumprod(LoDTensor(np.array([2, 3, 4, 5]), [[3, 1]])).data.tolist()
+    [2, 6, 24, 5]
+    """
+    return _applied(segment_cumprod, tensor, level, exclusive, reverse, backend)
+
+
+def sequence_cumsum_grad(
+    upstream: npt.ArrayLike,
+    lod: LoD,
+    *,
+    level: int | str = -1,
+    exclusive: bool = False,
+    reverse: bool = False,
+    backend: Backend = "auto",
+) -> Array:
+    """Return the gradient of `sequence_cumsum` for its rows: the same, the other way round.
+
+    Args:
+        upstream: (N, ...), the gradient of the result.
+        lod: the index of the tensor that was summed.
+        level, exclusive, reverse: as they were.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        (N, ...), dtype as `sequence_cumsum` gives.
+
+    Raises:
+        SelectionError: no such level.
+        ShapeMismatchError: `upstream` has not as many rows as the index.
+
+    >>> sequence_cumsum_grad([1.0, 2.0, 4.0], LoD.from_lengths([[2, 1]])).tolist()
+    [3.0, 2.0, 4.0]
+    """
+    flow, offsets = as_array(upstream), lod.absolute(level)
+    _require_rows(flow, lod, "sequence_cumsum_grad")
+    run = on(backend, segment_cumsum, size_bytes=flow.nbytes)
+    return run(flow, offsets, exclusive=exclusive, reverse=not reverse)
+
+
+def sequence_cumprod_grad(
+    upstream: npt.ArrayLike,
+    data: npt.ArrayLike,
+    lod: LoD,
+    *,
+    level: int | str = -1,
+    exclusive: bool = False,
+    reverse: bool = False,
+    backend: Backend = "auto",
+) -> Array:
+    """Return the gradient of `sequence_cumprod` for its rows, right where some are zero too.
+
+    Args:
+        upstream: (N, ...), the gradient of the result.
+        data: (N, ...), the rows that were multiplied, floating point.
+        lod: their index.
+        level, exclusive, reverse: as they were.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        (N, ...), the dtype of `data`, worked out in float64.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError: `data` is not floating point.
+        ShapeMismatchError: the shapes and the index do not belong together.
+
+    >>> sequence_cumprod_grad([1.0, 1.0], [3.0, 0.0], LoD.from_lengths([[2]])).tolist()
+    [1.0, 3.0]
+    """
+    op, rows, offsets = "sequence_cumprod_grad", as_array(data), lod.absolute(level)
+    require_float(rows, op)
+    _require_rows(rows, lod, op)
+    flow = upstream_of(upstream, rows.shape, op)
+    run = on(backend, segment_cumprod_grad, size_bytes=rows.nbytes)
+    return run(flow, rows, offsets, exclusive=exclusive, reverse=reverse)
+
+
+def _applied(
+    reference: Callable[..., Array],
+    tensor: LoDTensor,
+    level: int | str,
+    exclusive: bool,
+    reverse: bool,
+    backend: Backend,
+) -> LoDTensor:
+    offsets = segments(tensor, level, reference.__name__.replace("segment", "sequence"))
+    run = on(backend, reference, size_bytes=tensor.nbytes)
+    return tensor.with_data(run(tensor.data, offsets, exclusive=exclusive, reverse=reverse))
+
+
+def _require_rows(data: Array, lod: LoD, op: str) -> None:
+    if data.ndim == 0 or data.shape[0] != lod.rows:
+        raise ShapeMismatchError(
+            f"{op}: expected {lod.rows} rows, as the index has, found shape {data.shape}"
+        )
+
+
+# -- NumPy -----------------------------------------------------------------------------
+
+
+@np.errstate(all="ignore")
+def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
+    """Return the running sum of every segment and column: (N, ...) to (N, ...)."""
+    return _scan(np.add, data, offsets, exclusive, reverse)
+
+
+@np.errstate(all="ignore")
+def segment_cumprod(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
+    """Return the running product of every segment and column: (N, ...) to (N, ...)."""
+    return _scan(np.multiply, data, offsets, exclusive, reverse)
+
+
+@np.errstate(all="ignore")
+def segment_cumprod_grad(
+    upstream: Array, data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool
+) -> Array:
+    """Return the gradient of the running product, (N, ...).
+
+    With y the running product and z the first row of a column of a segment that holds 0:
+    row k < z gets (sum of dy[i] y[i] for i >= k) / x[k]; row z the same with x[z] = 1;
+    rows after z nothing, for each of their products has the factor x[z].
+    """
+    if reverse:
+        turned = segment_cumprod_grad(
+            upstream[::-1], data[::-1], _turned(offsets), exclusive=exclusive, reverse=False
+        )
+        return turned[::-1]
+    # float64, because y may leave the range of float32 where the gradient does not.
+    flow, x = upstream.astype(np.float64), data.astype(np.float64)
+    if exclusive:
+        flow = _shifted(flow[::-1], _turned(offsets), 0)[::-1]
+    zero = x == 0
+    # Whole numbers: taking off what came before the segment is exact.
+    before = np.zeros((len(x) + 1, *x.shape[1:]), np.int64)
+    np.cumsum(zero, axis=0, out=before[1:])
+    earlier = before[:-1] - before[offsets[segment_numbers(offsets)]]
+    first = zero & (earlier == 0)
+    whole = flow * _scanned(np.multiply, x, offsets)
+    without = flow * _scanned(np.multiply, np.where(first, 1.0, x), offsets)
+    ends = [
+        segment_cumsum(part, offsets, exclusive=False, reverse=True) for part in (whole, without)
+    ]
+    result = np.where(zero, 0.0, ends[0] / np.where(zero, 1.0, x))
+    return np.where(first, ends[1], result).astype(data.dtype)
+
+
+def _scan(ufunc: np.ufunc, data: Array, offsets: Offsets, exclusive: bool, reverse: bool) -> Array:
+    if reverse:
+        return _scan(ufunc, data[::-1], _turned(offsets), exclusive, False)[::-1]
+    dtype = summed_dtype(data.dtype)
+    found = _scanned(ufunc, data.astype(np.float32 if is_half(dtype) else dtype), offsets)
+    if exclusive:
+        found = _shifted(found, offsets, ufunc.identity)
+    return found.astype(dtype, copy=False)
+
+
+def _turned(offsets: Offsets) -> Offsets:
+    """Return the offsets of the same rows read from the last to the first."""
+    result: Offsets = offsets[-1] - offsets[::-1]
+    return result
+
+
+def _shifted(rows: Array, offsets: Offsets, first: float) -> Array:
+    """Return every row in the place of the next of its segment, `first` in the first place."""
+    result = np.empty_like(rows)
+    result[1:] = rows[:-1]
+    result[offsets[:-1][offsets[:-1] < offsets[1:]]] = first
+    return result
+
+
+def _scanned(ufunc: np.ufunc, rows: Array, offsets: Offsets) -> Array:
+    """Return the running results of every segment, in the order of its rows.
+
+    Not one running total less what came before: that rounds by the size of the other
+    segments, and a NaN would spoil all that follow. Nor by doubling distances: 1e-200,
+    1e200, 1e200 has finite products only from left to right.
+    """
+    result = rows.copy()
+    lengths = np.diff(offsets)
+    # Segments above sqrt(N) are fewer than sqrt(N), and go one by one; the others step
+    # together, at most sqrt(N) times. So there are no more than 2 sqrt(N) rounds.
+    limit = math.isqrt(len(rows))
+    for s in np.flatnonzero(lengths > limit):
+        part = result[offsets[s] : offsets[s + 1]]
+        ufunc.accumulate(part, axis=0, out=part)
+    short = np.flatnonzero((lengths > 1) & (lengths <= limit))
+    short = short[np.argsort(lengths[short], kind="stable")]
+    starts, stops = offsets[short], lengths[short]
+    for t in range(1, int(stops[-1]) if stops.size else 1):
+        here = starts[np.searchsorted(stops, t, side="right") :] + t
+        result[here] = ufunc(result[here - 1], result[here])
+    return result

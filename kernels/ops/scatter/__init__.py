@@ -1,0 +1,1 @@
+"""Updates added at chosen places."""

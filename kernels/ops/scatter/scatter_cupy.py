@@ -1,0 +1,42 @@
+"""See ops/scatter.py. Floating sums at one place may differ in their last bits each time."""
+
+from __future__ import annotations
+
+import cupy
+import numpy as np
+
+from lodcli.kernels.cuda.launch import WORDS, blocks, c_type, on_device, run
+from lodcli.kernels.index.checks import Array, Offsets
+
+THREADS = 256
+
+
+def segment_scatter(data: Array, ids: Array, updates: Array, offsets: Offsets) -> Array:
+    """See ops/scatter.py."""
+    if data.dtype.kind == "c":
+        parts = [
+            segment_scatter(data.real, ids, updates.real, offsets),
+            segment_scatter(data.imag, ids, updates.imag, offsets),
+        ]
+        return (parts[0] + 1j * parts[1]).astype(data.dtype)
+    if data.dtype.kind in "iub":
+        # A GPU adds 64 bits at once, whatever their sign; narrower numbers wrap around alike.
+        out = data.astype(np.int64, order="C").view(np.uint64)
+        added = updates.astype(np.int64).view(np.uint64)
+    else:
+        out, added = cupy.array(data, order="C"), cupy.ascontiguousarray(updates)
+    kernel = f"scatter_add<{c_type(out.dtype, 'scatter')}>"
+    args = (on_device(offsets), offsets.size - 1, ids.size, out.shape[1], out)
+    run("scatter", kernel, (blocks(ids.size, THREADS),), (THREADS,), ids, added, *args)
+    result: Array = out if out.dtype == data.dtype else out.view(np.int64).astype(data.dtype)
+    return result
+
+
+def segment_scatter_grad(grad: Array, ids: Array, offsets: Offsets) -> tuple[Array, Array]:
+    """See ops/scatter.py."""
+    rows = cupy.array(grad, order="C")
+    updates = cupy.empty(ids.shape, grad.dtype)
+    args = (on_device(offsets), offsets.size - 1, ids.size, rows.shape[1], updates)
+    kernel = f"scatter_take<{WORDS[rows.itemsize]}>"
+    run("scatter", kernel, (blocks(ids.size, THREADS),), (THREADS,), rows, ids, *args)
+    return rows, updates

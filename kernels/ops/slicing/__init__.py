@@ -1,0 +1,1 @@
+"""Parts of sequences, and sequences in reverse."""

@@ -1,0 +1,120 @@
+"""Sequences turned round: their rows, or the whole items of an upper level."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.common import result_array, segments, upstream_of
+from lodcli.kernels.ops.slicing.slice import segment_slice
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.gather import ranges, take_items
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+
+
+def sequence_reverse(
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    items: bool = False,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return every sequence of a level backwards. It is its own inverse.
+
+    Args:
+        tensor: data (N, ...), any dtype, at least one level.
+        level: the level whose sequences are turned round; by default the finest.
+        items: turn the order of the level's items and leave each item as it is (sentences
+            of an article from the last to the first, their words forwards). By default the
+            rows run backwards and the lengths of the levels below with them.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
+        backend: "numpy", "numba" or "auto".
+
+    Raises:
+        SelectionError: no such level.
+        ShapeMismatchError, InvalidDataError: `out` does not fit.
+
+    >>> sequence_reverse(LoDTensor(np.array([1, 2, 3]), [[2, 1]])).data.tolist()
+    [2, 1, 3]
+    """
+    offsets = segments(tensor, level, "sequence_reverse")
+    lod, number = tensor.lod, tensor.lod.level(level)
+    if items and number < lod.n_levels - 1:
+        return _items_reversed(tensor, number, out, backend)
+    kernel = on(backend, segment_reverse, size_bytes=tensor.nbytes)
+    rows = kernel(tensor.data, offsets, out=out)
+    levels = [*lod.levels[: number + 1]]
+    for depth in range(number, lod.n_levels - 1):
+        lengths = lod.lengths(depth + 1)[ranges_backwards(_within(lod, number, depth))]
+        levels.append(np.concatenate([[0], np.cumsum(lengths)]))
+    same = number == lod.n_levels - 1
+    return LoDTensor(rows, lod if same else LoD(levels, lod.names))
+
+
+def sequence_reverse_grad(
+    upstream: npt.ArrayLike,
+    lod: LoD,
+    *,
+    level: int | str = -1,
+    items: bool = False,
+    backend: Backend = "auto",
+) -> Array:
+    """Return the gradient of `sequence_reverse` for its rows: every row back at its place.
+
+    Args:
+        upstream: (N, ...), the gradient of the result.
+        lod: the index of the tensor that was turned round.
+        level, items: as they were.
+        backend: "numpy", "numba" or "auto".
+
+    Raises:
+        SelectionError: no such level.
+        ShapeMismatchError: `upstream` has not as many rows as the index.
+
+    >>> sequence_reverse_grad([1.0, 2.0, 3.0], LoD.from_lengths([[2, 1]])).tolist()
+    [2.0, 1.0, 3.0]
+    """
+    flow = as_array(upstream)
+    flow = upstream_of(flow, (lod.rows or 0, *flow.shape[1:]), "sequence_reverse_grad")
+    # The rows of the result are segmented as those of anything that was turned round.
+    turned = sequence_reverse(LoDTensor(np.empty((len(flow), 0)), lod), level=level, items=items)
+    back = sequence_reverse(LoDTensor(flow, turned.lod), level=level, items=items, backend=backend)
+    return back.data
+
+
+def _items_reversed(
+    tensor: LoDTensor, number: int, out: Array | None, backend: Backend
+) -> LoDTensor:
+    lod = tensor.lod
+    order = ranges_backwards(lod.levels[number])
+    bare = LoDTensor(np.empty((tensor.rows, 0), np.uint8), lod.below(number))
+    taken = take_items(bare, order).lod
+    starts = lod.absolute(number + 1)[order]
+    kernel = on(backend, segment_slice, size_bytes=tensor.nbytes)
+    rows = kernel(tensor.data, starts, taken.absolute(0), out=out)
+    return LoDTensor(rows, LoD((*lod.levels[: number + 1], *taken.levels), lod.names))
+
+
+def _within(lod: LoD, number: int, depth: int) -> Offsets:
+    """Return the offsets of level `number` counted in items of level `depth` + 1."""
+    offsets = lod.levels[number]
+    for lower in lod.levels[number + 1 : depth + 1]:
+        offsets = lower[offsets]
+    return offsets
+
+
+def ranges_backwards(offsets: Offsets) -> Offsets:
+    """Return the numbers offsets[s+1]-1 down to offsets[s], for each s."""
+    forward = ranges(np.zeros(offsets.size - 1, np.int64), offsets)
+    return np.repeat(offsets[1:] - 1, np.diff(offsets)) - forward
+
+
+def segment_reverse(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
+    """Return the rows of every segment backwards: (N, ...) to (N, ...)."""
+    result = result_array(out, data.shape, data.dtype, data)
+    result[...] = data[ranges_backwards(offsets)]
+    return result

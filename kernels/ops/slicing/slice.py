@@ -1,0 +1,147 @@
+"""A part of every sequence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.arguments import chosen_level
+from lodcli.kernels.ops.common import per_segment, result_array, upstream_of
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.gather import ranges
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+
+
+def sequence_slice(
+    tensor: LoDTensor,
+    offset: npt.ArrayLike,
+    length: npt.ArrayLike,
+    *,
+    level: int | str | None = None,
+    out: Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return length[s] items from item offset[s] on of every sequence of a level.
+
+    Args:
+        tensor: data (N, ...), any dtype, S sequences in `level`.
+        offset: (S,) or (S, 1) integers, counted inside the sequence.
+        length: (S,) or (S, 1) integers; 0 leaves an empty sequence.
+        level: the level whose sequences are cut; its items are rows, or whole sequences of
+            the next level. None: the only one there is.
+        out: where the rows are written, of the result's shape and dtype; by default a new
+            array. It may not share memory with what is read.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        The rows that are left, same dtype, under as many levels.
+
+    Raises:
+        SelectionError: no such level, or several and none chosen.
+        ShapeMismatchError: not S numbers, or items that the sequence has not; `out` has
+            another shape.
+        InvalidDataError: `out` does not fit otherwise.
+
+    >>> words = LoDTensor(np.array([1, 2, 3, 4]), [[3, 1]])
+    >>> sequence_slice(words, [1, 0], [2, 1]).data.tolist()
+    [2, 3, 4]
+    """
+    part = _part(tensor.lod, offset, length, level, "sequence_slice", backend)
+    kernel = on(backend, segment_slice, size_bytes=tensor.nbytes)
+    return LoDTensor(kernel(tensor.data, part.starts, part.bounds, out=out), part.lod)
+
+
+def sequence_slice_grad(
+    upstream: npt.ArrayLike,
+    offset: npt.ArrayLike,
+    length: npt.ArrayLike,
+    lod: LoD,
+    *,
+    level: int | str | None = None,
+    backend: Backend = "auto",
+) -> Array:
+    """Return the gradient of `sequence_slice` for its rows: zeros for those left out."""
+    op = "sequence_slice_grad"
+    part = _part(lod, offset, length, level, op, "auto")
+    flow = as_array(upstream)
+    flow = upstream_of(flow, (int(part.bounds[-1]), *flow.shape[1:]), op)
+    kernel = on(backend, segment_place, size_bytes=flow.nbytes)
+    return kernel(flow, part.starts, part.bounds, lod.rows or 0)
+
+
+class _Part(NamedTuple):
+    """The parts of all sequences: their first rows, their offsets in rows, the new index."""
+
+    starts: Offsets
+    bounds: Offsets
+    lod: LoD
+
+
+def _part(
+    lod: LoD,
+    offset: npt.ArrayLike,
+    length: npt.ArrayLike,
+    level: int | str | None,
+    op: str,
+    backend: Backend,
+) -> _Part:
+    number = chosen_level(lod, level, op)
+    offsets = lod.levels[number]
+    first = per_segment(offset, offsets.size - 1, "offset", op)
+    count = per_segment(length, offsets.size - 1, "length", op)
+    # The index lies in main memory, wherever the rows are.
+    kernel = on("auto" if backend == "cupy" else backend, segment_part, size_bytes=offsets.nbytes)
+    starts, bounds, fits = kernel(offsets, first, count)
+    if not fits:
+        lengths = lod.lengths(number)
+        wrong = (first < 0) | (count < 0) | (first > lengths) | (count > lengths - first)
+        s, what = int(wrong.argmax()), "rows" if number == lod.n_levels - 1 else "items"
+        raise ShapeMismatchError(
+            f"{op}: sequence {s} has {lengths[s]} {what}, no {count[s]} from {first[s]} on"
+        )
+    levels = [*lod.levels[:number], bounds]
+    # A part of a sequence is one range of the items of each level below, and of the rows.
+    for lower in lod.levels[number + 1 :]:
+        items = ranges(starts, bounds)
+        levels.append(lengths_to_offsets(np.diff(lower)[items], level=0))
+        starts, bounds = lower[starts], levels[-1][bounds]
+    return _Part(starts, bounds, LoD._trusted(levels, lod.names))
+
+
+def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offsets, Offsets, bool]:
+    """Return the first item of count[s] items from first[s] on of every segment s.
+
+    Returns:
+        (S,) where the parts begin; (S+1,) the offsets that they have side by side; and
+        whether each segment has its part: if one has not, the others mean nothing.
+    """
+    lengths = np.diff(offsets)
+    # Not first + count > lengths: a huge number would overflow into a small one.
+    wrong = (first < 0) | (count < 0) | (first > lengths) | (count > lengths - first)
+    bounds = np.zeros(offsets.size, np.int64)
+    np.cumsum(count, out=bounds[1:])
+    return offsets[:-1] + first, bounds, not wrong.any()
+
+
+def segment_slice(
+    data: Array, starts: Offsets, offsets: Offsets, *, out: Array | None = None
+) -> Array:
+    """Return rows starts[s] and on as segment s: offsets (S+1,) say how many."""
+    result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
+    result[...] = data[ranges(starts, offsets)]
+    return result
+
+
+def segment_place(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
+    """Return `count` rows, segment s at starts[s] and on, zeros elsewhere.
+
+    The inverse of `segment_slice`; no two segments may be put in the same place.
+    """
+    result = np.zeros((count, *rows.shape[1:]), rows.dtype)
+    result[ranges(starts, offsets)] = rows
+    return result

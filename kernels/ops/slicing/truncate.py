@@ -1,0 +1,80 @@
+"""The first or the last items of every sequence."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import OptionError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.arguments import require_at_least
+from lodcli.kernels.ops.slicing.slice import sequence_slice, sequence_slice_grad
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+Side = Literal["first", "last"]
+
+
+def sequence_truncate(
+    tensor: LoDTensor,
+    length: int,
+    *,
+    keep: Side = "first",
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return every sequence cut to at most `length` items.
+
+    Args:
+        tensor: data (N, ...), any dtype, at least one level.
+        length: 0 or more.
+        keep: which items of a longer sequence are kept, the "first" or the "last".
+        level: the level whose sequences are cut; its items are rows, or whole sequences.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        The rows that are left, same dtype, under as many levels.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError: a negative length, or another `keep`.
+
+    >>> words = LoDTensor(np.array([1, 2, 3, 4]), [[3, 1]])
+    >>> sequence_truncate(words, 2, keep="last").data.tolist()
+    [2, 3, 4]
+    """
+    offset, count = _cut(tensor.lod, length, keep, level)
+    return sequence_slice(tensor, offset, count, level=level, backend=backend)
+
+
+def sequence_truncate_grad(
+    upstream: npt.ArrayLike,
+    lod: LoD,
+    length: int,
+    *,
+    keep: Side = "first",
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> Array:
+    """Return the gradient of `sequence_truncate` for its rows: zeros for those cut off.
+
+    Args:
+        upstream: (rows left, ...), the gradient of the result.
+        lod: the index of the tensor that was cut.
+        length, keep, level: as they were.
+        backend: "numpy", "numba", "cupy" or "auto".
+    """
+    offset, count = _cut(lod, length, keep, level)
+    return sequence_slice_grad(upstream, offset, count, lod, level=level, backend=backend)
+
+
+def _cut(lod: LoD, length: int, keep: Side, level: int | str) -> tuple[Offsets, Offsets]:
+    require_at_least(length, 0, "length")
+    if keep not in ("first", "last"):
+        raise OptionError(f"keep is 'first' or 'last', found {keep!r}")
+    lengths = lod.lengths(level)
+    count = np.minimum(lengths, length)
+    return (np.zeros_like(count) if keep == "first" else lengths - count), count

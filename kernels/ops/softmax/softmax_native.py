@@ -1,0 +1,191 @@
+"""See ops/softmax.py. A segment is done while it is in the cache, a long one by all threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.native import load
+from lodcli.kernels.native.pool import run
+from lodcli.kernels.ops.common import flat_rows, is_half, result_array
+
+PIECES = 64
+# Segments of fewer rows than this in all are done by one thread anyway.
+PIECE_VALUES = 1 << 12
+# A segment is long if it has more than one part in so many of all rows, and enough of them.
+LONG_SHARE = 32
+LONG_VALUES = 1 << 18
+LONG_PIECE_VALUES = 1 << 15
+FOLD = 64  # values side by side where rows are narrow
+
+_MODULE = "kernels.ops.softmax.softmax_numba"
+_singles, _rows, _backward = (
+    load.kernel(_MODULE, name) for name in ("singles", "rows", "gradient")
+)
+_tops, _powers, _finish, _flows, _long_backward = (
+    load.kernel(_MODULE, f"long_{name}")
+    for name in ("tops", "powers", "finish", "flows", "gradient")
+)
+
+
+def segment_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
+    """See ops/softmax.py."""
+    return _applied(data, offsets, out, log=False)
+
+
+def segment_log_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
+    """See ops/softmax.py."""
+    return _applied(data, offsets, out, log=True)
+
+
+def segment_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Array:
+    """See ops/softmax.py."""
+    return _gradient(upstream, result, offsets, log=False)
+
+
+def segment_log_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Array:
+    """See ops/softmax.py."""
+    return _gradient(upstream, result, offsets, log=True)
+
+
+def _plain(data: Array) -> Array:
+    return flat_rows(data.astype(np.float32) if is_half(data.dtype) else data)
+
+
+def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> Array:
+    result = result_array(out, data.shape, data.dtype, data)
+    rows = _plain(data)
+    half = rows.dtype != data.dtype
+    to = np.empty_like(rows) if half else flat_rows(result)
+    width, segments, kind = rows.shape[1], offsets.size - 1, rows.dtype.char
+    index, most, pieces = np.ascontiguousarray(offsets), longest(rows), _pieces(rows)
+    if width == 1 and kind == "f":
+        skipped = run(
+            *(_singles[kind], pieces, 2 * rows.nbytes, rows, index, to),
+            *(segments, log, most, pieces),
+        )
+    else:
+        scratch = np.empty((pieces, 2, width), rows.dtype)
+        skipped = run(
+            *(_rows[kind], pieces, 2 * rows.nbytes, rows, index, to, scratch),
+            *(segments, width, log, most, pieces),
+        )
+    if skipped:
+        for part in long_segments(offsets, most):
+            _softmax_long(rows[part], to[part], log=log)
+    if half:
+        result[...] = to.reshape(data.shape)
+    return result
+
+
+def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) -> Array:
+    y, flow = _plain(result), _plain(upstream)
+    out, flow = np.empty_like(y), flow.astype(y.dtype, copy=False)
+    index, most, pieces, width = (
+        np.ascontiguousarray(offsets), longest(y), _pieces(y), y.shape[1],
+    )  # fmt: skip
+    scratch = np.empty((pieces, width), y.dtype)
+    skipped = run(
+        *(_backward[y.dtype.char], pieces, 3 * y.nbytes, flow, y, index, out, scratch),
+        *(offsets.size - 1, width, log, most, pieces),
+    )
+    if skipped:
+        for part in long_segments(offsets, most):
+            _softmax_long_grad(flow[part], y[part], out[part], log=log)
+    return out.reshape(result.shape).astype(result.dtype, copy=False)
+
+
+def _pieces(rows: Array) -> int:
+    """Return into how many pieces to cut the segments; no result depends on it."""
+    return min(PIECES, 1 + rows.size // PIECE_VALUES)
+
+
+# -- Long segments: all threads, pass by pass, in the same pieces whatever their number ------
+
+
+def longest(rows: Array) -> int:
+    """Return how many rows a segment may have that is not long."""
+    width = max(1, int(rows.shape[1]))
+    return max(LONG_VALUES // width, int(rows.shape[0]) // LONG_SHARE)
+
+
+def long_segments(offsets: Offsets, most: int) -> Iterator[slice]:
+    """Yield the rows of the segments that have more than `most`."""
+    for s in np.flatnonzero(np.diff(offsets) > most):
+        yield slice(int(offsets[s]), int(offsets[s + 1]))
+
+
+def _softmax_long(x: Array, out: Array, *, log: bool) -> None:
+    """Write the softmax of all rows x (N, D), or its logarithm, to `out`."""
+    kind, width = x.dtype.char, x.shape[1]
+    parts = list(zip(_folded(x), _folded(out), strict=True))
+    tops = []
+    for part, _ in parts:
+        top = _of_pieces(part)
+        run(_tops[kind], len(top), part.nbytes, part, top, *part.shape, _piece_rows(part))
+        tops.append(top.reshape(-1, width))
+    top = np.concatenate(tops).max(axis=0)
+    sums = []
+    for part, to in parts:
+        total = _of_pieces(part)
+        run(
+            *(_powers[kind], len(total), 2 * part.nbytes, part, to, _wide(top, part), total),
+            *(*part.shape, _piece_rows(part)),
+        )
+        sums.append(total.reshape(-1, width))
+    total = np.concatenate(sums).sum(axis=0)
+    by = (np.log(total) if log else 1 / total).astype(x.dtype)
+    for part, to in parts:
+        run(
+            *(_finish[kind], _count(part), 2 * part.nbytes, part, to, _wide(top, part)),
+            *(_wide(by, part), *part.shape, log, _piece_rows(part)),
+        )
+
+
+def _softmax_long_grad(flow: Array, y: Array, out: Array, *, log: bool) -> None:
+    """Write the gradient of a softmax y (N, D), or of its logarithm, to `out`."""
+    kind, width = y.dtype.char, y.shape[1]
+    parts = list(zip(_folded(flow), _folded(y), _folded(out), strict=True))
+    sums = []
+    for part_flow, part, _ in parts:
+        total = _of_pieces(part)
+        run(
+            *(_flows[kind], len(total), 2 * part.nbytes, part_flow, part, total),
+            *(*part.shape, log, _piece_rows(part)),
+        )
+        sums.append(total.reshape(-1, width))
+    total = np.concatenate(sums).sum(axis=0)
+    for part_flow, part, to in parts:
+        run(
+            *(_long_backward[kind], _count(part), 3 * part.nbytes, part_flow, part),
+            *(_wide(total, part), to, *part.shape, log, _piece_rows(part)),
+        )
+
+
+def _folded(rows: Array) -> list[Array]:
+    """Return narrow rows side by side, as wider ones, and those left over."""
+    width = rows.shape[1]
+    fold = max(1, FOLD // width)
+    many = rows.shape[0] // fold * fold
+    found = [rows[:many].reshape(-1, width * fold), rows[many:]]
+    return [each for each in found if each.shape[0]]
+
+
+def _wide(row: Array, part: Array) -> Array:
+    """Return a row as often as it stands in one of `part`."""
+    return np.tile(row, part.shape[1] // row.size)
+
+
+def _piece_rows(part: Array) -> int:
+    return max(1, LONG_PIECE_VALUES // int(part.shape[1]))
+
+
+def _count(part: Array) -> int:
+    return -(-int(part.shape[0]) // _piece_rows(part))
+
+
+def _of_pieces(part: Array) -> Array:
+    """Return room for a row of each piece."""
+    return np.empty((_count(part), part.shape[1]), part.dtype)

@@ -1,0 +1,1 @@
+"""Sorting, top-k, unique, searchsorted, histograms within sequences."""

@@ -1,0 +1,394 @@
+"""Order inside sequences: sorting, the largest, the different ones, places, counts.
+
+All compare with <, and take a NaN as greater than every number and equal to a NaN. Equal
+values stay in the order they came in, whichever way they are sorted.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.ops.arguments import comparable, differs, recut, segment_numbers
+from lodcli.kernels.ops.common import (
+    flat_rows,
+    is_float,
+    per_segment,
+    require_order,
+    segments,
+)
+from lodcli.kernels.ops.ids.ids import segment_compress
+from lodcli.kernels.ops.joining.expand import segment_broadcast
+from lodcli.kernels.ops.slicing.slice import segment_slice
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor, beside, on_host
+
+
+def sequence_sort(
+    tensor: LoDTensor, *, level: int | str = -1, descending: bool = False, backend: Backend = "auto"
+) -> LoDTensor:
+    """Return every column of every sequence in order.
+
+    Args:
+        tensor: data (N, ...), any dtype but complex; each column is sorted by itself.
+        level: the level whose sequences are sorted, each with all its rows.
+        descending: the greatest first (a NaN is the greatest).
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        Data (N, ...), same dtype, under the same index.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError: complex numbers.
+
+    >>> sequence_sort(LoDTensor(np.array([3, 1, 2, 0]), [[3, 1]])).data.tolist()
+    [1, 2, 3, 0]
+    """
+    offsets = _ordered(tensor, level, "sequence_sort")
+    rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, descending)
+    return tensor.with_data(np.take_along_axis(tensor.data, rows, axis=0))
+
+
+def sequence_argsort(
+    tensor: LoDTensor, *, level: int | str = -1, descending: bool = False, backend: Backend = "auto"
+) -> LoDTensor:
+    """Return the places, counted from the sequence's start, that `sequence_sort` takes from.
+
+    Returns:
+        int64 (N, ...) under the same index.
+
+    >>> sequence_argsort(LoDTensor(np.array([3, 1, 2, 0]), [[3, 1]])).data.tolist()
+    [1, 2, 0, 0]
+    """
+    offsets = _ordered(tensor, level, "sequence_argsort")
+    rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, descending)
+    return tensor.with_data(_places(rows, offsets))
+
+
+def sequence_topk(
+    tensor: LoDTensor,
+    k: npt.ArrayLike,
+    *,
+    level: int | str = -1,
+    largest: bool = True,
+    backend: Backend = "auto",
+) -> tuple[LoDTensor, LoDTensor]:
+    """Return the k largest values of every column of every sequence, and their places.
+
+    Args:
+        tensor: data (N, ...), any dtype but complex.
+        k: how many, 0 or more: one number, or one for each sequence, (S,) or (S, 1).
+        level: the level whose sequences are looked at.
+        largest: False for the k smallest.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        The values, best first, and their int64 places counted from the sequence's start;
+        both under levels 0 to `level`. A sequence shorter than k gives all it has.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError: complex numbers, or a k that is none.
+        ShapeMismatchError: not one k for each sequence.
+
+    >>> values, places = sequence_topk(LoDTensor(np.array([3, 1, 2, 0]), [[3, 1]]), 2)
+    >>> values.data.tolist(), places.data.tolist(), values.recursive_sequence_lengths()
+    ([3, 2, 0], [0, 2, 0], [[2, 1]])
+    """
+    op = "sequence_topk"
+    offsets = _ordered(tensor, level, op)
+    wanted = on_host(k, f"{op}: k")
+    if not wanted.ndim:
+        wanted = np.repeat(wanted, offsets.size - 1)
+    counts = per_segment(wanted, offsets.size - 1, "k", op)
+    if counts.size and counts.min() < 0:
+        raise OptionError(f"{op}: k must be at least 0, found {counts.min()}")
+    rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, largest)
+    bounds = lengths_to_offsets(np.minimum(counts, np.diff(offsets)), level=0)
+    lod = recut(tensor.lod, level, bounds)
+    best = on(backend, segment_slice, size_bytes=rows.nbytes)(rows, offsets[:-1], bounds)
+    values = np.take_along_axis(tensor.data, best, axis=0)
+    return LoDTensor(values, lod), LoDTensor(_places(best, offsets, bounds), lod)
+
+
+def sequence_unique(
+    tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> LoDTensor:
+    """Return the different values of every sequence, in ascending order.
+
+    Args:
+        tensor: one value a row, (N,) or (N, 1), any dtype but complex.
+        level: the level whose sequences are looked at.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        The values, same dtype, under levels 0 to `level`; of equal ones (0 and -0.0) the
+        first.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError: complex numbers, or several values a row.
+
+    >>> found = sequence_unique(LoDTensor(np.array([3, 1, 3, 1]), [[3, 1]]))
+    >>> found.data.tolist(), found.recursive_sequence_lengths()
+    ([1, 3, 1], [[2, 1]])
+    """
+    return _unique(tensor, level, "sequence_unique", backend)[0]
+
+
+def sequence_unique_counts(
+    tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> tuple[LoDTensor, LoDTensor]:
+    """Return `sequence_unique`, and how often each value is there, int64 of the same shape.
+
+    >>> values, counts = sequence_unique_counts(LoDTensor(np.array([3, 1, 3, 1]), [[3, 1]]))
+    >>> values.data.tolist(), counts.data.tolist()
+    ([1, 3, 1], [1, 2, 1])
+    """
+    return _unique(tensor, level, "sequence_unique_counts", backend)
+
+
+def sequence_deduplicate(
+    tensor: LoDTensor, *, level: int | str = -1, adjacent: bool = True, backend: Backend = "auto"
+) -> LoDTensor:
+    """Return the sequences without the rows that repeat an earlier one.
+
+    Args:
+        tensor: data (N, ...), any dtype. Rows are equal when all their values are.
+        level: the level whose sequences are looked at, each with all its rows.
+        adjacent: drop a row only if it equals the one just before it in its sequence;
+            False: if it equals any before it.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        The rows that are left, in their order. The finest level shrinks, which may leave
+        empty sequences where `level` is above it; the others stay as they are.
+
+    Raises:
+        SelectionError: no such level.
+
+    >>> tensor = LoDTensor(np.array([1, 1, 2, 1, 1]), [[4, 1]])
+    >>> sequence_deduplicate(tensor).data.tolist()
+    [1, 2, 1, 1]
+    >>> sequence_deduplicate(tensor, adjacent=False)
+    LoDTensor(3 int64, LoD.from_lengths([[2, 1]]))
+    """
+    offsets = segments(tensor, level, "sequence_deduplicate")
+    run = on(backend, segment_first_of_equal, size_bytes=tensor.nbytes)
+    kept = run(tensor.data, offsets, adjacent)
+    take = on(backend, segment_compress, size_bytes=tensor.nbytes)
+    rows, bounds = take(tensor.data, tensor.lod.levels[-1], kept)
+    return LoDTensor(rows, recut(tensor.lod, -1, bounds))
+
+
+def sequence_searchsorted(
+    tensor: LoDTensor,
+    values: LoDTensor,
+    *,
+    level: int | str = -1,
+    side: Literal["left", "right"] = "left",
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return where each value goes in the sorted sequence of the same number.
+
+    Args:
+        tensor: one value a row, (N,) or (N, 1), ascending in every sequence (NaN last).
+        values: the values to place, (M,) or (M, 1), same dtype, as many sequences.
+        level: the level of both whose sequences pair up.
+        side: "left" of values equal to it, or "right" of them.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        int64, the shape and index of `values`: 0 to the length of the sequence.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError: complex numbers, several values a row, two dtypes, an unknown
+            side, or a sequence that is not sorted; names it.
+        ShapeMismatchError: a different number of sequences.
+
+    >>> tensor = LoDTensor(np.array([1, 3, 5, 2]), [[3, 1]])
+    >>> sequence_searchsorted(tensor, LoDTensor(np.array([3, 9, 0]), [[2, 1]])).data.tolist()
+    [1, 3, 0]
+    """
+    op = "sequence_searchsorted"
+    offsets, bounds = _ordered(tensor, level, op), _ordered(values, level, op)
+    data, wanted = _column(tensor, op), _column(values, op)
+    if side not in ("left", "right"):
+        raise OptionError(f"{op}: side must be 'left' or 'right', found {side!r}")
+    if data.dtype != wanted.dtype:
+        raise InvalidDataError(f"{op}: the sorted are {data.dtype}, those to place {wanted.dtype}")
+    if offsets.size != bounds.size:
+        raise ShapeMismatchError(
+            f"{op}: {offsets.size - 1} sorted sequences, {bounds.size - 1} to place values in"
+        )
+    _require_sorted(data, offsets, op)
+    run = on(backend, segment_searchsorted, size_bytes=data.nbytes + wanted.nbytes)
+    return values.with_data(run(data, offsets, wanted, bounds, side).reshape(values.data.shape))
+
+
+def sequence_histogram(
+    tensor: LoDTensor, edges: npt.ArrayLike, *, level: int | str = -1, backend: Backend = "auto"
+) -> LoDTensor:
+    """Return how many values of every sequence lie in each bin.
+
+    Args:
+        tensor: one value a row, (N,) or (N, 1), any dtype but complex.
+        edges: (B+1,) ascending numbers. Bin b holds edges[b] <= x < edges[b+1], the last
+            one its upper edge as well; other values and NaN count nowhere.
+        level: the level whose S sequences become rows.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        int64 (S, B) under the levels above `level`.
+
+    Raises:
+        SelectionError: no such level.
+        InvalidDataError: complex numbers, several values a row, or edges that do not ascend.
+
+    >>> tensor = LoDTensor(np.array([0.5, 1.0, 2.0, 7.0]), [[3, 1]])
+    >>> sequence_histogram(tensor, [0, 1, 2]).data.tolist()
+    [[1, 2], [0, 0]]
+    """
+    op = "sequence_histogram"
+    offsets, data = _ordered(tensor, level, op), _column(tensor, op)
+    cuts = on_host(edges, f"{op}: edges")
+    if cuts.ndim != 1 or cuts.size < 2:
+        raise OptionError(f"{op}: expected 2 or more edges in a row, found {cuts.shape}")
+    if cuts.dtype.kind not in "iu" and not is_float(cuts.dtype):
+        raise InvalidDataError(f"{op}: edges must be real numbers, found {cuts.dtype}")
+    wrong = np.flatnonzero(~(cuts[:-1] < cuts[1:]))
+    if wrong.size:
+        at = int(wrong[0])
+        raise OptionError(
+            f"{op}: edges must ascend, found {cuts[at]} and then {cuts[at + 1]} at {at + 1}"
+        )
+    run = on(backend, segment_histogram, size_bytes=data.nbytes)
+    return LoDTensor(run(data, offsets, cuts), tensor.lod.above(level))
+
+
+def _ordered(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
+    require_order(tensor.data, op)
+    return segments(tensor, level, op)
+
+
+def _column(tensor: LoDTensor, op: str) -> Array:
+    if tensor.row_shape not in ((), (1,)):
+        raise InvalidDataError(f"{op} needs one value a row, found rows of {tensor.row_shape}")
+    return tensor.data.reshape(tensor.rows)
+
+
+def _require_sorted(data: Array, offsets: Offsets, op: str) -> None:
+    values, of = comparable(data), beside(segment_numbers(offsets), data)
+    falls = (values[1:] < values[:-1]) | (np.isnan(values[:-1]) & ~np.isnan(values[1:]))
+    wrong = np.flatnonzero(falls & (of[1:] == of[:-1]))
+    if wrong.size:
+        row = int(wrong[0])
+        s = int(of[row])
+        raise InvalidDataError(
+            f"{op}: sequence {s} is not sorted: {data[row]} and then {data[row + 1]} at "
+            f"its row {row + 1 - offsets[s]}; use sequence_sort"
+        )
+
+
+def _unique(
+    tensor: LoDTensor, level: int | str, op: str, backend: Backend
+) -> tuple[LoDTensor, LoDTensor]:
+    offsets, data = _ordered(tensor, level, op), _column(tensor, op)
+    run = on(backend, segment_unique, size_bytes=data.nbytes)
+    values, counts, bounds = run(data, offsets)
+    lod, shape = recut(tensor.lod, level, bounds), (-1, *tensor.row_shape)
+    return LoDTensor(values.reshape(shape), lod), LoDTensor(counts.reshape(shape), lod)
+
+
+def _places(rows: Offsets, offsets: Offsets, bounds: Offsets | None = None) -> Offsets:
+    """Return rows counted from the start of their segment.
+
+    Args:
+        rows: (M, ...), in the segments of `bounds`.
+        offsets: (S+1,), where the segments start that the rows are of.
+        bounds: (S+1,); None: the same.
+    """
+    spread = on("auto", segment_broadcast, size_bytes=rows.nbytes)
+    starts = spread(beside(offsets[:-1], rows), offsets if bounds is None else bounds)
+    return rows - _by_row(starts, rows.ndim)
+
+
+def _by_row(numbers: Offsets, ndim: int) -> Offsets:
+    return numbers.reshape(-1, *[1] * (ndim - 1))
+
+
+# -- NumPy -----------------------------------------------------------------------------
+
+
+def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
+    """Return the row that each row of the sorted columns comes from: (N, ...) to (N, ...)."""
+    if descending:
+        # Ascending from the last row to the first: equal values then end in their order.
+        turned = segment_order(data[::-1], offsets[-1] - offsets[::-1], False)
+        return len(data) - 1 - turned[::-1]
+    of = np.broadcast_to(_by_row(segment_numbers(offsets), data.ndim), data.shape)
+    result: Offsets = np.lexsort((comparable(data), of), axis=0)
+    return result
+
+
+def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offsets]:
+    """Return the different values of each segment, how often each is there, the offsets.
+
+    Args:
+        data: (N,).
+    """
+    values = data[segment_order(data, offsets, False)]
+    new = differs(comparable(values)[:, None], segment_numbers(offsets))
+    counts = np.diff(np.flatnonzero(new), append=len(data))
+    return values[new], counts, lengths_to_offsets(new.astype(np.int64), level=0)[offsets]
+
+
+def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt.NDArray[np.bool_]:
+    """Return which rows equal none before them in their segment (`adjacent`: not the last)."""
+    rows, of = comparable(flat_rows(data)), segment_numbers(offsets)
+    if rows.dtype.kind == "c":
+        rows = rows.view(rows.real.dtype)
+    if adjacent:
+        return differs(rows, of)
+    order = np.lexsort((*rows.T, of))
+    kept = np.empty(len(rows), np.bool_)
+    kept[order] = differs(rows[order], of[order])
+    return kept
+
+
+def segment_searchsorted(
+    data: Array, offsets: Offsets, values: Array, bounds: Offsets, side: str
+) -> Offsets:
+    """Return the place of each value in the segment of `data` with its number, (M,).
+
+    Args:
+        data: (N,), sorted in each of the segments of `offsets`.
+        values: (M,), in the segments of `bounds`.
+        side: "left" or "right".
+    """
+    both = np.concatenate((comparable(data), comparable(values)))
+    of = np.concatenate((segment_numbers(offsets), segment_numbers(bounds)))
+    ours = np.zeros(both.size, np.bool_)
+    ours[: len(data)] = True
+    # One merge for all segments: the place is how many of `data` come before.
+    order = np.lexsort((ours if side == "left" else ~ours, both, of))
+    before = np.empty(both.size, np.int64)
+    before[order] = np.cumsum(ours[order])
+    return before[len(data) :] - offsets[segment_numbers(bounds)]
+
+
+def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Offsets:
+    """Return the counts of each segment, (S, B), from (N,) values and (B+1,) edges."""
+    values, cuts = comparable(data), comparable(edges)
+    bins, count = edges.size - 1, offsets.size - 1
+    place = np.searchsorted(cuts, values, side="right") - 1
+    place[values == cuts[-1]] = bins - 1
+    inside = (place >= 0) & (place < bins)
+    cells = segment_numbers(offsets)[inside] * bins + place[inside]
+    return np.bincount(cells, minlength=count * bins).reshape(count, bins).astype(np.int64)

@@ -1,0 +1,1 @@
+"""RNN cells: equations, gate order, weight shapes."""

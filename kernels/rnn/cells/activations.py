@@ -1,0 +1,84 @@
+"""The activations a cell may use, each with its slope.
+
+A slope is taken from the activation's result, never from its argument, so that the
+backward pass needs nothing that the forward pass has not kept anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Array
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An elementwise function and its slope.
+
+    Attributes:
+        name: what weights and the command line call it.
+        value: y = f(x); a new array, the dtype of x.
+        slope: f'(x) as a function of y = f(x).
+    """
+
+    name: str
+    value: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+
+
+def sigmoid(x: Array) -> Array:
+    """Return 1 / (1 + exp(-x)), also far from 0, where exp(-x) alone would overflow.
+
+    >>> sigmoid(np.array([0.0, -1000.0, 1000.0])).tolist()
+    [0.5, 0.0, 1.0]
+    """
+    small = np.exp(-np.abs(x))
+    result: Array = np.where(x >= 0, x.dtype.type(1), small) / (1 + small)
+    return result
+
+
+def _tanh(x: Array) -> Array:
+    result: Array = np.tanh(x)
+    return result
+
+
+def _relu(x: Array) -> Array:
+    # np.maximum keeps a NaN: a network that has diverged must not look like zeros.
+    result: Array = np.maximum(x, x.dtype.type(0))
+    return result
+
+
+def _step(y: Array) -> Array:
+    """Return relu's slope; 0 at the corner, as torch and Paddle have it."""
+    return (y > 0).astype(y.dtype)
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    activation.name: activation
+    for activation in (
+        Activation("sigmoid", sigmoid, lambda y: y * (1 - y)),
+        Activation("tanh", _tanh, lambda y: 1 - y * y),
+        Activation("relu", _relu, _step),
+        Activation("identity", np.copy, np.ones_like),
+    )
+}
+
+
+def activation_named(name: str) -> Activation:
+    """Return the activation called `name`.
+
+    Raises:
+        InvalidDataError: there is none; the message lists those there are.
+
+    >>> activation_named("relu").value(np.array([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+    try:
+        return ACTIVATIONS[name]
+    except KeyError:
+        known = ", ".join(ACTIVATIONS)
+        raise InvalidDataError(f"activation: expected one of {known}, found {name!r}") from None

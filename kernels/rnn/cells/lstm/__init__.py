@@ -1,0 +1,1 @@
+"""The LSTM cell, with peepholes and projection."""

@@ -1,0 +1,1 @@
+"""One layer in one direction, forward and backward."""

@@ -1,0 +1,78 @@
+"""Products of whole matrices, by cuBLAS, as exact as float32_products says."""
+
+from __future__ import annotations
+
+import cupy
+import numpy as np
+
+from lodcli.kernels.cuda.launch import address, limits
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.runtime.precision import Precision, current_precision
+
+# cuBLAS' names for what it may round the operands to.
+_COMPUTE = {
+    "tf32": "CUBLAS_COMPUTE_32F_FAST_TF32",
+    "bfloat16": "CUBLAS_COMPUTE_32F_FAST_16BF",
+    "float16": "CUBLAS_COMPUTE_32F_FAST_16F",
+}
+_FLOAT32 = 0  # CUDA_R_32F
+_ONE, _ZERO = np.ones(1, np.float32), np.zeros(1, np.float32)
+
+
+def precision_of(dtype: np.dtype[np.generic]) -> Precision:
+    """Return how exactly products of a dtype are asked for.
+
+    Raises:
+        UnsupportedError: this GPU has no tensor cores for it.
+    """
+    precision = current_precision()
+    if dtype != np.float32 or precision == "float32":
+        return "float32"
+    capability = limits().capability
+    if capability < (8, 0):
+        raise UnsupportedError(
+            f"precision {precision} needs a GPU of compute capability 8.0 or later, this one is "
+            f"of {'.'.join(map(str, capability))}; leave it float32"
+        )
+    return precision
+
+
+def dot(left: Array, right: Array, out: Array | None = None) -> Array:
+    """Return left @ right, of two matrices of one dtype, (M, K) and (K, N).
+
+    Args:
+        out: (M, N), C-contiguous, to write to.
+    """
+    precision = precision_of(left.dtype)
+    if precision == "float32" or not (left.size and right.size):
+        made: Array = cupy.dot(left, right, out=out)
+        return made
+    rows, columns = left.shape[0], right.shape[1]
+    result: Array = cupy.empty((rows, columns), left.dtype) if out is None else out
+    (turned, left, step), (right_turned, right, right_step) = _by_rows(left), _by_rows(right)
+    cublas = cupy.cuda.cublas
+    # cuBLAS counts down columns: what it calls right @ left.T is ours, row by row.
+    cublas.gemmEx(
+        cupy.cuda.get_cublas_handle(),
+        *(right_turned, turned, columns, rows, left.shape[1], _ONE.ctypes.data),
+        *(address(right), _FLOAT32, right_step, address(left), _FLOAT32, step),
+        *(_ZERO.ctypes.data, address(result), _FLOAT32, columns),
+        *(getattr(cublas, _COMPUTE[precision]), cublas.CUBLAS_GEMM_DEFAULT),
+    )
+    return result
+
+
+def _by_rows(matrix: Array) -> tuple[int, Array, int]:
+    """Return whether cuBLAS must turn it, the matrix, and how many values its lines lie apart."""
+    cublas = cupy.cuda.cublas
+    size = matrix.itemsize
+    for operation, (along, across) in (
+        (cublas.CUBLAS_OP_N, matrix.strides[::-1]),
+        (cublas.CUBLAS_OP_T, matrix.strides),
+    ):
+        shorter = matrix.shape[1] if operation == cublas.CUBLAS_OP_N else matrix.shape[0]
+        if along == size and across >= shorter * size:
+            return operation, matrix, across // size
+    made = cupy.ascontiguousarray(matrix)
+    return cublas.CUBLAS_OP_N, made, made.shape[1]

@@ -1,0 +1,68 @@
+"""The product of a step: the states of the sequences alive, times a weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lodcli.kernels.cuda.launch import C_TYPES, blocks, run
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.rnn.engine.cupy.dot import dot
+from lodcli.kernels.rnn.engine.cupy.table import Launch, Table
+
+# From so many multiplications on a step takes the GPU longer than cuBLAS takes to be called
+# from Python: 4 microseconds at 67 TFLOP/s. Not measured.
+CUBLAS_WORK = 1 << 28
+# Up to so many rows a warp for each column, not a block for each tile.
+FEW_ROWS = 8
+FEW, WARPS, HIGH, WIDE = 4, 8, 32, 64  # as in rnn_product.cu
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """out[:rows] = left[:rows] @ right.T, for as many rows as are asked for.
+
+    Attributes:
+        left: (S, K).
+        right: (M, K).
+        out: (S, M). All C-contiguous and of one dtype.
+        place: of the struct Operands in the table.
+    """
+
+    left: Array
+    right: Array
+    out: Array
+    place: int
+
+    def launch(self, rows: int, *, by_cublas: bool) -> Launch:
+        """Return what does so."""
+        if by_cublas:
+            left, right, out = self.left[:rows], self.right.T, self.out[:rows]
+
+            def multiply(_: Array) -> None:
+                dot(left, right, out)
+
+            return multiply
+        value = C_TYPES[self.left.dtype.name]
+        columns, depth = self.right.shape
+        if rows <= FEW_ROWS:
+            kernel, block = f"product_few<{value}>", (32 * WARPS,)
+            grid = (blocks(columns, WARPS), blocks(rows, FEW))
+        else:
+            kernel, block = f"product_tiles<{value}>", (128,)
+            grid = (blocks(columns, WIDE), blocks(rows, HIGH))
+        place = self.place
+        return lambda table: run(
+            "rnn_product", kernel, grid, block, table[place:], rows, columns, depth
+        )
+
+
+def product(table: Table, left: Array, right: Array, out: Array) -> Product:
+    """Return the product whose operands are in a table from now on."""
+    return Product(left, right, out, table.add(left, right, out))
+
+
+def large_steps(sizes: Offsets, weight: Array) -> int:
+    """Return how many steps, the first ones, are for cuBLAS; `sizes` never rise."""
+    return int(np.count_nonzero(sizes * weight.size >= CUBLAS_WORK))

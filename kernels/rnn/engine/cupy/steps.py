@@ -1,0 +1,88 @@
+"""What a cell must say of itself to run on a GPU; lstm.py and its like do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, Generic, TypeVar
+
+import cupy
+import numpy as np
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.pooling.pool_cupy import segment_sum
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.engine.cupy.dot import dot
+from lodcli.kernels.rnn.engine.cupy.spaces import Backward, Forward
+from lodcli.kernels.rnn.engine.cupy.table import Launch
+
+W = TypeVar("W", bound=CellWeights)
+
+# The launches of one step: its number, the sequences alive, and whether cuBLAS multiplies.
+ForwardStep = Callable[[int, int, bool], list[Launch]]
+# Likewise; the second number of sequences is that of the next step, which came before.
+BackwardStep = Callable[[int, int, int, bool], list[Launch]]
+
+
+class Steps(ABC, Generic[W]):
+    """One kind of cell, with its options, for one type of values.
+
+    Attributes:
+        KEPT: how many activated gates a row keeps for the way back, H values each.
+        RECURRENT: how many blocks of H columns the product with the hidden state has.
+        OPENED, CANDIDATE, INNER: whether it needs these arrays; see rnn.cuh.
+    """
+
+    KEPT: ClassVar[int]
+    RECURRENT: ClassVar[int]
+    OPENED: ClassVar[bool] = False
+    CANDIDATE: ClassVar[bool] = False
+    INNER: ClassVar[bool] = False
+
+    def __init__(self, weights: W, value: str) -> None:
+        self.weights = weights
+        self.value = value
+
+    @property
+    def projects(self) -> bool:
+        """Whether the hidden state is a projection of what the gates give."""
+        return False
+
+    @abstractmethod
+    def options(self) -> tuple[str, ...]:
+        """Return what, of the weights' options, decides which kernels run."""
+
+    @abstractmethod
+    def forward(self, space: Forward) -> ForwardStep:
+        """Return what does a step; puts into the table what that needs."""
+
+    @abstractmethod
+    def backward(self, space: Backward) -> BackwardStep:
+        """Return what goes a step back."""
+
+    @abstractmethod
+    def recurrent_gradients(self, space: Backward, sums: Array | None) -> dict[str, Array]:
+        """Return the gradients of weight_hh, bias_hh and the cell's own weights, by field.
+
+        Args:
+            space: gone all the way back.
+            sums: of its gradients, by column; None if there is no bias to need them.
+        """
+
+
+def hidden_before(space: Backward) -> Array:
+    """Return the hidden state before each row, (N, P)."""
+    return space.order.before(space.kept.outputs, space.kept.begin[0])
+
+
+def column_sums(rows: Array) -> Array:
+    """Return the sum of all rows, (N, D) to (D,): the kernel that pools, with one segment."""
+    one: Array = segment_sum(cupy.ascontiguousarray(rows), np.array([0, len(rows)]))[0]
+    return one
+
+
+def linear_gradients(space: Backward, sums: Array | None) -> dict[str, Array]:
+    """Return weight_hh's and bias_hh's gradients, where the whole step was one product."""
+    found = {"weight_hh": dot(space.gradients.T, hidden_before(space))}
+    # Copied: nobody expects a change of one bias's gradient to change the other's.
+    return found if sums is None else found | {"bias_hh": sums.copy()}

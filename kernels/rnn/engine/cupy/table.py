@@ -1,0 +1,55 @@
+"""Where the arrays of a run lie: the structs of rnn.cuh, all in one small array on the device.
+
+A launch gets the address of its struct, never that of the arrays. So a captured graph of
+launches serves any arrays: the table is filled anew, the graph stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from lodcli.kernels.cuda.launch import Grid, address, blocks, run
+from lodcli.kernels.index.checks import Array, Offsets
+
+THREADS = 256
+MOST_BLOCKS = 65535  # along the second axis of a grid
+
+# One launch, once the table is known.
+Launch = Callable[[Array], None]
+
+
+class Table:
+    """Structs, one behind the other. Every field is 8 bytes wide."""
+
+    def __init__(self) -> None:
+        self._words: list[int] = []
+
+    def add(self, *fields: Array | int | None) -> int:
+        """Return the place of a struct of these fields; None is a null pointer."""
+        place = len(self._words)
+        for field in fields:
+            self._words.append(
+                0 if field is None else field if isinstance(field, int) else address(field)
+            )
+        return place
+
+    def words(self) -> Offsets:
+        """Return the table, in main memory."""
+        return np.array(self._words, np.int64)
+
+
+def step_launch(file: str, kernel: str, place: int, width: int, rows: int, *numbers: int) -> Launch:
+    """Return the launch of a kernel for `width` units of `rows` sequences.
+
+    Args:
+        file, kernel: see launch.run.
+        place: of its struct in the table.
+        width, rows: what the grid must hold; rows beyond it are looped over.
+        numbers: its other arguments.
+    """
+    columns = min(THREADS, 1 << max(0, width - 1).bit_length())
+    block: Grid = (columns, THREADS // columns)
+    grid: Grid = (blocks(width, columns), min(blocks(rows, block[1]), MOST_BLOCKS))
+    return lambda table: run(file, kernel, grid, block, table[place:], *numbers)

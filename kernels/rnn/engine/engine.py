@@ -1,0 +1,301 @@
+"""One RNN layer in one direction over ragged sequences, forward and backward.
+
+Here the arguments are checked and a backend is chosen; layer.py is the reference. The
+state after the last step needs no code of its own: it is the output at a sequence's last
+row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.rnn.cells.cell import CellWeights, State, require_real
+from lodcli.kernels.rnn.engine import layer
+from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
+from lodcli.kernels.runtime.dispatch import COMPILED_BYTES, Backend, on
+from lodcli.kernels.runtime.threads import thread_count
+from lodcli.kernels.tensor.lod_tensor import is_on_device
+
+W = TypeVar("W", bound=CellWeights)
+# From so many floating-point operations on compiled code repays its loading, a third of a second,
+# once a process. Who trains does so many times.
+COMPILED_WORK = 1e8
+COMPILED_TRAINING_WORK = 5e6
+_STATE_NAMES = ("hidden", "cell")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class States:
+    """States before a first step, one row per sequence in the batch's own order.
+
+    Attributes:
+        hidden: (S, H), P instead of H with a projection; None is zeros.
+        cell: (S, H), of an LSTM only; None is zeros.
+    """
+
+    hidden: Array | None = None
+    cell: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RNNTape(Generic[W]):
+    """What rnn_backward needs of a forward run; `kept` belongs to the backend of that run.
+
+    A tape may be used more than once. It holds on to `data` without a copy, and a compiled
+    backend to the outputs and cells, too: those are read-only then, but for a GPU's, which
+    nothing can protect.
+    """
+
+    weights: W
+    plan: StepPlan
+    data: Array
+    reverse: bool
+    kept: Any
+    backward: Callable[..., layer.LayerGradients]
+
+
+@dataclass(frozen=True, eq=False)
+class RNNResult(Generic[W]):
+    """What one layer gave in one direction.
+
+    Attributes:
+        outputs: (N, H), the hidden state after each row; P instead of H with a projection.
+        cells: (N, H), the cell state after each row; None unless an LSTM, and asked for.
+        last_hidden: (S, H), after each sequence's last step; of an empty sequence its
+            initial state.
+        last_cell: (S, H), likewise; None unless an LSTM.
+        tape: for rnn_backward; None unless asked for.
+    """
+
+    outputs: Array
+    cells: Array | None
+    last_hidden: Array
+    last_cell: Array | None
+    tape: RNNTape[W] | None
+
+
+@dataclass(frozen=True, eq=False)
+class RNNGradients(Generic[W]):
+    """The gradients of everything rnn_forward took.
+
+    Attributes:
+        input: as the data.
+        weights: the same dataclass, each array the gradient of the weight it replaces.
+        initial_hidden: (S, H), of the zeros if no initial state was given.
+        initial_cell: (S, H), likewise; None unless an LSTM.
+    """
+
+    input: Array
+    weights: W
+    initial_hidden: Array
+    initial_cell: Array | None
+
+
+def rnn_forward(
+    data: Array,
+    offsets: Offsets,
+    weights: W,
+    *,
+    initial: States | None = None,
+    reverse: bool = False,
+    keep: bool = False,
+    cells: bool = True,
+    backend: Backend = "auto",
+    threads: int | None = None,
+    suffix: str = "",
+) -> RNNResult[W]:
+    """Return the states after every row and after every sequence.
+
+    Args:
+        data: (N, D), float32 or float64, the dtype of all the arithmetic and of the
+            results; with weight_ih None the projected inputs, (N, gates*H).
+        offsets: (S+1,) int64, in rows.
+        weights: of any cell; cast to the dtype of the data.
+        initial: states before the first step (the last row when reversed), in the order
+            of the batch; None is zeros.
+        reverse: run each sequence from its last row to its first; every result stays at
+            its row.
+        keep: give a tape, for rnn_backward.
+        cells: give the cell state after every row, if there is one.
+        backend: "numpy", the reference; "numba"; "cupy", for data, weights and states on a
+            GPU; "auto": cupy for those, else numba where it has the cell and there is enough
+            to do, else numpy.
+        threads: at most so many; None is LOD_THREADS, else all processors. No result
+            depends on it. (NumPy's own matrix products do not obey it.)
+        suffix: what follows a weight's name in messages: "_l0", "_l1_reverse".
+
+    Raises:
+        InvalidDataError, InvalidLoDError, ShapeMismatchError: an argument is wrong, or
+            does not fit the others.
+        UnsupportedError: the backend does not have this cell.
+
+    >>> from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
+    >>> one = np.ones((1, 1))
+    >>> add_up = ElmanWeights(weight_ih=one, weight_hh=one, nonlinearity="identity")
+    >>> run = rnn_forward(np.array([[1.0], [2.0], [5.0]]), np.array([0, 2, 2, 3]), add_up)
+    >>> run.outputs.ravel().tolist(), run.last_hidden.ravel().tolist()
+    ([1.0, 3.0, 5.0], [3.0, 0.0, 5.0])
+    """
+    weights.check(suffix)
+    _check_data(data, weights, suffix)
+    _require_together(data, weights, suffix)
+    plan = plan_steps(checked_offsets(offsets, len(data)))
+    weights = weights.astype(data.dtype)
+    begin = _initial_states(initial, weights, len(plan.order), data)
+    run_forward, run_backward = _on(backend, weights, data, keep)
+    run = run_forward(
+        data,
+        plan,
+        weights,
+        begin,
+        reverse=reverse,
+        keep=keep,
+        cells=cells,
+        threads=thread_count(threads),
+    )
+    tape = RNNTape(weights, plan, data, reverse, run.kept, run_backward) if keep else None
+    return RNNResult(
+        outputs=run.through[0],
+        cells=run.through[1] if len(run.through) == 2 else None,
+        last_hidden=run.last[0],
+        last_cell=run.last[1] if len(run.last) == 2 else None,
+        tape=tape,
+    )
+
+
+def rnn_backward(
+    tape: RNNTape[W],
+    *,
+    grad_outputs: Array | None = None,
+    grad_cells: Array | None = None,
+    grad_last_hidden: Array | None = None,
+    grad_last_cell: Array | None = None,
+    threads: int | None = None,
+) -> RNNGradients[W]:
+    """Return the gradients of the input, all weights and biases, and the initial states.
+
+    The backend is that of the forward run.
+
+    Args:
+        tape: of rnn_forward(.., keep=True).
+        grad_outputs: (N, H), the loss by the outputs; None is zeros, as for all four.
+        grad_cells: (N, H), by the cells; LSTM only.
+        grad_last_hidden: (S, H), by the last hidden states, on top of grad_outputs.
+        grad_last_cell: (S, H), by the last cell states; LSTM only.
+        threads: as for rnn_forward.
+
+    Raises:
+        InvalidDataError: the gradient of a cell state that the cell does not have.
+        ShapeMismatchError: a gradient does not have the shape of its result.
+    """
+    weights, data = tape.weights, tape.data
+    rows, sequences = len(data), len(tape.plan.order)
+    found = tape.backward(
+        data,
+        tape.plan,
+        weights,
+        tape.kept,
+        _checked_states("grad", (grad_outputs, grad_cells), weights, rows, data),
+        _checked_states("grad_last", (grad_last_hidden, grad_last_cell), weights, sequences, data),
+        reverse=tape.reverse,
+        threads=thread_count(threads),
+    )
+    first = found.first
+    return RNNGradients(found.input, found.weights, first[0], first[1] if len(first) == 2 else None)
+
+
+def _on(backend: Backend, weights: CellWeights, data: Array, keep: bool) -> tuple[Any, Any]:
+    """Return the functions of layer.py on a backend.
+
+    Raises:
+        UnsupportedError: it does not have this cell.
+    """
+    # On a GPU there are all cells.
+    if not weights.is_plain and backend != "cupy" and not is_on_device(data):
+        if backend not in ("auto", "numpy"):
+            raise UnsupportedError(
+                f"no {backend} kernel for this {weights.KIND}: it has plain cells only, not "
+                f"peepholes, projections or chosen activations; use --backend numpy"
+            )
+        backend = "numpy"
+    work = 2.0 * len(data) * weights.GATES * weights.hidden_size
+    work *= weights.output_size + (0 if weights.weight_ih is None else weights.input_size)
+    repays = work >= (COMPILED_TRAINING_WORK if keep else COMPILED_WORK)
+    size_bytes = COMPILED_BYTES if repays else 0
+    forward = on(backend, layer.layer_forward, size_bytes=size_bytes)
+    return forward, on(backend, layer.layer_backward, size_bytes=size_bytes)
+
+
+def _check_data(data: Array, weights: CellWeights, suffix: str) -> None:
+    if data.dtype not in (np.float32, np.float64):
+        raise InvalidDataError(f"data: expected float32 or float64, found {data.dtype}")
+    if data.ndim != 2 or data.shape[1] != weights.input_size:
+        source = f"weight_ih{suffix}"
+        if weights.weight_ih is None:
+            source = f"weight_hh{suffix}, the data being projected already"
+        raise ShapeMismatchError(
+            f"data: expected (N, {weights.input_size}) for {source}, found {data.shape}"
+        )
+
+
+def _initial_states(
+    initial: States | None, weights: CellWeights, sequences: int, data: Array
+) -> State:
+    states = States() if initial is None else initial
+    given = _checked_states("initial", (states.hidden, states.cell), weights, sequences, data)
+    return tuple(
+        np.zeros_like(data, shape=(sequences, size)) if part is None else part
+        for part, size in zip(given, weights.state_sizes, strict=True)
+    )
+
+
+def _require_together(data: Array, weights: CellWeights, suffix: str) -> None:
+    """Refuse data and weights in different memories: nothing is ever moved unasked.
+
+    Raises:
+        UnsupportedError: names the first weight that lies elsewhere.
+    """
+    there = is_on_device(data)
+    for name, array in weights.arrays().items():
+        if is_on_device(array) != there:
+            places = ("main memory", "a GPU's memory")
+            move = "cupy.asarray" if there else "cupy.asnumpy"
+            raise UnsupportedError(
+                f"{name}{suffix} lies in {places[not there]}, the data in {places[there]}; "
+                f"move all weights with weights.moved({move})"
+            )
+
+
+def _checked_states(
+    what: str,
+    given: tuple[Array | None, Array | None],
+    weights: CellWeights,
+    rows: int,
+    data: Array,
+) -> tuple[Array | None, ...]:
+    """Return the parts of a state in the dtype of the data, shapes and places checked."""
+    sizes = weights.state_sizes
+    if len(sizes) == 1 and given[1] is not None:
+        raise InvalidDataError(f"{what} cell: a cell of kind {weights.KIND} has no cell state")
+    parts: list[Array | None] = []
+    for name, array, size in zip(_STATE_NAMES, given, sizes, strict=False):
+        if array is not None:
+            require_real(f"{what} {name}", array)
+            if array.shape != (rows, size):
+                raise ShapeMismatchError(
+                    f"{what} {name}: expected shape {(rows, size)}, found {array.shape}"
+                )
+            if is_on_device(array) != is_on_device(data):
+                raise UnsupportedError(
+                    f"{what} {name}: expected it where the data lie, found it in "
+                    f"{'main memory' if is_on_device(data) else 'the memory of a GPU'}"
+                )
+            array = array.astype(data.dtype, copy=False)
+        parts.append(array)
+    return tuple(parts)

@@ -1,0 +1,178 @@
+"""One RNN layer in one direction, by NumPy: the reference that faster twins are compared with.
+
+Sort by length, one GEMM for all inputs, then one GEMM per step over the sequences still
+alive (a prefix of the sorted order, see plan.py), results scattered straight to their
+rows. Nothing is padded: the largest buffer has as many rows as the data.
+
+A twin has the same two functions, and what they keep between them is its own affair.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.cell import (
+    Cell,
+    CellWeights,
+    State,
+    StepGradients,
+    column_sums,
+    stacked,
+)
+from lodcli.kernels.rnn.cells.registry import cell_of
+from lodcli.kernels.rnn.engine.plan import StepPlan
+
+
+class LayerRun(NamedTuple):
+    """What a run forward gave.
+
+    Attributes:
+        through: the state after every row, (N, ..) each; without the cell state, unless
+            that was asked for.
+        last: the state after every sequence, (S, ..) each.
+        kept: for layer_backward; None unless asked for.
+    """
+
+    through: State
+    last: State
+    kept: Any
+
+
+class LayerGradients(NamedTuple):
+    """The gradients of what a run took: data, weights, and the state before the first step."""
+
+    input: Array
+    weights: Any
+    first: State
+
+
+def layer_forward(
+    data: Array,
+    plan: StepPlan,
+    weights: CellWeights,
+    begin: State,
+    *,
+    reverse: bool,
+    keep: bool,
+    cells: bool,
+    threads: int,
+) -> LayerRun:
+    """Run one layer in one direction; arguments as of rnn_forward, checked and of one dtype."""
+    projected = data if weights.weight_ih is None else data @ weights.weight_ih.T
+    if weights.bias_ih is not None:
+        projected = projected + weights.bias_ih
+    through, kept = _run(cell_of(weights), projected, plan, begin, reverse, keep)
+    last = last_states(through, begin, plan, reverse)
+    return LayerRun(through if cells else through[:1], last, tuple(kept) if keep else None)
+
+
+def layer_backward(
+    data: Array,
+    plan: StepPlan,
+    weights: CellWeights,
+    kept: Any,
+    by_row: tuple[Array | None, ...],
+    by_sequence: tuple[Array | None, ...],
+    *,
+    reverse: bool,
+    threads: int,
+) -> LayerGradients:
+    """Return the gradients of what layer_forward took.
+
+    Args:
+        by_row: the gradient of each part of the state after every row; None is zeros.
+        by_sequence: likewise of the state after every sequence.
+    """
+    cell = cell_of(weights)
+    here_of = [
+        np.zeros((len(data), size), data.dtype) if part is None else part
+        for part, size in zip(by_row, weights.state_sizes, strict=True)
+    ]
+    running = [
+        np.zeros((len(plan.order), size), data.dtype) if part is None else part[plan.order]
+        for part, size in zip(by_sequence, weights.state_sizes, strict=True)
+    ]
+    steps: list[StepGradients] = []
+    for step in range(len(plan.step_sizes) - 1, -1, -1):
+        at = plan.rows(step, reverse=reverse)
+        # Sequences that end before this step wait in the rest of `running`, which
+        # holds the gradients of their last states until their own last step.
+        grad = tuple(
+            later[: len(at)] + here[at] for later, here in zip(running, here_of, strict=True)
+        )
+        gradients = cell.step_backward(grad, kept[step])
+        for whole, part in zip(running, gradients.previous, strict=True):
+            whole[: len(at)] = part
+        steps.append(gradients)
+    first = tuple(np.empty_like(part) for part in running)
+    for out, part in zip(first, running, strict=True):
+        out[plan.order] = part
+    grad_input, grad_weights = _parameter_gradients(
+        cell, data, plan, weights, kept, reverse, steps[::-1]
+    )
+    return LayerGradients(grad_input, grad_weights, first)
+
+
+def _run(
+    cell: Cell[Any],
+    projected: Array,
+    plan: StepPlan,
+    begin: State,
+    reverse: bool,
+    keep: bool,
+) -> tuple[State, list[tuple[Array, ...]]]:
+    """Return the states after every row, and what every step kept."""
+    shape = len(projected)
+    through = tuple(np.empty((shape, part.shape[1]), projected.dtype) for part in begin)
+    state = tuple(part[plan.order] for part in begin)
+    kept = []
+    for step, alive in enumerate(plan.step_sizes):
+        rows = plan.rows(step, reverse=reverse)
+        # A prefix of the last step's own result, which no later step writes to: the
+        # tape may hold on to it without a copy.
+        state, for_backward = cell.step(projected[rows], tuple(part[:alive] for part in state))
+        for out, part in zip(through, state, strict=True):
+            out[rows] = part
+        if keep:
+            kept.append(for_backward)
+    return through, kept
+
+
+def last_states(through: State, begin: State, plan: StepPlan, reverse: bool) -> State:
+    """Return each sequence's state after its last step, or before it, if it has none."""
+    alive = int(plan.step_sizes[0]) if len(plan.step_sizes) else 0
+    last_rows = plan.starts[:alive] + (0 if reverse else plan.lengths[:alive] - 1)
+    final = tuple(part.copy() for part in begin)
+    for out, part in zip(final, through, strict=True):
+        out[plan.order[:alive]] = part[last_rows]
+    return final
+
+
+def _parameter_gradients(
+    cell: Cell[Any],
+    data: Array,
+    plan: StepPlan,
+    weights: CellWeights,
+    kept: Any,
+    reverse: bool,
+    steps: list[StepGradients],
+) -> tuple[Array, CellWeights]:
+    """Return the gradients of the input and the weights, each one GEMM over all steps."""
+    if not steps:
+        return np.zeros_like(data), weights.zeros_like()
+    rows = np.concatenate([plan.rows(t, reverse=reverse) for t in range(len(steps))])
+    projected = np.empty((len(data), steps[0].projected.shape[1]), data.dtype)
+    projected[rows] = np.concatenate([step.projected for step in steps])
+    gradients = cell.recurrent_gradients(stacked(kept), stacked([step.recurrent for step in steps]))
+    gradients["bias_ih"] = column_sums(projected)
+    grad_input = projected
+    if weights.weight_ih is not None:
+        gradients["weight_ih"] = projected.T @ data
+        grad_input = projected @ weights.weight_ih
+    # A bias that is not there has no gradient either.
+    present: dict[str, Any] = {name: gradients[name] for name in weights.arrays()}
+    return grad_input, dataclasses.replace(weights, **present)

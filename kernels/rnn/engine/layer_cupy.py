@@ -1,0 +1,252 @@
+"""See rnn/layer.py. One launch, or a product and a launch or two for each step; no row is moved.
+
+How, and why so: docs/decisions/0021-rnn-on-a-gpu.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import cupy
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.cell import CellWeights, State
+from lodcli.kernels.rnn.cells.elman.elman_cupy import ElmanSteps
+from lodcli.kernels.rnn.cells.gru.gru_cupy import GRUSteps
+from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle_cupy import PaddleGRUSteps
+from lodcli.kernels.rnn.cells.lstm.lstm_cupy import LSTMSteps
+from lodcli.kernels.rnn.engine.cupy import persistent
+from lodcli.kernels.rnn.engine.cupy.dot import dot
+from lodcli.kernels.rnn.engine.cupy.graphs import play
+from lodcli.kernels.rnn.engine.cupy.persistent import Way
+from lodcli.kernels.rnn.engine.cupy.spaces import (
+    Backward,
+    Forward,
+    Kept,
+    Order,
+    order_of,
+    value_type,
+)
+from lodcli.kernels.rnn.engine.cupy.steps import Steps, column_sums
+from lodcli.kernels.rnn.engine.cupy.table import Launch, Table
+from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun
+from lodcli.kernels.rnn.engine.plan import StepPlan
+
+_STEPS: dict[str, type[Steps[Any]]] = {
+    "elman": ElmanSteps,
+    "gru": GRUSteps,
+    "gru_paddle": PaddleGRUSteps,
+    "lstm": LSTMSteps,
+}
+
+
+def layer_forward(
+    data: Array,
+    plan: StepPlan,
+    weights: CellWeights,
+    begin: State,
+    *,
+    reverse: bool,
+    keep: bool,
+    cells: bool,
+    threads: int,
+) -> LayerRun:
+    """See rnn/layer.py. What is kept are the outputs and cells themselves, and the gates."""
+    weights = _contiguous(weights)
+    steps = _STEPS[weights.KIND](weights, value_type(data))
+    rows, sequences = len(data), len(plan.order)
+    if not rows:
+        through = tuple(cupy.empty((0, part.shape[1]), data.dtype) for part in begin)
+        kept = Kept(begin, through[0], through[-1], None, None)
+        last = tuple(part.copy() for part in begin)
+        return LayerRun(through if cells else through[:1], last, kept if keep else None)
+    size, width = weights.hidden_size, weights.output_size
+    order = order_of(plan, reverse)
+    first = tuple(part[order.sequences] for part in begin)
+    has_cell = len(begin) == 2
+    way = persistent.way_forward(steps, plan, data)
+    # What a sequence starts from is needed on the way back, and read by others while what it has
+    # come to changes here.
+    states = tuple(part.copy() for part in first) if keep or way.fit else first
+    projected = _projected(data, weights)
+    gates = None
+    if keep and steps.KEPT:
+        # In place of the projected inputs, which nobody needs any more; but not of the caller's.
+        gates = projected if weights.weight_ih is not None else cupy.empty_like(projected)
+
+    def room(count: int, columns: int, wanted: bool = True) -> Array | None:
+        return cupy.empty((count, columns), data.dtype) if wanted else None
+
+    opens = steps.OPENED or steps.projects
+    space = Forward(
+        table=Table(),
+        order=order,
+        weights=weights,
+        projected=projected,
+        recurrent=room(sequences, steps.RECURRENT * size, _has_steps(way)),
+        hidden=states[0],
+        cell=states[1] if has_cell else None,
+        opened=room(sequences, size, opens),
+        candidate=room(sequences, size, steps.CANDIDATE),
+        outputs=cupy.empty((rows, width), data.dtype),
+        cells=room(rows, size, has_cell and (cells or keep)),
+        gates=gates,
+        inner=room(rows, size, keep and (steps.INNER or steps.projects)),
+        begin=first[0],
+    )
+    if _has_steps(way):
+        _forward_by_steps(space, steps, way)
+    if way.fit:
+        persistent.run_forward(space, way)
+    kept = Kept(first, space.outputs, space.cells, gates, space.inner)
+    made = (space.outputs,) if space.cells is None or not cells else (space.outputs, space.cells)
+    last = tuple(order.in_batch_order(part) for part in states)
+    return LayerRun(made, last, kept if keep else None)
+
+
+def _has_steps(way: Way) -> bool:
+    """Return whether any step is launched by itself."""
+    return way.large > 0 or way.fit is None
+
+
+def _forward_by_steps(space: Forward, steps: Steps[Any], way: Way) -> None:
+    step, sizes = steps.forward(space), space.order.plan.step_sizes.tolist()
+
+    def launches(numbers: range) -> Iterator[Launch]:
+        for number in numbers:
+            yield from step(number, sizes[number], number < way.large)
+
+    words, plan = space.table.words(), space.order.plan
+    play(words, range(way.large), launches, key=None)
+    if way.fit is None:
+        rest = range(way.large, len(sizes))
+        play(words, rest, launches, key=_key("forward", steps, plan, way))
+
+
+def layer_backward(
+    data: Array,
+    plan: StepPlan,
+    weights: CellWeights,
+    kept: Kept,
+    by_row: tuple[Array | None, ...],
+    by_sequence: tuple[Array | None, ...],
+    *,
+    reverse: bool,
+    threads: int,
+) -> LayerGradients:
+    """See rnn/layer.py."""
+    if not len(data):
+        nothing = zip(by_sequence, kept.begin, strict=True)
+        ends = tuple(cupy.zeros_like(b) if part is None else part.copy() for part, b in nothing)
+        return LayerGradients(cupy.zeros_like(data), weights.zeros_like(), ends)
+    weights = _contiguous(weights)
+    steps = _STEPS[weights.KIND](weights, value_type(data))
+    order = order_of(plan, reverse)
+    way = persistent.way_backward(steps, plan, data)
+    by_steps = _has_steps(way)
+    space = _way_back(data, weights, steps, order, kept, by_row, by_sequence, by_steps)
+    if way.fit:
+        persistent.run_backward(space, way)
+    if by_steps:
+        _backward_by_steps(space, steps, way)
+    first, alive = space.carried, int(plan.step_sizes[0])
+    cupy.add(first[:alive], space.flow[:alive], out=first[:alive])
+    ends = (first,) if space.carried_cell is None else (first, space.carried_cell)
+    has_bias = weights.bias_ih is not None or weights.bias_hh is not None
+    sums = column_sums(space.gradients) if has_bias else None
+    gradients = steps.recurrent_gradients(space, sums)
+    grad_input = space.gradients
+    if weights.weight_ih is not None:
+        gradients["weight_ih"] = dot(space.gradients.T, data)
+        grad_input = dot(space.gradients, weights.weight_ih)
+    if sums is not None:
+        gradients["bias_ih"] = sums
+    present: dict[str, Any] = {name: gradients[name] for name in weights.arrays()}
+    return LayerGradients(
+        grad_input,
+        dataclasses.replace(weights, **present),
+        tuple(order.in_batch_order(part) for part in ends),
+    )
+
+
+def _backward_by_steps(space: Backward, steps: Steps[Any], way: Way) -> None:
+    step, sizes = steps.backward(space), [*space.order.plan.step_sizes.tolist(), 0]
+
+    def launches(numbers: range) -> Iterator[Launch]:
+        for number in numbers:
+            yield from step(number, sizes[number], sizes[number + 1], number < way.large)
+
+    words, plan = space.table.words(), space.order.plan
+    if way.fit is None:
+        rest = range(len(sizes) - 2, way.large - 1, -1)
+        play(words, rest, launches, key=_key("backward", steps, plan, way))
+    play(words, range(way.large - 1, -1, -1), launches, key=None)
+
+
+def _way_back(
+    data: Array,
+    weights: CellWeights,
+    steps: Steps[Any],
+    order: Order,
+    kept: Kept,
+    by_row: tuple[Array | None, ...],
+    by_sequence: tuple[Array | None, ...],
+    by_steps: bool,
+) -> Backward:
+    """Return the arrays to go back in, with the gradients of the last states in them."""
+    rows, sequences = len(data), len(order.plan.order)
+    size, width = weights.hidden_size, weights.output_size
+    given = [None if part is None else cupy.ascontiguousarray(part) for part in by_row]
+    carried = [
+        cupy.zeros_like(begin) if part is None else part[order.sequences]
+        for part, begin in zip(by_sequence, kept.begin, strict=True)
+    ]
+
+    def room(count: int, columns: int, wanted: bool = True) -> Array | None:
+        return cupy.empty((count, columns), data.dtype) if wanted else None
+
+    return Backward(
+        table=Table(),
+        order=order,
+        weights=weights,
+        kept=kept,
+        by_row=given[0],
+        by_row_cell=given[1] if len(given) == 2 else None,
+        flow=cupy.empty((sequences, width), data.dtype),
+        carried=carried[0],
+        carried_cell=carried[1] if len(carried) == 2 else None,
+        opened=room(sequences, size, steps.OPENED or steps.projects),
+        total=room(sequences, width, steps.projects),
+        totals=room(rows, width, steps.projects),
+        gradients=cupy.empty((rows, weights.GATES * size), data.dtype),
+        packed=room(sequences, steps.RECURRENT * size, by_steps),
+        packed_candidate=room(sequences, size, steps.CANDIDATE),
+        reset=room(rows, size, steps.INNER),
+    )
+
+
+def _key(direction: str, steps: Steps[Any], plan: StepPlan, way: Way) -> Hashable:
+    """Return what tells one sequence of launches from another."""
+    weights = steps.weights
+    shape = (weights.hidden_size, weights.output_size, steps.projects, len(plan.order), way.large)
+    cell = (weights.KIND, steps.value, steps.options())
+    return (direction, cell, shape, plan.step_sizes.tobytes())
+
+
+def _projected(data: Array, weights: CellWeights) -> Array:
+    """Return the inputs of all gates, (N, G*H), without a bias."""
+    if weights.weight_ih is None:
+        whole: Array = cupy.ascontiguousarray(data)
+        return whole
+    made: Array = dot(data, weights.weight_ih.T)
+    return made
+
+
+def _contiguous(weights: CellWeights) -> CellWeights:
+    """Return the weights as kernels read them."""
+    arrays: dict[str, Any] = {
+        name: cupy.ascontiguousarray(array) for name, array in weights.arrays().items()
+    }
+    return dataclasses.replace(weights, **arrays)

@@ -1,0 +1,111 @@
+"""Arrays as compiled code takes them."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array
+
+_Room = TypeVar("_Room")
+_LINE_BYTES = 64
+_KEPT_BYTES = 64 << 20  # of memory that waits to be used again
+
+
+def aligned(count: int, dtype: np.dtype[Any]) -> Array:
+    """Return so many elements, unwritten, from the start of a cache line on.
+
+    A vector of a whole line that lies in two costs two accesses. The memory is used again when
+    nothing refers to it any more: to be given fresh pages costs more than to fill them.
+    """
+    size_bytes = count * dtype.itemsize
+    block = _taken(size_bytes + _LINE_BYTES)
+    first = -block.ctypes.data % _LINE_BYTES
+    # Through a memoryview, which every later view of the array leads back to: the array lives
+    # as long as any of them.
+    room: Array = np.frombuffer(block.data[first : first + size_bytes], dtype)
+    weakref.finalize(room, _returned.append, block).atexit = False
+    return room
+
+
+_lock = threading.Lock()
+_free: list[Array] = []
+# What comes back waits here: a finaliser can run anywhere, and must not wait for a lock.
+_returned: deque[Array] = deque()
+
+
+def _taken(size_bytes: int) -> Array:
+    """Return a block of at least so many bytes, one that was used before if there is one."""
+    with _lock:
+        while _returned:
+            _free.append(_returned.popleft())
+        while sum(block.nbytes for block in _free) > _KEPT_BYTES:
+            _free.pop(0)
+        fitting = [block for block in _free if size_bytes <= block.nbytes <= 2 * size_bytes]
+        if fitting:
+            best = min(fitting, key=len)
+            _free[:] = [block for block in _free if block is not best]
+            return best
+    return np.empty(size_bytes, np.uint8)
+
+
+def zeros(count: int, dtype: np.dtype[Any]) -> Array:
+    """Return so many zeros, from the start of a cache line on."""
+    room = aligned(count, dtype)
+    room[:] = 0
+    return room
+
+
+_spare: dict[Any, list[Any]] = {}
+_MOST_SPARE = 8  # kinds of rooms, as many of each
+_MOST_SPARE_BYTES = 1 << 22
+
+
+def borrowed(key: Any, make: Callable[[], _Room]) -> _Room:
+    """Return a room that was given back under this key, or a new one."""
+    try:
+        room: _Room = _spare[key].pop()
+    except (KeyError, IndexError):
+        room = make()
+    return room
+
+
+def give_back(key: Any, room: Any, size_bytes: int) -> None:
+    """Let a room be used again by whoever borrows one of the same key."""
+    if size_bytes > _MOST_SPARE_BYTES:
+        return
+    if key not in _spare and len(_spare) >= _MOST_SPARE:
+        _spare.clear()
+    rooms = _spare.setdefault(key, [])
+    if len(rooms) < _MOST_SPARE:
+        rooms.append(room)
+
+
+def forget_used() -> None:
+    """Give all memory back that waits to be used again."""
+    with _lock:
+        _spare.clear()
+        _returned.clear()
+        _free.clear()
+
+
+def flat(array: Array) -> Array:
+    """Return all elements of an array in a row, for compiled code that only reads them.
+
+    Shares memory where it can, and always counts as writeable: compiled code is made for one
+    kind of array, and read-only ones would be another. The caller keeps `array`.
+    """
+    found = np.ascontiguousarray(array).reshape(-1)
+    if found.flags.writeable:
+        return found
+    if not found.size:
+        return found.copy()
+    memory: Any = (ctypes.c_char * found.nbytes).from_address(found.ctypes.data)
+    alias: Array = np.frombuffer(memory, found.dtype)
+    return alias

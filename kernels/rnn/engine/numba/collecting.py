@@ -1,0 +1,180 @@
+"""The way back through one layer: its arrays, its chunks, and the gradients in the end."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.cells.cells_numba import shape_of
+from lodcli.kernels.rnn.engine.layer import LayerGradients
+from lodcli.kernels.rnn.engine.numba.arrays import aligned, flat, zeros
+from lodcli.kernels.rnn.engine.numba.backward import (
+    BackwardRun,
+    BackwardSpace,
+    Chunk,
+    Gradients,
+    collect,
+    recur,
+)
+from lodcli.kernels.rnn.engine.numba.forward import Sequences, Team
+from lodcli.kernels.rnn.engine.numba.packing import matrix, no_matrix, unpacked_cell_of
+from lodcli.kernels.rnn.engine.numba.products import DEPTH
+from lodcli.kernels.rnn.engine.numba.tiles import TILE_SUMS, VECTORS, panel_width
+from lodcli.kernels.rnn.engine.plan import StepPlan
+from lodcli.kernels.simd.lanes import lanes_of
+
+_CHUNK_BYTES = 1 << 23
+_LINE_BYTES = 64
+
+
+class Collector:
+    """Runs the steps backward and collects the gradients; see backward.py.
+
+    Attributes:
+        row_bytes: of the hidden state of one sequence.
+    """
+
+    def __init__(
+        self,
+        data: Array,
+        weights: CellWeights,
+        kept: Any,
+        by_row: tuple[Array | None, ...],
+        by_sequence: tuple[Array | None, ...],
+    ) -> None:
+        self.weights = weights
+        self.cell = unpacked_cell_of(weights)
+        self.blocks = shape_of(self.cell)
+        size, dtype = weights.hidden_size, data.dtype
+        self.dtype = dtype
+        self.row_bytes = size * dtype.itemsize
+        # A line more than a multiple of a page, or the rows would share a few lines' places.
+        line = _LINE_BYTES // dtype.itemsize
+        self.stride = -(-self.blocks.slopes * size // line) * line + line
+        self.recurrent = matrix(self._in_order_of_slopes(weights.weight_hh))
+        self.input = no_matrix(weights) if weights.weight_ih is None else matrix(weights.weight_ih)
+        self.shape = (len(kept.begin[0]), size)
+        # What compiled code reads through aliases stays alive by these names.
+        self.held = (data, kept, by_row)
+        self.run = self._run(kept, by_row, by_sequence)
+        self.sums = self._sums(data)
+
+    def _in_order_of_slopes(self, array: Array) -> Array:
+        """Return rows r, z, n of a GRU as n, r, z; those of other cells as they are."""
+        if self.blocks.slopes == self.blocks.gates:
+            return array
+        last = 2 * self.weights.hidden_size
+        return np.concatenate([array[last:], array[:last]])
+
+    def _in_order_of_weights(self, array: Array) -> Array:
+        """Return rows n, r, z of a GRU as r, z, n; those of other cells as they are."""
+        if self.blocks.slopes == self.blocks.gates:
+            return array
+        first = self.weights.hidden_size
+        return np.concatenate([array[first:], array[:first]])
+
+    def _run(
+        self, kept: Any, by_row: tuple[Array | None, ...], by_sequence: tuple[Array | None, ...]
+    ) -> BackwardRun:
+        none = np.zeros(0, self.dtype)
+        has_cell = len(kept.begin) == 2
+        grad_h, grad_c = by_row[0], by_row[1] if has_cell else None
+        carries = [
+            np.zeros(self.shape, self.dtype) if part is None else np.array(part, order="C")
+            for part in (by_sequence[0], by_sequence[1] if has_cell else None)
+        ]
+        return BackwardRun(
+            flat(kept.begin[0]), flat(kept.begin[1]) if has_cell else none,
+            flat(kept.outputs), flat(kept.cells), kept.gates,
+            grad_h is not None, none if grad_h is None else flat(grad_h),
+            grad_c is not None, none if grad_c is None else flat(grad_c),
+            carries[0].reshape(-1), carries[1].reshape(-1),
+        )  # fmt: skip
+
+    def _sums(self, data: Array) -> Gradients:
+        size, panel = self.weights.hidden_size, panel_width(self.dtype)
+        rows = self.weights.GATES * size
+        input_room = -(-self.input.columns // panel) * panel if self.input.depth else 0
+        hidden_room = -(-size // panel) * panel
+        return Gradients(
+            flat(data),
+            aligned(data.size, self.dtype),
+            zeros(rows * input_room, self.dtype),
+            input_room,
+            zeros(rows * hidden_room, self.dtype),
+            hidden_room,
+            np.zeros(self.blocks.slopes * size, self.dtype),
+        )
+
+    def chunks(self, plan: StepPlan) -> Iterator[Chunk]:
+        """Yield the chunks of steps, from the last to the first; each forgets the one before."""
+        ends = np.concatenate([[0], np.cumsum(plan.step_sizes)])
+        slots = self._slots(plan)
+        slopes = aligned(slots * self.stride, self.dtype)
+        rows, before = np.empty(slots, np.int64), np.empty(slots, np.int64)
+        step_to = len(plan.step_sizes)
+        while step_to:
+            step_from = int(np.searchsorted(ends, ends[step_to] - slots))
+            filled = int(ends[step_to] - ends[step_from])
+            bases = ends[step_from:step_to] - ends[step_from]
+            yield Chunk(step_from, step_to, bases, filled, slopes, self.stride, rows, before)
+            step_to = step_from
+
+    def _slots(self, plan: StepPlan) -> int:
+        """Return how many rows a chunk has at most: whole steps, and one at least."""
+        widest: int = int(plan.step_sizes.max(initial=0))
+        slots = max(widest, _CHUNK_BYTES // (self.stride * self.dtype.itemsize))
+        rows: int = int(plan.step_sizes.sum())
+        return min(slots, rows)
+
+    def space(self, plan: StepPlan) -> BackwardSpace:
+        """Return room for one thread to work in."""
+        lanes = lanes_of(self.dtype)
+        count = max(self._slots(plan), self.blocks.slopes * self.weights.hidden_size)
+        return BackwardSpace(
+            aligned(TILE_SUMS * lanes, self.dtype),
+            np.arange(TILE_SUMS) * VECTORS * lanes,
+            aligned(DEPTH * panel_width(self.dtype), self.dtype),
+            np.empty(count, np.int64),
+            np.empty(count, np.int64),
+        )
+
+    def recur(self, group: Sequences, chunk: Chunk, space: BackwardSpace, place: Team) -> bool:
+        """See backward.recur."""
+        done: bool = recur(self.cell, self.recurrent, group, self.run, chunk, space, place)
+        return done
+
+    def collect(self, chunk: Chunk, space: BackwardSpace, member: int, members: int) -> None:
+        """See backward.collect."""
+        size, gates, blocks = self.cell.hidden, self.blocks.gates, self.blocks.slopes
+        collect(size, gates, blocks, self.input, self.run, chunk, self.sums, space, member, members)
+
+    def gradients(self) -> LayerGradients:
+        """Return what was collected."""
+        weights, sums, size = self.weights, self.sums, self.weights.hidden_size
+        blocks = weights.GATES * size
+        found = {
+            "weight_hh": self._in_order_of_weights(
+                sums.weight_hh.reshape(blocks, sums.hidden_room)[:, :size]
+            ),
+            "bias_hh": self._in_order_of_weights(sums.bias[:blocks]),
+            "bias_ih": sums.bias[-blocks:].copy(),
+        }
+        if weights.weight_ih is not None:
+            wide = sums.weight_ih.reshape(blocks, sums.input_room)
+            found["weight_ih"] = wide[:, : weights.input_size]
+        present: dict[str, Any] = {
+            name: np.ascontiguousarray(found[name]) for name in weights.arrays()
+        }
+        first_h = self.run.carry_h.reshape(self.shape)
+        other = self.run.carry_other.reshape(self.shape)
+        if weights.KIND == "gru":
+            first_h += other
+        first = (first_h, other) if weights.KIND == "lstm" else (first_h,)
+        of_input = sums.of_input.reshape(-1, weights.input_size)
+        return LayerGradients(of_input, dataclasses.replace(weights, **present), first)

@@ -1,0 +1,245 @@
+"""One layer in one direction, forward: a share of the sequences, from first step to last.
+
+A thread runs its own sequences and meets nobody; or, where there are fewer sequences than
+threads, all threads run the same ones together and each computes its own units.
+
+The state before a row is the row before in `outputs`: nothing is sorted, packed or padded.
+Only the projected inputs of a few steps lie in a buffer, for as long as the cache has them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lodcli.kernels.rnn.cells.cells_numba import shape_of, step_forward
+from lodcli.kernels.rnn.engine.numba.barrier import meet
+from lodcli.kernels.rnn.engine.numba.products import multiply_rows, panels_of, part_of, share_of
+from lodcli.kernels.rnn.engine.numba.tiles import multiply, multiply_one
+from lodcli.kernels.runtime.jit_numba import njit
+from lodcli.kernels.simd.lanes import bare, fetch, lanes_in
+
+
+class Sequences(NamedTuple):
+    """Some sequences, longest first.
+
+    Attributes:
+        firsts: (total,) the row of each that runs first.
+        lengths: (total,) how many rows each has; none is empty.
+        numbers: (total,) which row of the initial states is each one's.
+        ranks: (total,) the place of each among all sequences, longest first.
+        onward: what leads from a row to the one that runs next: 1, or -1 in reverse.
+    """
+
+    firsts: Any
+    lengths: Any
+    numbers: Any
+    ranks: Any
+    total: int
+    onward: int
+
+
+class Team(NamedTuple):
+    """Which of how many threads this is that run the same sequences, and where they meet."""
+
+    member: int
+    members: int
+    barrier: Any
+
+
+class ForwardRun(NamedTuple):
+    """What a run reads and writes; all arrays flat.
+
+    Attributes:
+        data: (N, D), or the projected inputs (N, gates * H).
+        begin_h: (S, H), before the first steps.
+        no_begin_h: those are all zeros.
+        state_c: (S, H): before; and after, unless `by_row`.
+        outputs: (N, H).
+        by_row: the cell state after every row goes to `cells`.
+        cells: (N, H).
+        keep: what the way back needs goes to `kept`.
+        kept: (N, KEPT * H).
+    """
+
+    data: Any
+    begin_h: Any
+    no_begin_h: bool
+    state_c: Any
+    outputs: Any
+    by_row: bool
+    cells: Any
+    keep: bool
+    kept: Any
+
+
+class ForwardSpace(NamedTuple):
+    """Room to work in, for one run at a time; see new_space.
+
+    Attributes:
+        inputs: (slots, width) projected inputs, flat; a team shares it.
+        rows, places: (slots,) where the data are that are projected, and where they go.
+        sums: what a tile has summed up, its rows at `sums_at`.
+        x_at .. c_at: (total,) positions, one a sequence.
+    """
+
+    inputs: Any
+    slots: int
+    width: int
+    rows: Any
+    places: Any
+    sums: Any
+    sums_at: Any
+    x_at: Any
+    old_h_at: Any
+    old_c_at: Any
+    kept_at: Any
+    h_at: Any
+    c_at: Any
+
+
+@njit(nogil=True)
+def alive_at(sequences, step, before):  # type: ignore[no-untyped-def]
+    """Return how many sequences have a row at `step`, knowing how many had one earlier."""
+    while before > 0 and sequences.lengths[before - 1] <= step:
+        before -= 1
+    return before
+
+
+@njit(cache=True, nogil=True)
+def forward(cell, matrix, sequences, run, space, step_from, step_to, team):  # type: ignore[no-untyped-def]
+    """Run steps step_from .. step_to; whether they were run to the end.
+
+    Args:
+        cell: one of cells.py.
+        matrix: weight_ih.T; of depth 0 where the data are projected already.
+        sequences, run, space, team: see there.
+        step_from, step_to: 0 .. the longest length.
+    """
+    return _run(
+        bare(cell), bare(matrix), bare(sequences), bare(run), bare(space),
+        step_from, step_to, bare(team),
+    )  # fmt: skip
+
+
+@njit(nogil=True)
+def _run(cell, matrix, sequences, run, space, step_from, step_to, team):  # type: ignore[no-untyped-def]
+    alive = sequences.total
+    step = step_from
+    while step < step_to:
+        alive = alive_at(sequences, step, alive)
+        ahead = 1
+        if matrix.depth:
+            ahead = min(max(1, space.slots // alive), step_to - step)
+            _project(matrix, sequences, run, space, step, ahead, alive, team)
+            if not meet(team.barrier, team.member, team.members):
+                return False
+        slot = 0
+        for now in range(step, step + ahead):
+            alive = alive_at(sequences, now, alive)
+            _run_step(cell, matrix, sequences, run, space, now, slot, alive, team)
+            slot += alive
+            if not meet(team.barrier, team.member, team.members):
+                return False
+        step += ahead
+    return True
+
+
+@njit(nogil=True)
+def _project(matrix, sequences, run, space, step, ahead, alive, team):  # type: ignore[no-untyped-def]
+    """Project the inputs of `ahead` steps, this member's share of them."""
+    filled = 0
+    for now in range(step, step + ahead):
+        alive = alive_at(sequences, now, alive)
+        for n in range(alive):
+            row = sequences.firsts[n] + sequences.onward * now
+            space.rows[filled] = row * matrix.depth
+            space.places[filled] = filled * space.width
+            filled += 1
+    first, end = part_of(filled, team.member, team.members)
+    multiply_rows(
+        matrix, run.data, space.rows, first, end, 0, panels_of(matrix.columns, run.data),
+        space.inputs, space.places, space.width, space.sums, space.sums_at,
+    )  # fmt: skip
+
+
+@njit(nogil=True)
+def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # type: ignore[no-untyped-def]
+    """Run one step of all sequences alive, the panels of this member of the team.
+
+    Args:
+        slot: of the first sequence's projected input.
+    """
+    shape = shape_of(cell)
+    lanes = lanes_in(run.data)
+    size = cell.hidden
+    for n in range(alive):
+        row = sequences.firsts[n] + sequences.onward * step
+        number = sequences.numbers[n]
+        before = row - sequences.onward if step else number
+        space.x_at[n] = (slot + n) * space.width if matrix.depth else row * shape.gates * size
+        space.old_h_at[n], space.h_at[n] = before * size, row * size
+        space.old_c_at[n] = before * size if run.by_row else number * size
+        space.c_at[n] = row * size if run.by_row else number * size
+        space.kept_at[n] = row * shape.kept * size
+    if alive == 1:
+        _run_one(cell, matrix, run, space, step, team)
+        return
+    depth = 0 if step == 0 and run.no_begin_h else size
+    width = shape.vectors * lanes
+    units = width // shape.gates
+    panels = (size + units - 1) // units
+    panel_from, panel_to = part_of(panels, team.member, team.members)
+    for p in range(panel_from, panel_to):
+        first = 0
+        while first < alive:
+            rows = share_of(alive - first, shape.tile_rows)
+            multiply(
+                cell.shape, rows, run.outputs if step else run.begin_h, space.old_h_at, first, 1,
+                cell.panels, p * size * width, depth, cell.start, p * width,
+                space.sums, space.sums_at, 0, 0,
+            )  # fmt: skip
+            for n in range(rows):
+                _run_units(cell, matrix, run, space, step, first + n, p * units, n * width)
+            first += rows
+
+
+@njit(nogil=True)
+def _run_one(cell, matrix, run, space, step, team):  # type: ignore[no-untyped-def]
+    """Run one step of the only sequence alive: its row takes several panels at once."""
+    shape = shape_of(cell)
+    size, lanes = cell.hidden, lanes_in(run.data)
+    old_h = run.outputs if step else run.begin_h
+    depth = 0 if step == 0 and run.no_begin_h else size
+    width = shape.vectors * lanes
+    units = width // shape.gates
+    panels = (size + units - 1) // units
+    panel_from, panel_to = part_of(panels, team.member, team.members)
+    # Both come from another processor's cache, a line at a time, unless asked for in advance.
+    for k in range(0, depth, lanes):
+        fetch(old_h, space.old_h_at[0] + k)
+    x = space.inputs if matrix.depth else run.data
+    for gate in range(shape.gates):
+        for unit in range(panel_from * units, min(panel_to * units, size), lanes):
+            fetch(x, space.x_at[0] + gate * size + unit)
+    p = panel_from
+    while p < panel_to:
+        count = share_of(panel_to - p, shape.tile_panels)
+        multiply_one(
+            cell.shape, count, old_h, space.old_h_at, 0, cell.panels, p * size * width,
+            size * width, depth, cell.start, p * width, space.sums, space.sums_at, 0, 0,
+        )  # fmt: skip
+        for n in range(count):
+            _run_units(cell, matrix, run, space, step, 0, (p + n) * units, n * width)
+        p += count
+
+
+@njit(nogil=True)
+def _run_units(cell, matrix, run, space, step, n, unit, at):  # type: ignore[no-untyped-def]
+    """Go from the sums of a panel, at `at`, to the new state of sequence n for its units."""
+    old_c = run.cells if step and run.by_row else run.state_c
+    step_forward(
+        cell, unit, space.sums, at, space.inputs if matrix.depth else run.data, space.x_at[n],
+        run.outputs if step else run.begin_h, space.old_h_at[n], old_c, space.old_c_at[n],
+        run.keep, run.kept, space.kept_at[n],
+        run.outputs, space.h_at[n], run.cells if run.by_row else run.state_c, space.c_at[n],
+    )  # fmt: skip

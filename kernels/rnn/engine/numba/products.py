@@ -1,0 +1,144 @@
+"""Products of whole matrices, made of tiles."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lodcli.kernels.rnn.engine.numba.tiles import (
+    VECTORS,
+    Fours,
+    multiply,
+    multiply_one,
+    multiply_onto,
+    panels_at_once,
+    tile_rows,
+)
+from lodcli.kernels.runtime.jit_numba import njit
+from lodcli.kernels.simd.lanes import lanes_in
+
+# Elements of the rows that pass all panels before the next ones do: they stay in the cache.
+_BLOCK = 1 << 16
+DEPTH = 128  # rows of a block of columns, when columns are multiplied: a panel of them stays, too
+_TILE_ROWS = tile_rows(VECTORS)
+_TILE_PANELS = panels_at_once(VECTORS)
+
+
+class Matrix(NamedTuple):
+    """A matrix (depth, columns) in panels, and zeros: what sums begin with.
+
+    panels[p][k] holds columns p * width .. (p+1) * width of row k, the last panel filled up
+    with zeros.
+    """
+
+    panels: Any
+    zeros: Any
+    depth: int
+    columns: int
+    shape: Fours = Fours()
+
+
+@njit(nogil=True, inline="always")
+def share_of(left, most):  # type: ignore[no-untyped-def]
+    """Return how many of `left` rows to take, at most `most`, so that all shares are alike."""
+    shares = (left + most - 1) // most
+    return (left + shares - 1) // shares
+
+
+@njit(nogil=True, inline="always")
+def part_of(count, member, members):  # type: ignore[no-untyped-def]
+    """Return where the share of one of so many members begins, and where it ends."""
+    return count * member // members, count * (member + 1) // members
+
+
+@njit(nogil=True)
+def multiply_rows(  # type: ignore[no-untyped-def]
+    matrix, a, a_at, row_from, row_to, panel_from, panel_to, out, out_at, room, spare, spare_at
+):
+    """Write the product of rows a[a_at[r]:] and `matrix` to out[out_at[r]:].
+
+    Args:
+        matrix: a Matrix.
+        a, a_at: the rows, contiguous, and where each begins.
+        row_from, row_to, panel_from, panel_to: the rows and the panels to do.
+        out, out_at: where the products go.
+        room: how many elements a row of `out` has: at least all columns. Where it has room
+            for whole panels, the last one is written with its zeros.
+        spare: room for the sums of a tile, for a last panel that is not full.
+        spare_at: where each row of the tile begins in it.
+    """
+    width = VECTORS * lanes_in(a)
+    if row_to - row_from == 1:
+        whole = min(panel_to, room // width)
+        _multiply_row(matrix, a, a_at, row_from, panel_from, whole, out, out_at)
+        panel_from = max(panel_from, whole)
+    block = max(2 * _TILE_ROWS, _BLOCK // (matrix.depth + 1))
+    for first in range(row_from, row_to, block):
+        end = min(first + block, row_to)
+        for p in range(panel_from, panel_to):
+            left = room - p * width
+            row = first
+            while row < end:
+                rows = share_of(end - row, _TILE_ROWS)
+                whole = left >= width
+                multiply(
+                    matrix.shape, rows, a, a_at, row, 1, matrix.panels, p * matrix.depth * width,
+                    matrix.depth, matrix.zeros, 0, out if whole else spare,
+                    out_at if whole else spare_at, row if whole else 0, p * width if whole else 0,
+                )  # fmt: skip
+                if not whole:
+                    for r in range(rows):
+                        to = out_at[row + r] + p * width
+                        for n in range(left):
+                            out[to + n] = spare[spare_at[r] + n]
+                row += rows
+
+
+@njit(nogil=True)
+def _multiply_row(matrix, a, a_at, row, panel_from, panel_to, out, out_at):  # type: ignore[no-untyped-def]
+    """Do the same for one row, and panels for which there is room."""
+    width = VECTORS * lanes_in(a)
+    p = panel_from
+    while p < panel_to:
+        count = share_of(panel_to - p, _TILE_PANELS)
+        multiply_one(
+            matrix.shape, count, a, a_at, row, matrix.panels, p * matrix.depth * width,
+            matrix.depth * width, matrix.depth, matrix.zeros, 0, out, out_at, row, p * width,
+        )  # fmt: skip
+        p += count
+
+
+@njit(nogil=True)
+def panels_of(columns, a):  # type: ignore[no-untyped-def]
+    """Return how many panels so many columns are."""
+    width = VECTORS * lanes_in(a)
+    return (columns + width - 1) // width
+
+
+@njit(nogil=True)
+def add_products_of_columns(  # type: ignore[no-untyped-def]
+    matrix, a, a_at, a_stride, column_from, column_to, depth,
+    panel, panel_number, out, out_stride, columns_at, out_at,
+):  # fmt: skip
+    """Add to rows column_from.. of `out` the products of those columns of `a` and a panel.
+
+    Args:
+        matrix: any Matrix, for its zeros.
+        a, a_at, a_stride: column c of row k is a[a_at + k * a_stride + c].
+        depth: how many rows there are, at most DEPTH.
+        panel, panel_number: as many rows of a panel's width, and which columns of `out` they
+            are for.
+        out, out_stride: flat, a row for every column of `a`, wide enough for whole panels.
+        columns_at, out_at: room for a position each column.
+    """
+    width = VECTORS * lanes_in(a)
+    for column in range(column_from, column_to):
+        columns_at[column] = a_at + column
+        out_at[column] = column * out_stride + panel_number * width
+    column = column_from
+    while column < column_to:
+        rows = share_of(column_to - column, _TILE_ROWS)
+        multiply_onto(
+            matrix.shape, rows, a, columns_at, column, a_stride, panel, 0, depth, matrix.zeros,
+            out, out_at, column, 0,
+        )  # fmt: skip
+        column += rows

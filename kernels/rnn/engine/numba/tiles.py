@@ -1,0 +1,340 @@
+"""The product at the heart of everything: a few rows times one panel of columns.
+
+A panel holds the columns of a matrix, as many as a few vectors are wide, row by row:
+panel[k] are the k-th elements of all its columns. A tile takes up to `tile_rows` rows of the
+other matrix, and keeps all its sums in registers from the first k to the last. The sums of a
+row are added up in the order of k whatever the tile: no result depends on which rows share a
+tile, nor on who computes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lodcli.kernels.runtime.jit_numba import cgutils, intrinsic, ir, njit, types
+from lodcli.kernels.simd.lanes import REGISTERS, address, lanes_of, splat, vector_type
+
+VECTORS = 4  # side by side in a panel, unless a cell says otherwise
+TILE_SUMS = REGISTERS * 3 // 4  # vectors, the most that a tile sums up in
+_UNROLLED = 32  # products of vectors in one turn of the loop
+_I64 = ir.IntType(64)
+
+
+def panels_at_once(vectors: int) -> int:
+    """Return how many panels a single row is multiplied by at once.
+
+    A panel alone is too few sums: each waits for its own last product. Three or four are
+    enough to take all that the second cache gives.
+    """
+    return min(4, tile_rows(vectors))
+
+
+def tile_rows(vectors: int) -> int:
+    """Return how many rows a tile takes: three quarters of all registers hold its sums."""
+    return TILE_SUMS // vectors
+
+
+def panel_width(dtype: Any, vectors: int = VECTORS) -> int:
+    """Return how many columns a panel has."""
+    return lanes_of(dtype) * vectors
+
+
+class Fours(NamedTuple):
+    """Tells compiled code that panels are four vectors wide."""
+
+    wide: int = VECTORS
+
+
+class Threes(NamedTuple):
+    """Tells compiled code that panels are three vectors wide."""
+
+    wide: int = 3
+
+
+_WIDTHS = {Fours: VECTORS, Threes: 3}
+
+
+class _Tile:
+    """Emits the sums of one tile, for the arguments of `multiply`.
+
+    Args:
+        vectors: how many a panel is wide.
+        panels: how many panels the tile takes, `apart` elements from one to the next.
+    """
+
+    def __init__(
+        self, context: Any, builder: Any, sig: Any, args: Any, vectors: int, panels: int, apart: Any
+    ) -> None:
+        self.context, self.builder, self.sig, self.args = context, builder, sig, args
+        self.dtype = sig.args[2].dtype
+        self.vector = vector_type(self.dtype)
+        self.width = vectors * self.vector.count
+        self.panels, self.apart = panels, apart
+        self.vectors = vectors * panels
+
+    def address(self, array: int, position: Any) -> Any:
+        kind, value = self.sig.args[array], self.args[array]
+        return address(self.context, self.builder, kind, value, position)
+
+    def listed(self, array: int, first: Any, row: int) -> Any:
+        """Return element first + row of a list of positions."""
+        place = self.builder.add(first, _I64(row))
+        return self.builder.load(self.address(array, place))
+
+    def columns(self, place: Any) -> list[Any]:
+        """Return where the vectors of the tile's width lie, from `place` on."""
+        steps = [_I64(n * self.vector.count) for n in range(self.vectors)]
+        return [self.vector_at(place, step) for step in steps]
+
+    def columns_of_panels(self, panel: Any, k: Any) -> list[Any]:
+        """Return where the vectors of row k of all panels lie."""
+        builder, places = self.builder, []
+        row = builder.gep(panel, [builder.mul(k, _I64(self.width))])
+        for number in range(self.panels):
+            first = builder.gep(row, [builder.mul(self.apart, _I64(number))]) if number else row
+            for n in range(0, self.width, self.vector.count):
+                places.append(self.vector_at(first, _I64(n)))
+        return places
+
+    def vector_at(self, place: Any, step: Any) -> Any:
+        return self.builder.bitcast(self.builder.gep(place, [step]), self.vector.as_pointer())
+
+    def load(self, place: Any) -> Any:
+        value = self.builder.load(place)
+        value.align = self.dtype.bitwidth // 8
+        return value
+
+    def emit(self, rows: int, *, onto: bool) -> None:
+        """Emit the whole tile for so many rows."""
+        _, _, _, _, row, step, _, panel_at, depth, _, first_at, _, _, out_row, plus = self.args
+        builder = self.builder
+        a = [self.address(2, self.listed(3, row, n)) for n in range(rows)]
+        out = []
+        for n in range(rows):
+            position = builder.add(self.listed(12, out_row, n), plus)
+            out.append(self.columns(self.address(11, position)))
+        first = [self.load(place) for place in self.columns(self.address(9, first_at))]
+        sums = [list(first) for _ in range(rows)]
+        sums = self.summed(sums, a, step, self.address(6, panel_at), depth)
+        for places, values in zip(out, sums, strict=True):
+            for place, value in zip(places, values, strict=True):
+                if onto:
+                    value = builder.fadd(self.load(place), value)
+                builder.store(value, place).align = self.dtype.bitwidth // 8
+
+    def summed(self, sums: Any, a: list[Any], step: Any, panel: Any, depth: Any) -> Any:
+        """Emit the loop over k; return the sums after it."""
+        builder = self.builder
+        # A tile of few rows waits for the panel: with several k in one turn it gets more bytes a
+        # second from the second cache (measured). The order of the sums stays the same.
+        turns = 1
+        while 2 * turns * len(a) * self.vectors <= _UNROLLED:
+            turns *= 2
+        whole = builder.and_(depth, _I64(-turns))
+        sums = self.looped(sums, a, step, panel, _I64(0), whole, turns)
+        return sums if turns == 1 else self.looped(sums, a, step, panel, whole, depth, 1)
+
+    def looped(
+        self, sums: Any, a: list[Any], step: Any, panel: Any, first: Any, end: Any, turns: int
+    ) -> Any:
+        """Emit the loop from `first` to `end`, `turns` of k at a time."""
+        builder = self.builder
+        before = builder.block
+        head, inside, after = (builder.append_basic_block(f"k_{n}") for n in ("head", "in", "out"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        k = builder.phi(_I64)
+        k.add_incoming(first, before)
+        phis = [[builder.phi(self.vector) for _ in row] for row in sums]
+        for row, values in zip(phis, sums, strict=True):
+            for phi, value in zip(row, values, strict=True):
+                phi.add_incoming(value, before)
+        builder.cbranch(builder.icmp_signed("<", k, end), inside, after)
+        builder.position_at_end(inside)
+        changed = phis
+        for turn in range(turns):
+            changed = self.added(changed, a, step, panel, builder.add(k, _I64(turn)))
+        for row, values in zip(phis, changed, strict=True):
+            for phi, value in zip(row, values, strict=True):
+                phi.add_incoming(value, inside)
+        k.add_incoming(builder.add(k, _I64(turns)), inside)
+        builder.branch(head)
+        builder.position_at_end(after)
+        return phis
+
+    def added(self, sums: Any, a: list[Any], step: Any, panel: Any, k: Any) -> Any:
+        """Emit the products of one k; return the sums with them."""
+        builder = self.builder
+        fma = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(self.vector, [self.vector] * 3),
+            f"llvm.fmuladd.v{self.vector.count}f{self.dtype.bitwidth}",
+        )
+        columns = self.columns_of_panels(panel, k)
+        along = builder.mul(k, step)
+
+        def element(row: int) -> Any:
+            number = builder.load(builder.gep(a[row], [along]))
+            return splat(builder, number, self.vector)
+
+        # The fewer of the two are held in registers, the others taken one at a time: with three
+        # quarters of 16 registers full of sums, nothing else fits.
+        rows, vectors = range(len(a)), range(self.vectors)
+        changed = [list(row) for row in sums]
+        if len(a) < self.vectors:
+            elements = [element(row) for row in rows]
+            for n in vectors:
+                value = self.load(columns[n])
+                for row in rows:
+                    changed[row][n] = builder.call(fma, [elements[row], value, sums[row][n]])
+        else:
+            values = [self.load(place) for place in columns]
+            for row in rows:
+                one = element(row)
+                for n in vectors:
+                    changed[row][n] = builder.call(fma, [one, values[n], sums[row][n]])
+        return changed
+
+
+def _product(*, onto: bool) -> Any:
+    @intrinsic
+    def product(
+        typing_context: Any,
+        shape: Any,
+        rows: Any,
+        a: Any,
+        a_at: Any,
+        row: Any,
+        a_step: Any,
+        panels: Any,
+        panel_at: Any,
+        depth: Any,
+        first: Any,
+        first_at: Any,
+        out: Any,
+        out_at: Any,
+        out_row: Any,
+        out_plus: Any,
+    ) -> Any:
+        """See multiply."""
+        whole = types.int64
+        vectors = _WIDTHS[shape.instance_class]
+        sig = types.void(
+            shape, whole, a, a_at, whole, whole, panels, whole, whole, first, whole, out, out_at,
+            whole, whole,
+        )  # fmt: skip
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            tile = _Tile(context, builder, sig, args, vectors, 1, None)
+            done = builder.append_basic_block("tile_done")
+            switch = builder.switch(args[1], done)
+            for count in range(1, tile_rows(vectors) + 1):
+                block = builder.append_basic_block(f"tile_{count}")
+                switch.add_case(_I64(count), block)
+                builder.position_at_end(block)
+                tile.emit(count, onto=onto)
+                builder.branch(done)
+            builder.position_at_end(done)
+            return context.get_dummy_value()
+
+        return sig, generate
+
+    return product
+
+
+@intrinsic
+def _emit_one(
+    typing_context: Any,
+    shape: Any,
+    count: Any,
+    a: Any,
+    a_at: Any,
+    row: Any,
+    a_step: Any,
+    panels: Any,
+    panel_at: Any,
+    depth: Any,
+    first: Any,
+    first_at: Any,
+    out: Any,
+    out_at: Any,
+    out_row: Any,
+    out_plus: Any,
+    apart: Any,
+) -> Any:
+    """See multiply_one."""
+    whole = types.int64
+    vectors = _WIDTHS[shape.instance_class]
+    sig = types.void(
+        shape, whole, a, a_at, whole, whole, panels, whole, whole, first, whole, out, out_at,
+        whole, whole, whole,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        done = builder.append_basic_block("tile_done")
+        switch = builder.switch(args[1], done)
+        for number in range(1, panels_at_once(vectors) + 1):
+            block = builder.append_basic_block(f"panels_{number}")
+            switch.add_case(_I64(number), block)
+            builder.position_at_end(block)
+            tile = _Tile(context, builder, sig, args[:-1], vectors, number, args[-1])
+            tile.emit(1, onto=False)
+            builder.branch(done)
+        builder.position_at_end(done)
+        return context.get_dummy_value()
+
+    return sig, generate
+
+
+_multiply, _multiply_onto = _product(onto=False), _product(onto=True)
+_multiply_one: Any = _emit_one
+
+
+@njit(nogil=True)
+def multiply(  # type: ignore[no-untyped-def]
+    shape, rows, a, a_at, row, a_step, panels, panel_at, depth, first, first_at,
+    out, out_at, out_row, out_plus,
+):  # fmt: skip
+    """Multiply rows of `a` by a panel: 1 to tile_rows of them.
+
+    Args:
+        shape: Fours or Threes.
+        a, a_at, row, a_step: element k of row r is a[a_at[row + r] + k * a_step].
+        panels, panel_at, depth: where the panel begins, and how many k there are.
+        first, first_at: what every row's sums begin with.
+        out, out_at, out_row, out_plus: row r goes to out[out_at[out_row + r] + out_plus],
+            a panel wide.
+    """
+    # A function of its own, so that its many instructions are compiled once and not once
+    # for every place it is called from.
+    _multiply(
+        shape, rows, a, a_at, row, a_step, panels, panel_at, depth, first, first_at,
+        out, out_at, out_row, out_plus,
+    )  # fmt: skip
+
+
+@njit(nogil=True)
+def multiply_onto(  # type: ignore[no-untyped-def]
+    shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros,
+    out, out_at, out_row, out_plus,
+):  # fmt: skip
+    """Likewise; the sums, begun with zeros, are added to what is in `out` already."""
+    _multiply_onto(
+        shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros, 0,
+        out, out_at, out_row, out_plus,
+    )  # fmt: skip
+
+
+@njit(nogil=True)
+def multiply_one(  # type: ignore[no-untyped-def]
+    shape, count, a, a_at, row, panels, panel_at, apart, depth, first, first_at,
+    out, out_at, out_row, out_plus,
+):  # fmt: skip
+    """Multiply one row by 1 to `panels_at_once` panels, which begin `apart` from each other.
+
+    Args: as for multiply; the products go side by side, as panels do in `first`.
+    """
+    _multiply_one(
+        shape, count, a, a_at, row, 1, panels, panel_at, depth, first, first_at,
+        out, out_at, out_row, out_plus, apart,
+    )  # fmt: skip

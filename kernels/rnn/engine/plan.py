@@ -1,0 +1,91 @@
+"""Which rows an RNN runs at which step, so that nothing is ever padded.
+
+Sorted by length, longest first, the sequences still alive at any step are the first
+few: the batch only ever shrinks from its end.
+
+    origin    sorted    step 0  1  2  3
+    aaaa      aaaa           a  a  a  a
+    bb        ccc            c  c  c
+    ccc       bb             b  b
+
+These are seed 003's SortBySeqLen and SegmentInputs, as index arithmetic: no row moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Offsets, as_int64, check_offsets, check_rows
+
+
+@dataclass(frozen=True, eq=False)
+class StepPlan:
+    """The order of the sequences and the size of every step.
+
+    Attributes:
+        order: (S,) int64, the sequences, longest first; equal lengths keep their order.
+        lengths: (S,) int64, the number of rows of each, in that order.
+        starts: (S,) int64, the first row of each, in that order.
+        step_sizes: (T,) int64, how many sequences are alive at each step; T is the
+            longest length. Never rises, never 0.
+    """
+
+    order: Offsets
+    lengths: Offsets
+    starts: Offsets
+    step_sizes: Offsets
+
+    def rows(self, step: int, *, reverse: bool = False) -> Offsets:
+        """Return the rows that run at `step`, one per live sequence, longest first.
+
+        Args:
+            step: 0 .. T-1.
+            reverse: run every sequence from its own last row to its first.
+
+        >>> plan = plan_steps(np.array([0, 4, 6, 9]))
+        >>> plan.rows(2).tolist(), plan.rows(2, reverse=True).tolist()
+        ([2, 8], [1, 6])
+        """
+        alive = self.step_sizes[step]
+        rows: Offsets
+        if reverse:
+            rows = self.starts[:alive] + self.lengths[:alive] - (step + 1)
+        else:
+            rows = self.starts[:alive] + step
+        return rows
+
+
+def plan_steps(offsets: Offsets) -> StepPlan:
+    """Return the plan for the sequences between `offsets`.
+
+    Args:
+        offsets: (S+1,) int64, in rows: first 0, never decreasing. Not checked here.
+
+    >>> plan = plan_steps(np.array([0, 4, 6, 6, 9]))
+    >>> plan.order.tolist(), plan.step_sizes.tolist()
+    ([0, 3, 1, 2], [3, 3, 2, 1])
+    """
+    unsorted = np.diff(offsets)
+    order = np.argsort(-unsorted, kind="stable").astype(np.int64, copy=False)
+    # Entry t counts the sequences of at most t rows: those no longer alive at step t.
+    finished = np.cumsum(np.bincount(unsorted), dtype=np.int64)
+    return StepPlan(
+        order=order,
+        lengths=unsorted[order],
+        starts=offsets[:-1][order],
+        step_sizes=(len(order) - finished)[:-1],
+    )
+
+
+def checked_offsets(offsets: object, rows: int) -> Offsets:
+    """Return `offsets` as int64, once they are known to cut `rows` rows into sequences.
+
+    Raises:
+        InvalidLoDError: as for an index of one level.
+    """
+    level = as_int64(offsets, level=0, what="offsets")
+    check_offsets(level, level=0)
+    check_rows((level,), rows)
+    return level

@@ -1,0 +1,1 @@
+"""RNNs whose step is a function: while loops, DynamicRNN; attention_lstm."""

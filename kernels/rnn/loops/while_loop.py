@@ -1,0 +1,181 @@
+"""Loops over TensorArrays that end when they say so: the seeds' while loop.
+
+    step = Var(0)
+    loop = while_loop(loop_vars=[step])
+    while loop:
+        with loop.frame():
+            loop.break_if(step == num_steps)
+            ...
+            step.update(step + 1)
+
+The body is plain Python; arrays may be NumPy's or any that act like them, such as cupy's.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Array
+
+
+class Var(NDArrayOperatorsMixin):
+    """A value that a loop changes: a number or an array of any library.
+
+    What is computed from it is a plain value; only `update` changes it.
+
+    Args:
+        value: the first value.
+
+    >>> step = Var(1)
+    >>> step.update(step + 1)
+    >>> step, bool(step == 2)
+    (Var(2), True)
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, value: Any) -> None:
+        self._value = _value_of(value)
+
+    @property
+    def value(self) -> Any:
+        """The value it has now."""
+        return self._value
+
+    def update(self, value: Any) -> None:
+        """Replace the value."""
+        self._value = _value_of(value)
+
+    def __index__(self) -> int:
+        return operator.index(self._value)
+
+    def __int__(self) -> int:
+        return int(self._value)
+
+    def __float__(self) -> float:
+        return float(self._value)
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self._value, dtype=dtype, copy=copy)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*(_value_of(value) for value in inputs), **kwargs)
+
+    def __repr__(self) -> str:
+        return f"Var({self._value})"
+
+
+def _value_of(value: Any) -> Any:
+    return value.value if isinstance(value, Var) else value
+
+
+def while_loop(loop_vars: Sequence[Var] = ()) -> WhileLoop:
+    """Return a loop that runs its frame until the frame breaks.
+
+    Args:
+        loop_vars: what the frame must change. A frame that updates none of them would run
+            for ever; it is refused instead. Without any, nothing is watched.
+
+    References:
+        seed "Design for TensorArray", `create_whileloop`.
+
+    >>> from lodcli.kernels.tensor.tensor_array import TensorArray
+    >>> step, sums = Var(0), TensorArray(size=3)
+    >>> loop = while_loop(loop_vars=[step])
+    >>> while loop:
+    ...     with loop.frame():
+    ...         loop.break_if(step == 3)
+    ...         sums.write(step, sums.read(step - 1, np.zeros(2)) + 1.0)
+    ...         step.update(step + 1)
+    >>> sums.stack().data.tolist()
+    [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+    """
+    return WhileLoop(loop_vars)
+
+
+class WhileLoop:
+    """See `while_loop`. True until its frame has broken.
+
+    Attributes:
+        turns: how often the frame has run to its end.
+    """
+
+    def __init__(self, loop_vars: Sequence[Var] = ()) -> None:
+        self._vars = tuple(loop_vars)
+        for var in self._vars:
+            if not isinstance(var, Var):
+                raise InvalidDataError(f"loop_vars: expected Var objects, found {var!r}")
+        self._going = True
+        self._inside = False
+        self.turns = 0
+
+    def __bool__(self) -> bool:
+        return self._going
+
+    def frame(self) -> _Frame:
+        """Return the context of one turn."""
+        return _Frame(self, [var.value for var in self._vars])
+
+    def break_if(self, condition: Any) -> None:
+        """End the loop here, and leave the rest of the frame out, if the condition holds.
+
+        Args:
+            condition: a truth value, or an array of one.
+        """
+        if not self._inside:
+            raise InvalidDataError("break_if ends a frame; call it inside of `with loop.frame():`")
+        if bool(_value_of(condition)):
+            self._going = False
+            raise _Broken(self)
+
+    def _end_turn(self, before: Sequence[Any]) -> None:
+        now = [var.value for var in self._vars]
+        if before and all(a is b or _same(a, b) for a, b in zip(before, now, strict=True)):
+            raise InvalidDataError(
+                f"turn {self.turns} of the loop changed none of its loop variables, so that it "
+                "would never end; update one, or break"
+            )
+        self.turns += 1
+
+
+class _Broken(BaseException):
+    """A frame that broke; nobody but the frame sees it, not even an `except Exception`."""
+
+    def __init__(self, loop: WhileLoop) -> None:
+        super().__init__()
+        self.loop = loop
+
+
+class _Frame:
+    def __init__(self, loop: WhileLoop, before: list[Any]) -> None:
+        self._loop = loop
+        self._before = before
+
+    def __enter__(self) -> None:
+        self._loop._inside = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self._loop._inside = False
+        if error is None:
+            self._loop._end_turn(self._before)
+        return isinstance(error, _Broken) and error.loop is self._loop
+
+
+def _same(a: Any, b: Any) -> bool:
+    # Numbers only: comparing arrays of a device would wait for it at every turn.
+    return bool(np.isscalar(a) and np.isscalar(b) and a == b)

@@ -1,0 +1,1 @@
+"""RNNs over sentences inside of RNNs over articles."""

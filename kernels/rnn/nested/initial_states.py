@@ -1,0 +1,53 @@
+"""From the state of an RNN to the initial states of the one inside of it; see nested.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.states import state_count
+
+
+@dataclass(frozen=True, eq=False)
+class Boot:
+    """How a state of the RNN above becomes the initial hidden state of the one below.
+
+    Attributes:
+        weight: (layers*directions*H, O), O the width of the state above: torch's Linear,
+            whose result is cut into the layers and directions, in torch's order. None:
+            every layer and direction starts from the state itself, O = H.
+        bias: (layers*directions*H,), or None for none.
+    """
+
+    weight: Array | None = None
+    bias: Array | None = None
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays there are, by field."""
+        fields = {"weight": self.weight, "bias": self.bias}
+        return {name: array for name, array in fields.items() if array is not None}
+
+    def moved(self, move: Callable[[Array], Array]) -> Boot:
+        """Return a boot with every array put through `move`."""
+        return Boot(**{name: move(array) for name, array in self.arrays().items()})
+
+
+def boot_shape(outer: RNNWeights, inner: RNNWeights) -> tuple[int, int]:
+    """Return the shape of the boot weight between two RNNs."""
+    return state_count(inner) * inner.layers[0][0].output_size, outer.output_size
+
+
+def booted(boot: Boot, state: Array, weights: RNNWeights) -> Array:
+    """Return the initial hidden states of an inner RNN: (layers*directions, n, H)."""
+    count, size = state_count(weights), weights.layers[0][0].output_size
+    if boot.weight is None:
+        start = np.broadcast_to(state[:, np.newaxis], (len(state), count, size))
+    else:
+        start = (state @ boot.weight.T.astype(state.dtype, copy=False)).reshape(-1, count, size)
+    if boot.bias is not None:
+        start = start + boot.bias.astype(state.dtype, copy=False).reshape(count, size)
+    return start.swapaxes(0, 1).copy()

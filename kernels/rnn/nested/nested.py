@@ -1,0 +1,370 @@
+"""Nested RNNs: an inner RNN over the words of every sentence, an outer one over its results.
+
+The RNNs form a chain, outermost first: article, sentence. The innermost runs over rows;
+every other runs over the last states of the one below it, one step a sequence. Where an
+inner RNN *boots*, each of its sequences starts from the state that the RNN above has
+reached: sentence t starts from the article's state after sentence t-1 (before the first,
+from the article's initial state), so that what was read before is known while reading on.
+The articles then run side by side, one sentence of each at a time; else all sentences do.
+
+    h(t) = outer(last(inner(words of sentence t, h0 = boot(h(t-1)))), h(t-1))
+    boot(h) = weight h + bias, or h itself
+
+Seeds: "Design Doc: LoD Tensor", whose network has an RNN for articles, sentences and words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.rnn.cells.cell import require_real
+from lodcli.kernels.rnn.engine.plan import checked_offsets, plan_steps
+from lodcli.kernels.rnn.nested.initial_states import Boot, boot_shape, booted
+from lodcli.kernels.rnn.stack.stack import RNNWeights, StackTape, stack_forward
+from lodcli.kernels.rnn.stack.states import last_of, state_count
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.gather import ranges
+from lodcli.kernels.tensor.lod_tensor import is_on_device
+
+
+@dataclass(frozen=True, eq=False)
+class NestedLevel:
+    """One RNN of the chain.
+
+    Attributes:
+        level: whose sequences it runs over, by number or name.
+        weights: layers and directions of any cell.
+        boot: how its sequences start from the RNN above; None: they start from zeros.
+        reverse: from the last item of a sequence to the first; one direction only.
+    """
+
+    level: int | str
+    weights: RNNWeights
+    boot: Boot | None = None
+    reverse: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class NestedRNN:
+    """A chain of RNNs, outermost first.
+
+    Raises:
+        InvalidDataError: no RNN; a boot where nothing is above, or of two directions.
+        ShapeMismatchError: widths that do not fit; names the level.
+    """
+
+    levels: tuple[NestedLevel, ...]
+
+    def __post_init__(self) -> None:
+        if not self.levels:
+            raise InvalidDataError("nested: expected at least one RNN, found none")
+        if self.levels[0].boot is not None:
+            raise InvalidDataError(
+                f"nested, {self.levels[0].level}: boots from the RNN above, but is the outermost"
+            )
+        for outer, inner in zip(self.levels, self.levels[1:], strict=False):
+            width = inner.weights.output_size
+            if outer.weights.input_size != width:
+                raise ShapeMismatchError(
+                    f"nested, {outer.level}: weight_ih_l0 takes rows of "
+                    f"{outer.weights.input_size}, {inner.level} gives {width}"
+                )
+            if inner.boot is not None:
+                _check_boot(outer, inner, inner.boot)
+
+    @property
+    def input_size(self) -> int:
+        """D, the width of a row of data."""
+        return self.levels[-1].weights.input_size
+
+    def frozen(self, dtype: DTypeLike | None = None) -> NestedRNN:
+        """See RNNWeights.frozen."""
+        return NestedRNN(
+            tuple(replace(level, weights=level.weights.frozen(dtype)) for level in self.levels)
+        )
+
+    def moved(self, move: Callable[[Array], Array]) -> NestedRNN:
+        """Return a chain with every array put through `move`: cupy.asarray, for a GPU."""
+        return NestedRNN(
+            tuple(
+                replace(
+                    level,
+                    weights=level.weights.moved(move),
+                    boot=None if level.boot is None else level.boot.moved(move),
+                )
+                for level in self.levels
+            )
+        )
+
+
+def _check_boot(outer: NestedLevel, inner: NestedLevel, boot: Boot) -> None:
+    if outer.weights.directions != 1:
+        raise InvalidDataError(
+            f"nested, {inner.level}: boots from {outer.level}, which is bidirectional: its state "
+            "would be known only after all of the sequence"
+        )
+    rows, width = boot_shape(outer.weights, inner.weights)
+    one = inner.weights.layers[0][0].output_size
+    if boot.weight is None and width != one:
+        raise ShapeMismatchError(
+            f"nested, {inner.level}: the state above has {width} values, the initial state {one}; "
+            "a boot weight is needed between them"
+        )
+    expected = {"weight": (rows, width), "bias": (rows,)}
+    for name, array in boot.arrays().items():
+        if array.shape != expected[name]:
+            raise ShapeMismatchError(
+                f"nested, {inner.level}: boot {name}: expected shape {expected[name]}, "
+                f"found {array.shape}"
+            )
+        require_real(f"nested, {inner.level}: boot {name}", array)
+
+
+class Initial(NamedTuple):
+    """The states of all layers and directions before a first step; None is zeros."""
+
+    hidden: Array | None = None
+    cell: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class NestedTape:
+    """What nested_backward needs of one RNN of the chain and all below it.
+
+    Attributes:
+        levels: the RNN and those below it.
+        run: of its own steps, all at once; None where the one below boots.
+        below: of the RNN below; None for the innermost, and where that one boots.
+        steps: where the RNN below boots, one entry a step.
+        rows: N.
+        sequences: S, of this RNN.
+        like: (0,), of the dtype of all arithmetic, where the data lie.
+    """
+
+    levels: tuple[NestedLevel, ...]
+    run: StackTape | None
+    below: NestedTape | None
+    steps: tuple[NestedStep, ...]
+    rows: int
+    sequences: int
+    like: Array
+
+
+@dataclass(frozen=True, eq=False)
+class NestedStep:
+    """One step of an outer RNN whose inner one boots.
+
+    Attributes:
+        sequences: (n,) which sequences are alive, longest first.
+        places: the items of every level below, then the rows, that the step is about.
+        state: (n, O), the outer state the inner sequences started from.
+        run: of the outer RNN's one step.
+        below: of the inner RNN over the items of the step.
+    """
+
+    sequences: Offsets
+    places: tuple[Offsets, ...]
+    state: Array
+    run: StackTape
+    below: NestedTape
+
+
+@dataclass(frozen=True, eq=False)
+class NestedResult:
+    """What a chain of RNNs gave.
+
+    Attributes:
+        states: for each RNN, outermost first, its output after every item of its
+            sequences: (items, directions*H).
+        last_hidden: (layers*directions, S, H) of the outermost.
+        last_cell: likewise; None unless an LSTM.
+        tape: for nested_backward; None unless asked for.
+    """
+
+    states: tuple[Array, ...]
+    last_hidden: Array
+    last_cell: Array | None
+    tape: NestedTape | None
+
+
+def nested_forward(
+    data: Array,
+    offsets: tuple[Offsets, ...],
+    rnn: NestedRNN,
+    *,
+    initial_hidden: Array | None = None,
+    initial_cell: Array | None = None,
+    keep: bool = False,
+    backend: Backend = "auto",
+    threads: int | None = None,
+) -> NestedResult:
+    """Return the states of all RNNs of the chain.
+
+    Args:
+        data: (N, D), float32 or float64, the dtype of all arithmetic.
+        offsets: for each RNN, outermost first, where its sequences begin and end, counted
+            in sequences of the next one; in rows for the innermost.
+        rnn: the chain.
+        initial_hidden: (layers*directions, S, H) of the outermost RNN; None is zeros.
+        initial_cell: likewise, LSTM only.
+        keep: give a tape, for nested_backward.
+        backend, threads: see rnn_forward.
+
+    Raises:
+        InvalidLoDError, InvalidDataError, ShapeMismatchError: an argument is wrong, or does
+            not fit the others.
+    """
+    if len(offsets) != len(rnn.levels):
+        raise ShapeMismatchError(
+            f"nested: {len(rnn.levels)} RNNs take {len(rnn.levels)} levels, found {len(offsets)}"
+        )
+    sizes = [*(len(part) - 1 for part in offsets[1:]), len(data)]
+    checked = tuple(checked_offsets(*pair) for pair in zip(offsets, sizes, strict=True))
+    run = _Run(keep, backend, threads)
+    return run.forward(data, checked, rnn.levels, Initial(initial_hidden, initial_cell))
+
+
+class _Run(NamedTuple):
+    """How to run, the same at every depth."""
+
+    keep: bool
+    backend: Backend
+    threads: int | None
+
+    def forward(
+        self,
+        data: Array,
+        offsets: tuple[Offsets, ...],
+        levels: tuple[NestedLevel, ...],
+        initial: Initial,
+    ) -> NestedResult:
+        """Return what the RNNs of `levels` give; `initial` is of the first of them."""
+        if len(levels) > 1 and levels[1].boot is not None:
+            return self._booted(data, offsets, levels, initial)
+        own, below = levels[0], None
+        rows = data
+        if len(levels) > 1:
+            below = self.forward(data, offsets[1:], levels[1:], Initial())
+            rows = last_of(levels[1].weights, below.last_hidden)
+        result = self._stack(rows, offsets[0], own, initial, reverse=own.reverse)
+        tape = None
+        if self.keep:
+            under = None if below is None else below.tape
+            tape = _tape(levels, data, offsets, run=result.tape, below=under)
+        states = (result.outputs, *(() if below is None else below.states))
+        return NestedResult(states, result.last_hidden, result.last_cell, tape)
+
+    def _stack(
+        self, rows: Array, offsets: Offsets, rnn: NestedLevel, initial: Initial, *, reverse: bool
+    ) -> Any:
+        return stack_forward(
+            rows,
+            offsets,
+            rnn.weights,
+            initial_hidden=initial.hidden,
+            initial_cell=initial.cell,
+            reverse=reverse,
+            keep=self.keep,
+            backend=self.backend,
+            threads=self.threads,
+        )
+
+    def _booted(
+        self,
+        data: Array,
+        offsets: tuple[Offsets, ...],
+        levels: tuple[NestedLevel, ...],
+        initial: Initial,
+    ) -> NestedResult:
+        """Run step by step, for the inner RNN waits for the outer one."""
+        own, inner = levels[0], levels[1]
+        assert inner.boot is not None
+        plan = plan_steps(offsets[0])
+        hidden, cell = whole_states(own.weights, initial, len(plan.order), data)
+        # What each RNN steps over: the items of the next level, in the end the rows.
+        sizes = (*(len(part) - 1 for part in offsets[1:]), len(data))
+        states = tuple(
+            np.empty_like(data, shape=(size, level.weights.output_size))
+            for size, level in zip(sizes, levels, strict=True)
+        )
+        steps = []
+        for number, alive in enumerate(plan.step_sizes):
+            sequences = plan.order[:alive]
+            before = Initial(hidden[:, sequences], None if cell is None else cell[:, sequences])
+            part, inside, places = _picked(
+                data, offsets[1:], plan.rows(number, reverse=own.reverse)
+            )
+            assert before.hidden is not None
+            above = before.hidden[-1]
+            start = Initial(booted(inner.boot, above, inner.weights))
+            below = self.forward(part, inside, levels[1:], start)
+            vectors = last_of(inner.weights, below.last_hidden)
+            one = self._stack(vectors, np.arange(alive + 1), own, before, reverse=False)
+            hidden[:, sequences] = one.last_hidden
+            if cell is not None:
+                cell[:, sequences] = one.last_cell
+            for out, at, found in zip(states, places, (one.outputs, *below.states), strict=True):
+                out[at] = found
+            if self.keep:
+                assert below.tape is not None
+                steps.append(NestedStep(sequences, places, above, one.tape, below.tape))
+        tape = None
+        if self.keep:
+            tape = _tape(levels, data, offsets, steps=tuple(steps))
+        return NestedResult(states, hidden, cell, tape)
+
+
+def _tape(
+    levels: tuple[NestedLevel, ...],
+    data: Array,
+    offsets: tuple[Offsets, ...],
+    *,
+    run: StackTape | None = None,
+    below: NestedTape | None = None,
+    steps: tuple[NestedStep, ...] = (),
+) -> NestedTape:
+    like = np.empty_like(data, shape=0)
+    return NestedTape(levels, run, below, steps, len(data), len(offsets[0]) - 1, like)
+
+
+def whole_states(
+    weights: RNNWeights, initial: Initial, sequences: int, like: Array
+) -> tuple[Array, Array | None]:
+    """Return the states (or their gradients) of all layers as new arrays, zeros for None.
+
+    They are of the dtype of `like`, and lie where it does.
+    """
+    sizes = weights.layers[0][0].state_sizes
+    parts = []
+    for name, given, size in zip(("hidden", "cell"), initial, sizes, strict=False):
+        shape = (state_count(weights), sequences, size)
+        if given is None:
+            given = np.zeros_like(like, shape=shape)
+        if given.shape != shape and given.shape != shape[1:]:
+            raise ShapeMismatchError(f"{name} states: expected {shape}, found {given.shape}")
+        require_real(f"{name} states", given)
+        parts.append(given.astype(like.dtype).reshape(shape))
+    if len(sizes) == 1 and initial.cell is not None:
+        raise InvalidDataError(f"cell states: a cell of kind {weights.cell} has none")
+    return parts[0], parts[1] if len(parts) == 2 else None
+
+
+def _picked(
+    data: Array, offsets: tuple[Offsets, ...], items: Offsets
+) -> tuple[Array, tuple[Offsets, ...], tuple[Offsets, ...]]:
+    """Return the rows below some items, their own offsets, and where everything comes from."""
+    inside, places = [], [items]
+    for level, part in enumerate(offsets):
+        starts = part[places[-1]]
+        inside.append(lengths_to_offsets(part[places[-1] + 1] - starts, level=level))
+        places.append(ranges(starts, inside[-1]))
+    # take is several times faster, but takes no index in main memory to a GPU.
+    rows = data[places[-1]] if is_on_device(data) else np.take(data, places[-1], axis=0)
+    return rows, tuple(inside), tuple(places)

@@ -1,0 +1,162 @@
+"""The weights of nested RNNs by torch's names, one prefix a level.
+
+    article.weight_ih_l0  ..      the RNN over articles
+    sentence.weight_ih_l0  ..     the RNN over sentences
+    sentence_boot.weight  sentence_boot.bias     its boot, a Linear
+
+They are those of a torch module with `article = nn.GRU(..)`, `sentence = nn.GRU(..)` and
+`sentence_boot = nn.Linear(..)`. A boot of neither is the state itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.nested.initial_states import Boot, boot_shape
+from lodcli.kernels.rnn.nested.nested import NestedLevel, NestedRNN
+from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
+from lodcli.kernels.rnn.stack.state_dict import require_shape, state_dict, weights_from_state_dict
+
+
+@dataclass(frozen=True)
+class LevelShape:
+    """What one RNN of a chain is to be.
+
+    Attributes:
+        level: whose sequences it runs over, by number or name.
+        prefix: of its weights' names, without the dot.
+        cell: the kind of cell; None where weights tell it.
+        hidden: H; None where weights tell it.
+        layers: how many; None where weights tell it, else 1.
+        bidirectional: both directions; False where weights tell it.
+        reverse: from the last item to the first.
+        boot: its sequences start from the state of the RNN above.
+    """
+
+    level: int | str
+    prefix: str
+    cell: str | None = None
+    hidden: int | None = None
+    layers: int | None = None
+    bidirectional: bool = False
+    reverse: bool = False
+    boot: bool = False
+
+
+def seeded_nested(
+    shapes: Sequence[LevelShape], input_size: int, *, rng: np.random.Generator
+) -> NestedRNN:
+    """Return a chain of random weights as torch starts with; float32.
+
+    A boot whose two widths are equal is the state itself, else a random Linear.
+
+    Args:
+        shapes: outermost first; each with a cell and a hidden size.
+        input_size: D, of a row.
+        rng: where the numbers come from.
+
+    Raises:
+        InvalidDataError: a shape without cell or hidden size, or RNNs that do not fit.
+
+    >>> shapes = [LevelShape(0, "a", "gru", 5), LevelShape(1, "s", "gru", 3, boot=True)]
+    >>> made = seeded_nested(shapes, 4, rng=np.random.default_rng(0))
+    >>> made.levels[0].weights.input_size, made.levels[1].boot.weight.shape
+    (3, (3, 5))
+    """
+    weights: list[RNNWeights] = []
+    width = input_size
+    for shape in reversed(shapes):
+        if shape.cell is None or shape.hidden is None:
+            raise InvalidDataError(f"nested, {shape.prefix}: needs a cell and a hidden size")
+        made = seeded_weights(
+            shape.cell,
+            width,
+            shape.hidden,
+            layers=shape.layers or 1,
+            bidirectional=shape.bidirectional,
+            rng=rng,
+        )
+        weights.insert(0, made)
+        width = made.output_size
+    boots = [
+        _seeded_boot(outer, inner, rng) if shape.boot else None
+        for shape, outer, inner in zip(shapes, [weights[0], *weights], weights, strict=False)
+    ]
+    return _chained(shapes, weights, boots)
+
+
+def _seeded_boot(outer: RNNWeights, inner: RNNWeights, rng: np.random.Generator) -> Boot:
+    rows, width = boot_shape(outer, inner)
+    if inner.layers[0][0].output_size == width:
+        return Boot()
+    bound = 1 / math.sqrt(width)
+    return Boot(
+        rng.uniform(-bound, bound, (rows, width)).astype(np.float32),
+        rng.uniform(-bound, bound, rows).astype(np.float32),
+    )
+
+
+def nested_from_state_dict(entries: Mapping[str, Array], shapes: Sequence[LevelShape]) -> NestedRNN:
+    """Return the chain found in a state dict.
+
+    Args:
+        entries: arrays by name; what stands under none of the prefixes is left alone.
+        shapes: outermost first; the arrays tell layers, directions and sizes, and the cell
+            as far as they can; what a shape says must agree with them.
+
+    Raises:
+        OptionError: a shape says something else than the arrays do.
+        InvalidDataError: something is missing, or there although not asked for.
+        ShapeMismatchError: arrays that do not fit.
+    """
+    weights, boots = [], []
+    for shape in shapes:
+        one = weights_from_state_dict(entries, shape.cell, prefix=shape.prefix)
+        require_shape(
+            one, hidden=shape.hidden, layers=shape.layers, bidirectional=shape.bidirectional
+        )
+        weights.append(one)
+        named = {name: entries.get(f"{shape.prefix}_boot.{name}") for name in ("weight", "bias")}
+        found = {name: array for name, array in named.items() if array is not None}
+        if found and not shape.boot:
+            raise InvalidDataError(
+                f"state dict: {shape.prefix}_boot.{next(iter(found))} is there, but "
+                f"{shape.prefix} is not said to boot"
+            )
+        boots.append(Boot(**found) if shape.boot else None)
+    return _chained(shapes, weights, boots)
+
+
+def _chained(
+    shapes: Sequence[LevelShape], weights: Sequence[RNNWeights], boots: Sequence[Boot | None]
+) -> NestedRNN:
+    return NestedRNN(
+        tuple(
+            NestedLevel(shape.level, one, boot, reverse=shape.reverse)
+            for shape, one, boot in zip(shapes, weights, boots, strict=True)
+        )
+    )
+
+
+def nested_state_dict(levels: Sequence[Any], prefixes: Sequence[str]) -> dict[str, Array]:
+    """Return the arrays of a chain, or of its gradients, by name.
+
+    Args:
+        levels: NestedLevel or LevelGradients, outermost first.
+        prefixes: one each.
+    """
+    entries: dict[str, Array] = {}
+    for level, prefix in zip(levels, prefixes, strict=True):
+        named = state_dict(level.weights).items()
+        entries |= {f"{prefix}.{name}": array for name, array in named}
+        if level.boot is not None:
+            arrays = level.boot.arrays().items()
+            entries |= {f"{prefix}_boot.{name}": array for name, array in arrays}
+    return entries

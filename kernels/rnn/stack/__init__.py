@@ -1,0 +1,1 @@
+"""Layers and directions over a LoDTensor; chunks of long sequences."""

@@ -1,0 +1,214 @@
+"""Long sequences run in chunks of steps: to keep less for the backward pass, or to cut it off.
+
+    checkpoint   only the states between chunks are kept; backward runs each chunk again, so
+                 that its memory is that of one chunk. The gradients are the same.
+    truncate     the gradient does not pass from a chunk to the one before (truncated
+                 backpropagation through time); the states do. The results are the same.
+
+Williams and Peng, 1990; Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.engine.engine import RNNResult, RNNTape, States, rnn_backward, rnn_forward
+from lodcli.kernels.rnn.engine.layer import LayerGradients
+from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.gather import ranges
+
+W = TypeVar("W", bound=CellWeights)
+
+
+@dataclass(frozen=True)
+class Chunking:
+    """Where a backward pass may forget, in steps from a sequence's first (or last, reversed).
+
+    Attributes:
+        checkpoint: run every so many steps again instead of keeping them; None for never.
+        truncate: cut the gradient off every so many steps; None for never.
+
+    Raises:
+        InvalidDataError: a number below 1.
+    """
+
+    checkpoint: int | None = None
+    truncate: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, steps in (("checkpoint", self.checkpoint), ("truncate", self.truncate)):
+            if steps is not None and steps < 1:
+                raise InvalidDataError(f"{name}: expected at least 1 step, found {steps}")
+
+    def bounds(self, longest: int) -> list[int]:
+        """Return where chunks begin and end, for sequences of at most `longest` steps.
+
+        >>> Chunking(checkpoint=4, truncate=6).bounds(13)
+        [0, 4, 6, 8, 12, 13]
+        """
+        found = {0, longest}
+        for steps in (self.checkpoint, self.truncate):
+            if steps is not None:
+                found |= set(range(0, longest, steps))
+        return sorted(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk(Generic[W]):
+    """Some steps of every sequence that has them.
+
+    Attributes:
+        sequences: which have them, (n,).
+        rows: the rows, sequence by sequence.
+        offsets: (n+1,), in those rows.
+        goes_on: (n,) whether a sequence has steps behind the chunk.
+        cut: whether the gradient stops behind the chunk.
+        initial: the states before its first step.
+        tape: of its run; None where it must run again.
+    """
+
+    sequences: Offsets
+    rows: Offsets
+    offsets: Offsets
+    goes_on: Array
+    cut: bool
+    initial: States
+    tape: RNNTape[W] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Chunks(Generic[W]):
+    """What the tape of a run in chunks keeps."""
+
+    chunks: tuple[Chunk[W], ...]
+    backend: Backend
+
+
+def chunked_forward(
+    data: Array,
+    offsets: Offsets,
+    weights: W,
+    *,
+    chunking: Chunking,
+    initial: States | None = None,
+    reverse: bool = False,
+    backend: Backend = "auto",
+    threads: int | None = None,
+    suffix: str = "",
+) -> RNNResult[W]:
+    """Return what rnn_forward(.., keep=True, cells=False) gives; see there for the arguments.
+
+    The tape is for rnn_backward. Its gradients are those of a tape of the whole run, up to
+    the order in which the weights' are summed over rows; truncated as `chunking` says.
+    """
+    offsets = checked_offsets(offsets, len(data))
+    lengths = np.diff(offsets)
+    # Over nothing first: it checks all arguments, and its last states are the initial ones.
+    begin = rnn_forward(data[:0], np.zeros_like(offsets), weights, initial=initial, suffix=suffix)
+    state = [begin.last_hidden, *([] if begin.last_cell is None else [begin.last_cell])]
+    outputs = np.empty_like(data, shape=(len(data), begin.outputs.shape[1]))
+    chunks = []
+    bounds = chunking.bounds(int(lengths.max(initial=0)))
+    for start, stop in itertools.pairwise(bounds):
+        sequences = np.flatnonzero(lengths > start)
+        rows, inside = _rows(offsets, sequences, start, stop, reverse)
+        hidden, *cells = (part[sequences] for part in state)
+        before = States(hidden=hidden, cell=cells[0] if cells else None)
+        result = rnn_forward(
+            data[rows],
+            inside,
+            weights,
+            initial=before,
+            reverse=reverse,
+            keep=chunking.checkpoint is None,
+            cells=False,
+            backend=backend,
+            threads=threads,
+            suffix=suffix,
+        )
+        outputs[rows] = result.outputs
+        for whole, part in zip(state, (result.last_hidden, result.last_cell), strict=False):
+            assert part is not None
+            whole[sequences] = part
+        cut = chunking.truncate is not None and stop % chunking.truncate == 0
+        goes_on = lengths[sequences] > stop
+        chunks.append(Chunk(sequences, rows, inside, goes_on, cut, before, result.tape))
+    cell = state[1] if len(state) == 2 else None
+    kept = Chunks(tuple(chunks), backend)
+    tape = RNNTape(weights, plan_steps(offsets), data, reverse, kept, _backward)
+    return RNNResult(outputs, None, state[0], cell, tape)
+
+
+def _rows(
+    offsets: Offsets, sequences: Offsets, start: int, stop: int, reverse: bool
+) -> tuple[Offsets, Offsets]:
+    """Return the rows of some steps of some sequences, and their own offsets."""
+    first, last = offsets[sequences], offsets[sequences + 1]
+    begin = np.maximum(last - stop, first) if reverse else first + start
+    end = last - start if reverse else np.minimum(first + stop, last)
+    inside = lengths_to_offsets(end - begin, level=0)
+    return ranges(begin, inside), inside
+
+
+def _backward(
+    data: Array,
+    plan: StepPlan,
+    weights: W,
+    kept: Chunks[W],
+    by_row: tuple[Array | None, ...],
+    by_sequence: tuple[Array | None, ...],
+    *,
+    reverse: bool,
+    threads: int,
+) -> LayerGradients:
+    """Go back chunk by chunk; arguments as of layer_backward."""
+    running = [
+        np.zeros_like(data, shape=(len(plan.order), size)) if given is None else given.copy()
+        for given, size in zip(by_sequence, weights.state_sizes, strict=True)
+    ]
+    total = weights.astype(data.dtype).zeros_like()
+    grad_input = np.empty_like(data)
+    for chunk in reversed(kept.chunks):
+        behind = [part[chunk.sequences] for part in running]
+        if chunk.cut:
+            for part in behind:
+                part[chunk.goes_on] = 0
+        found = rnn_backward(
+            chunk.tape or _again(data, weights, chunk, reverse, kept.backend, threads),
+            grad_outputs=None if by_row[0] is None else by_row[0][chunk.rows],
+            grad_last_hidden=behind[0],
+            grad_last_cell=behind[1] if len(behind) == 2 else None,
+            threads=threads,
+        )
+        grad_input[chunk.rows] = found.input
+        total = total.plus(found.weights)
+        for whole, new in zip(running, (found.initial_hidden, found.initial_cell), strict=False):
+            assert new is not None
+            whole[chunk.sequences] = new
+    return LayerGradients(grad_input, total, tuple(running))
+
+
+def _again(
+    data: Array, weights: W, chunk: Chunk[W], reverse: bool, backend: Backend, threads: int
+) -> RNNTape[W]:
+    result = rnn_forward(
+        data[chunk.rows],
+        chunk.offsets,
+        weights,
+        initial=chunk.initial,
+        reverse=reverse,
+        keep=True,
+        cells=False,
+        backend=backend,
+        threads=threads,
+    )
+    assert result.tape is not None
+    return result.tape

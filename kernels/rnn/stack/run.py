@@ -1,0 +1,128 @@
+"""An RNN over the sequences of one level of a LoDTensor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.cell import require_real
+from lodcli.kernels.rnn.stack.chunked import Chunking
+from lodcli.kernels.rnn.stack.stack import RNNWeights, StackTape, stack_forward
+from lodcli.kernels.rnn.stack.states import last_of
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+
+@dataclass(frozen=True, eq=False)
+class RNNOutput:
+    """What an RNN gave.
+
+    Attributes:
+        all: data (N, directions*H), a state for every row, and the input's own index.
+        last: data (S, directions*H), the last layer's state after each sequence's last
+            step, side by side as in `all`; indexed by the levels above the sequences.
+        last_hidden: (layers*directions, S, H), of all layers; what `initial_hidden` takes.
+        last_cell: (layers*directions, S, H), what `initial_cell` takes; None unless an LSTM.
+        tape: for stack_backward; None unless asked for.
+    """
+
+    all: LoDTensor
+    last: LoDTensor
+    last_hidden: Array
+    last_cell: Array | None
+    tape: StackTape | None = None
+
+
+def run_rnn(
+    tensor: LoDTensor,
+    weights: RNNWeights,
+    *,
+    level: int | str = -1,
+    reverse: bool = False,
+    initial_hidden: Array | None = None,
+    initial_cell: Array | None = None,
+    keep: bool = False,
+    chunking: Chunking | None = None,
+    backend: Backend = "auto",
+    threads: int | None = None,
+) -> RNNOutput:
+    """Return the states of an RNN over every sequence of `level`, one step a row.
+
+    Args:
+        tensor: data (N, ...), at least one level. A row of any shape is taken flat; real
+            numbers other than float32 and float64 are computed in float32.
+        weights: layers and directions of any cell, cast to the dtype of the arithmetic.
+        level: whose items are the sequences; the levels below it do not matter.
+        reverse: from last row to first; every result stays at its row.
+        initial_hidden: (layers*directions, S, H), P instead of H with a projection; (S, H)
+            will do for one layer in one direction. None is zeros.
+        initial_cell: likewise, LSTM only.
+        keep: give a tape, for stack_backward.
+        chunking: of the tape; see chunked.py.
+        backend, threads: see rnn_forward.
+
+    Raises:
+        InvalidDataError: no level, complex data, or anything that does not fit
+            (ShapeMismatchError).
+        SelectionError: no such level.
+        UnsupportedError: reverse with bidirectional weights; the backend does not have
+            this cell.
+
+    >>> from lodcli.kernels.index.lod import LoD
+    >>> from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
+    >>> one = np.ones((1, 1))
+    >>> cell = ElmanWeights(weight_ih=one, weight_hh=one, nonlinearity="identity")
+    >>> words = LoDTensor(np.array([1.0, 2.0, 5.0]), LoD.from_lengths([[2, 1]]))
+    >>> run_rnn(words, RNNWeights(((cell,),))).last.data.ravel().tolist()
+    [3.0, 5.0]
+    """
+    if not len(tensor.lod.levels):
+        raise InvalidDataError(
+            "run_rnn: expected a tensor of at least one level, found none: "
+            "nothing says where its sequences begin and end"
+        )
+    number = tensor.lod.level(level)
+    result = stack_forward(
+        rows_as_vectors(tensor.data),
+        tensor.lod.absolute(number),
+        weights,
+        initial_hidden=initial_hidden,
+        initial_cell=initial_cell,
+        reverse=reverse,
+        keep=keep,
+        chunking=chunking,
+        backend=backend,
+        threads=threads,
+    )
+    return RNNOutput(
+        all=LoDTensor(result.outputs, tensor.lod),
+        last=LoDTensor(last_of(weights, result.last_hidden), tensor.lod.above(number)),
+        last_hidden=result.last_hidden,
+        last_cell=result.last_cell,
+        tape=result.tape,
+    )
+
+
+def rows_as_vectors(data: Array) -> Array:
+    """Return data as (N, D), float32 or float64."""
+    require_real("data", data)
+    # The width is worked out here: reshape(-1) cannot, where there are no rows.
+    width = math.prod(data.shape[1:])
+    return data.reshape(len(data), width).astype(arithmetic_dtype(data.dtype), copy=False)
+
+
+def arithmetic_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """Return what data of a dtype are computed in.
+
+    >>> str(arithmetic_dtype(">f8")), str(arithmetic_dtype("int64"))
+    ('float64', 'float32')
+    """
+    given = np.dtype(dtype)
+    # By size, not by dtype: a big-endian float64 is one too.
+    return np.dtype(np.float64 if given.kind == "f" and given.itemsize == 8 else np.float32)

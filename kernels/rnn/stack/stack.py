@@ -1,0 +1,398 @@
+"""RNNs of several layers, in one direction or both, as torch's nn.RNN, GRU and LSTM.
+
+Layer l+1 takes the outputs of layer l. With two directions the outputs of a layer are
+the forward run's and then the backward run's, side by side. Initial and last states are
+stacked (layers*directions, S, H) in the order l0, l0_reverse, l1, l1_reverse, ...
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.cells.registry import weights_class
+from lodcli.kernels.rnn.engine.engine import (
+    RNNGradients,
+    RNNResult,
+    RNNTape,
+    States,
+    rnn_backward,
+    rnn_forward,
+)
+from lodcli.kernels.rnn.stack.chunked import Chunking, chunked_forward
+from lodcli.kernels.runtime.dispatch import Backend
+
+
+@dataclass(frozen=True, eq=False)
+class RNNWeights:
+    """The weights of a whole RNN, or, in the same shape, their gradients.
+
+    Attributes:
+        layers: layers[l][d], d 0 forward and 1 backward; all of one kind of cell.
+
+    Raises:
+        InvalidDataError: no layers, or directions or cells that differ.
+        ShapeMismatchError: weights that do not fit each other, by torch's names.
+    """
+
+    layers: tuple[tuple[CellWeights, ...], ...]
+
+    def __post_init__(self) -> None:
+        counts = {len(layer) for layer in self.layers}
+        if counts not in ({1}, {2}):
+            raise InvalidDataError(
+                "weights: expected 1 or 2 directions, the same in every layer, "
+                f"found {[len(layer) for layer in self.layers]}"
+            )
+        first = self.layers[0][0]
+        expected_input = first.input_size
+        for layer, (suffixes, directions) in enumerate(
+            zip(self.suffixes(), self.layers, strict=True)
+        ):
+            for suffix, weights in zip(suffixes, directions, strict=True):
+                self._check_direction(weights, suffix, layer, expected_input)
+            expected_input = first.output_size * self.directions
+
+    def _check_direction(
+        self, weights: CellWeights, suffix: str, layer: int, input_size: int
+    ) -> None:
+        first = self.layers[0][0]
+        if weights.KIND != first.KIND:
+            raise InvalidDataError(
+                f"weights{suffix}: expected cells of kind {first.KIND}, found {weights.KIND}"
+            )
+        weights.check(suffix)
+        if weights.weight_ih is None and layer:
+            raise InvalidDataError(f"weight_ih{suffix}: only layer 0 can do without it")
+        if (weights.weight_ih is None) != (first.weight_ih is None) and not layer:
+            raise InvalidDataError(
+                "weight_ih_l0, weight_ih_l0_reverse: expected both or neither, found one"
+            )
+        if weights.state_sizes != first.state_sizes:
+            raise ShapeMismatchError(
+                f"weight_hh{suffix}: expected the state sizes of weight_hh_l0, "
+                f"{first.state_sizes}, found {weights.state_sizes}"
+            )
+        if weights.input_size != input_size:
+            rows = weights.GATES * weights.hidden_size
+            raise ShapeMismatchError(
+                f"weight_ih{suffix}: expected shape {(rows, input_size)}, "
+                f"found {(rows, weights.input_size)}"
+            )
+
+    @property
+    def cell(self) -> str:
+        """The kind of cell: "elman", "gru", "gru_paddle" or "lstm"."""
+        return self.layers[0][0].KIND
+
+    @property
+    def directions(self) -> int:
+        """1, or 2 if bidirectional."""
+        return len(self.layers[0])
+
+    @property
+    def input_size(self) -> int:
+        """D, the width of a row of data."""
+        return self.layers[0][0].input_size
+
+    @property
+    def hidden_size(self) -> int:
+        """H."""
+        return self.layers[0][0].hidden_size
+
+    @property
+    def output_size(self) -> int:
+        """The width of a row of outputs: directions times H, or P with a projection."""
+        return self.layers[0][0].output_size * self.directions
+
+    def suffixes(self) -> list[tuple[str, ...]]:
+        """Return what follows a weight's name in torch, by layer and direction."""
+        names = ("", "_reverse")[: self.directions]
+        return [tuple(f"_l{layer}{name}" for name in names) for layer in range(len(self.layers))]
+
+    def map(self, function: Callable[[CellWeights], CellWeights]) -> RNNWeights:
+        """Return weights with `function` applied to every layer and direction."""
+        return RNNWeights(
+            tuple(tuple(function(weights) for weights in layer) for layer in self.layers)
+        )
+
+    def moved(self, move: Callable[[Array], Array]) -> RNNWeights:
+        """Return weights with every array put through `move`: cupy.asarray, for a GPU."""
+        return self.map(lambda weights: weights.moved(move))
+
+    def frozen(self, dtype: DTypeLike | None = None) -> RNNWeights:
+        """Return read-only copies, in `dtype`: compiled backends prepare those once."""
+        return self.map(lambda one: (one if dtype is None else one.astype(dtype)).frozen())
+
+    def with_options(self, **options: str | bool) -> RNNWeights:
+        """Return the same arrays with other options: activations, origin_mode.
+
+        >>> rng = np.random.default_rng(0)
+        >>> weights = seeded_weights("elman", 3, 2, rng=rng).with_options(nonlinearity="relu")
+
+        Raises:
+            UnsupportedError: the cell has no such option.
+        """
+        known = {
+            field.name
+            for field in dataclasses.fields(self.layers[0][0])
+            if isinstance(field.default, str | bool)
+        }
+        for name in options:
+            if name not in known:
+                has = ", ".join(sorted(known)) or "none"
+                raise UnsupportedError(f"cell {self.cell}: no option {name!r}; it has {has}")
+        values: dict[str, Any] = dict(options)
+        return self.map(lambda weights: dataclasses.replace(weights, **values))
+
+
+@dataclass(frozen=True, eq=False)
+class StackTape:
+    """What stack_backward needs: the tape of every layer and direction."""
+
+    weights: RNNWeights
+    tapes: tuple[tuple[RNNTape[CellWeights], ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class StackResult:
+    """What a stack gave.
+
+    Attributes:
+        outputs: (N, directions*H), of the last layer; P instead of H with a projection.
+        last_hidden: (layers*directions, S, H), after each sequence's last step.
+        last_cell: (layers*directions, S, H); None unless an LSTM.
+        tape: for stack_backward; None unless asked for.
+    """
+
+    outputs: Array
+    last_hidden: Array
+    last_cell: Array | None
+    tape: StackTape | None
+
+
+@dataclass(frozen=True, eq=False)
+class StackGradients:
+    """The gradients of everything stack_forward took, each in its shape."""
+
+    input: Array
+    weights: RNNWeights
+    initial_hidden: Array
+    initial_cell: Array | None
+
+
+def stack_forward(
+    data: Array,
+    offsets: Offsets,
+    weights: RNNWeights,
+    *,
+    initial_hidden: Array | None = None,
+    initial_cell: Array | None = None,
+    reverse: bool = False,
+    keep: bool = False,
+    chunking: Chunking | None = None,
+    backend: Backend = "auto",
+    threads: int | None = None,
+) -> StackResult:
+    """Return the outputs of the last layer and the last states of all.
+
+    Args:
+        data: (N, D), float32 or float64.
+        offsets: (S+1,) int64, in rows.
+        weights: of any cell, cast to the dtype of the data.
+        initial_hidden: (layers*directions, S, H), P instead of H with a projection; (S, H)
+            will do for one layer in one direction. None is zeros.
+        initial_cell: likewise, always H wide; LSTM only.
+        reverse: run every layer from last row to first; one direction only.
+        keep: give a tape, for stack_backward.
+        chunking: of the tape, to keep less or cut the gradient off; see chunked.py.
+        backend, threads: see rnn_forward.
+
+    Raises:
+        InvalidDataError, ShapeMismatchError: see rnn_forward.
+        UnsupportedError: reverse with two directions, which run both ways already.
+    """
+    if reverse and weights.directions == 2:
+        raise UnsupportedError("reverse: these weights are bidirectional and run both ways already")
+    hidden = _by_direction("initial_hidden", initial_hidden, weights)
+    cell = _by_direction("initial_cell", initial_cell, weights)
+    run: Callable[..., RNNResult[CellWeights]] = partial(rnn_forward, keep=keep, cells=False)
+    if keep and chunking is not None:
+        run = partial(chunked_forward, chunking=chunking)
+    results: list[list[RNNResult[CellWeights]]] = []
+    for suffixes, layer in zip(weights.suffixes(), weights.layers, strict=True):
+        results.append(
+            [
+                run(
+                    data,
+                    offsets,
+                    direction,
+                    initial=States(hidden=next(hidden), cell=next(cell)),
+                    reverse=reverse or suffix.endswith("_reverse"),
+                    backend=backend,
+                    threads=threads,
+                    suffix=suffix,
+                )
+                for suffix, direction in zip(suffixes, layer, strict=True)
+            ]
+        )
+        parts = [result.outputs for result in results[-1]]
+        data = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+    flat = [result for layer_results in results for result in layer_results]
+    cells = [result.last_cell for result in flat if result.last_cell is not None]
+    tapes = tuple(
+        tuple(result.tape for result in layer_results if result.tape is not None)
+        for layer_results in results
+    )
+    return StackResult(
+        outputs=data,
+        last_hidden=np.stack([result.last_hidden for result in flat]),
+        last_cell=np.stack(cells) if cells else None,
+        tape=StackTape(weights, tapes) if keep else None,
+    )
+
+
+def stack_backward(
+    tape: StackTape,
+    *,
+    grad_outputs: Array | None = None,
+    grad_last_hidden: Array | None = None,
+    grad_last_cell: Array | None = None,
+    threads: int | None = None,
+) -> StackGradients:
+    """Return the gradients of the input, all weights and the initial states.
+
+    Args:
+        tape: of stack_forward(.., keep=True).
+        grad_outputs: the loss by the outputs, in their shape; None is zeros, as for all.
+        grad_last_hidden: by the last hidden states of all layers.
+        grad_last_cell: by the last cell states of all layers; LSTM only.
+        threads: see rnn_forward.
+    """
+    weights = tape.weights
+    # Backwards through layers and directions, so these two give the last part first.
+    hidden = reversed(list(_by_direction("grad_last_hidden", grad_last_hidden, weights)))
+    cell = reversed(list(_by_direction("grad_last_cell", grad_last_cell, weights)))
+    grad = _checked_grad_outputs(grad_outputs, tape)
+    found: list[RNNGradients[CellWeights]] = []
+    for tapes in reversed(tape.tapes):
+        shares = np.split(grad, weights.directions, axis=1)
+        layer = [
+            rnn_backward(
+                direction,
+                grad_outputs=share,
+                grad_last_hidden=next(hidden),
+                grad_last_cell=next(cell),
+                threads=threads,
+            )
+            for direction, share in zip(reversed(tapes), reversed(shares), strict=True)
+        ]
+        grad = sum((part.input for part in layer[1:]), start=layer[0].input)
+        found.extend(layer)
+    found.reverse()
+    parts = iter(found)
+    cells = [part.initial_cell for part in found if part.initial_cell is not None]
+    return StackGradients(
+        input=grad,
+        weights=weights.map(lambda _: next(parts).weights),
+        initial_hidden=np.stack([part.initial_hidden for part in found]),
+        initial_cell=np.stack(cells) if cells else None,
+    )
+
+
+def _checked_grad_outputs(grad: Array | None, tape: StackTape) -> Array:
+    data = tape.tapes[0][0].data
+    shape = (len(data), tape.weights.output_size)
+    if grad is None:
+        return np.zeros_like(data, shape=shape)
+    if grad.shape != shape:
+        raise ShapeMismatchError(f"grad outputs: expected shape {shape}, found {grad.shape}")
+    return grad
+
+
+def _by_direction(name: str, stacked: Array | None, weights: RNNWeights) -> Iterator[Array | None]:
+    """Return the (S, H) part of each layer and direction, in torch's order."""
+    count = len(weights.layers) * weights.directions
+    if stacked is None:
+        return iter([None] * count)
+    parts = stacked[np.newaxis] if stacked.ndim == 2 and count == 1 else stacked
+    if parts.ndim != 3 or len(parts) != count:
+        raise ShapeMismatchError(
+            f"{name}: expected ({count}, S, H) for {len(weights.layers)} layers in "
+            f"{weights.directions} directions, found shape {stacked.shape}"
+        )
+    return iter(parts)
+
+
+def seeded_weights(
+    cell: str,
+    input_size: int,
+    hidden_size: int,
+    *,
+    layers: int = 1,
+    bidirectional: bool = False,
+    projection_size: int = 0,
+    peepholes: bool = False,
+    bias: bool = True,
+    rng: np.random.Generator,
+    dtype: DTypeLike = np.float32,
+) -> RNNWeights:
+    """Return random weights, uniform between -1/sqrt(H) and 1/sqrt(H), as torch starts.
+
+    The numbers do not depend on `dtype` beyond rounding: they are drawn as float64.
+
+    Args:
+        cell: "elman", "gru", "gru_paddle" or "lstm".
+        projection_size: P of an LSTM with a projection; 0 is without.
+        peepholes: of an LSTM.
+        rng: where the numbers come from.
+
+    Raises:
+        UnsupportedError: no such cell, or one without projection or peepholes.
+        InvalidDataError: a size below 1.
+
+    >>> weights = seeded_weights("gru", 3, 2, layers=2, rng=np.random.default_rng(0))
+    >>> weights.layers[1][0].weight_ih.shape
+    (6, 2)
+    """
+    kind = weights_class(cell)
+    for name, size in (("input", input_size), ("hidden", hidden_size), ("layers", layers)):
+        if size < 1:
+            raise InvalidDataError(f"{name}: expected a size of at least 1, found {size}")
+    for name, wanted in (("projection", projection_size), ("peepholes", peepholes)):
+        if wanted and kind.KIND != "lstm":
+            raise UnsupportedError(f"cell {cell}: only an lstm has a {name}")
+    bound = 1 / math.sqrt(hidden_size)
+    gates, output = kind.GATES * hidden_size, projection_size or hidden_size
+    directions = 2 if bidirectional else 1
+
+    def draw(layer: int) -> CellWeights:
+        width = input_size if layer == 0 else output * directions
+        shapes: dict[str, tuple[int, ...]] = {
+            "weight_ih": (gates, width),
+            "weight_hh": (gates, output),
+        }
+        if bias:
+            shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
+        if projection_size:
+            shapes["weight_hr"] = (projection_size, hidden_size)
+        if peepholes:
+            shapes["peepholes"] = (3, hidden_size)
+        drawn: dict[str, Any] = {
+            name: rng.uniform(-bound, bound, shape).astype(dtype) for name, shape in shapes.items()
+        }
+        return kind(**drawn)
+
+    return RNNWeights(
+        tuple(tuple(draw(layer) for _ in range(directions)) for layer in range(layers))
+    )

@@ -1,0 +1,264 @@
+"""RNN weights by the names torch gives them in a state dict.
+
+    weight_ih_l0  weight_hh_l0  bias_ih_l0  bias_hh_l0      layer 0
+    weight_ih_l0_reverse  ..                                its backward direction
+    weight_hr_l0                                            LSTM projection
+    peepholes_l0                                            ours: (3, H), i f o
+
+Layers, directions, sizes and, as far as possible, the cell are read off the shapes. What is
+no array (the activations, Paddle's origin_mode) a StateDict says beside them; of a plain
+dict, give it with RNNWeights.with_options.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.cells.registry import CELLS, weights_class
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+
+_ENTRY = re.compile(
+    r"(?P<prefix>(?:.*\.)?)"
+    r"(?P<field>weight_ih|weight_hh|bias_ih|bias_hh|weight_hr|peepholes)"
+    r"_l(?P<layer>0|[1-9][0-9]*)(?P<reverse>_reverse)?"
+)
+_DIRECTIONS = ("", "_reverse")
+
+
+class StateDict(dict[str, Array]):
+    """Arrays by torch's names, and what arrays cannot say.
+
+    Attributes:
+        said: for the prefix of an RNN, with its dot, its "cell" and the options of it that
+            are not as usual: {"": {"cell": "gru_paddle", "origin_mode": True}}.
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, Array] | None = None,
+        said: Mapping[str, Mapping[str, str | bool]] | None = None,
+    ) -> None:
+        super().__init__(arrays or {})
+        self.said = {prefix: dict(options) for prefix, options in (said or {}).items()}
+
+
+def state_dict(weights: RNNWeights) -> StateDict:
+    """Return the weights by torch's names; the arrays are shared, not copied.
+
+    Raises:
+        InvalidDataError: a layer has no weight_ih (its data are projected already),
+            which torch cannot say.
+    """
+    entries = StateDict(said={"": {"cell": weights.cell, **unusual_options(weights)}})
+    for suffixes, layer in zip(weights.suffixes(), weights.layers, strict=True):
+        for suffix, direction in zip(suffixes, layer, strict=True):
+            if direction.weight_ih is None:
+                raise InvalidDataError(
+                    f"weight_ih{suffix}: a state dict needs it, but these weights take "
+                    "data that are projected already"
+                )
+            entries.update({name + suffix: a for name, a in direction.arrays().items()})
+    return entries
+
+
+def unusual_options(weights: RNNWeights) -> dict[str, str | bool]:
+    """Return the options of the cells that are not their defaults.
+
+    Raises:
+        InvalidDataError: layers or directions whose options differ.
+    """
+    found = [
+        {
+            field.name: getattr(cell, field.name)
+            for field in dataclasses.fields(cell)
+            if isinstance(field.default, str | bool) and getattr(cell, field.name) != field.default
+        }
+        for layer in weights.layers
+        for cell in layer
+    ]
+    for options in found:
+        if options != found[0]:
+            raise InvalidDataError(
+                f"weights: expected the same options in all layers, found {found[0]} and {options}"
+            )
+    return found[0]
+
+
+def weights_from_state_dict(
+    entries: Mapping[str, Array],
+    cell: str | None = None,
+    *,
+    prefix: str | None = None,
+    options: Mapping[str, str | bool] | None = None,
+) -> RNNWeights:
+    """Return the RNN found in a state dict.
+
+    Args:
+        entries: arrays by name. The one prefix that RNN weights have ("rnn.",
+            "encoder.lstm.") is stripped, and what lies outside of it is left alone.
+        cell: "elman", "gru", "gru_paddle" or "lstm"; None takes what a StateDict says, else
+            reads it off the shapes, where a GRU is torch's.
+        prefix: which RNN, if there are several; "" is the one without a prefix.
+        options: of the cells, for what `entries` do not say: see RNNWeights.with_options.
+
+    Raises:
+        InvalidDataError: no RNN, several, a gap in its layers or directions, or an
+            entry beside the weights that is none and would change the results.
+        OptionError: a cell or an option other than `entries` say.
+        ShapeMismatchError: shapes that do not fit each other or the cell.
+        UnsupportedError: no such cell or option.
+
+    >>> import numpy as np
+    >>> names = {"rnn.weight_ih_l0": (8, 3), "rnn.weight_hh_l0": (8, 2), "out.weight": (1, 2)}
+    >>> weights = weights_from_state_dict({n: np.zeros(s) for n, s in names.items()})
+    >>> weights.cell, weights.input_size, weights.hidden_size
+    ('lstm', 3, 2)
+    """
+    picked = _pick_prefix(entries, prefix)
+    found = _entries_under(entries, picked, strict=prefix is None)
+    layers, directions = _extent(found)
+    for layer in range(layers):
+        for name in ("weight_ih", "weight_hh"):
+            for direction in range(directions):
+                if name not in found.get((layer, direction), {}):
+                    missing = f"{picked}{name}_l{layer}{_DIRECTIONS[direction]}"
+                    raise InvalidDataError(f"state dict: {missing} is missing")
+    said = dict(entries.said.get(picked, {})) if isinstance(entries, StateDict) else {}
+    told = said.pop("cell", None)
+    if cell is not None and told is not None and cell != told:
+        raise OptionError(f"state dict: the cell is said to be {told}, not {cell}")
+    kind = _cell_kind(found[0, 0], str(told) if cell is None and told is not None else cell)
+    weights = RNNWeights(
+        tuple(
+            tuple(_direction(kind, found[layer, d]) for d in range(directions))
+            for layer in range(layers)
+        )
+    )
+    weights = weights.with_options(**said) if said else weights
+    changed = weights.with_options(**options) if options else weights
+    for name in options or ():
+        here, there = (getattr(one.layers[0][0], name) for one in (weights, changed))
+        # A file that says the cell says all that is not as usual.
+        if told is not None and here != there:
+            raise OptionError(f"state dict: {name} is said to be {here}, not {there}")
+    return changed
+
+
+def require_shape(
+    weights: RNNWeights,
+    *,
+    hidden: int | None = None,
+    layers: int | None = None,
+    bidirectional: bool = False,
+) -> None:
+    """Raise OptionError if weights have another shape; None and False take any."""
+    for what, wanted, found in (
+        ("hidden size", hidden, weights.hidden_size),
+        ("number of layers", layers, len(weights.layers)),
+        ("number of directions", 2 if bidirectional else None, weights.directions),
+    ):
+        if wanted not in (None, found):
+            raise OptionError(f"state dict: expected a {what} of {wanted}, found {found}")
+
+
+def rnn_prefixes(entries: Mapping[str, Array]) -> list[str]:
+    """Return the prefixes, with their dots, under which there are RNN weights; sorted."""
+    matches = (_ENTRY.fullmatch(name) for name in entries)
+    return sorted({match["prefix"] for match in matches if match})
+
+
+def _pick_prefix(entries: Mapping[str, Array], wanted: str | None) -> str:
+    """Return the prefix to strip, with its dot."""
+    prefixes = rnn_prefixes(entries)
+    listed = ", ".join(repr(prefix.removesuffix(".")) for prefix in prefixes)
+    if wanted is not None:
+        dotted = wanted if not wanted or wanted.endswith(".") else wanted + "."
+        if dotted not in prefixes:
+            raise InvalidDataError(
+                f"state dict: no RNN weights under prefix {wanted!r}; there are "
+                f"some under: {listed or 'none'}"
+            )
+        return dotted
+    if not prefixes:
+        raise InvalidDataError(
+            "state dict: no RNN weights; expected names such as weight_ih_l0, "
+            f"found {', '.join(list(entries)[:4]) or 'no entries'}"
+        )
+    if len(prefixes) > 1:
+        raise InvalidDataError(
+            f"state dict: {len(prefixes)} RNNs, under {listed}; pick one with prefix"
+        )
+    return prefixes[0]
+
+
+def _entries_under(
+    entries: Mapping[str, Array], prefix: str, *, strict: bool
+) -> dict[tuple[int, int], dict[str, Array]]:
+    """Return the arrays by field, by (layer, direction).
+
+    An unknown name right beside the weights ("rnn.weight_xx_l0") is refused: the module
+    that has it computes something else. Other modules' entries are left alone, except
+    when neither a prefix nor the caller has told them apart from this one.
+    """
+    found: dict[tuple[int, int], dict[str, Array]] = {}
+    for name, array in entries.items():
+        if not name.startswith(prefix):
+            continue
+        match = _ENTRY.fullmatch(name.removeprefix(prefix))
+        if match and not match["prefix"]:
+            place = int(match["layer"]), int(bool(match["reverse"]))
+            found.setdefault(place, {})[match["field"]] = array
+        elif "." not in name.removeprefix(prefix):
+            raise InvalidDataError(f"state dict: {name} is not a weight of an RNN known here")
+        elif strict and not prefix:
+            raise InvalidDataError(
+                f'state dict: {name} is not a weight of an RNN; give the prefix "" to leave '
+                "the entries of other modules out"
+            )
+    return found
+
+
+def _extent(found: dict[tuple[int, int], dict[str, Array]]) -> tuple[int, int]:
+    """Return the number of layers and of directions."""
+    return 1 + max(layer for layer, _ in found), 1 + max(direction for _, direction in found)
+
+
+def _cell_kind(first: dict[str, Array], wanted: str | None) -> type[CellWeights]:
+    """Return the weights class whose number of gates the first layer has."""
+    kind = None if wanted is None else weights_class(wanted)
+    weight_hh, weight_hr = first["weight_hh"], first.get("weight_hr")
+    if weight_hh.ndim != 2 or (weight_hr is not None and weight_hr.ndim != 2):
+        raise ShapeMismatchError(
+            f"weight_hh_l0, weight_hr_l0: expected 2 dimensions, found shape {weight_hh.shape}"
+            + ("" if weight_hr is None else f" and {weight_hr.shape}")
+        )
+    rows = weight_hh.shape[0]
+    hidden = weight_hh.shape[1] if weight_hr is None else weight_hr.shape[1]
+    fitting = [
+        candidate for candidate, _ in CELLS.values() if hidden and rows == candidate.GATES * hidden
+    ]
+    if kind is None and fitting:
+        return fitting[0]
+    if kind is None or kind not in fitting:
+        gates = ", ".join(f"{c.GATES * hidden} ({c.KIND})" for c, _ in CELLS.values())
+        raise ShapeMismatchError(
+            f"weight_hh_l0: expected rows for a hidden size of {hidden}: "
+            f"{gates if kind is None else f'{kind.GATES * hidden} ({kind.KIND})'}; found {rows}"
+        )
+    return kind
+
+
+def _direction(kind: type[CellWeights], arrays: dict[str, Array]) -> CellWeights:
+    fields: dict[str, Any] = dict(arrays)
+    unknown = set(fields) - set(kind.__dataclass_fields__)
+    if unknown:
+        raise InvalidDataError(
+            f"state dict: a cell of kind {kind.KIND} has no {', '.join(sorted(unknown))}"
+        )
+    return kind(**fields)

@@ -1,0 +1,33 @@
+"""The states of all layers and directions of an RNN, and what is made of the last layer's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+
+
+def state_count(weights: RNNWeights) -> int:
+    """Return how many hidden states an RNN starts from: layers times directions."""
+    return len(weights.layers) * weights.directions
+
+
+def last_of(weights: RNNWeights, last_hidden: Array) -> Array:
+    """Return the last layer's states, directions side by side: (S, directions*H).
+
+    Args:
+        weights: of the RNN.
+        last_hidden: (layers*directions, S, H).
+    """
+    return np.concatenate(list(last_hidden[-weights.directions :]), axis=1)
+
+
+def last_of_gradient(weights: RNNWeights, grad: Array) -> Array:
+    """Return the gradient of `last_of` by all last states: (layers*directions, S, H)."""
+    size = weights.layers[0][0].output_size
+    whole = np.zeros_like(grad, shape=(state_count(weights), len(grad), size))
+    # One by one: a list of arrays on a GPU cannot be assigned.
+    for direction, part in enumerate(np.split(grad, weights.directions, axis=1)):
+        whole[direction - weights.directions] = part
+    return whole

@@ -1,0 +1,1 @@
+"""Loss, optimizer, classifier, epochs."""

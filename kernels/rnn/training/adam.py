@@ -1,0 +1,67 @@
+"""The optimizer Adam, as torch's: Kingma and Ba, 2015.
+
+m = beta1 m + (1 - beta1) g        v = beta2 v + (1 - beta2) g g
+w = w - rate m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array
+
+Arrays = Mapping[str, Array]
+
+
+class Adam:
+    """Moves weights against their gradients; remembers the moments m and v of each.
+
+    >>> adam = Adam()
+    >>> adam.moved({"w": np.array([1.0])}, {"w": np.array([0.5])}, rate=0.1)["w"].round(6).tolist()
+    [0.9]
+    """
+
+    def __init__(self, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
+        self._betas = beta1, beta2
+        self._epsilon = epsilon
+        self._steps = 0
+        self._moments: dict[str, tuple[Array, Array]] = {}
+
+    def moved(self, weights: Arrays, gradients: Arrays, *, rate: float) -> dict[str, Array]:
+        """Return the weights after one more step, by name; new arrays of the same dtype.
+
+        Args:
+            weights: floating point; the same names and shapes at every step.
+            gradients: in their shapes.
+            rate: how far to go.
+        """
+        self._steps += 1
+        beta1, beta2 = self._betas
+        unbias1, unbias2 = 1 - beta1**self._steps, 1 - beta2**self._steps
+        moved = {}
+        for name, array in weights.items():
+            grad = gradients[name]
+            first, second = self._moments.get(name) or (np.zeros_like(array), np.zeros_like(array))
+            first = beta1 * first + (1 - beta1) * grad
+            second = beta2 * second + (1 - beta2) * grad * grad
+            self._moments[name] = first, second
+            slope = first / unbias1 / (np.sqrt(second / unbias2) + self._epsilon)
+            moved[name] = array - rate * slope
+        return moved
+
+
+def clipped(gradients: Arrays, limit: float) -> dict[str, Array]:
+    """Return the gradients, scaled down if their common length is more than `limit`.
+
+    Pascanu et al., On the difficulty of training recurrent neural networks, 2013.
+
+    >>> clipped({"a": np.array([3.0]), "b": np.array([4.0])}, 1.0)["b"].round(6).tolist()
+    [0.8]
+    """
+    total = float(
+        np.sqrt(sum(np.square(grad, dtype=np.float64).sum() for grad in gradients.values()))
+    )
+    scale = limit / total if total > limit else 1.0
+    return {name: grad * grad.dtype.type(scale) for name, grad in gradients.items()}

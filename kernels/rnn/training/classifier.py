@@ -1,0 +1,224 @@
+"""A classifier of sequences: an RNN, its states pooled, and a linear layer on top.
+
+    pooled = the state after the last row (both directions side by side), or the mean
+    scores = weight pooled + bias
+
+The names of its arrays are those of a torch module with `rnn = nn.LSTM(..)` (or GRU, RNN)
+and `out = nn.Linear(..)`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.pooling.pool import segment_mean
+from lodcli.kernels.ops.pooling.pool_grad import segment_mean_grad
+from lodcli.kernels.rnn.cells.cell import CellWeights, column_sums
+from lodcli.kernels.rnn.stack.stack import (
+    RNNWeights,
+    StackResult,
+    seeded_weights,
+    stack_backward,
+    stack_forward,
+)
+from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
+from lodcli.kernels.rnn.stack.states import last_of, last_of_gradient
+from lodcli.kernels.runtime.devices import moved
+from lodcli.kernels.runtime.dispatch import Backend, on
+
+RNN_PREFIX = "rnn."
+POOLS = ("last", "mean")
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """An RNN and a linear layer.
+
+    Attributes:
+        rnn: layers and directions of any cell.
+        weight: (C, directions*H).
+        bias: (C,).
+        pool: "last" or "mean", what is made of a sequence's states.
+
+    Raises:
+        ShapeMismatchError, InvalidDataError: parts that do not fit.
+    """
+
+    rnn: RNNWeights
+    weight: Array
+    bias: Array
+    pool: str = "last"
+
+    def __post_init__(self) -> None:
+        if self.pool not in POOLS:
+            raise InvalidDataError(f"pool: expected last or mean, found {self.pool!r}")
+        if self.weight.ndim != 2 or self.weight.shape[1] != self.rnn.output_size:
+            raise ShapeMismatchError(
+                f"out.weight: expected (classes, {self.rnn.output_size}), found {self.weight.shape}"
+            )
+        if self.bias.shape != self.weight.shape[:1]:
+            raise ShapeMismatchError(
+                f"out.bias: expected {self.weight.shape[:1]}, found {self.bias.shape}"
+            )
+
+    @property
+    def classes(self) -> int:
+        """C."""
+        return len(self.weight)
+
+    def arrays(self) -> StateDict:
+        """Return the arrays by torch's names; shared, not copied."""
+        rnn = state_dict(self.rnn)
+        named = {RNN_PREFIX + name: array for name, array in rnn.items()}
+        named |= {"out.weight": self.weight, "out.bias": self.bias}
+        return StateDict(named, {RNN_PREFIX: rnn.said[""]})
+
+    def moved(self, device: str) -> Classifier:
+        """Return the same classifier in main memory ("cpu") or on a GPU ("cuda", "cuda:N")."""
+        return self.with_arrays({name: moved(one, device) for name, one in self.arrays().items()})
+
+    def with_arrays(self, arrays: Mapping[str, Array]) -> Classifier:
+        """Return the same classifier with other numbers in it; `arrays` as of `arrays()`."""
+        places = iter(
+            RNN_PREFIX + "{}" + suffix for layer in self.rnn.suffixes() for suffix in layer
+        )
+
+        def filled(one: CellWeights) -> CellWeights:
+            place = next(places)
+            new: dict[str, Any] = {name: arrays[place.format(name)] for name in one.arrays()}
+            return dataclasses.replace(one, **new)
+
+        rnn = self.rnn.map(filled)
+        return Classifier(rnn, arrays["out.weight"], arrays["out.bias"], self.pool)
+
+
+def classifier_from_arrays(
+    arrays: Mapping[str, Array], cell: str | None = None, pool: str = "last"
+) -> Classifier:
+    """Return the classifier in a state dict of `rnn` and `out`.
+
+    Raises:
+        InvalidDataError, ShapeMismatchError: something is missing or does not fit.
+    """
+    for name in ("out.weight", "out.bias"):
+        if name not in arrays:
+            raise InvalidDataError(
+                f"state dict: {name} is missing; a classifier has rnn.weight_ih_l0, .., "
+                "out.weight and out.bias"
+            )
+    rnn = weights_from_state_dict(arrays, cell, prefix=RNN_PREFIX)
+    return Classifier(rnn, arrays["out.weight"], arrays["out.bias"], pool)
+
+
+def seeded_classifier(
+    cell: str,
+    input_size: int,
+    hidden_size: int,
+    classes: int,
+    *,
+    pool: str = "last",
+    rng: np.random.Generator,
+    **more: Any,
+) -> Classifier:
+    """Return random weights as torch starts with; `more` as of seeded_weights.
+
+    >>> made = seeded_classifier("gru", 3, 2, 5, rng=np.random.default_rng(0))
+    >>> made.classes, made.weight.shape
+    (5, (5, 2))
+    """
+    rnn = seeded_weights(cell, input_size, hidden_size, rng=rng, **more)
+    bound = 1 / np.sqrt(rnn.output_size)
+    dtype = rnn.layers[0][0].weight_hh.dtype
+    weight, bias = (
+        rng.uniform(-bound, bound, shape).astype(dtype)
+        for shape in ((classes, rnn.output_size), (classes,))
+    )
+    return Classifier(rnn, weight, bias, pool)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The scores of a batch, and what the way back needs.
+
+    Attributes:
+        scores: (S, C).
+        pooled: (S, directions*H), dropped out already.
+        kept: what dropout multiplied the pooled states with; None without.
+        run: of the RNN.
+        offsets: of the batch.
+    """
+
+    scores: Array
+    pooled: Array
+    kept: Array | None
+    run: StackResult
+    offsets: Offsets
+
+
+def classify(
+    model: Classifier,
+    data: Array,
+    offsets: Offsets,
+    *,
+    keep: bool = False,
+    dropout: float = 0.0,
+    rng: np.random.Generator | None = None,
+    backend: Backend = "auto",
+    threads: int | None = None,
+) -> Scored:
+    """Return the scores of every sequence.
+
+    Args:
+        model: the classifier.
+        data: (N, D), float32 or float64, the dtype of all arithmetic.
+        offsets: (S+1,), in rows.
+        keep: remember what `classifier_gradients` needs.
+        dropout: the share of pooled states set to zero, the rest scaled up; for training.
+        rng: where the zeros come from; needed for dropout.
+        backend, threads: see rnn_forward.
+    """
+    run = stack_forward(data, offsets, model.rnn, keep=keep, backend=backend, threads=threads)
+    if model.pool == "mean":
+        pooled = on("auto", segment_mean)(run.outputs, offsets)
+    else:
+        pooled = last_of(model.rnn, run.last_hidden)
+    kept = None
+    if dropout:
+        assert rng is not None
+        drawn = (rng.random(pooled.shape) >= dropout).astype(data.dtype) / (1 - dropout)
+        kept = np.asarray(drawn, like=pooled)
+        pooled = pooled * kept.astype(data.dtype)
+    weight, bias = (part.astype(data.dtype, copy=False) for part in (model.weight, model.bias))
+    return Scored(pooled @ weight.T + bias, pooled, kept, run, offsets)
+
+
+def classifier_gradients(
+    model: Classifier, scored: Scored, grad: Array, *, threads: int | None = None
+) -> dict[str, Array]:
+    """Return the gradients of the arrays of a classifier, by name.
+
+    Args:
+        model: the classifier.
+        scored: of classify(.., keep=True).
+        grad: (S, C), the loss by the scores.
+        threads: see rnn_forward.
+    """
+    assert scored.run.tape is not None
+    into = grad @ model.weight.astype(grad.dtype, copy=False)
+    if scored.kept is not None:
+        into = into * scored.kept.astype(grad.dtype)
+    if model.pool == "mean":
+        by_rows = on("auto", segment_mean_grad)(into, scored.offsets)
+        found = stack_backward(scored.run.tape, grad_outputs=by_rows, threads=threads)
+    else:
+        by_last = last_of_gradient(model.rnn, into)
+        found = stack_backward(scored.run.tape, grad_last_hidden=by_last, threads=threads)
+    named = {RNN_PREFIX + name: array for name, array in state_dict(found.weights).items()}
+    return {**named, "out.weight": grad.T @ scored.pooled, "out.bias": column_sums(grad)}

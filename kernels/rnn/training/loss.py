@@ -1,0 +1,68 @@
+"""The loss of a classifier: softmax, then the logarithm of what it gives the right class."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array
+
+
+class Loss(NamedTuple):
+    """A loss and how it came about.
+
+    Attributes:
+        value: the mean over the batch of -log softmax(scores)[label]; 0 for none.
+        grad: (S, C), of the mean by the scores.
+        right: how many labels have the highest score.
+    """
+
+    value: float
+    grad: Array
+    right: int
+
+
+def softmax_cross_entropy(scores: Array, labels: Array) -> Loss:
+    """Return the mean cross-entropy of scores and labels, torch's CrossEntropyLoss.
+
+    Args:
+        scores: (S, C), floating point; any size, they are shifted before exp.
+        labels: (S,) integers, 0 to C-1.
+
+    Raises:
+        ShapeMismatchError: not one label a row of scores.
+        InvalidDataError: a label outside of the classes; names its position.
+
+    >>> loss = softmax_cross_entropy(np.array([[0.0, 0.0], [1000.0, 0.0]]), np.array([0, 0]))
+    >>> round(loss.value, 6), loss.grad.tolist(), loss.right
+    (0.346574, [[-0.25, 0.25], [0.0, 0.0]], 2)
+    """
+    count = len(scores)
+    if labels.shape != (count,):
+        raise ShapeMismatchError(f"labels: expected shape {(count,)}, found {labels.shape}")
+    check_labels(labels, scores.shape[1])
+    rows = np.arange(count)
+    shifted = scores - scores.max(axis=1, keepdims=True, initial=-np.inf)
+    weight = np.exp(shifted)
+    total = weight.sum(axis=1, keepdims=True)
+    # In double: thousands of small losses would else lose their last digits.
+    losses = (np.log(total[:, 0]) - shifted[rows, labels]).astype(np.float64)
+    grad = weight / total
+    grad[rows, labels] -= 1
+    grad /= max(count, 1)
+    right = int((scores.argmax(axis=1) == labels).sum()) if count else 0
+    return Loss(float(losses.sum()) / max(count, 1), grad, right)
+
+
+def check_labels(labels: Array, classes: int) -> None:
+    """Raise InvalidDataError unless `labels` are whole numbers from 0 to classes - 1."""
+    if labels.dtype.kind not in "iu":
+        raise InvalidDataError(f"labels: expected whole numbers, found {labels.dtype}")
+    outside = np.flatnonzero((labels < 0) | (labels >= classes))
+    if outside.size:
+        position = int(outside[0])
+        raise InvalidDataError(
+            f"labels, position {position}: expected 0 to {classes - 1}, found {labels[position]}"
+        )

@@ -1,0 +1,222 @@
+"""Training a classifier of sequences: mini-batches, cross-entropy, Adam."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.rnn.stack.flops import operations_per_row
+from lodcli.kernels.rnn.stack.run import rows_as_vectors
+from lodcli.kernels.rnn.training.adam import Adam, clipped
+from lodcli.kernels.rnn.training.classifier import Classifier, classifier_gradients, classify
+from lodcli.kernels.rnn.training.loss import check_labels, softmax_cross_entropy
+from lodcli.kernels.runtime.devices import moved
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.tensor.gather import take_items
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# Below so many operations all in all NumPy is done before compiled code has been loaded.
+COMPILED_WORK = 2e10
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Sequences and a class for each.
+
+    Attributes:
+        sequences: one level; data (N, ..), real, no sequence empty.
+        labels: (S,) whole numbers from 0.
+
+    Raises:
+        ShapeMismatchError, InvalidDataError, EmptySequenceError: they do not fit.
+    """
+
+    sequences: LoDTensor
+    labels: Array
+
+    def __post_init__(self) -> None:
+        count = len(self.sequences)
+        if self.sequences.lod.n_levels != 1:
+            raise InvalidDataError(
+                f"sequences: expected one level, found {self.sequences.lod.n_levels}"
+            )
+        if self.labels.shape != (count,):
+            raise ShapeMismatchError(
+                f"labels: expected {count}, one a sequence, found shape {self.labels.shape}"
+            )
+        check_labels(self.labels, int(self.labels.max(initial=0)) + 1)
+        empty = np.flatnonzero(self.sequences.lod.lengths(0) == 0)
+        if empty.size:
+            raise EmptySequenceError(
+                f"sequence {empty[0]} has no rows, so that nothing tells its class; leave it out"
+            )
+
+    @property
+    def classes(self) -> int:
+        """The highest label plus one."""
+        return int(self.labels.max(initial=-1)) + 1
+
+    def rows(self) -> tuple[Array, Offsets]:
+        """Return data (N, D), float32 or float64, and offsets."""
+        return rows_as_vectors(self.sequences.data), self.sequences.lod.levels[0]
+
+    def part(self, items: Offsets) -> Labelled:
+        """Return some of the sequences, in this order."""
+        return Labelled(take_items(self.sequences, items), self.labels[items])
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train.
+
+    Attributes:
+        epochs: how often to go through all sequences.
+        batch: sequences a step.
+        rate: the learning rate at the start; it falls to zero along half a cosine.
+        dropout: the share of pooled states set to zero while training.
+        clip: the longest a step's gradient may be.
+        seed: of the order of the sequences and of dropout.
+        threads: see rnn_forward.
+        device: "cpu", "cuda" or "cuda:N", where to compute. The examples go there once, as a
+            whole; the loss is computed in main memory, from the scores.
+
+    Raises:
+        InvalidDataError: a number that makes no sense.
+    """
+
+    epochs: int = 50
+    batch: int = 16
+    rate: float = 0.005
+    dropout: float = 0.0
+    clip: float = 5.0
+    seed: int = 0
+    threads: int | None = None
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("epochs", self.epochs, 0), ("batch", self.batch, 1)):
+            if value < least:
+                raise InvalidDataError(f"{name}: expected at least {least}, found {value}")
+        for name, number in (("rate", self.rate), ("clip", self.clip)):
+            if not (math.isfinite(number) and number > 0):
+                raise InvalidDataError(f"{name}: expected more than 0, found {number}")
+        if not 0 <= self.dropout < 1:
+            raise InvalidDataError(
+                f"dropout: expected 0 or more and less than 1, found {self.dropout}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """One time through all sequences.
+
+    Attributes:
+        number: from 1.
+        model: as it is after it, in main memory.
+        loss: the mean over the sequences, as they came by.
+        accuracy: the share that was right, as they came by.
+    """
+
+    number: int
+    model: Classifier
+    loss: float
+    accuracy: float
+
+
+def train(
+    model: Classifier,
+    examples: Labelled,
+    recipe: Recipe,
+    *,
+    between: Callable[[], None] = lambda: None,
+) -> Iterator[Epoch]:
+    """Yield the outcome of every epoch; the same for the same seed.
+
+    Args:
+        model: where to start.
+        examples: what to learn from; computed in the dtype of the model.
+        recipe: how.
+        between: called after each step, to show that it goes on, or to end it by raising.
+
+    Raises:
+        InvalidDataError: no examples, labels the model has no class for, or a loss that is
+            no number any more.
+        UnsupportedError: there is no such device.
+    """
+    rows = rows_as_vectors(examples.sequences.data).astype(model.weight.dtype)
+    examples = Labelled(examples.sequences.with_data(moved(rows, recipe.device)), examples.labels)
+    model = model.moved(recipe.device)
+    count = len(examples.labels)
+    if not count:
+        raise InvalidDataError("nothing to learn from: no sequences")
+    check_labels(examples.labels, model.classes)
+    backend: Backend = "auto"
+    if recipe.device == "cpu":
+        backend = _backend(model, examples.sequences.rows * recipe.epochs)
+    rng, adam = np.random.default_rng(recipe.seed), Adam()
+    steps = recipe.epochs * math.ceil(count / recipe.batch)
+    done = 0
+    for number in range(1, recipe.epochs + 1):
+        order = rng.permutation(count)
+        total, right = 0.0, 0
+        for start in range(0, count, recipe.batch):
+            part = examples.part(order[start : start + recipe.batch])
+            rate = recipe.rate * (1 + math.cos(math.pi * done / steps)) / 2
+            scored = classify(
+                model,
+                *part.rows(),
+                keep=True,
+                dropout=recipe.dropout,
+                rng=rng,
+                backend=backend,
+                threads=recipe.threads,
+            )
+            loss = softmax_cross_entropy(moved(scored.scores, "cpu"), part.labels)
+            if not math.isfinite(loss.value):
+                raise InvalidDataError(
+                    f"epoch {number}: the loss is {loss.value}; check the data for values that "
+                    "are no numbers, or lower the learning rate"
+                )
+            grad = moved(loss.grad, recipe.device)
+            gradients = classifier_gradients(model, scored, grad, threads=recipe.threads)
+            model = model.with_arrays(
+                adam.moved(model.arrays(), clipped(gradients, recipe.clip), rate=rate)
+            )
+            total += loss.value * len(part.labels)
+            right += loss.right
+            done += 1
+            between()
+        yield Epoch(number, model.moved("cpu"), total / count, right / count)
+
+
+def _backend(model: Classifier, rows: int) -> Backend:
+    """Return the backend for so many rows in small batches, of which each alone is too small."""
+    plain = all(one.is_plain for layer in model.rnn.layers for one in layer)
+    # Forward and backward: three times the operations of a run forward.
+    enough = 3 * rows * operations_per_row(model.rnn) >= COMPILED_WORK
+    return "numba" if plain and enough else "auto"
+
+
+def accuracy(
+    model: Classifier, examples: Labelled, *, threads: int | None = None, device: str = "cpu"
+) -> float:
+    """Return the share of sequences whose class has the highest score; nan for none.
+
+    Args:
+        model, examples: in main memory.
+        threads: see rnn_forward.
+        device: where to compute.
+
+    Raises:
+        InvalidDataError: a label the model has no class for.
+    """
+    data, offsets = examples.rows()
+    rows = moved(data.astype(model.weight.dtype, copy=False), device)
+    scores = moved(classify(model.moved(device), rows, offsets, threads=threads).scores, "cpu")
+    right = softmax_cross_entropy(scores, examples.labels).right
+    return right / len(examples.labels) if len(examples.labels) else math.nan

@@ -1,0 +1,163 @@
+"""Which implementation of a kernel runs: found by file and function name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.native import load
+from lodcli.kernels.tensor.lod_tensor import is_on_device
+
+Backend = Literal["auto", "numpy", "numba", "cupy"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Parameters of kernels that describe segments, or are a few numbers to compute with: they lie
+# in main memory wherever the rows are.
+INDEX = frozenset(
+    (
+        *("offsets", "q_offsets", "k_offsets", "hyp_offsets", "ref_offsets", "row_offsets"),
+        *("column_offsets", "starts", "counts", "bounds", "pad_value", "tokens", "blanks"),
+        *("topks", "edges", "plan", "kept"),
+    )
+)
+# From this many bytes of rows on loading a compiled kernel pays: docs/decisions/0022-thresholds.md.
+COMPILED_BYTES = 1 << 20
+
+
+def on(backend: Backend, reference: F, *, size_bytes: int = 0) -> F:
+    """Return the twin of a NumPy kernel on another backend, or the kernel itself.
+
+    Args:
+        backend: "numpy"; "numba" or "cupy", whose twin must exist; "auto": cupy for arrays
+            on a GPU, else numba where there is a twin and `size_bytes` repays loading it,
+            else numpy.
+        reference: a function of a module; its twin is the function of the same name in the
+            module beside it whose name ends in _BACKEND.
+        size_bytes: bytes of rows at hand, for "auto".
+
+    Raises:
+        UnsupportedError: there is no such twin, its package is not installed, or the
+            arrays it is called with lie where the backend does not compute.
+    """
+    if backend == "cupy" or "cupy" in sys.modules:
+        return _by_place(backend, reference, size_bytes)
+    return _on_host(backend, reference, size_bytes)
+
+
+def _on_host(backend: Backend, reference: F, size_bytes: int) -> F:
+    if backend == "numpy":
+        return reference
+    if backend == "auto":
+        if size_bytes < COMPILED_BYTES and not load.is_shipped():
+            return reference
+        return _compiled(reference) or _jitted(reference, size_bytes)
+    return _found(backend, reference)
+
+
+@cache
+def _compiled(reference: F) -> F | None:
+    """Return the twin that calls compiled kernels, or else the reference; None if there is none."""
+    twin = _beside(reference, "native")
+    if twin is None:
+        return None
+
+    def call(*args: Any, **more: Any) -> Any:
+        try:
+            return twin(*args, **more)
+        except load.NativeUnavailableError:
+            return reference(*args, **more)
+
+    return call  # type: ignore[return-value]
+
+
+def _jitted(reference: F, size_bytes: int) -> F:
+    if size_bytes < COMPILED_BYTES:
+        return reference
+    return _twin("numba", reference) or reference
+
+
+def _beside(reference: Callable[..., Any], suffix: str) -> Any:
+    """Return the function of this name in MODULE_SUFFIX, None if there is none."""
+    name = f"{reference.__module__}_{suffix}"
+    if importlib.util.find_spec(name) is None:
+        return None
+    return getattr(importlib.import_module(name), reference.__name__, None)
+
+
+def _by_place(backend: Backend, reference: F, size_bytes: int) -> F:
+    """Return what decides when it is called: nothing is ever moved between devices."""
+
+    def call(*args: Any, **more: Any) -> Any:
+        given = dict(zip(_parameters(reference), args, strict=False)) | more
+        rows = {name: value for name, value in given.items() if name not in INDEX}
+        there = any(map(_on_device, rows.values()))
+        if not there and backend == "cupy":
+            raise UnsupportedError(
+                "backend cupy computes on arrays that lie on a GPU, these lie in main memory; "
+                "move them with LoDTensor.to_device or cupy.asarray"
+            )
+        if there and backend not in ("auto", "cupy"):
+            raise UnsupportedError(
+                f"backend {backend} computes in main memory, the array lies on a GPU; "
+                "move it with cupy.asnumpy"
+            )
+        if not there:
+            return _on_host(backend, reference, size_bytes)(*args, **more)
+        for name, value in rows.items():
+            if _in_main_memory(value):
+                raise UnsupportedError(
+                    f"{_named(reference)}: {name} lies in main memory, other arrays on "
+                    "a GPU; move it with cupy.asarray"
+                )
+        return _found("cupy", reference)(*args, **more)
+
+    return call  # type: ignore[return-value]
+
+
+@cache
+def _parameters(reference: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(reference).parameters)
+
+
+def _on_device(value: Any) -> bool:
+    return any(map(is_on_device, value)) if isinstance(value, list | tuple) else is_on_device(value)
+
+
+def _in_main_memory(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_in_main_memory, value))
+    return isinstance(value, np.ndarray)
+
+
+def _found(backend: Backend, reference: F) -> F:
+    """Return the twin. Raises UnsupportedError if there is none."""
+    twin = _twin(backend, reference)
+    if twin is None:
+        remedy = (
+            "move the rows to main memory (LoDTensor.to_device, --device cpu)"
+            if backend == "cupy"
+            else "use --backend numpy"
+        )
+        raise UnsupportedError(f"no {backend} kernel for {_named(reference)}; {remedy}")
+    return twin  # type: ignore[no-any-return]
+
+
+def _named(reference: Callable[..., Any]) -> str:
+    return f"{reference.__module__.rpartition('.')[2]}.{reference.__name__}"
+
+
+@cache
+def _twin(backend: str, reference: Callable[..., Any]) -> Any:
+    if backend not in ("numba", "cupy"):
+        raise UnsupportedError(f"no backend {backend!r}; there are: numpy, numba, cupy")
+    if backend == "numba" and (found := _beside(reference, "native")):
+        return found
+    return None if importlib.util.find_spec(backend) is None else _beside(reference, backend)

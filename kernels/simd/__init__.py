@@ -1,0 +1,1 @@
+"""SIMD for numba kernels: vectors, raw memory, copies, exponentials."""

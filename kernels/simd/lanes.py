@@ -1,0 +1,315 @@
+"""Vectors as values: sums and products of whole vector registers in plain compiled Python.
+
+    a = load(array, position, count)      the next `count` elements; lanes past them are 0
+    store(a * b + 1.0, array, position, count)
+
+Sums of products are fused where the processor can. How many elements a vector has, and how
+many registers there are, depends on the processor that numba compiles for.
+"""
+
+from __future__ import annotations
+
+import operator
+import platform
+from collections.abc import Callable
+from typing import Any
+
+from lodcli.kernels.runtime.jit_numba import (
+    AbstractTemplate,
+    cgutils,
+    get_host_cpu_features,
+    infer_global,
+    intrinsic,
+    ir,
+    lower_builtin,
+    models,
+    numba,
+    register_model,
+    signature,
+    types,
+)
+
+_I64 = ir.IntType(64)
+_I32 = ir.IntType(32)
+
+
+def _machine() -> tuple[int, int]:
+    """Return the bytes of a vector register, and how many there are."""
+    config: Any = numba.config
+    listed = config.CPU_FEATURES if config.CPU_FEATURES is not None else get_host_cpu_features()
+    features = {name[1:]: name[0] == "+" for name in listed.split(",") if name}
+    if features.get("avx512f"):
+        return 64, 32
+    if features.get("avx2") and features.get("fma"):
+        return 32, 16
+    return 16, 32 if platform.machine() in ("aarch64", "arm64") else 16
+
+
+VECTOR_BYTES, REGISTERS = _machine()
+
+
+def lanes_of(dtype: Any) -> int:
+    """Return how many elements of a numpy or numba dtype one vector holds."""
+    bits = dtype.bitwidth if hasattr(dtype, "bitwidth") else 8 * dtype.itemsize
+    return int(VECTOR_BYTES * 8 // bits)
+
+
+class Lanes(types.Type):
+    """The type of a vector of float32 or float64."""
+
+    def __init__(self, dtype: Any) -> None:
+        super().__init__(name=f"Lanes({dtype})")
+        self.dtype = dtype
+
+
+def vector_type(dtype: Any) -> Any:
+    """Return LLVM's type of a vector."""
+    element = ir.FloatType() if dtype == types.float32 else ir.DoubleType()
+    return ir.VectorType(element, lanes_of(dtype))
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Lanes) -> None:
+        super().__init__(manager, kind, vector_type(kind.dtype))  # type: ignore[no-untyped-call]
+
+
+def splat(builder: Any, scalar: Any, vector: Any) -> Any:
+    """Return a vector of LLVM's type `vector` with `scalar` in all lanes."""
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, _I32(0))
+    zeros = ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
+
+
+def address(context: Any, builder: Any, kind: Any, value: Any, position: Any) -> Any:
+    """Return the address of one element of a flat array, or behind a pointer."""
+    if isinstance(kind, types.Array):
+        value = context.make_array(kind)(context, builder, value).data
+    return builder.gep(value, [position])
+
+
+@intrinsic
+def _bare(typing_context: Any, group: Any) -> Any:
+    """Return a named tuple with pointers in place of its arrays.
+
+    Numba counts who refers to an array, with a locked instruction for every call and every
+    tuple it goes through: in the innermost loops that costs more than the arithmetic. The
+    caller has to keep the arrays.
+    """
+    kinds = [
+        types.CPointer(kind.dtype) if isinstance(kind, types.Array) else kind
+        for kind in group.types
+    ]
+    bared = types.BaseTuple.from_types(kinds, group.instance_class)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        values = []
+        for number, kind in enumerate(group.types):
+            value = builder.extract_value(args[0], number)
+            if isinstance(kind, types.Array):
+                value = context.make_array(kind)(context, builder, value).data
+            values.append(value)
+        return context.make_tuple(builder, bared, values)
+
+    return bared(group), generate
+
+
+def _as_vector(builder: Any, kind: Any, value: Any, wanted: Lanes) -> Any:
+    if isinstance(kind, Lanes):
+        return value
+    vector = vector_type(wanted.dtype)
+    if kind.bitwidth > wanted.dtype.bitwidth:
+        value = builder.fptrunc(value, vector.element)
+    elif kind.bitwidth < wanted.dtype.bitwidth:
+        value = builder.fpext(value, vector.element)
+    return splat(builder, value, vector)
+
+
+def _operator(function: Any, emit: str) -> None:
+    @infer_global(function)
+    class _Typing(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            kinds = [kind for kind in args if isinstance(kind, Lanes)]
+            if len(args) == 2 and kinds:
+                others = [kind for kind in args if not isinstance(kind, Lanes)]
+                if all(isinstance(kind, types.Float) for kind in others):
+                    return signature(kinds[0], *args)
+            return None
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        values = [
+            _as_vector(builder, kind, value, sig.return_type)
+            for kind, value in zip(sig.args, args, strict=True)
+        ]
+        return getattr(builder, emit)(*values, flags=("contract",))
+
+    for kinds in ((Lanes, Lanes), (Lanes, types.Float), (types.Float, Lanes)):
+        lower_builtin(function, *kinds)(lower)
+
+
+_operator(operator.add, "fadd")
+_operator(operator.sub, "fsub")
+_operator(operator.mul, "fmul")
+_operator(operator.truediv, "fdiv")
+
+
+@intrinsic
+def _lanes_in(typing_context: Any, array: Any) -> Any:
+    """Return how many elements of an array one vector holds: known when compiled."""
+    count = lanes_of(array.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _I64(count)
+
+    return types.int64(array), generate
+
+
+def _some(builder: Any, vector: Any, count: Any, whole: Callable[[], Any], part: Any) -> Any:
+    """Emit whole() for a full vector, else part(mask) with the first `count` lanes on."""
+    full = builder.icmp_signed(">=", count, _I64(vector.count))
+    results = []
+    with builder.if_else(full) as (then, otherwise):
+        with then:
+            results.append((whole(), builder.block))
+        with otherwise:
+            numbers = ir.VectorType(_I32, vector.count)
+            ramp = ir.Constant(numbers, list(range(vector.count)))
+            mask = builder.icmp_signed(
+                "<", ramp, splat(builder, builder.trunc(count, _I32), numbers)
+            )
+            results.append((part(mask), builder.block))
+    if results[0][0] is None:
+        return None
+    joined = builder.phi(vector)
+    for value, block in results:
+        joined.add_incoming(value, block)
+    return joined
+
+
+@intrinsic
+def _load(typing_context: Any, array: Any, position: Any, count: Any) -> Any:
+    """Return array[position:position+count], zeros in the lanes past it."""
+    kind = Lanes(array.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        vector = vector_type(kind.dtype)
+        first = address(context, builder, sig.args[0], args[0], args[1])
+        place = builder.bitcast(first, vector.as_pointer())
+        bytes_each = kind.dtype.bitwidth // 8
+
+        def whole() -> Any:
+            value = builder.load(place)
+            value.align = bytes_each
+            return value
+
+        def part(mask: Any) -> Any:
+            masks = ir.VectorType(ir.IntType(1), vector.count)
+            name = f"llvm.masked.load.v{vector.count}f{8 * bytes_each}.p0"
+            form = ir.FunctionType(vector, [vector.as_pointer(), _I32, masks, vector])
+            function = cgutils.get_or_insert_function(builder.module, form, name)
+            zero = ir.Constant(vector, [0.0] * vector.count)
+            return builder.call(function, [place, _I32(bytes_each), mask, zero])
+
+        return _some(builder, vector, args[2], whole, part)
+
+    return kind(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def _store(typing_context: Any, value: Any, array: Any, position: Any, count: Any) -> Any:
+    """Write the first `count` lanes of `value` to array[position:]."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        vector = vector_type(sig.args[0].dtype)
+        first = address(context, builder, sig.args[1], args[1], args[2])
+        place = builder.bitcast(first, vector.as_pointer())
+        bytes_each = sig.args[0].dtype.bitwidth // 8
+
+        def whole() -> None:
+            builder.store(args[0], place).align = bytes_each
+
+        def part(mask: Any) -> None:
+            masks = ir.VectorType(ir.IntType(1), vector.count)
+            name = f"llvm.masked.store.v{vector.count}f{8 * bytes_each}.p0"
+            form = ir.FunctionType(ir.VoidType(), [vector, vector.as_pointer(), _I32, masks])
+            function = cgutils.get_or_insert_function(builder.module, form, name)
+            builder.call(function, [args[0], place, _I32(bytes_each), mask])
+
+        _some(builder, vector, args[3], whole, part)
+        return context.get_dummy_value()
+
+    return types.void(value, array, types.int64, types.int64), generate
+
+
+@intrinsic
+def _fetch(typing_context: Any, array: Any, position: Any) -> Any:
+    """Have the processor bring array[position] nearer: it is about to be read."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), _I32, _I32, _I32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        place = address(context, builder, sig.args[0], args[0], args[1])
+        place = builder.bitcast(place, ir.IntType(8).as_pointer())
+        builder.call(function, [place, _I32(0), _I32(3), _I32(1)])  # to read, all caches, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+@intrinsic
+def _below(typing_context: Any, value: Any, limit: Any) -> Any:
+    """Return the smaller of a vector and a number; a NaN stays one."""
+    return value(value, limit), _limited(">")
+
+
+@intrinsic
+def _above(typing_context: Any, value: Any, limit: Any) -> Any:
+    """Return the larger of a vector and a number; a NaN stays one."""
+    return value(value, limit), _limited("<")
+
+
+def _limited(beyond: str) -> Callable[..., Any]:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        limit = _as_vector(builder, sig.args[1], args[1], sig.args[0])
+        return builder.select(builder.fcmp_ordered(beyond, args[0], limit), limit, args[0])
+
+    return generate
+
+
+@intrinsic
+def _positive(typing_context: Any, value: Any, chosen: Any) -> Any:
+    """Return `chosen` where `value` is above 0, else 0."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        zero = ir.Constant(args[0].type, [0.0] * args[0].type.count)
+        return builder.select(builder.fcmp_ordered(">", args[0], zero), args[1], zero)
+
+    return value(value, chosen), generate
+
+
+@intrinsic
+def _power_of_two(typing_context: Any, value: Any, shifted: Any) -> Any:
+    """Return value * 2**n, float64 only; n is the whole number in the low bits of `shifted`.
+
+    `shifted` is n + 1.5 * 2**52: adding that number rounds to whole numbers, and leaves them
+    in the low bits.
+    """
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        whole = ir.VectorType(_I64, args[0].type.count)
+        steps = builder.shl(builder.bitcast(args[1], whole), ir.Constant(whole, [52] * whole.count))
+        return builder.bitcast(builder.add(builder.bitcast(args[0], whole), steps), args[0].type)
+
+    return value(value, shifted), generate
+
+
+# Called from compiled code with fewer arguments than the functions above have.
+bare: Any = _bare
+lanes_in: Any = _lanes_in
+load: Any = _load
+store: Any = _store
+fetch: Any = _fetch
+below: Any = _below
+above: Any = _above
+positive: Any = _positive
+power_of_two: Any = _power_of_two

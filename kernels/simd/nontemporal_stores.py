@@ -1,0 +1,170 @@
+"""Ranges of bytes written past the caches, where there are more of them than a cache holds.
+
+A processor reads a line of memory before it writes a part of it, and keeps what was written
+instead of what is read next. Whole lines have stores of their own, which do neither: a large
+copy moves two thirds of the bytes. Ranges do not end where lines do, so a line that two of them
+share is put together in a register, from the end of one and the beginning of the other.
+
+Ranges are appended in rising order, each thread within its own stretch of the result. What
+it has come to is told by three numbers: `to`, the line in the making; `held`, where the first
+bytes of that line are found, FOREIGN if others write them; and how many bytes `full` is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lodcli.kernels.runtime.jit_numba import intrinsic, ir, numba, types
+from lodcli.kernels.simd.byte_moves import VECTOR_BYTES, copy_exactly, require
+
+FOREIGN = 0
+# Smaller results stay in a cache, where the next op finds them.
+STREAMED_BYTES = 1 << 24
+# Where ranges are shorter on average, or rows, putting lines together costs more than it saves.
+RANGE_BYTES = 1 << 8
+ROW_BYTES = VECTOR_BYTES
+_BYTE, _I64 = ir.IntType(8), ir.IntType(64)
+_LINE = ir.VectorType(_BYTE, VECTOR_BYTES)
+
+
+def streamed(size_bytes: int, ranges: int) -> bool:
+    """Return whether to stream a result of so many bytes that is made of so many ranges."""
+    return size_bytes >= max(STREAMED_BYTES, ranges * RANGE_BYTES)
+
+
+def streamed_rows(size_bytes: int, rows: int) -> bool:
+    """Return whether to stream a result of so many bytes that is made of so many single rows."""
+    return size_bytes >= max(STREAMED_BYTES, rows * ROW_BYTES)
+
+
+def _load(builder: Any, at: Any) -> Any:
+    found = builder.load(builder.inttoptr(at, _LINE.as_pointer()))
+    found.align = 1
+    return found
+
+
+def _store(builder: Any, line: Any, to: Any) -> None:
+    store = builder.store(line, builder.inttoptr(to, _LINE.as_pointer()))
+    store.align = VECTOR_BYTES
+    store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+
+
+def _lines(count: int) -> Any:
+    @intrinsic
+    def lines(typing_context: Any, to: Any, at: Any) -> Any:
+        """Copy so many lines to an address that is a multiple of theirs."""
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            to, at = args
+            places = [_I64(VECTOR_BYTES * n) for n in range(count)]
+            found = [_load(builder, builder.add(at, place)) for place in places]
+            for line, place in zip(found, places, strict=True):
+                _store(builder, line, builder.add(to, place))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return lines
+
+
+@intrinsic
+def _joined(typing_context: Any, to: Any, held: Any, full: Any, at: Any) -> Any:
+    """Write a line of the first `full` bytes at `held` and those behind them of the one at `at`."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        to, held, full, at = args
+        undefined = ir.Constant(_LINE, ir.Undefined)
+        number = ir.IntType(32)
+        one = builder.insert_element(undefined, builder.trunc(full, _BYTE), number(0))
+        zeros = ir.Constant(ir.VectorType(number, VECTOR_BYTES), [0] * VECTOR_BYTES)
+        wanted = builder.shuffle_vector(one, undefined, zeros)
+        lane = ir.Constant(_LINE, list(range(VECTOR_BYTES)))
+        first = builder.icmp_signed("<", lane, wanted)
+        _store(builder, builder.select(first, _load(builder, held), _load(builder, at)), to)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 4), generate
+
+
+@intrinsic
+def _fence(typing_context: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+# An intrinsic is called without the typing context that it is declared with.
+_whole: Any = _joined
+_settle: Any = _fence
+_one_line, _four_lines = _lines(1), _lines(4)
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def begin(to: int) -> Any:
+    """Return `to`, `held` and `full` at the beginning of a stretch."""
+    full = to & (VECTOR_BYTES - 1)
+    return to - full, FOREIGN if full else to, full
+
+
+# Not called: what a call puts on the stack has to wait in line with the lines.
+@numba.njit(nogil=True, error_model="numpy", inline="always")
+def append(
+    to: int, held: int, full: int, stop: int, at: int, first: int, end: int, count: int
+) -> Any:
+    """Copy `count` bytes from `at`, in an array from `first` to `end`; return what has changed.
+
+    Args:
+        stop: where the stretch ends.
+    """
+    require(to + full, stop, at, end, count)
+    # What is read here lies in the array; what is called is not made part of a hot loop.
+    near = at - full < first or at + count + VECTOR_BYTES > end
+    if near or held == FOREIGN or full + count < VECTOR_BYTES:
+        return _append_slowly(to, held, full, at, count)
+    k = 0
+    if full:
+        _whole(to, held, full, at - full)
+        k = VECTOR_BYTES - full
+        to += VECTOR_BYTES
+    while k + 4 * VECTOR_BYTES <= count:
+        _four_lines(to, at + k)
+        to += 4 * VECTOR_BYTES
+        k += 4 * VECTOR_BYTES
+    while k + VECTOR_BYTES <= count:
+        _one_line(to, at + k)
+        to += VECTOR_BYTES
+        k += VECTOR_BYTES
+    return to, at + k, count - k
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def _append_slowly(to: int, held: int, full: int, at: int, count: int) -> Any:
+    """Append a range that is short, or cannot be read but exactly."""
+    if held != FOREIGN and held != to:
+        copy_exactly(to, held, full)
+        held = to
+    if full:
+        n = min(count, VECTOR_BYTES - full)
+        copy_exactly(to + full, at, n)
+        if full + n < VECTOR_BYTES:
+            return to, held, full + n
+        at += n
+        count -= n
+        to += VECTOR_BYTES
+    while count >= VECTOR_BYTES:
+        _one_line(to, at)
+        to += VECTOR_BYTES
+        at += VECTOR_BYTES
+        count -= VECTOR_BYTES
+    copy_exactly(to, at, count)
+    return to, to, count
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def finish(to: int, held: int, full: int) -> None:
+    """Write the line in the making, and have all be seen: such stores keep no order."""
+    if full and held != FOREIGN and held != to:
+        copy_exactly(to, held, full)
+    _settle()

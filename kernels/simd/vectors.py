@@ -1,0 +1,235 @@
+"""Reductions of rows that keep their running values in vector registers, in LLVM's terms.
+
+Plain loops load and store the running value of every column for every row. Here a block of
+columns is carried down many rows in registers and stored once. What is narrower than a vector
+is loaded and stored with a mask. Only LLVM's portable vectors are used, 64 bytes wide, which
+it splits for narrower machines.
+
+All functions take addresses and check nothing. `fresh` says what stands at `to` before:
+MORE, values to be joined; FIRST, nothing, and the rows begin a segment; NEXT, nothing, and
+they do not. Extremes are always the greatest: for the least, `flip` has the bits that turn
+the order round, the sign of a floating number or all bits of a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lodcli.kernels.runtime.jit_numba import cgutils, intrinsic, ir, types
+
+VECTOR_BYTES = 64
+BLOCK = 4  # vectors side by side in one pass
+MORE, FIRST, NEXT = 0, 1, 2
+STREAMS = 4  # rows at once where a row is one vector: additions wait for each other
+_BIT, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+Values = list[Any]
+
+
+def lanes_of(total_bytes: int) -> int:
+    """Return how many running values of so many bytes a vector has."""
+    return VECTOR_BYTES // max(4, total_bytes)
+
+
+class Vectors:
+    """Builds instructions on vectors of values that are summed or compared."""
+
+    def __init__(
+        self, context: Any, builder: Any, value: Any, total: Any, lanes: int | None = None
+    ) -> None:
+        self.context, self.builder, self.value, self.total = context, builder, value, total
+        self.lanes = lanes or lanes_of(total.bitwidth // 8)
+        self.bytes, self.total_bytes = value.bitwidth // 8, total.bitwidth // 8
+        self.floating = isinstance(value, types.Float)
+        self.signed = self.floating or value.signed
+        self.kind = ir.VectorType(context.get_value_type(value), self.lanes)
+        self.total_kind = ir.VectorType(context.get_value_type(total), self.lanes)
+        self.bits = ir.VectorType(ir.IntType(value.bitwidth), self.lanes)
+        # Numbers of rows, as wide as the values where they can be.
+        self.numbers = ir.VectorType(_I64 if self.total_bytes == 8 else _I32, self.lanes)
+        # Beyond every row. Not -1: all bits set is made from the old content of a register,
+        # which has the processor wait for it.
+        self.nowhere = (1 << (self.numbers.element.width - 1)) - 1
+        self.longs = ir.VectorType(_I64, self.lanes)
+
+    def all(self, value: Any, kind: Any) -> Any:
+        """Return a vector of one value."""
+        undefined = ir.Constant(kind, ir.Undefined)
+        one = self.builder.insert_element(undefined, value, _I32(0))
+        zeros = ir.Constant(ir.VectorType(_I32, self.lanes), [0] * self.lanes)
+        return self.builder.shuffle_vector(one, undefined, zeros)
+
+    def first(self, vector: Any) -> Any:
+        """Return the first lane as a vector of one."""
+        number = ir.Constant(ir.VectorType(_I32, 1), [0])
+        return self.builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), number)
+
+    def constant(self, value: Any, kind: Any) -> Any:
+        return ir.Constant(kind, [value] * self.lanes)
+
+    def below(self, count: Any) -> Any:
+        """Return for each lane whether its number is below `count`."""
+        kind = ir.VectorType(_I32, self.lanes)
+        lane = ir.Constant(kind, list(range(self.lanes)))
+        return self.builder.icmp_signed("<", lane, self.all(self.builder.trunc(count, _I32), kind))
+
+    def load(self, at: Any, kind: Any, mask: Any = None, other: Any = None) -> Any:
+        """Return the vector at an address; where `mask` is unset `other`, and nothing is read."""
+        where = self.builder.inttoptr(at, kind.as_pointer())
+        if mask is None:
+            found = self.builder.load(where)
+            found.align = 1
+            return found
+        function = self._masked("load", kind, [kind.as_pointer(), _I32, mask.type, kind], kind)
+        return self.builder.call(function, [where, _I32(1), mask, other])
+
+    def store(self, vector: Any, to: Any, mask: Any = None) -> None:
+        kind = vector.type
+        where = self.builder.inttoptr(to, kind.as_pointer())
+        if mask is None:
+            self.builder.store(vector, where).align = 1
+            return
+        nothing = ir.VoidType()
+        pointer = kind.as_pointer()
+        function = self._masked("store", kind, [kind, pointer, _I32, mask.type], nothing)
+        self.builder.call(function, [vector, where, _I32(1), mask])
+
+    def _masked(self, deed: str, kind: Any, arguments: list[Any], result: Any) -> Any:
+        element = str(kind.element).replace("float", "f32").replace("double", "f64")
+        return cgutils.get_or_insert_function(
+            self.builder.module,
+            ir.FunctionType(result, arguments),
+            f"llvm.masked.{deed}.v{self.lanes}{element}.p0",
+        )
+
+    def fetch(self, at: Any) -> None:
+        """Ask for what is at an address, which may lie anywhere, to be brought nearer."""
+        number, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
+        # To read; not into the nearest cache, which holds what is worked on; data.
+        where = self.builder.inttoptr(at, byte)
+        self.builder.call(function, [where, *map(number, (0, 2, 1))])
+
+    def widened(self, vector: Any) -> Any:
+        """Return values as totals."""
+        if self.bytes == self.total_bytes:
+            return vector
+        if self.floating:
+            return self.builder.fpext(vector, self.total_kind)
+        extend = self.builder.sext if self.signed else self.builder.zext
+        return extend(vector, self.total_kind)
+
+    def flipped(self, vector: Any, flip: Any) -> Any:
+        """Return values with these bits turned over."""
+        narrow = flip if self.bytes == 8 else self.builder.trunc(flip, self.bits.element)
+        bits = self.builder.bitcast(vector, self.bits) if self.floating else vector
+        bits = self.builder.xor(bits, self.all(narrow, self.bits))
+        return self.builder.bitcast(bits, self.kind) if self.floating else bits
+
+    def plus(self, a: Any, b: Any) -> Any:
+        return self.builder.fadd(a, b) if self.floating else self.builder.add(a, b)
+
+    def greater(self, a: Any, b: Any) -> Any:
+        """Return where a > b: never where one is a NaN."""
+        if self.floating:
+            return self.builder.fcmp_ordered(">", a, b)
+        compare = self.builder.icmp_signed if self.signed else self.builder.icmp_unsigned
+        return compare(">", a, b)
+
+    def equal(self, a: Any, b: Any) -> Any:
+        if self.floating:
+            return self.builder.fcmp_ordered("==", a, b)
+        return self.builder.icmp_unsigned("==", a, b)
+
+    def zero(self) -> Any:
+        return self.constant(0.0 if self.floating else 0, self.kind)
+
+    def nothing(self) -> Any:
+        """Return what changes no sum."""
+        return self.constant(-0.0 if self.floating else 0, self.kind)
+
+    def lost(self) -> Any:
+        """Return what loses against every value."""
+        if self.floating:
+            return self.constant(float("-inf"), self.kind)
+        return self.constant(-(1 << (8 * self.bytes - 1)) if self.signed else 0, self.kind)
+
+    def stays(self, first: Any) -> Any:
+        """Return where a first value is a NaN, which no other replaces."""
+        if self.floating:
+            return self.builder.fcmp_unordered("uno", first, first)
+        return ir.Constant(ir.VectorType(_BIT, self.lanes), [0] * self.lanes)
+
+    def turned(self, vector: Any, by: int) -> Any:
+        """Return the lanes moved down by so many."""
+        order = [(lane + by) % self.lanes for lane in range(self.lanes)]
+        numbers = ir.Constant(ir.VectorType(_I32, self.lanes), order)
+        return self.builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), numbers)
+
+    def joined(self, values: Values, merge: Callable[..., Values], width: Any) -> Values:
+        """Return lanes 0 to `width` joined with those `width`, 2 `width`, .. above them."""
+        by = self.lanes // 2
+        while by:
+            merged = merge(values, [self.turned(each, by) for each in values])
+            if width is not None:
+                deeper = self.builder.icmp_signed("<=", width, _I64(by))
+                merged = [
+                    self.builder.select(deeper, new, old)
+                    for new, old in zip(merged, values, strict=True)
+                ]
+            values = merged
+            by //= 2
+        return values
+
+    def loop(self, count: Any, step: int, carried: Values, body: Callable[..., Values]) -> Values:
+        """Run body(k, values) for k = 0, step, .. below `count`; return the last values."""
+        builder = self.builder
+        before = builder.block
+        head, inside, after = (builder.append_basic_block(f"v_{n}") for n in ("head", "in", "out"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        k = builder.phi(_I64)
+        k.add_incoming(_I64(0), before)
+        values = []
+        for value in carried:
+            phi = builder.phi(value.type)
+            phi.add_incoming(value, before)
+            values.append(phi)
+        builder.cbranch(builder.icmp_signed("<", k, count), inside, after)
+        builder.position_at_end(inside)
+        changed = body(k, values)
+        k.add_incoming(builder.add(k, _I64(step)), builder.block)
+        for phi, value in zip(values, changed, strict=True):
+            phi.add_incoming(value, builder.block)
+        builder.branch(head)
+        builder.position_at_end(after)
+        return values
+
+
+@intrinsic
+def _divide(typing_context: Any, to: Any, count: Any, by: Any, total: Any) -> Any:
+    """Divide `count` floating totals at an address by a float64; leave whole ones alone."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        v = Vectors(context, builder, sig.args[3], sig.args[3])
+        to, count, by, _ = args
+        if v.floating:
+            divisor = v.all(context.cast(builder, by, types.float64, sig.args[3]), v.kind)
+
+            def divided(k: Any, mask: Any) -> Values:
+                place = builder.add(to, builder.mul(k, _I64(v.bytes)))
+                found = v.load(place, v.kind, mask, divisor)
+                v.store(builder.fdiv(found, divisor), place, mask)
+                return []
+
+            many = builder.and_(count, _I64(-v.lanes))
+            v.loop(many, v.lanes, [], lambda k, _: divided(k, None))
+            with builder.if_then(builder.icmp_signed("<", many, count)):
+                divided(many, v.below(builder.sub(count, many)))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.float64, total), generate
+
+
+divide: Any = _divide

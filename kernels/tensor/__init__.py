@@ -1,0 +1,1 @@
+"""Rows with an index: LoDTensor, TensorArray, time steps."""

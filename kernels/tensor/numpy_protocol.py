@@ -1,0 +1,244 @@
+"""What NumPy, and whatever takes NumPy arrays, may do with rows that have an index.
+
+With levels, the result keeps the index, or has no rows left that it could describe, or is
+refused: an index is never dropped without a word. Without levels there is nothing to drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+
+# Functions of NumPy that are no ufuncs: those that give each element a value of its own,
+_ELEMENTWISE = frozenset(
+    (
+        *(np.angle, np.around, np.clip, np.copy, np.empty_like, np.fix, np.full_like),
+        *(np.i0, np.imag, np.isclose, np.iscomplex, np.isneginf, np.isposinf, np.isreal),
+        *(np.nan_to_num, np.ones_like, np.real, np.real_if_close, np.round, np.sinc, np.where),
+        *(np.zeros_like, getattr(np, "astype", np.copy)),  # from NumPy 2.1 on
+    )
+)
+# those that reduce an axis, their second argument, or all elements if there is none,
+_REDUCTIONS = frozenset(
+    (
+        *(np.all, np.amax, np.amin, np.any, np.argmax, np.argmin, np.count_nonzero, np.max),
+        *(np.mean, np.median, np.min, np.nanargmax, np.nanargmin, np.nanmax, np.nanmean),
+        *(np.nanmedian, np.nanmin, np.nanprod, np.nanstd, np.nansum, np.nanvar, np.prod, np.ptp),
+        *(np.std, np.sum, np.var),
+    )
+)
+# and those that tell something about all of their arguments.
+_FACTS = frozenset(
+    (
+        *(np.allclose, np.array_equal, np.array_equiv, np.can_cast, np.iscomplexobj),
+        *(np.isrealobj, np.may_share_memory, np.ndim, np.result_type, np.shape),
+        *(np.shares_memory, np.size),
+    )
+)
+
+
+class NumpyProtocol(NDArrayOperatorsMixin):
+    """The methods that NumPy and others look for on an object that is no array."""
+
+    __slots__ = ()
+
+    # Elementwise comparison makes == an array, so there is no hash: as for ndarray.
+    __hash__ = None  # type: ignore[assignment]
+
+    if TYPE_CHECKING:  # what LoDTensor has
+
+        @property
+        def data(self) -> Array: ...
+        @property
+        def lod(self) -> LoD: ...
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Return the rows of a tensor without levels.
+
+        Raises:
+            UnsupportedError: it has levels.
+        """
+        self._refuse_levels("an array")
+        if copy is None:
+            return np.asarray(self.data, dtype=dtype)
+        return np.array(self.data, dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Hand the rows of a tensor without levels to another library, where they lie.
+
+        Raises:
+            UnsupportedError: it has levels.
+        """
+        self._refuse_levels("DLPack")
+        return self.data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        """Return the kind and number of the device that the rows lie on."""
+        return self.data.__dlpack_device__()
+
+    def __arrow_array__(self, type: Any = None) -> Any:
+        """Refuse what pyarrow would make of the items one by one: errors that name no cause."""
+        raise UnsupportedError(
+            "pyarrow takes the parts of a LoDTensor: pa.array(tensor.data), and for each level, "
+            "the finest first, pa.LargeListArray.from_arrays(tensor.lod.levels[-1], ..)"
+        )
+
+    def _refuse_levels(self, what: str) -> None:
+        if self.lod.n_levels:
+            raise UnsupportedError(
+                f"{what} cannot hold the {_levels(self.lod)} of a LoDTensor; take tensor.data for "
+                "the rows alone, or list(tensor) for its items"
+            )
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Apply a ufunc: an elementwise one to the rows, passing the index on."""
+        plain = [_data_of(value) for value in inputs]
+        out = kwargs.get("out")
+        if out is not None:
+            kwargs["out"] = tuple(_data_of(value) for value in out)
+        where = kwargs.get("where", True)
+        if where is not True:
+            kwargs["where"] = _data_of(where)
+        if method != "__call__" or ufunc.signature is not None:
+            result = getattr(ufunc, method)(*plain, **kwargs)
+            return _after_mixing(ufunc, method, inputs, kwargs.get("axis", 0), result)
+        owner = _common_index([*inputs, *(out or ()), where], ufunc.__name__)
+        result = ufunc(*plain, **kwargs)
+        if out is not None:
+            return out if len(out) > 1 else out[0]
+        if isinstance(result, tuple):
+            return tuple(_rewrapped(part, owner, ufunc.__name__) for part in result)
+        return _rewrapped(result, owner, ufunc.__name__)
+
+    def __array_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Apply a function of NumPy that is no ufunc.
+
+        Raises:
+            UnsupportedError: it would drop the index.
+        """
+        name = function.__name__
+        if function is np.concatenate and _along_rows(args, kwargs):
+            return type(self).concatenate(args[0])  # type: ignore[attr-defined]
+        tensors = [value for value in _leaves((args, kwargs)) if _is_tensor(value)]
+        known = _ELEMENTWISE | _REDUCTIONS | _FACTS
+        if function not in known and any(tensor.lod.n_levels for tensor in tensors):
+            raise _refusal(f"np.{name}")
+        owner = _common_index(tensors, name) if function in known else tensors[0]
+        result = function(*_plain(args), **_plain(kwargs))
+        if function in _ELEMENTWISE:
+            return _rewrapped(result, owner, name)
+        if function in _REDUCTIONS:
+            axis = kwargs.get("axis", args[1] if len(args) > 1 else None)
+            return _after_reducing(owner, axis, result)
+        return result
+
+
+def _along_rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether these are arguments of np.concatenate that join tensors by their rows."""
+    parts, *axis = args
+    return axis in ([], [0]) and kwargs in ({}, {"axis": 0}) and all(map(_is_tensor, list(parts)))
+
+
+def _after_mixing(
+    ufunc: np.ufunc, method: str, inputs: Sequence[Any], axis: Any, result: Any
+) -> Any:
+    """Return the result of a ufunc that combines elements, with the index where rows are kept."""
+    tensors = [value for value in inputs if _is_tensor(value) and value.lod.n_levels]
+    if not tensors or method == "at":
+        return result
+    owner = tensors[0]
+    if method == "reduce":
+        return _after_reducing(owner, axis, result)
+    if method == "accumulate" and _keeps_rows(axis, owner.data.ndim):
+        return owner.with_data(result)
+    if ufunc is np.matmul and method == "__call__":
+        # The last two axes are those of matrices; of one vector, the only one.
+        if owner.data.ndim > 2 or (owner.data.ndim == 2 and owner is inputs[0]):
+            return owner.with_data(result)
+        return result
+    raise _refusal(f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}"))
+
+
+def _after_reducing(owner: Any, axis: Any, result: Any) -> Any:
+    return owner.with_data(result) if _keeps_rows(axis, owner.data.ndim) else result
+
+
+def _keeps_rows(axis: Any, ndim: int) -> bool:
+    if axis is None:
+        return False
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return all(number % ndim for number in axes)
+
+
+def _refusal(name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{name} does not know the levels of a LoDTensor and would drop them; call it on "
+        "tensor.data, or use an op for sequences"
+    )
+
+
+def _levels(lod: LoD) -> str:
+    return "level" if lod.n_levels == 1 else f"{lod.n_levels} levels"
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, NumpyProtocol)
+
+
+def _data_of(value: Any) -> Any:
+    return value.data if isinstance(value, NumpyProtocol) else value
+
+
+def _plain(value: Any) -> Any:
+    """Return arguments with the rows of tensors for the tensors."""
+    if isinstance(value, list):
+        return list(map(_plain, value))
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return _data_of(value)
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [leaf for part in value for leaf in _leaves(part)]
+    return [value]
+
+
+def _common_index(values: Sequence[Any], name: str) -> Any:
+    tensors = [value for value in values if isinstance(value, NumpyProtocol)]
+    for other in tensors[1:]:
+        found = tensors[0].lod.difference(other.lod)
+        if found is not None:
+            raise ShapeMismatchError(f"{name}: the tensors are segmented differently: {found}")
+        if other.data.shape[0] != tensors[0].data.shape[0]:
+            raise ShapeMismatchError(
+                f"{name}: {tensors[0].data.shape[0]} rows against {other.data.shape[0]}"
+            )
+    return tensors[0]
+
+
+def _rewrapped(result: Any, owner: Any, name: str) -> Any:
+    rows = owner.data.shape[0]
+    if result.ndim != owner.data.ndim or result.shape[0] != rows:
+        raise ShapeMismatchError(
+            f"{name}: the result of shape {result.shape} no longer has the {rows} rows its index "
+            "describes; use the plain .data for that"
+        )
+    return owner.with_data(result)

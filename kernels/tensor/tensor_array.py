@@ -1,0 +1,328 @@
+"""TensorArray: one LoDTensor per time step, as a loop writes and reads them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
+from lodcli.kernels.index.checks import lengths_to_offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.time_steps import (
+    STEP_LEVEL,
+    IndexMap,
+    from_steps,
+    index_map_of,
+    to_steps,
+)
+
+
+class TensorArray:
+    """An array of LoDTensors that grows as it is written.
+
+    Args:
+        size: how many places there are at the start; none is written yet.
+        values: the first values; shared, not copied.
+
+    Raises:
+        InvalidDataError: a negative size.
+
+    References:
+        seed "Design for TensorArray".
+
+    >>> states = TensorArray()
+    >>> states.write(0, np.array([[1.0, 2.0]]))
+    >>> states.write(1, states.read(0) * 10)
+    >>> states.stack().data.tolist()
+    [[[1.0, 2.0]], [[10.0, 20.0]]]
+    """
+
+    __slots__ = ("_size", "_source", "_written")
+
+    def __init__(
+        self, size: SupportsIndex = 0, values: Sequence[LoDTensor | npt.ArrayLike] | None = None
+    ) -> None:
+        self._size = operator.index(size)
+        if self._size < 0:
+            raise InvalidDataError(f"size: expected 0 or more, found {self._size}")
+        # Values nobody has written are views into the source, made when they are read.
+        self._source: LoDTensor | None = None
+        self._written: dict[int, LoDTensor] = {}
+        for index, value in enumerate(values if values is not None else ()):
+            self.write(index, value)
+
+    @classmethod
+    def from_steps(cls, steps: LoDTensor) -> TensorArray:
+        """Return the array whose values are the outermost items of `steps`, as views.
+
+        The inverse of `steps`; costs the same whatever the number of steps.
+
+        Raises:
+            SelectionError: `steps` has no level.
+
+        >>> array = TensorArray.from_steps(LoDTensor(np.arange(5), LoD.from_lengths([[3, 2]])))
+        >>> [value.data.tolist() for value in array]
+        [[0, 1, 2], [3, 4]]
+        """
+        array = cls(steps.lod.count(0))
+        array._source = steps
+        return array
+
+    @classmethod
+    def unstack(cls, tensor: LoDTensor | npt.ArrayLike) -> TensorArray:
+        """Return the rows of a plain tensor, each one rank lower; they share its memory.
+
+        Args:
+            tensor: (T, N, ...), no levels.
+
+        Returns:
+            T values of shape (N, ...). Of none, only dtype and (...) are remembered.
+
+        Raises:
+            InvalidDataError: the tensor has levels, or its rows are single numbers.
+
+        >>> TensorArray.unstack(np.zeros((3, 4, 5))).read(0)
+        LoDTensor(4 x 5 float64, LoD.from_lengths([]))
+        """
+        whole = _as_tensor(tensor)
+        if whole.lod.n_levels:
+            raise InvalidDataError(
+                f"unstack takes a plain tensor, this one has {whole.lod.n_levels} levels; "
+                "use unpack"
+            )
+        if not whole.row_shape:
+            raise InvalidDataError(
+                "unstack: every value would be a single number; give the rows an axis "
+                "(reshape to (N, 1))"
+            )
+        array = cls(values=list(whole.data))
+        if not whole.rows:
+            none = np.empty((0, *whole.row_shape[1:]), whole.dtype)
+            array._source = LoDTensor(none, LoD([[0]], [STEP_LEVEL]))
+        return array
+
+    @staticmethod
+    def unpack(
+        tensor: LoDTensor, level: int | str = -1, sort_by_length: bool = True
+    ) -> tuple[TensorArray, IndexMap]:
+        """Return the sequences of a level cut into time steps, and the way back.
+
+        Args:
+            tensor: data (N, ...), any dtype, at least one level.
+            level: whose sequences run in parallel. On the finest level steps hold rows,
+                on an upper one whole sequences of the next level.
+            sort_by_length: longest sequence first, equal ones in their order, so that
+                each step's batch is a prefix of the one before; else in their order.
+
+        Returns:
+            Value t holds item t of every sequence longer than t, with the levels below
+            `level`. There are as many values as the longest sequence has items.
+
+        Raises:
+            SelectionError: no such level.
+
+        >>> words = LoDTensor(np.arange(9), LoD.from_lengths([[4, 2, 3]]))
+        >>> array, index_map = TensorArray.unpack(words)
+        >>> [value.data.tolist() for value in array]
+        [[0, 6, 4], [1, 7, 5], [2, 8], [3]]
+        >>> array.pack(-1, index_map).identical(words)
+        True
+        """
+        index_map = index_map_of(tensor.lod, level, sort_by_length)
+        return TensorArray.from_steps(to_steps(tensor, index_map)), index_map
+
+    def pack(self, level: int | str, index_map: IndexMap) -> LoDTensor:
+        """Return the sequences joined again: the exact inverse of `unpack`.
+
+        Args:
+            level: the level that was unpacked; a negative one counts from the finest
+                level of the result.
+            index_map: what `unpack` gave. The values may be others, such as the outputs
+                of each step, with as many items.
+
+        Raises:
+            SelectionError: `index_map` is of another level, or a value was never written.
+            ShapeMismatchError: another number of steps, or of items in one; values that
+                differ in row shape, dtype or number of levels.
+            InvalidDataError: no values, and no unpacked tensor to tell their dtype.
+        """
+        steps = self.steps
+        outer = index_map.outer
+        if isinstance(level, str):
+            number = outer.level(level)
+        else:
+            number = level + outer.n_levels + steps.lod.n_levels - 1 if level < 0 else level
+        if number != index_map.level:
+            raise SelectionError(
+                f"pack at level {level}: the index map is of level {index_map.level}"
+            )
+        return from_steps(steps, index_map)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> npt.NDArray[np.generic]:
+        raise UnsupportedError(
+            "a TensorArray is no array: its steps may differ in length; use stack() for steps of "
+            "one length, or steps for all values under a level"
+        )
+
+    # -- one value -----------------------------------------------------------------
+
+    def size(self) -> int:
+        """Return the number of values, written or not."""
+        return self._size
+
+    def write(
+        self, index: SupportsIndex, value: LoDTensor | npt.ArrayLike, data_shared: bool = True
+    ) -> None:
+        """Put a value in a place; one past the end grows the array.
+
+        Args:
+            index: 0 or more. Far past the end, the places between stay unwritten.
+            value: a tensor or a plain array.
+            data_shared: keep the value's memory; else copy it.
+
+        Raises:
+            SelectionError: a place before the start.
+        """
+        place = _place(index)
+        if place < 0:
+            raise SelectionError(f"no step {place}: steps start at 0")
+        tensor = _as_tensor(value)
+        self._written[place] = tensor if data_shared else tensor.copy()
+        self._size = max(self._size, place + 1)
+
+    def read(
+        self, index: SupportsIndex, default: LoDTensor | npt.ArrayLike | None = None
+    ) -> LoDTensor:
+        """Return the value at a place.
+
+        Args:
+            index: the place; negative ones are before the start, not from the end.
+            default: what to return for a place that is outside or was never written,
+                such as the state before the first step.
+
+        Raises:
+            SelectionError: no value there, and no default.
+
+        >>> TensorArray().read(-1, np.zeros((2, 3)))
+        LoDTensor(2 x 3 float64, LoD.from_lengths([]))
+        """
+        place = _place(index)
+        if place in self._written:
+            return _as_tensor(self._written[place])
+        if self._source is not None and 0 <= place < self._source.lod.count(0):
+            return self._source.select(place)
+        if default is not None:
+            return _as_tensor(default)
+        if 0 <= place < self._size:
+            raise SelectionError(f"step {place} was never written")
+        there = f"use 0 to {self._size - 1}" if self._size else "none is valid"
+        raise SelectionError(f"no step {place}: there are {self._size} ({there})")
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[LoDTensor]:
+        for index in range(self._size):
+            yield self.read(index)
+
+    # -- all values ----------------------------------------------------------------
+
+    @property
+    def steps(self) -> LoDTensor:
+        """All values joined, under a new outermost level "step".
+
+        Raises:
+            SelectionError: a value was never written.
+            ShapeMismatchError: values that differ in row shape, dtype or number of levels.
+            InvalidDataError: no values, so that their dtype is not known.
+        """
+        source = self._source
+        if source is not None and not self._written and source.lod.count(0) == self._size:
+            return _as_tensor(source)
+        values = self._alike("joined")
+        joined = LoDTensor.concatenate(values)
+        sizes = lengths_to_offsets(np.array([len(value) for value in values]), level=0)
+        names = (STEP_LEVEL, *joined.lod.names)
+        return LoDTensor(joined.data, LoD((sizes, *joined.lod.levels), names))
+
+    def stack(self) -> LoDTensor:
+        """Return the values stacked along a new first axis, copied.
+
+        Returns:
+            A plain tensor (T, N, ...) of T values (N, ...).
+
+        Raises:
+            SelectionError: a value was never written.
+            ShapeMismatchError: the values carry levels, or differ in shape or dtype.
+            InvalidDataError: no values, so that their shape is not known.
+        """
+        values = self._alike("stacked")
+        for step, value in enumerate(values):
+            if value.lod.n_levels:
+                raise ShapeMismatchError(f"step {step} has levels and cannot be stacked; use pack")
+            if value.rows != values[0].rows:
+                raise ShapeMismatchError(
+                    f"step {step} has {value.rows} rows, step 0 has {values[0].rows}: "
+                    "unequal steps cannot be stacked; use pack"
+                )
+        return LoDTensor(np.stack([value.data for value in values]))
+
+    def identical(self, other: TensorArray) -> bool:
+        """Return whether both have the same places written, with identical values."""
+        return self._size == other._size and all(
+            (a is None and b is None) or (a is not None and b is not None and a.identical(b))
+            for a, b in ((self._peek(i), other._peek(i)) for i in range(self._size))
+        )
+
+    def __repr__(self) -> str:
+        gaps = sum(self._peek(index) is None for index in range(self._size))
+        return f"TensorArray({self._size} steps, {gaps} not written)"
+
+    def _peek(self, index: int) -> LoDTensor | None:
+        try:
+            return self.read(index)
+        except SelectionError:
+            return None
+
+    def _alike(self, done: str) -> list[LoDTensor]:
+        """Return all values, once they are known to agree in all but their length."""
+        values = list(self)
+        if not values:
+            raise InvalidDataError(
+                f"an array of no values cannot be {done}: their dtype and shape are unknown; "
+                "TensorArray.from_steps of a tensor of no steps would tell them"
+            )
+        first = values[0]
+        for step, value in enumerate(values):
+            for what, here, there in (
+                ("row shape", value.row_shape, first.row_shape),
+                ("dtype", value.dtype, first.dtype),
+                ("number of levels", value.lod.n_levels, first.lod.n_levels),
+            ):
+                if here != there:
+                    raise ShapeMismatchError(
+                        f"step {step} cannot be {done} with step 0: {what} {here} against {there}"
+                    )
+        return values
+
+
+def _as_tensor(value: LoDTensor | npt.ArrayLike) -> LoDTensor:
+    # Another object over the same memory: setting its index must not reach the array's.
+    return LoDTensor(value.data, value.lod) if isinstance(value, LoDTensor) else LoDTensor(value)
+
+
+def _place(index: SupportsIndex) -> int:
+    try:
+        return operator.index(index)
+    except TypeError:
+        raise SelectionError(f"a step is a whole number, not {index!r}") from None

@@ -1,0 +1,1 @@
+"""Timing: candidates in turn, peers in processes of their own, the machine."""

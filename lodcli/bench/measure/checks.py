@@ -1,0 +1,139 @@
+"""That all candidates computed the same, before any time is worth printing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from lodcli.bench.measure.errors import DisagreementError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.platform.machine import usable_cores
+
+T = TypeVar("T")
+Result = Sequence[Array]
+# Results of gigabytes are compared in blocks: by all processors, and within their caches.
+BLOCK = 1 << 18
+DIGEST_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where two results differ most."""
+
+    what: str
+
+
+@dataclass
+class _Group:
+    result: Result
+    names: list[str]
+
+
+def agreed(what: str, results: Iterable[tuple[str, Result]], tolerance: float) -> str:
+    """Return the digest of the first result, once all are found to agree.
+
+    Args:
+        what: the work done, for the message.
+        results: name and arrays of every candidate, one after another: only those that
+            differ are kept, so that a generator needs memory for two.
+        tolerance: the largest difference allowed, as a fraction of the greatest absolute
+            value of the array; 0 for equal values.
+
+    Raises:
+        DisagreementError: names who differs from the majority, and where.
+    """
+    groups: list[_Group] = []
+    first = ""
+    for name, result in results:
+        first = first or digest(result)
+        for group in groups:
+            if difference(result, group.result, tolerance) is None:
+                group.names.append(name)
+                break
+        else:
+            groups.append(_Group(result, [name]))
+    if len(groups) > 1:
+        # Ours comes first; of two equally large groups the others are believed.
+        majority = max(reversed(groups), key=lambda group: len(group.names))
+        odd = next(group for group in groups if group is not majority)
+        found = difference(odd.result, majority.result, tolerance)
+        assert found is not None
+        raise DisagreementError(
+            f"{what}: {', '.join(odd.names)} and {', '.join(majority.names)} computed "
+            f"different things: {found.what}; nothing was timed"
+        )
+    return first
+
+
+def difference(one: Result, other: Result, tolerance: float) -> Difference | None:
+    """Return where two results differ, or None if they agree."""
+    if len(one) != len(other):
+        return Difference(f"{len(one)} results against {len(other)}")
+    for number, (a, b) in enumerate(zip(one, other, strict=True)):
+        found = _array_difference(a, b, tolerance)
+        if found:
+            return Difference(f"result {number}, {found}" if len(one) > 1 else found)
+    return None
+
+
+def _array_difference(a: Array, b: Array, tolerance: float) -> str | None:
+    if a.shape != b.shape:
+        return f"shape {a.shape} against {b.shape}"
+    exact = not tolerance or a.dtype.kind not in "fc"
+    flat, other = a.reshape(-1), b.reshape(-1)
+    allowed = 0.0 if exact else tolerance * max(_blocks(_greatest, other, size=BLOCK), default=0.0)
+    gaps = list(_blocks(_unequal if exact else _gap, flat, other, size=BLOCK))
+    widest, block = max(((gap, -n) for n, (gap, _) in enumerate(gaps)), default=(0.0, 0))
+    if widest <= allowed:
+        return None
+    worst = -block * BLOCK + gaps[-block][1]
+    place = tuple(int(i) for i in np.unravel_index(worst, a.shape))
+    return f"at {place} {a[place]} against {b[place]}"
+
+
+def _greatest(b: Array) -> float:
+    return float(np.abs(b, where=np.isfinite(b), out=np.zeros_like(b)).max())
+
+
+def _unequal(a: Array, b: Array) -> tuple[float, int]:
+    """Return whether two blocks differ, as 1 or 0, and where first; NaN is equal to NaN."""
+    wrong = (a != b) & ~((a != a) & (b != b))
+    worst = int(wrong.argmax())
+    return float(wrong[worst]), worst
+
+
+def _gap(a: Array, b: Array) -> tuple[float, int]:
+    """Return by how much two blocks differ at most, and where."""
+    with np.errstate(invalid="ignore"):  # one infinity minus another
+        gap = np.abs(np.subtract(a, b, where=a != b, out=np.zeros_like(a)))
+    # NaN beside NaN is agreement; NaN beside a number is none.
+    gap[np.isnan(gap)] = np.inf
+    gap[np.isnan(a) & np.isnan(b)] = 0
+    worst = int(gap.argmax())
+    return float(gap[worst]), worst
+
+
+def _blocks(function: Callable[..., T], *arrays: Array, size: int) -> Iterator[T]:
+    """Yield what a function says of each block of flat arrays, in order."""
+    cuts = range(0, len(arrays[0]), size)
+    if len(cuts) < 2:
+        yield from (function(*(array[cut : cut + size] for array in arrays)) for cut in cuts)
+        return
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        yield from pool.map(lambda cut: function(*(x[cut : cut + size] for x in arrays)), cuts)
+
+
+def digest(result: Result) -> str:
+    """Return a short fingerprint of the shapes, dtypes and bytes of arrays."""
+    found = hashlib.blake2b(digest_size=8)
+    for array in result:
+        found.update(f"{array.shape}{array.dtype.str}".encode())
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        for part in _blocks(lambda block: hashlib.blake2b(block).digest(), flat, size=DIGEST_BYTES):
+            found.update(part)
+    return found.hexdigest()

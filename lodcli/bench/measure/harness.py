@@ -1,0 +1,165 @@
+"""Timing candidates in turn, round after round, so that what disturbs one disturbs all.
+
+A round takes one sample of every candidate, in an order drawn anew. A sample is as many
+calls as make it long enough to time. Between samples the process comes to rest: the
+waiting threads of one library must not take the processor from the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from lodcli.bench.measure.samples import Sample
+from lodcli.kernels.platform.processes import usage
+
+Sampler = Callable[[int], Sample]
+# Makes so many calls and returns how many seconds they took.
+Timer = Callable[[Callable[[], object], int], float]
+
+MOST_CALLS = 100_000
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to measure.
+
+    Attributes:
+        rounds: clean samples wanted of every candidate.
+        least_rounds: samples taken whatever the budget says.
+        most_rounds: samples taken of one that is disturbed again and again.
+        budget_seconds: after which no further round begins.
+        sample_seconds: how long a sample lasts at least.
+        slow_ratio, slow_seconds: a candidate whose call takes that many times as long as
+            the fastest one's, and longer than that, is sampled only `least_rounds` times.
+        warm_calls, warm_seconds: each candidate runs that often and that long before any sample.
+    """
+
+    rounds: int = 11
+    least_rounds: int = 3
+    most_rounds: int = 33
+    budget_seconds: float = 10.0
+    sample_seconds: float = 0.01
+    slow_ratio: float = 8.0
+    slow_seconds: float = 0.2
+    warm_calls: int = 0
+    warm_seconds: float = 0.0
+
+
+def measure(
+    candidates: Mapping[str, Sampler],
+    effort: Effort,
+    *,
+    rng: np.random.Generator,
+    clock: Callable[[], float] = time.monotonic,
+    rest: Callable[[], None] | None = None,
+) -> dict[str, list[Sample]]:
+    """Return the samples of every candidate, disturbed ones among them.
+
+    Args:
+        candidates: name to a function that makes so many calls and says how long one took.
+            Each has run before, so that nothing is compiled or first touched here.
+        effort: how many rounds, for how long.
+        rng: draws the order within a round.
+        clock: seconds, for the budget only.
+        rest: waits until the process is idle; by default `settle`.
+    """
+    pause = settle if rest is None else rest
+    began = clock()
+    calls, taken = {}, {}
+    for name, sample in candidates.items():
+        pause()
+        _warm(sample, effort)
+        first = sample(1)
+        calls[name] = calls_for(first.seconds, effort.sample_seconds)
+        # One call is too few to judge a quick candidate by, and enough for a slow one.
+        taken[name] = [first] if calls[name] == 1 else []
+    while True:
+        due = list(_due(taken, effort))
+        if not due or (clock() - began > effort.budget_seconds and _least_met(taken, effort)):
+            return taken
+        for place in rng.permutation(len(due)):
+            name = due[int(place)]
+            pause()
+            taken[name].append(candidates[name](calls[name]))
+
+
+def _warm(sample: Sampler, effort: Effort) -> None:
+    spent = 0.0
+    for _ in range(effort.warm_calls):
+        spent += sample(1).seconds
+    while effort.warm_calls and spent < effort.warm_seconds:
+        spent += max(sample(1).seconds, 1e-6)
+
+
+def calls_for(seconds: float, sample_seconds: float) -> int:
+    """Return how many calls make a sample of at least `sample_seconds`."""
+    return int(np.clip(np.ceil(sample_seconds / max(seconds, 1e-9)), 1, MOST_CALLS))
+
+
+def _least_met(taken: Mapping[str, list[Sample]], effort: Effort) -> bool:
+    return all(len(samples) >= effort.least_rounds for samples in taken.values())
+
+
+def _due(taken: Mapping[str, list[Sample]], effort: Effort) -> Iterator[str]:
+    """Yield who is to be sampled in the next round; nobody, once all have enough."""
+    calm = {name: sum(one.calm for one in samples) for name, samples in taken.items()}
+    best = {name: min((one.seconds for one in s), default=0.0) for name, s in taken.items()}
+    fastest = min(best.values(), default=0.0)
+    slow = {
+        name
+        for name, seconds in best.items()
+        if fastest and seconds > max(effort.slow_seconds, effort.slow_ratio * fastest)
+    }
+    if all(
+        count >= effort.rounds
+        or len(taken[name]) >= effort.most_rounds
+        or (name in slow and len(taken[name]) >= effort.least_rounds)
+        for name, count in calm.items()
+    ):
+        return
+    for name, samples in taken.items():
+        if name not in slow or len(samples) < effort.least_rounds:
+            yield name
+
+
+def by_the_clock(call: Callable[[], object], calls: int) -> float:
+    """Return how many seconds so many calls took."""
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return time.perf_counter() - start
+
+
+def sampler(call: Callable[[], object], timed: Timer = by_the_clock) -> Sampler:
+    """Return what samples a function of this process."""
+
+    def sample(calls: int) -> Sample:
+        before = usage()
+        seconds = timed(call, calls)
+        after = usage()
+        return Sample(
+            seconds / calls,
+            (after.user - before.user) / calls,
+            (after.system - before.system) / calls,
+            after.preemptions - before.preemptions,
+            calls,
+        )
+
+    return sample
+
+
+def settle(*, step_seconds: float = 0.001, most_seconds: float = 0.1) -> None:
+    """Return once the threads of this process are idle, or after `most_seconds`.
+
+    OpenMP and others let their threads spin for a while after a call, waiting for the next.
+    """
+    until = time.monotonic() + most_seconds
+    while time.monotonic() < until:
+        busy = time.process_time()
+        time.sleep(step_seconds)
+        if time.process_time() - busy < 0.2 * step_seconds:
+            return

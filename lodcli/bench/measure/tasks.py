@@ -1,0 +1,111 @@
+"""One piece of work, and all who do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lodcli.bench.measure.checks import Result
+from lodcli.bench.measure.harness import Sampler, Timer, by_the_clock, sampler
+
+LimitKind = Literal["read", "write", "copy", "fma", "gemm", "cp"]
+# Who is no peer: we, the machine's limit, and the plain copy of a file.
+OURS, LIMIT, COPY = "lod", "limit", "cp"
+# What the label of a candidate ends with that writes to an array made before.
+OUT = "out="
+
+
+@dataclass(frozen=True)
+class Work:
+    """How much there is to do.
+
+    Attributes:
+        useful: bytes or floating-point operations that serve the rows there are; padding
+            is no work.
+        unit: "B" or "FLOP".
+        needed: the least that has to be moved or computed, padding that is asked for
+            included; what the fraction of the limit is worked out from.
+        limit: which of the machine's limits applies; None: none that is measured.
+    """
+
+    useful: float
+    unit: Literal["B", "FLOP"]
+    needed: float
+    limit: LimitKind | None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Who does the work, and how.
+
+    Attributes:
+        library: "lod", the name of a peer, or "limit".
+        label: which of its functions, ending with "out=" if it writes to a given array.
+        sample: makes some calls and times them.
+        result: computes once and returns what is compared; None: nothing to compare.
+    """
+
+    library: str
+    label: str
+    sample: Sampler
+    result: Callable[[], Result] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.library} {self.label}".strip()
+
+    @property
+    def into_out(self) -> bool:
+        """Whether it writes to an array made before."""
+        return self.label.endswith(OUT)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One op on one case.
+
+    Attributes:
+        bench: "kernels", "rnn", ..
+        op: what is done.
+        parameters: of the case, as scripts read them.
+        candidates: ours first.
+        work: how much it is.
+        tolerance: as for `checks.agreed`.
+        skipped: candidate and the reason it could not take part.
+        device: "cpu" or "cuda".
+        witness: computes the same elsewhere: compared with all, never timed.
+    """
+
+    bench: str
+    op: str
+    parameters: dict[str, Any]
+    candidates: Sequence[Candidate]
+    work: Work
+    tolerance: float = 0.0
+    skipped: dict[str, str] = field(default_factory=dict)
+    device: str = "cpu"
+    witness: Callable[[], Result] | None = None
+
+    @property
+    def title(self) -> str:
+        where = "" if self.device == "cpu" else f" on {self.device}"
+        return f"{self.bench} {self.op} {self.parameters.get('case', '')}".strip() + where
+
+
+Way = tuple[Callable[[], Any], Callable[[Any], Result]]
+"""A call, and what turns its value into the arrays that are compared."""
+
+
+def in_this_process(
+    library: str, ways: Mapping[str, Way], timed: Timer = by_the_clock
+) -> list[Candidate]:
+    """Return candidates that are functions of this process."""
+
+    def result(call: Callable[[], Any], arrays: Callable[[Any], Result]) -> Callable[[], Result]:
+        return lambda: arrays(call())
+
+    return [
+        Candidate(library, label, sampler(call, timed), result(call, arrays))
+        for label, (call, arrays) in ways.items()
+    ]

@@ -1,0 +1,159 @@
+"""Whether a newer report is slower than an older one, beyond chance and beyond a threshold."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lodcli.bench.measure.samples import quartiles
+from lodcli.bench.report.results import SCHEMA_VERSION, is_disturbed
+from lodcli.kernels.errors import InvalidDataError
+
+# Up to this many samples on both sides the odds are counted out, not approximated.
+MOST_EXACT = 12
+
+
+@dataclass(frozen=True)
+class Change:
+    """One measurement of ours, in both reports.
+
+    Attributes:
+        command: what was measured.
+        old, new: median seconds.
+        ratio: new over old.
+        machine: the same of the machine's limit, measured beside it; 1 if it was not.
+        chance: the probability that equal code would look at least as slow.
+        verdict: "slower", "faster", "same", or "unclear": it changed, but most samples of one
+            side were disturbed.
+    """
+
+    command: str
+    old: float
+    new: float
+    ratio: float
+    machine: float
+    chance: float
+    verdict: str
+
+
+def read_report(path: str) -> dict[str, Any]:
+    """Return a report that --json or -o wrote.
+
+    Raises:
+        InvalidDataError: no such JSON.
+    """
+    try:
+        report = json.loads(Path(path).read_bytes())
+        if report["schema_version"] != SCHEMA_VERSION:
+            raise InvalidDataError(
+                f"{path}: expected schema_version {SCHEMA_VERSION}, "
+                f"found {report['schema_version']}"
+            )
+        for row in report["results"]:
+            times = [*row["times"], *row.get("limit_times", [])]
+            if not (row["times"] and all(time > 0 for time in times)):
+                raise InvalidDataError(f"{path}: {row['command']}: no times")
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, InvalidDataError):
+            raise
+        raise InvalidDataError(f"{path}: is no report of lod bench ({error!r})") from None
+    found: dict[str, Any] = report
+    return found
+
+
+def compared(
+    old: Mapping[str, Any], new: Mapping[str, Any], *, threshold: float, alpha: float
+) -> list[Change]:
+    """Return how each measurement of ours that both reports have changed.
+
+    Args:
+        threshold: the smallest change that matters, as a fraction: 0.05 is 5 %.
+        alpha: the largest probability of chance that still counts as a change.
+
+    Raises:
+        InvalidDataError: they have none in common.
+    """
+    before = {row["command"]: row for row in old["results"] if row["ours"]}
+    changes = []
+    for row in new["results"]:
+        if row["command"] in before:
+            changes.append(_change(before[row["command"]], row, threshold, alpha))
+    if not changes:
+        raise InvalidDataError("the two reports have no measurement of ours in common")
+    return changes
+
+
+def _change(
+    old: Mapping[str, Any], new: Mapping[str, Any], threshold: float, alpha: float
+) -> Change:
+    before, after = old["times"], new["times"]
+    machine = _machine_change(old, new)
+    slower = _is_slower(before, after, max(1.0, machine), threshold, alpha)
+    faster = _is_slower(after, before, max(1.0, 1 / machine), threshold, alpha)
+    verdict = "slower" if slower else "faster" if faster else "same"
+    if verdict != "same" and (is_disturbed(old) or is_disturbed(new)):
+        verdict = "unclear"
+    medians = statistics.median(before), statistics.median(after)
+    chance = chance_of_slower(before, after)
+    return Change(new["command"], *medians, medians[1] / medians[0], machine, chance, verdict)
+
+
+def _is_slower(
+    old: Sequence[float], new: Sequence[float], excused: float, threshold: float, alpha: float
+) -> bool:
+    """Return whether `new` takes longer, even if the machine was `excused` times as slow.
+
+    Slower code is slower in its better rounds as well; what only disturbs it is not.
+    """
+    return (
+        quartiles(new)[0] > excused * (1 + threshold) * quartiles(old)[0]
+        and chance_of_slower(old, [time / excused for time in new]) <= alpha
+    )
+
+
+def _machine_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> float:
+    """Return how much longer the machine's own limit took, in the rounds of the two."""
+    before, after = old.get("limit_times"), new.get("limit_times")
+    return quartiles(after)[0] / quartiles(before)[0] if before and after else 1.0
+
+
+def chance_of_slower(old: Sequence[float], new: Sequence[float]) -> float:
+    """Return the one-sided p of Mann and Whitney's U: that `new` is not slower than `old`.
+
+    References:
+        Mann and Whitney, On a test of whether one of two random variables is
+        stochastically larger than the other, 1947.
+    """
+    wins = sum((b > a) + 0.5 * (b == a) for a in old for b in new)
+    n, m = len(old), len(new)
+    if max(n, m) <= MOST_EXACT and len({*old, *new}) == n + m:
+        counts = _arrangements(n, m)
+        return sum(counts[round(wins) :]) / sum(counts)
+    ties = sum(count**3 - count for count in _tie_counts([*old, *new]))
+    total = n + m
+    spread = math.sqrt(n * m / 12 * (total + 1 - ties / (total * (total - 1))))
+    if not spread:
+        return 1.0
+    return 0.5 * math.erfc((wins - 0.5 - n * m / 2) / spread / math.sqrt(2))
+
+
+def _arrangements(n: int, m: int) -> list[int]:
+    """Return how many orders of n old and m new samples have each number of wins."""
+    # Choosing which of n+m places are new: the generating function, one sample at a time.
+    counts = [1] + [0] * (n * m)
+    for k in range(1, m + 1):
+        for wins in range(n * m, n + k - 1, -1):
+            counts[wins] -= counts[wins - n - k]
+        for wins in range(k, n * m + 1):
+            counts[wins] += counts[wins - k]
+    return counts
+
+
+def _tie_counts(values: Sequence[float]) -> Iterator[int]:
+    for value in set(values):
+        yield sum(one == value for one in values)

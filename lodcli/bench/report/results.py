@@ -1,0 +1,150 @@
+"""What was measured, as `--json` prints it and other tools read it.
+
+    schema_version, command, machine, versions, threads, limits, missing, skipped, failed, results
+
+Each of `results` has the keys of hyperfine's export (command, mean, stddev, median, user,
+system, min, max, times, exit_codes, parameters; seconds) and more of ours. docs/benchmarking.md
+describes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lodcli.bench.measure.samples import Summary
+from lodcli.bench.measure.tasks import COPY, LIMIT, OURS, Candidate, Task
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One candidate of a task, and how long it took."""
+
+    candidate: Candidate
+    summary: Summary
+
+
+def rows_of(
+    task: Task, measured: Sequence[Measured], *, digest: str, threads: int, limit_rate: float | None
+) -> list[dict[str, Any]]:
+    """Return a row for each candidate that is no limit.
+
+    Args:
+        limit_rate: bytes or operations a second at the machine's limit.
+    """
+    return [
+        _row(task, one, measured, digest, threads, limit_rate)
+        for one in measured
+        if one.candidate.library != LIMIT
+    ]
+
+
+def _row(
+    task: Task,
+    one: Measured,
+    measured: Sequence[Measured],
+    digest: str,
+    threads: int,
+    limit_rate: float | None,
+) -> dict[str, Any]:
+    candidate, summary = one.candidate, one.summary
+    low, high = summary.quartiles
+    rate = task.work.useful / summary.median
+    fraction = task.work.needed / summary.median / limit_rate if limit_rate else None
+    peer, ratio = best_peer(one, measured)
+    beside = [
+        time
+        for other in measured
+        if other.candidate.library == LIMIT and candidate.library == OURS
+        for time in other.summary.times
+    ]
+    parameters = {**task.parameters, "threads": threads}
+    return {
+        "command": " ".join([task.title, candidate.name, f"threads={threads}"]),
+        "mean": rounded(summary.mean),
+        "stddev": rounded(summary.stddev),
+        "median": rounded(summary.median),
+        "user": rounded(summary.user_seconds),
+        "system": rounded(summary.system_seconds),
+        "min": rounded(min(summary.times)),
+        "max": rounded(max(summary.times)),
+        "times": [rounded(time) for time in summary.times],
+        "exit_codes": [0] * len(summary.times),
+        "parameters": {name: str(value) for name, value in parameters.items()},
+        "bench": task.bench,
+        "op": task.op,
+        "case": task.parameters.get("case", ""),
+        "library": candidate.library,
+        "label": candidate.label,
+        "ours": candidate.library == OURS,
+        "allocates": not candidate.into_out,
+        "device": task.device,
+        "threads": threads,
+        "q1": rounded(low),
+        "q3": rounded(high),
+        "iqr": rounded(high - low),
+        "samples": len(summary.times),
+        "dropped": summary.dropped,
+        "noisy": summary.noisy,
+        "useful": task.work.useful,
+        "unit": task.work.unit,
+        "rate": rounded(rate),
+        "limit": task.work.limit,
+        "limit_rate": None if limit_rate is None else rounded(limit_rate),
+        "fraction_of_limit": None if fraction is None else rounded(fraction),
+        "best_peer": peer,
+        "ratio_to_best_peer": None if ratio is None else rounded(ratio),
+        "digest": digest,
+        "limit_times": [rounded(time) for time in beside],
+    }
+
+
+def is_disturbed(row: Mapping[str, Any]) -> bool:
+    """Return whether more samples of a row were disturbed than not: it proves little."""
+    return bool(row.get("noisy")) or row.get("dropped", 0) > len(row["times"])
+
+
+def rounded(figure: float) -> float:
+    """Return a figure to the five digits that a clock and a machine can be trusted with."""
+    return float(f"{figure:.4e}")
+
+
+def best_peer(one: Measured, measured: Sequence[Measured]) -> tuple[str | None, float | None]:
+    """Return the fastest peer and how many times as long it took.
+
+    What allocates its result is compared with peers that do, and what does not with all:
+    a peer that has no `out=` cannot do without.
+    """
+    if one.candidate.library != OURS:
+        return None, None
+    peers = [
+        other
+        for other in measured
+        if other.candidate.library not in (OURS, LIMIT, COPY)
+        and (one.candidate.into_out or not other.candidate.into_out)
+    ]
+    if not peers:
+        return None, None
+    best = min(peers, key=lambda other: other.summary.median)
+    return best.candidate.name, best.summary.median / one.summary.median
+
+
+def report_of(
+    command: str,
+    machine: Mapping[str, Any],
+    versions: Mapping[str, str],
+    results: Sequence[Mapping[str, Any]],
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the whole report, ready for JSON."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "command": command,
+        "machine": dict(machine),
+        "versions": dict(versions),
+        **more,
+        "results": [dict(row) for row in results],
+    }

@@ -1,0 +1,180 @@
+"""What is measured on: named cases, or sizes and lengths of your own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lodcli.bench.measure.machine import require_memory
+from lodcli.bench.suites.lengths import Lengths, parse_lengths
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.index.checks import Offsets
+
+# What drawing one length takes: its weight, its share, and the order in which rest is given out.
+DRAWING_BYTES = 80
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sequences of rows.
+
+    Attributes:
+        name: "B1", or "custom".
+        rows: N, all rows together.
+        features: D, float32 values a row.
+        sequences: S.
+        lengths: how the rows are shared out.
+        hidden: H, for RNNs.
+        seed: of the generator that draws lengths and values.
+    """
+
+    name: str
+    rows: int
+    features: int
+    sequences: int
+    lengths: Lengths
+    hidden: int = 0
+    seed: int = 0
+
+    def draw_lengths(self) -> Offsets:
+        """Return the lengths, (S,) int64; always the same of one case.
+
+        Raises:
+            NotEnoughMemoryError: there is too little even for the lengths.
+        """
+        if self.lengths.given is None:
+            require_memory(DRAWING_BYTES * self.sequences, f"drawing {self.sequences:,} lengths")
+        return self.lengths.draw(self.sequences, self.rows, np.random.default_rng(self.seed))
+
+    def offsets(self) -> Offsets:
+        """Return where the sequences lie, (S+1,) int64."""
+        lengths = self.draw_lengths()
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what was chosen, as scripts read it."""
+        found: dict[str, Any] = {
+            "case": self.name,
+            "rows": self.rows,
+            "features": self.features,
+            "sequences": self.sequences,
+            "lengths": self.lengths.text,
+        }
+        return found | ({"hidden": self.hidden} if self.hidden else {})
+
+    def with_value(self, parameter: str, value: float) -> Case:
+        """Return this case with one parameter changed; the mean length stays where it can.
+
+        Raises:
+            SelectionError: no such parameter.
+        """
+        whole = int(value)
+        if parameter == "rows":
+            sequences = max(1, round(whole / max(self.lengths.mean, 1)))
+            return replace(self, rows=whole, sequences=sequences)
+        if parameter == "sequences":
+            return replace(self, sequences=whole)
+        if parameter == "features":
+            return replace(self, features=whole)
+        if parameter == "hidden":
+            return replace(self, hidden=whole, features=whole)
+        if parameter == "skew":
+            return replace(self, lengths=self.lengths.with_sigma(value))
+        raise SelectionError(f"--sweep {parameter}: expected one of {', '.join(SWEPT)}")
+
+
+SWEPT = ("rows", "sequences", "features", "hidden", "skew")
+
+
+def _case(
+    name: str, rows: int, features: int, sequences: int, lengths: str, hidden: int = 0
+) -> Case:
+    return Case(name, rows, features, sequences, parse_lengths(lengths), hidden)
+
+
+KERNEL_CASES = {
+    case.name: case
+    for case in (
+        _case("B1", 1_000_000, 64, 20_000, "lognormal:50,1,0.03"),
+        _case("B2", 5_000_000, 1, 500_000, "lognormal:10,0.5,0.03"),
+        _case("B3", 100_000, 1024, 200, "lognormal:500,0.6,0.03"),
+        # For GPUs: equal lengths, skewed ones, and skewed ones of which a box can be made.
+        _case("G1", 10_000_000, 64, 200_000, "fixed:50"),
+        _case("G2", 10_000_000, 64, 200_000, "lognormal:50,1.5,0.03"),
+        _case("G3", 10_000_000, 64, 200_000, "lognormal:50,0.5,0.03"),
+    )
+}
+# Those measured if none is named, by device.
+USUAL_KERNEL_CASES = {"cpu": "B1,B2,B3", "cuda": "G1"}
+
+CONVERT_CASES = {
+    case.name: case for case in (_case("lines", 4_000_000, 1, 80_000, "lognormal:50,0.8"),)
+}
+
+FILE_CASES = {case.name: case for case in (_case("rows", 500_000, 128, 6_250, "lognormal:80,0.5"),)}
+# Files of 5, 51 and 512 MB.
+SLICE_SWEEP = "rows=1e4,1e5,1e6"
+
+# Of each skew, the mean length being the same.
+QUESTION_CASES = {
+    case.name: case
+    for case in (
+        _case(f"skew {sigma}", 100_000, 64, 2_000, f"lognormal:50,{sigma}", 64)
+        for sigma in ("0", "0.4", "0.8", "1.2")
+    )
+}
+
+RNN_CASES = {
+    case.name: case
+    for case in (
+        _case("a", 1_600, 128, 32, "lognormal:50,0.8,0,200", 128),
+        _case("b", 15_360, 256, 256, "lognormal:60,0.8,0,240", 256),
+        _case("c", 12_800, 512, 64, "lognormal:200,0.8,0,800", 512),
+        _case("d", 500, 256, 1, "fixed:500", 256),
+        # For GPUs: 1,024 sequences at once, and equal lengths, of which a box is no waste.
+        _case("e", 102_400, 1024, 1024, "lognormal:100,0.8,0,400", 1024),
+        _case("b-equal", 15_360, 256, 256, "fixed:60", 256),
+        _case("c-equal", 12_800, 512, 64, "fixed:200", 512),
+        _case("e-equal", 102_400, 1024, 1024, "fixed:100", 1024),
+    )
+}
+USUAL_RNN_CASES = {"cpu": "a,b,c,d", "cuda": "b,c,d,e"}
+
+
+def custom_case(
+    base: Case,
+    *,
+    rows: int | None,
+    features: int | None,
+    sequences: int | None,
+    hidden: int | None,
+    lengths: Lengths | None,
+    seed: int,
+) -> Case:
+    """Return a case of one's own: what is not given is taken from `base`.
+
+    Of rows, sequences and the mean length two settle the third; the lengths of a file
+    settle all three.
+    """
+    chosen = lengths or base.lengths
+    if chosen.given is not None:
+        rows, sequences = int(chosen.given.sum()), int(chosen.given.size)
+    mean = max(chosen.mean, 1e-9)
+    if rows is None and sequences is None:
+        rows = base.rows
+    if rows is None:
+        assert sequences is not None
+        rows = round(sequences * mean)
+    if sequences is None:
+        sequences = max(1, round(rows / mean))
+    return Case(
+        "custom",
+        rows,
+        base.features if features is None else features,
+        sequences,
+        chosen,
+        base.hidden if hidden is None else hidden,
+        seed,
+    )

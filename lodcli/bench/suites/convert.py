@@ -1,0 +1,196 @@
+"""`lod bench convert`: files turned into lod's container and back, and who is at home there.
+
+Both sides start from a file in the page cache, or from arrays in memory where the format is
+written, and end with a file. Every result is read back and compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lodcli.bench.measure.checks import Result
+from lodcli.bench.measure.machine import require_memory
+from lodcli.bench.measure.peer_set import PeerSet
+from lodcli.bench.measure.tasks import COPY, OURS, Task, Way, Work, in_this_process
+from lodcli.bench.suites.cases import Case
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.platform.files import send
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# name: the ending of its files.
+FORMATS = {
+    "jsonl": ".jsonl",
+    "arrow": ".arrow",
+    "parquet": ".parquet",
+    "megatron": ".idx",
+    "paddle": ".lodt",
+    "npz": ".npz",
+    "safetensors": ".safetensors",
+}
+LOD = "lod"
+CONVERSIONS = [
+    *(f"{name}_to_{LOD}" for name in FORMATS),
+    *(f"{LOD}_to_{name}" for name in FORMATS),
+]
+# What a text needs for one number and its comma, about.
+TEXT_BYTES = 10
+
+
+@dataclass(frozen=True)
+class ConvertPlan:
+    """Which conversions on which cases, in which folder."""
+
+    ops: Sequence[str]
+    cases: Sequence[Case]
+    dtype: str
+    folder: str | None
+
+    def check(self, devices: Sequence[str]) -> None:
+        """Raise NotEnoughMemoryError if a case would not fit."""
+        for case in self.cases:
+            # Peers hold the text, what it parses to, and Python's own objects.
+            needed = case.rows * case.features * (2 * TEXT_BYTES + 80)
+            require_memory(needed, f"convert {case.name}")
+
+    def tasks(self, peers: PeerSet) -> Iterator[Task]:
+        """Yield one task for each conversion and case."""
+        for case in self.cases:
+            for op in self.ops:
+                with tempfile.TemporaryDirectory() as folder:
+                    yield convert_task(op, case, np.dtype(self.dtype), Path(folder), peers)
+
+
+def make_tensor(case: Case, dtype: np.dtype[Any]) -> LoDTensor:
+    """Return rows of one value: token numbers, or measurements of six digits."""
+    rng = np.random.default_rng(case.seed + 1)
+    offsets = case.offsets()
+    count = int(offsets[-1])
+    if dtype.kind in "iu":
+        data = rng.integers(0, min(50_000, np.iinfo(dtype).max), count).astype(dtype)
+    else:
+        data = np.round(rng.standard_normal(count), 6).astype(dtype)
+    return LoDTensor(data, LoD([offsets]))
+
+
+def convert_task(op: str, case: Case, dtype: np.dtype[Any], folder: Path, peers: PeerSet) -> Task:
+    """Return ours and the peers converting one file."""
+    source, _, target = op.partition("_to_")
+    tensor = make_tensor(case, dtype)
+    ours_in, ours_out = folder / f"in{_ending(source)}", folder / f"out{_ending(target)}"
+    _write(ours_in, tensor, source)
+    inputs = {
+        "source": str(ours_in),
+        "target": str(folder / f"peer{_ending(target)}"),
+        "data": tensor.data,
+        "offsets": tensor.lod.levels[0],
+    }
+    others, skipped = peers.candidates("convert", op, inputs)
+    size_bytes = sum(_size(path) for path in _files(ours_in))
+    parameters = {
+        **case.parameters(),
+        "features": 1,
+        "dtype": dtype.name,
+        "source_bytes": size_bytes,
+        "folder": str(folder.parent.parent),
+    }
+    return Task(
+        bench="convert",
+        op=op,
+        parameters=parameters,
+        candidates=[
+            *in_this_process(OURS, {"": _ours(ours_in, ours_out, target, dtype)}),
+            *in_this_process(COPY, _copies(ours_in, folder, dtype)),
+            *others,
+        ],
+        work=Work(float(size_bytes), "B", float(size_bytes), "cp"),
+        skipped=skipped,
+    )
+
+
+def _ending(name: str) -> str:
+    return ".lod.h5" if name == LOD else FORMATS[name]
+
+
+def _name(name: str) -> str:
+    return "lod.h5" if name == LOD else name
+
+
+def _write(path: Path, tensor: LoDTensor, name: str) -> None:
+    if name == "jsonl":
+        # Objects, which every library reads; bare lists are read by few.
+        offsets = tensor.lod.levels[0]
+        with path.open("w") as file:
+            for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+                numbers = ",".join(map(repr, tensor.data[start:stop].tolist()))
+                file.write(f'{{"data":[{numbers}]}}\n')
+        return
+    io.write(path, tensor, format_name=_name(name), overwrite=True)
+
+
+def _ours(source: Path, target: Path, name: str, dtype: np.dtype[Any]) -> Way:
+    def call() -> None:
+        with io.open_source(source) as opened:
+            io.write_batches(
+                target, opened.schema, opened.batches(), format_name=_name(name), overwrite=True
+            )
+
+    return call, lambda _: arrays_of(target, dtype)
+
+
+def arrays_of(path: Path, dtype: np.dtype[Any]) -> Result:
+    """Return the values and offsets of a file that we can read.
+
+    Text knows no dtypes: 0.189053 is a float32 and a float64, of different values.
+    """
+    (item,) = io.read_all(path).values()
+    assert isinstance(item, LoDTensor)
+    # The finest: Megatron puts a level of documents above.
+    return [item.data.astype(dtype, copy=False), item.lod.levels[-1]]
+
+
+def _copies(source: Path, folder: Path, dtype: np.dtype[Any]) -> dict[str, Way]:
+    """Return the plain copy of the bytes: once as cp does it, once safely on the disk."""
+    targets = [(path, folder / f"copy-{path.name}") for path in _files(source)]
+
+    def copy(*, sync: bool) -> None:
+        for path, target in targets:
+            with path.open("rb") as left, target.open("wb") as right:
+                size = os.fstat(left.fileno()).st_size
+                sent = 0
+                while part := send(left.fileno(), right.fileno(), size - sent, sent):
+                    sent += part
+                if sent < size:
+                    shutil.copyfileobj(left, right)
+                if sync:
+                    os.fsync(right.fileno())
+
+    def arrays(_: Any) -> Result:
+        copied = targets[0][1]
+        return arrays_of(copied, dtype)
+
+    return {
+        "": (lambda: copy(sync=False), arrays),
+        "and fsync": (lambda: copy(sync=True), arrays),
+    }
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the files that belong to one: Megatron keeps its tokens beside the index."""
+    beside = path.with_suffix(".bin")
+    return [path, beside] if path.suffix == ".idx" and beside.exists() else [path]
+
+
+def _size(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return path.stat().st_size
+    return 0

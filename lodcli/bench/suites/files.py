@@ -1,0 +1,127 @@
+"""`lod bench io` and `slice`: lod's container written, read whole and by the sequence."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lodcli.bench.measure.machine import require_memory
+from lodcli.bench.measure.peer_set import PeerSet
+from lodcli.bench.measure.tasks import OURS, Task, Way, Work, in_this_process
+from lodcli.bench.suites.cases import Case
+from lodcli.bench.suites.ops import Inputs, make_inputs, sizes_of
+from lodcli.formats.core import io
+from lodcli.formats.core.options import WriteOptions
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# What is done, and how often sequences are looked up in one call.
+IO_OPS = ("write", "read", "sequence", "open_and_sequence")
+LOOK_UPS = 20
+COMPRESSED = "deflate"
+
+
+@dataclass(frozen=True)
+class FilesPlan:
+    """Which ops on files of which cases, in which folder."""
+
+    bench: str
+    ops: Sequence[str]
+    cases: Sequence[Case]
+    folder: str | None
+
+    def check(self, devices: Sequence[str]) -> None:
+        """Raise NotEnoughMemoryError if a case would not fit."""
+        for case in self.cases:
+            sizes = sizes_of(case, case.draw_lengths())
+            require_memory(4 * sizes.data + 8 * sizes.index, f"{self.bench} {case.name}")
+
+    def tasks(self, peers: PeerSet) -> Iterator[Task]:
+        """Yield one task for each op and case."""
+        for case in self.cases:
+            for op in self.ops:
+                with (
+                    tempfile.TemporaryDirectory() as folder,
+                    contextlib.ExitStack() as opened,
+                ):
+                    yield files_task(self.bench, op, case, Path(folder), peers, opened)
+
+
+def files_task(
+    bench: str, op: str, case: Case, folder: Path, peers: PeerSet, opened: contextlib.ExitStack
+) -> Task:
+    """Return ours and the peers doing one thing with files of the same rows.
+
+    Args:
+        opened: closes, at its end, what stays open while it is measured.
+    """
+    inputs = make_inputs("sum", case, sizes_of(case, case.draw_lengths()))
+    rng = np.random.default_rng(case.seed)
+    inputs["wanted"] = rng.choice(np.flatnonzero(inputs["full"]), LOOK_UPS)
+    inputs["folder"] = str(folder)
+    others, skipped = peers.candidates("io", op, inputs)
+    moved = inputs["data"].nbytes
+    if "sequence" in op:
+        lengths = np.diff(inputs["offsets"])
+        moved = int(lengths[inputs["wanted"]].sum()) * inputs["data"].itemsize * case.features
+    parameters = {**case.parameters(), "folder": str(folder.parent.parent)}
+    if "sequence" in op:
+        parameters["look_ups"] = LOOK_UPS
+    return Task(
+        bench=bench,
+        op=op,
+        parameters=parameters,
+        candidates=[*in_this_process(OURS, ours(op, inputs, folder, opened)), *others],
+        work=Work(float(moved), "B", float(moved), "copy" if op == "read" else None),
+        skipped=skipped,
+    )
+
+
+def ours(op: str, inputs: Inputs, folder: Path, opened: contextlib.ExitStack) -> dict[str, Way]:
+    """Return our ways: the plain layout, and the compressed one where it is read."""
+    tensor = LoDTensor(inputs["data"], LoD([inputs["offsets"]]))
+    ways: dict[str, Way] = {}
+    for label, compression in (("", None), (COMPRESSED, COMPRESSED)):
+        path = folder / f"ours{compression or ''}.lod.h5"
+        options = WriteOptions(compression)
+        io.write(path, tensor, options=options, overwrite=True)
+        ways[label] = _way(op, path, tensor, options, inputs["wanted"].tolist(), opened)
+    return ways
+
+
+def _way(
+    op: str,
+    path: Path,
+    tensor: LoDTensor,
+    options: WriteOptions,
+    wanted: list[int],
+    opened: contextlib.ExitStack,
+) -> Way:
+    def whole(_: Any = None) -> list[Any]:
+        item = io.read(path)
+        assert isinstance(item, LoDTensor)
+        return [item.data, item.lod.levels[0]]
+
+    if op == "write":
+        return lambda: io.write(path, tensor, options=options, overwrite=True), whole
+    if op == "read":
+        return whole, lambda found: found
+    if op == "sequence":
+        source = opened.enter_context(io.open_source(path))
+        name = source.schema[0].name
+        return lambda: [source.slice(name, (n,)).data for n in wanted], list
+
+    def each() -> list[Any]:
+        found = []
+        for number in wanted:
+            with io.open_source(path) as source:
+                found.append(source.slice(source.schema[0].name, (number,)).data)
+        return found
+
+    return each, list

@@ -1,0 +1,75 @@
+"""`lod bench kernels`: the sequence ops against other people's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lodcli.bench.measure.machine import require_memory
+from lodcli.bench.measure.peer_set import PeerSet
+from lodcli.bench.measure.tasks import OURS, Task, in_this_process
+from lodcli.bench.suites.cases import Case
+from lodcli.bench.suites.ops import (
+    ROWS,
+    Inputs,
+    Sizes,
+    load_kernels,
+    make_inputs,
+    needed_bytes,
+    ours,
+    reference,
+    sizes_of,
+    tolerance_of,
+    work_of,
+)
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """Which ops on which cases."""
+
+    ops: Sequence[str]
+    cases: Sequence[Case]
+    folder: None = None
+
+    def check(self, devices: Sequence[str]) -> None:
+        """Raise NotEnoughMemoryError if one of them would not fit."""
+        for case in self.cases:
+            sizes = sizes_of(case, case.draw_lengths())
+            for op in self.ops:
+                require_memory(needed_bytes(op, sizes), f"kernels {op} {case.name}")
+
+    def tasks(self, peers: PeerSet) -> Iterator[Task]:
+        """Yield one task for each op and case; its arrays live until the next one."""
+        for case in self.cases:
+            for op in self.ops:
+                yield kernel_task(op, case, peers)
+
+
+def kernel_task(op: str, case: Case, peers: PeerSet) -> Task:
+    """Return ours and the peers doing one op on one case."""
+    lengths = case.draw_lengths()
+    sizes = sizes_of(case, lengths)
+    inputs = make_inputs(op, case, sizes)
+    there = _on_gpu(op, case, sizes, inputs) if peers.device == "cuda" else None
+    others, skipped = peers.candidates("kernels", op, there or inputs)
+    load_kernels()
+    work = work_of(op, sizes)
+    return Task(
+        bench="kernels",
+        op=op,
+        parameters=case.parameters(),
+        candidates=[*in_this_process(OURS, ours(op, inputs, there), peers.timed), *others],
+        work=replace(work, limit="copy") if there else work,
+        tolerance=tolerance_of(op, lengths),
+        skipped=skipped,
+        device=peers.device,
+        witness=reference(op, inputs) if there else None,
+    )
+
+
+def _on_gpu(op: str, case: Case, sizes: Sizes, inputs: Inputs) -> Inputs:
+    from lodcli.bench.measure import gpu_cupy
+
+    gpu_cupy.require_memory(needed_bytes(op, sizes), f"kernels {op} {case.name}")
+    return gpu_cupy.moved(inputs, ROWS)

@@ -1,0 +1,312 @@
+"""The sequence ops that `lod bench kernels` measures: what they take, and ours doing them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lodcli.bench.measure.checks import Result
+from lodcli.bench.measure.tasks import OUT, LimitKind, Way, Work
+from lodcli.bench.suites.cases import Case
+from lodcli.bench.suites.lengths import shares
+from lodcli.bench.suites.row_numbers import row_numbers
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.runtime.devices import moved
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+Inputs = dict[str, Any]
+
+# A padded box larger than this is cut, as batches are, at the length that 99 % have.
+LARGEST_BOX_BYTES = 3 << 30
+FLOAT = 4
+# What, of the inputs, are rows: on a GPU they lie there.
+ROWS = ("data", "values", "other", "box")
+EPSILON = 1.2e-7
+
+
+@dataclass(frozen=True)
+class BenchOp:
+    """An op of lodcli.kernels.ops.registry, as it is measured.
+
+    Attributes:
+        inputs: names beyond "data" and "offsets": "values" (S, D), "other" (a second
+            tensor), "box" (padded), "maxlen", "rows" (what peers take by number).
+        limit: the machine's limit that applies.
+        moved: the bytes that have to move, of the sizes of a case.
+        arguments: the op's own, from the inputs.
+        results: the arrays that a result is compared by; indices as int64 rows.
+        rounds_off: whether the result depends on the order of additions.
+    """
+
+    limit: LimitKind
+    moved: Callable[[Sizes], float]
+    arguments: Callable[[Inputs], tuple[tuple[Any, ...], dict[str, Any]]]
+    inputs: tuple[str, ...] = ()
+    results: Callable[[Any, Inputs], Result] = lambda value, inputs: [value.data]
+    rounds_off: bool = False
+    useful: Callable[[Sizes], float] | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of what a case is made of."""
+
+    rows: int
+    row_bytes: int
+    sequences: int
+    longest: int
+    box_rows: int
+    other_rows: int
+    kept_rows: int
+
+    @property
+    def data(self) -> int:
+        return self.rows * self.row_bytes
+
+    @property
+    def index(self) -> int:
+        return 8 * (self.sequences + 1)
+
+    @property
+    def pooled(self) -> int:
+        return self.sequences * self.row_bytes
+
+
+def _tensor(inputs: Inputs) -> LoDTensor:
+    return LoDTensor(inputs["data"], LoD([inputs["offsets"]]))
+
+
+def _one(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return (_tensor(inputs),), {}
+
+
+def _pool_op(**changes: Any) -> BenchOp:
+    return BenchOp("read", lambda z: z.data + z.index + z.pooled, _one, results=_of_full, **changes)
+
+
+def _copy_op(**changes: Any) -> BenchOp:
+    return BenchOp("copy", lambda z: 2 * z.data + z.index, _one, **changes)
+
+
+def _pick_op() -> BenchOp:
+    moved = lambda z: 2 * z.pooled + z.index  # noqa: E731
+    return BenchOp("copy", moved, _one, inputs=("rows",), results=_of_full)
+
+
+def _of_full(value: Any, inputs: Inputs) -> Result:
+    """Leave empty sequences out: every library fills their rows as it likes."""
+    return [value.data[inputs["full"]]]
+
+
+def _values_and_their_rows(value: Any, inputs: Inputs) -> Result:
+    return extremes_at(value[0].data, value[1].data, inputs)
+
+
+def extremes_at(values: Array, rows: Array, inputs: Inputs) -> Result:
+    """Return the extremes, and the values in the rows they are said to stand in.
+
+    Of equal values libraries name different rows, rightly.
+    """
+    full = inputs["full"]
+    return [values[full], np.take_along_axis(inputs["data"], rows[full], axis=0)]
+
+
+BENCH_OPS: dict[str, BenchOp] = {
+    "sum": _pool_op(rounds_off=True),
+    "mean": _pool_op(rounds_off=True),
+    "max": _pool_op(),
+    "min": _pool_op(),
+    "max_index": BenchOp(
+        "read", lambda z: z.data + z.index + 3 * z.pooled, _one, results=_values_and_their_rows
+    ),
+    "softmax": _copy_op(rounds_off=True),
+    "log_softmax": _copy_op(rounds_off=True),
+    "pad": BenchOp(
+        "copy",
+        lambda z: z.data + z.index + z.box_rows * z.row_bytes,
+        lambda i: ((_tensor(i),), {"maxlen": i["maxlen"], "truncate": True}),
+        inputs=("maxlen",),
+        results=lambda value, inputs: [value[0]],
+        useful=lambda z: 2 * z.kept_rows * z.row_bytes,
+    ),
+    "unpad": BenchOp(
+        "copy",
+        lambda z: 2 * z.kept_rows * z.row_bytes + z.index,
+        lambda i: ((i["box"], i["kept"]), {}),
+        inputs=("maxlen", "box", "rows"),
+    ),
+    "expand": BenchOp(
+        "write",
+        lambda z: z.data + z.index + z.pooled,
+        lambda i: ((LoDTensor(i["values"], LoD([])), _tensor(i)), {}),
+        inputs=("values", "rows"),
+        name="expand_as",
+    ),
+    "concat": BenchOp(
+        "copy",
+        lambda z: 2 * (z.data + z.other_rows * z.row_bytes) + 3 * z.index,
+        lambda i: (([_tensor(i), LoDTensor(i["other"], LoD([i["other_offsets"]]))],), {}),
+        inputs=("other", "rows"),
+    ),
+    "reverse": _copy_op(inputs=("rows",)),
+    "first": _pick_op(),
+    "last": _pick_op(),
+    "slice": BenchOp(
+        "copy",
+        lambda z: 2 * (z.rows // 2) * z.row_bytes + 3 * z.index,
+        lambda i: ((_tensor(i), i["slice_starts"], i["slice_lengths"]), {}),
+        inputs=("slices", "rows"),
+    ),
+    "cumsum": _copy_op(rounds_off=True),
+}
+
+
+def sizes_of(case: Case, lengths: Offsets) -> Sizes:
+    """Return the bytes of a case, without making it."""
+    row_bytes = FLOAT * case.features
+    longest = int(lengths.max(initial=0))
+    if longest * lengths.size * row_bytes > LARGEST_BOX_BYTES:
+        longest = int(np.quantile(lengths, 0.99))
+    return Sizes(
+        rows=int(lengths.sum()),
+        row_bytes=row_bytes,
+        sequences=int(lengths.size),
+        longest=longest,
+        box_rows=longest * int(lengths.size),
+        other_rows=int(lengths.sum()) // 2,
+        kept_rows=int(np.minimum(lengths, longest).sum()),
+    )
+
+
+def needed_bytes(op: str, sizes: Sizes) -> int:
+    """Return what measuring an op takes at most: inputs, results, temporaries of peers."""
+    box = sizes.box_rows * sizes.row_bytes
+    if op in ("pad", "unpad"):
+        return 2 * sizes.data + 4 * box
+    if op == "concat":
+        return 9 * sizes.data
+    # A composed softmax keeps about six arrays the size of the rows; the others fewer.
+    return 8 * sizes.data if "softmax" in op else 5 * sizes.data + 8 * sizes.rows
+
+
+def work_of(op: str, sizes: Sizes) -> Work:
+    """Return the bytes an op has to move."""
+    entry = BENCH_OPS[op]
+    moved = entry.moved(sizes)
+    useful = entry.useful(sizes) if entry.useful else moved
+    return Work(useful, "B", moved, entry.limit)
+
+
+def tolerance_of(op: str, lengths: Offsets) -> float:
+    """Return the difference allowed between two orders of adding float32 numbers.
+
+    Errors of a running sum grow with the root of its length; the factor is for luck.
+    """
+    if not BENCH_OPS[op].rounds_off:
+        return 0.0
+    return float(max(1e-5, 4 * EPSILON * np.sqrt(lengths.max(initial=1))))
+
+
+def make_inputs(op: str, case: Case, sizes: Sizes) -> Inputs:
+    """Return the arrays that an op takes; always the same of one case."""
+    rng = np.random.default_rng([case.seed + 1, 1])
+    offsets = case.offsets()
+    lengths = np.diff(offsets)
+    found: Inputs = {
+        "data": _drawn(int(offsets[-1]), case.features, case.seed + 1),
+        "offsets": offsets,
+        "full": lengths > 0,
+    }
+    wanted = BENCH_OPS[op].inputs
+    if "values" in wanted:
+        found["values"] = rng.standard_normal((lengths.size, case.features), np.float32)
+    if "other" in wanted:
+        other = shares(rng.random(lengths.size), sizes.other_rows, rng)
+        found["other"] = rng.standard_normal((sizes.other_rows, case.features), np.float32)
+        found["other_offsets"] = np.concatenate([[0], np.cumsum(other)]).astype(np.int64)
+    if "maxlen" in wanted:
+        found["maxlen"] = sizes.longest
+        found["kept"] = np.minimum(lengths, sizes.longest)
+    if "box" in wanted:
+        found["box"] = _box(found, rng)
+    if "slices" in wanted:
+        found["slice_starts"] = lengths // 4
+        found["slice_lengths"] = lengths // 2
+    if "rows" in wanted:
+        found["rows"] = row_numbers(op, found)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _drawn(rows: int, features: int, seed: int) -> Array:
+    """Return rows that all ops of a case share: of gigabytes drawing takes longer than most ops."""
+    return np.random.default_rng(seed).standard_normal((rows, features), np.float32)
+
+
+def _box(inputs: Inputs, rng: np.random.Generator) -> Array:
+    data, kept = inputs["data"], inputs["kept"]
+    box = np.zeros((kept.size, inputs["maxlen"], data.shape[1]), data.dtype)
+    where = np.arange(inputs["maxlen"]) < kept[:, None]
+    box[where] = data[: int(kept.sum())]
+    return box
+
+
+def ours(op: str, inputs: Inputs, there: Inputs | None = None) -> dict[str, Way]:
+    """Return our own ways to do an op: allocating, and writing to an array made before.
+
+    Args:
+        there: the inputs with their rows on a GPU, to compute there.
+    """
+    entry = BENCH_OPS[op]
+    function = OPS[entry.name or op].load()
+    arguments, options = entry.arguments(there or inputs)
+    options = {**options, "backend": "auto" if there else "numba"}
+
+    def call() -> Any:
+        return function(*arguments, **options)
+
+    def results(value: Any) -> Result:
+        return entry.results(at_home(value), inputs)
+
+    ways: dict[str, Way] = {"": (call, results)}
+    if "out" in inspect.signature(function).parameters:
+        target = _made_before(op, call())
+        ways[OUT] = (lambda: function(*arguments, **options, out=target), results)
+    return ways
+
+
+def reference(op: str, inputs: Inputs) -> Callable[[], Result]:
+    """Return what computes an op by plain NumPy, in main memory: what a GPU's is compared with."""
+    entry = BENCH_OPS[op]
+    function = OPS[entry.name or op].load()
+    arguments, options = entry.arguments(inputs)
+    return lambda: entry.results(function(*arguments, **options, backend="numpy"), inputs)
+
+
+def at_home(value: Any) -> Any:
+    """Return a result in main memory."""
+    if isinstance(value, tuple):
+        return tuple(at_home(part) for part in value)
+    return value.to_device("cpu") if isinstance(value, LoDTensor) else moved(value, "cpu")
+
+
+def _made_before(op: str, value: Any) -> Any:
+    """Return what `out` takes, written to once so that its pages are there before timing."""
+    parts = value if isinstance(value, tuple) else (value,)
+    arrays = [part.data if isinstance(part, LoDTensor) else part for part in parts]
+    made = [np.zeros_like(array) for array in arrays]
+    return tuple(made) if op == "max_index" else made[0]
+
+
+def load_kernels() -> None:
+    """Load the compiled twins' package: after the peers, whose threads it would set up."""
+    importlib.import_module("lodcli.kernels.runtime.jit_numba")

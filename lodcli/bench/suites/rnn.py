@@ -1,0 +1,241 @@
+"""`lod bench rnn`: one RNN layer over sequences of many lengths, against other people's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.bench.measure.checks import Result
+from lodcli.bench.measure.machine import require_memory
+from lodcli.bench.measure.peer_set import PeerSet
+from lodcli.bench.measure.tasks import OURS, LimitKind, Task, Way, Work, in_this_process
+from lodcli.bench.suites.cases import Case
+from lodcli.bench.suites.ops import load_kernels
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
+from lodcli.kernels.rnn.stack.stack import seeded_weights
+from lodcli.kernels.runtime.devices import moved
+from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.runtime.precision import Precision, float32_products
+from lodcli.kernels.tensor.lod_tensor import is_on_device
+
+CELLS = {"lstm": 4, "gru": 3, "elman": 1}
+WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+PASSES = ("forward", "training")
+ON_PADDED = "on padded input"
+STEP_BY_STEP = "step by step"
+# Sums of float32 in another order: outputs lie within 1, gradients add up thousands of rows.
+TOLERANCE = {"forward": 3e-5, "training": 3e-4}
+# Of operands of 11 bits, in what a hundred steps make of each other.
+ROUNDED_TOLERANCE = {"forward": 1e-2, "training": 5e-2}
+
+
+@dataclass(frozen=True)
+class RnnPlan:
+    """Which cells, forward only or forward and backward ("lstm training"), on which cases.
+
+    Attributes:
+        precision: of ours and torch's on a GPU, "float32" or "tf32".
+    """
+
+    ops: Sequence[str]
+    cases: Sequence[Case]
+    precision: Precision = "float32"
+    folder: None = None
+
+    def check(self, devices: Sequence[str]) -> None:
+        """Raise NotEnoughMemoryError if one of them would not fit."""
+        needs = _needed_bytes if "cpu" in devices else _needed_at_home_bytes
+        for case in self.cases:
+            lengths = rnn_lengths(case)
+            for cell in dict.fromkeys(op.split()[0] for op in self.ops):
+                require_memory(needs(cell, case, lengths), f"rnn {cell} {case.name}")
+
+    def tasks(self, peers: PeerSet) -> Iterator[Task]:
+        """Yield one task for each op and case."""
+        for case in self.cases:
+            for op in self.ops:
+                cell, which = op.split()
+                yield rnn_task(cell, which, case, peers, self.precision)
+
+
+def rnn_lengths(case: Case) -> Offsets:
+    """Return the lengths of a case, none of them 0: torch packs no empty sequence."""
+    lengths: Offsets = np.maximum(case.draw_lengths(), 1)
+    return lengths
+
+
+def rnn_task(
+    cell: str, which: str, case: Case, peers: PeerSet, precision: Precision = "float32"
+) -> Task:
+    """Return ours and the peers running one cell on one case."""
+    inputs = make_inputs(cell, which, case) | {"precision": precision}
+    exact = precision == "float32"
+    there = _on_gpu(cell, case, inputs) if peers.device == "cuda" else None
+    others, skipped = peers.candidates("rnn", which, there or inputs)
+    load_kernels()
+    lengths = inputs["lengths"]
+    rows, gates = int(lengths.sum()), CELLS[cell] * case.hidden
+    # Multiplications and additions of the two products; backward does each twice.
+    operations = 2.0 * rows * gates * (case.features + case.hidden) * (1 + 2 * (which != "forward"))
+    # By plain NumPy, in main memory: what a GPU's is compared with.
+    call, results = _way(which, inputs, *_rows(inputs), None, "numpy")
+    padding = float(lengths.max() * lengths.size / rows)
+    return Task(
+        bench="rnn",
+        op=f"{cell} {which}",
+        parameters={
+            **case.parameters(),
+            **{"rows": rows, "padding_ratio": round(padding, 3)},
+            # By a name of its own: nothing is to be compared with the exact one.
+            **({} if exact else {"case": f"{case.name} {precision}", "precision": precision}),
+        },
+        candidates=[*in_this_process(OURS, ours(which, there or inputs), peers.timed), *others],
+        # The limit is a product in float32.
+        work=Work(operations, "FLOP", operations, _limit(there is not None, exact)),
+        tolerance=(TOLERANCE if exact else ROUNDED_TOLERANCE)[which],
+        skipped=skipped,
+        device=peers.device,
+        witness=(lambda: results(call())) if there else None,
+    )
+
+
+def _limit(on_gpu: bool, exact: bool) -> LimitKind | None:
+    if not on_gpu:
+        return "fma"
+    return "gemm" if exact else None
+
+
+def _on_gpu(cell: str, case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return the inputs with all but the lengths on the GPU."""
+    from lodcli.bench.measure import gpu_cupy
+
+    needed = _needed_bytes(cell, case, inputs["lengths"])
+    gpu_cupy.require_memory(needed, f"rnn {cell} {case.name}")
+    return gpu_cupy.moved(inputs, ("data", "upstream", *WEIGHTS))
+
+
+def _needed_bytes(cell: str, case: Case, lengths: Offsets) -> int:
+    box = int(lengths.max(initial=0)) * lengths.size
+    width = case.features + 3 * CELLS[cell] * case.hidden
+    # Padded peers keep what backward needs, for every step of the box.
+    return 4 * (3 * box + 3 * int(lengths.sum())) * width
+
+
+def _needed_at_home_bytes(cell: str, case: Case, lengths: Offsets) -> int:
+    """Return what main memory has to hold where a GPU computes: inputs, NumPy's run, results."""
+    rows, box = int(lengths.sum()), int(lengths.max(initial=0)) * lengths.size
+    width = case.features + 3 * CELLS[cell] * case.hidden
+    return 4 * (3 * rows * width + 3 * box * (case.features + case.hidden))
+
+
+def make_inputs(cell: str, which: str, case: Case) -> dict[str, Any]:
+    """Return rows, lengths, weights in torch's layout and names, and an upstream gradient."""
+    rng = np.random.default_rng(case.seed + 1)
+    lengths = rnn_lengths(case)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    rows = int(offsets[-1])
+    weights = seeded_weights(cell, case.features, case.hidden, rng=rng).layers[0][0]
+    return {
+        "cell": cell,
+        "lengths": lengths,
+        "offsets": offsets,
+        # Where the rows lie in a box of S sequences of T steps, flat.
+        "places": box_places(lengths),
+        "data": rng.standard_normal((rows, case.features), np.float32),
+        "upstream": rng.standard_normal((rows, case.hidden), np.float32),
+        **weights.arrays(),
+    }
+
+
+def box_places(lengths: Offsets) -> Offsets:
+    """Return the place of each row in a padded (S, T) box, counted through."""
+    steps = int(lengths.max(initial=0))
+    mask = np.arange(steps) < lengths[:, None]
+    return np.flatnonzero(mask)
+
+
+def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
+    """Return our engine on the rows as they are, and on the same rows padded.
+
+    On a GPU also step by step, where all steps could be one launch.
+    """
+    lengths = inputs["lengths"]
+    steps, places = int(lengths.max()), inputs["places"]
+    everywhere = np.arange(lengths.size + 1) * steps
+
+    def padded(rows: Array) -> Array:
+        box = np.zeros_like(rows, shape=(lengths.size * steps, rows.shape[1]))
+        box[np.asarray(places, like=rows)] = rows
+        return box
+
+    # By name: the default leaves small inputs to NumPy, until a first call is paid for.
+    on_gpu = is_on_device(inputs["data"])
+    backend: Backend = "cupy" if on_gpu else "numba"
+    ways = {"": _way(which, inputs, *_rows(inputs), None, backend)}
+    if on_gpu:
+        call, results = ways[""]
+        ways[STEP_BY_STEP] = (_stepwise(call), results)
+    if everywhere[-1] > len(inputs["data"]):
+        boxes = padded(inputs["data"]), padded(inputs["upstream"])
+        ways[ON_PADDED] = _way(which, inputs, boxes[0], everywhere, boxes[1], places, backend)
+    return ways
+
+
+def _stepwise(call: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a call that launches every step by itself."""
+    from lodcli.kernels.rnn.engine.cupy.persistent import step_by_step
+
+    def stepwise() -> Any:
+        with step_by_step():
+            return call()
+
+    return stepwise
+
+
+def _rows(inputs: dict[str, Any]) -> tuple[Array, Offsets, Array]:
+    return inputs["data"], inputs["offsets"], inputs["upstream"]
+
+
+def _way(
+    which: str,
+    inputs: dict[str, Any],
+    data: Array,
+    offsets: Offsets,
+    upstream: Array,
+    places: Offsets | None,
+    backend: Backend,
+) -> Way:
+    from lodcli.kernels.rnn.cells.registry import weights_class
+
+    weights = weights_class(inputs["cell"])(**{name: inputs[name] for name in WEIGHTS})
+    rows = slice(None) if places is None else places
+    # Who trains changes the weights after every run; who only runs them does not.
+    frozen = weights.frozen()
+
+    precision: Precision = inputs["precision"]
+
+    def forward() -> Any:
+        with float32_products(precision):
+            return rnn_forward(data, offsets, frozen, cells=False, backend=backend)
+
+    def training() -> Any:
+        with float32_products(precision):
+            run = rnn_forward(data, offsets, weights, keep=True, backend=backend)
+            assert run.tape is not None
+            return run, rnn_backward(run.tape, grad_outputs=upstream)
+
+    def arrays(found: Any) -> Result:
+        if which == "forward":
+            return [moved(found.outputs, "cpu")[rows]]
+        run, grads = found
+        # Padding has inputs of zero but biases of its own: its states carry on, and give
+        # the weights gradients only where there is an upstream gradient, which is zero.
+        found = (run.outputs, grads.input, grads.weights.weight_hh)
+        outputs, flow, weight = (moved(one, "cpu") for one in found)
+        return [outputs[rows], flow[rows], weight]
+
+    return (forward if which == "forward" else training), arrays

@@ -1,0 +1,73 @@
+"""Which rows an op puts one behind the other, for peers that take rows by their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, Offsets
+
+Inputs = dict[str, Any]
+
+
+def _last(inputs: Inputs) -> Offsets:
+    # Of an empty sequence some row: what stands there is not compared.
+    ends: Offsets = inputs["offsets"][1:] - 1
+    return ends.clip(0)
+
+
+def _first(inputs: Inputs) -> Offsets:
+    starts: Offsets = inputs["offsets"][:-1]
+    return starts.clip(0, len(inputs["data"]) - 1)
+
+
+def _reversed(inputs: Inputs) -> Offsets:
+    offsets = inputs["offsets"]
+    mirror = np.repeat(offsets[1:] + offsets[:-1] - 1, np.diff(offsets))
+    return mirror - np.arange(mirror.size)
+
+
+def _sliced(inputs: Inputs) -> Offsets:
+    counts = inputs["slice_lengths"]
+    starts = inputs["offsets"][:-1] + inputs["slice_starts"]
+    before = np.cumsum(counts) - counts
+    found: Offsets = np.repeat(starts - before, counts) + np.arange(counts.sum())
+    return found
+
+
+def _joined(inputs: Inputs) -> Offsets:
+    """Of both tensors' rows, one behind the other."""
+    first, second = inputs["offsets"], inputs["other_offsets"]
+    rows = np.empty(int(first[-1] + second[-1]), np.int64)
+    own, others = np.arange(first[-1]), np.arange(second[-1])
+    rows[own + np.repeat(second[:-1], np.diff(first))] = own
+    rows[others + np.repeat(first[1:], np.diff(second))] = first[-1] + others
+    return rows
+
+
+def _kept(inputs: Inputs) -> Offsets:
+    """Of the box's, counted through."""
+    return np.flatnonzero(np.arange(inputs["maxlen"]) < inputs["kept"][:, None])
+
+
+def _expanded(inputs: Inputs) -> Offsets:
+    counts = np.diff(inputs["offsets"])
+    return np.repeat(np.arange(counts.size), counts)
+
+
+_ROWS: dict[str, Callable[[Inputs], Offsets]] = {
+    "first": _first,
+    "last": _last,
+    "reverse": _reversed,
+    "slice": _sliced,
+    "concat": _joined,
+    "unpad": _kept,
+    "expand": _expanded,
+}
+
+
+def row_numbers(op: str, inputs: Inputs) -> Array:
+    """Return the number of each row of an op's result, int64: of data, values or the flat box."""
+    return _ROWS[op](inputs)

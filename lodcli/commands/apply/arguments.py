@@ -1,0 +1,306 @@
+"""What an op can be told from the shell: its inputs and options, read off its signature."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.formats.core.format import ALL_DTYPES
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.registry import OPS, OpEntry
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
+from lodcli.shell import options
+from lodcli.shell.references import parse_reference
+
+# Of a hint: what is typed for it. The kinds of FILES are read from a file.
+Kind = Literal[
+    "tensor", "tensors", "index", "steps", "array", "level", "dtype", "choice",
+    "bool", "int", "float", "str", "ints", "floats", "nested", "unknown",
+]  # fmt: skip
+FILES = ("tensor", "tensors", "index", "steps", "array")
+_SIMPLE: dict[Any, Kind] = {
+    LoDTensor: "tensor", LoD: "index", TensorArray: "steps",
+    bool: "bool", int: "int", float: "float", str: "str",
+}  # fmt: skip
+_MANY: dict[Any, Kind] = {LoDTensor: "tensors", int: "ints", float: "floats"}
+_NUMBERS = re.compile(r"[+-]?[0-9.]+(e[+-]?[0-9]+)?|[+-]?inf|nan", re.IGNORECASE)
+_BOOLEANS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of an op.
+
+    Attributes:
+        name: in Python.
+        kind: what it takes.
+        required: whether it has no default.
+        default: the default, None where there is none.
+        choices: for "choice".
+        text: what the op's docstring says about it.
+    """
+
+    name: str
+    kind: Kind
+    required: bool
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    text: str = ""
+
+    @property
+    def option(self) -> str:
+        """Its name in the shell."""
+        return "--" + self.name.replace("_", "-")
+
+
+@dataclass(frozen=True)
+class Described:
+    """An op as the shell sees it.
+
+    Attributes:
+        function: the op.
+        inputs: the parameters that are files, in the order they are typed.
+        options: the others; without `backend`, and `out`, which is for arrays in memory.
+        has_backend: whether the op takes a backend.
+        several: whether it gives several tensors.
+    """
+
+    function: Callable[..., Any]
+    inputs: tuple[Parameter, ...]
+    options: tuple[Parameter, ...]
+    has_backend: bool
+    several: bool
+
+
+def described(entry: OpEntry) -> Described:
+    """Return what an op of the table takes and gives."""
+    function = entry.load()
+    hints = get_type_hints(function)
+    texts = _argument_texts(function)
+    found = [
+        _parameter(own, hints.get(own.name), texts.get(own.name, ""))
+        for own in inspect.signature(function).parameters.values()
+        if own.name != "out"
+    ]
+    wanted = [own for own in found if own.name != "backend"]
+    inputs = tuple(
+        own
+        for place, own in enumerate(wanted)
+        # An array comes as a file of its own only where the op has nothing else to work on.
+        if own.required and own.kind in FILES and (place == 0 or own.kind != "array")
+    )
+    return Described(
+        function=function,
+        inputs=inputs,
+        options=tuple(own for own in wanted if own not in inputs),
+        has_backend=len(wanted) < len(found),
+        several=get_origin(hints.get("return")) in (tuple, list),
+    )
+
+
+def click_option(own: Parameter) -> click.Option:
+    """Return the option for a parameter; without a value it is not passed on."""
+    text = own.text
+    if not own.required and own.default is not None and own.default != ():
+        text += f" [default: {_shown(own.default)}]"
+    if own.kind == "bool":
+        flags = f"{own.option}/--no-{own.option[2:]}"
+        return click.Option([own.name, flags], default=None, help=text.strip())
+    return click.Option(
+        [own.name, own.option],
+        type=_click_type(own),
+        required=own.required,
+        help=text.strip(),
+    )
+
+
+def example(name: str, own: Described) -> str:
+    """Return a command line that applies an op."""
+    files = []
+    for one in own.inputs:
+        some = ("one", "two") if one.kind == "tensors" else (one.name,)
+        files += [f"{file}.lod.h5" for file in some]
+    given = OPS[name].options
+    told = (
+        [given]
+        if given
+        else [
+            f"{one.option} {_example_value(one)}" if one.kind != "bool" else one.option
+            for one in own.options
+            if one.required
+        ]
+    )
+    return " ".join(["lod apply", name, *files, *told, "-o out.lod.h5"])
+
+
+def as_kind(kind: Kind, tensor: LoDTensor) -> Any:
+    """Return what a parameter of this kind takes of a tensor."""
+    if kind == "index":
+        return tensor.lod
+    if kind == "steps":
+        return TensorArray.from_steps(tensor)
+    return tensor.data if kind == "array" else tensor
+
+
+def _parameter(own: inspect.Parameter, hint: Any, text: str) -> Parameter:
+    required = own.default is inspect.Parameter.empty
+    kind = _kind(hint)
+    choices: tuple[str, ...] = ()
+    if kind == "choice":
+        choices = tuple(str(one) for one in get_args(hint) if one is not None)
+    return Parameter(own.name, kind, required, None if required else own.default, choices, text)
+
+
+def _kind(hint: Any) -> Kind:
+    if get_origin(hint) is Literal:
+        return "choice"
+    parts = {hint} if hint in _SIMPLE else (set(get_args(hint)) - {NoneType}) or {hint}
+    if _is_union_of(parts, npt.DTypeLike):
+        return "dtype"
+    if _is_union_of(parts, npt.ArrayLike) or get_origin(hint) is np.ndarray:
+        return "array"
+    if get_origin(hint) in _SEQUENCES:
+        return _kind_of_many(get_args(hint)[0])
+    if parts == {int, str}:
+        return "level"
+    if parts == {int, float}:
+        return "float"
+    if len(parts) == 1:
+        (only,) = parts
+        return _SIMPLE.get(only) or (_kind(only) if only is not hint else "unknown")
+    return "unknown"
+
+
+_SEQUENCES = (get_origin(Sequence[int]), get_origin(Iterable[int]), list, tuple)
+
+
+def _kind_of_many(each: Any) -> Kind:
+    if get_origin(each) in _SEQUENCES and get_args(each)[0] is int:
+        return "nested"
+    return _MANY.get(each, "unknown")
+
+
+def _is_union_of(parts: set[Any], hint: Any) -> bool:
+    return parts == set(get_args(hint)) - {NoneType}
+
+
+def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
+    """Return what the Args of a docstring say about each parameter."""
+    block = re.search(r"^Args:\n((?:    .*\n|\n)+)", inspect.getdoc(function) or "", re.M)
+    if block is None:
+        return {}
+    parts = re.split(r"^(\w+): ", textwrap.dedent(block[1]), flags=re.M)[1:]
+    return {
+        name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    if isinstance(default, tuple | list):
+        return ",".join(str(part) for part in default)
+    return default.__name__ if isinstance(default, type) else str(default)
+
+
+def _example_value(own: Parameter) -> str:
+    if own.kind in FILES:
+        return f"{own.name}.lod.h5"
+    values = {"float": "0.5", "ints": "1,2", "floats": "0.5,1", "nested": "2,1", "str": "name"}
+    return own.choices[0] if own.choices else values.get(own.kind, "2")
+
+
+class _Int(click.ParamType[int]):
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip()
+        # 18 digits: more would not fit int64.
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+            self.fail(f"{text!r} is not a whole number", param, ctx)
+        return int(text)
+
+
+class _Many(click.ParamType[tuple[Any, ...]]):
+    """1,2,3."""
+
+    def __init__(self, each: click.ParamType[Any], metavar: str) -> None:
+        self.each = each
+        self.name = metavar
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Any, ...]:
+        text = str(value).strip()
+        parts = text.split(",") if text else []
+        return tuple(self.each.convert(part.strip(), param, ctx) for part in parts)
+
+
+class _Nested(click.ParamType[list[tuple[int, ...]]]):
+    """2,1/3,1,2: a level after another."""
+
+    name = "2,1/3,1,2"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[tuple[int, ...]]:
+        return [INTS.convert(part, param, ctx) for part in str(value).split("/")]
+
+
+class _Array(click.ParamType[Any]):
+    """FILE::NAME, or a few numbers or booleans: 1,2,3. The numbers go first."""
+
+    name = "FILE|1,2,3"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = str(value).strip()
+        # 7, is an array of one number, as in Python.
+        parts = [part.strip() for part in text.removesuffix(",").split(",")]
+        if all(part.lower() in _BOOLEANS for part in parts):
+            numbers: list[Any] = [_BOOLEANS[part.lower()] for part in parts]
+        elif all(_NUMBERS.fullmatch(part) for part in parts):
+            whole = re.fullmatch(r"[0-9,+\s-]+", text)
+            each: click.ParamType[Any] = INT if whole else click.FLOAT
+            numbers = [each.convert(part, param, ctx) for part in parts]
+        else:
+            return parse_reference(text)
+        return np.array(numbers if "," in text else numbers[0])
+
+
+class _File(click.ParamType[Any]):
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return parse_reference(str(options.SOURCE.convert(value, param, ctx)))
+
+
+INT = _Int()
+INTS = _Many(INT, "1,2,3")
+
+
+def _click_type(own: Parameter) -> Any:
+    if own.kind in ("choice", "dtype"):
+        return click.Choice(own.choices or sorted(ALL_DTYPES))
+    if own.kind == "array":
+        return _Array()
+    if own.kind in FILES:
+        return _File()
+    types: dict[str, Any] = {
+        "level": options.LEVEL,
+        "int": INT,
+        "float": click.FLOAT,
+        "ints": INTS,
+        "floats": _Many(click.FLOAT, "0.5,1"),
+        "nested": _Nested(),
+    }
+    return types.get(own.kind, click.STRING)

@@ -1,0 +1,190 @@
+"""`lod apply`: any sequence op, from the shell."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+import click
+
+from lodcli.kernels.ops.registry import OPS
+from lodcli.shell import options, output
+
+if TYPE_CHECKING:
+    from lodcli.commands.apply.steps import Step
+    from lodcli.shell.targets import Target
+
+THEN = "--then"
+
+
+class OpGroup(click.Group):
+    """The ops of the table, each a command of its own."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(OPS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        name = cmd_name.replace("-", "_")
+        return op_command(name) if name in OPS else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return args[0], known(args[0], ctx), args[1:]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Ops (more with --list, and OP --help)"):
+            formatter.write_text(", ".join(OPS))
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["OP [OPTIONS] IN...", f"[{THEN} OP [OPTIONS]]...", "-o OUT"]
+
+
+def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Command:
+    """Return the command of an op.
+
+    Raises:
+        click.UsageError: there is no such op; names those that are called alike.
+    """
+    if name.startswith("-"):
+        ctx.fail(f"expected an op, found the option {name!r}; the op goes first")
+    key = name.replace("-", "_")
+    if key not in OPS:
+        close = difflib.get_close_matches(key, OPS, 3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "lod apply --list shows all"
+        ctx.fail(f"no op {name!r}; {hint}")
+    return op_command(key, chained=chained)
+
+
+class OpCommand(options.Command):
+    """One op with its files and options, and those that follow behind --then."""
+
+    chained = False
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from lodcli.commands.apply.steps import step_of
+
+        segments = _split(args)
+        super().parse_args(ctx, segments[0])
+        if ctx.resilient_parsing:
+            return []
+        assert self.name is not None
+        steps = [step_of(self.name, ctx, chained=self.chained)]
+        for segment in segments[1:]:
+            if steps[-1].described.several:
+                ctx.fail(f"{steps[-1].name} gives several tensors; only the last op may")
+            if not segment:
+                ctx.fail(f"{THEN} needs an op")
+            assert ctx.parent is not None
+            following = known(segment[0], ctx.parent, chained=True)
+            quiet = _quiet(ctx)
+            inner = following.make_context(segment[0], segment[1:], parent=ctx.parent)
+            ctx.meta[output.QUIET] = quiet or _quiet(ctx)
+            steps += inner.params.pop("steps")
+            # What says where to write may stand anywhere, most of all at the end.
+            for name, value in inner.params.items():
+                if inner.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+                    ctx.params[name] = value
+        ctx.params["steps"] = steps
+        return []
+
+
+def _quiet(ctx: click.Context) -> bool:
+    return bool(ctx.meta.get(output.QUIET))
+
+
+def _split(args: list[str]) -> list[list[str]]:
+    """Return the arguments of each op."""
+    segments: list[list[str]] = [[]]
+    for arg in args:
+        if arg == THEN:
+            segments.append([])
+        else:
+            segments[-1].append(arg)
+    return segments
+
+
+def op_command(name: str, *, chained: bool = False) -> click.Command:
+    """Return the command of an op of the table."""
+    from lodcli.commands.apply.arguments import click_option, described, example
+
+    entry = OPS[name]
+    own = described(entry)
+
+    @click.command(
+        name,
+        cls=OpCommand,
+        short_help=entry.summary,
+        help=(
+            f"Return {entry.summary}.\n\n\b\n  {entry.equation}\n\n"
+            f"\b\nExamples:\n  {example(name, own)}"
+        ),
+        params=[
+            click.Argument(
+                ["inputs"],
+                nargs=-1,
+                type=options.SOURCE,
+                metavar=" ".join(
+                    one.name.upper() + ("..." if one.kind == "tensors" else "")
+                    for one in own.inputs[chained:]
+                ),
+            ),
+            *(click_option(one) for one in own.options),
+        ],
+    )
+    @click.option(
+        "--backend",
+        type=click.Choice(("auto", "numpy", "numba")),
+        default="auto",
+        help="What computes this op; auto (default): numba where it repays loading it.",
+    )
+    @options.device
+    @options.from_format
+    @options.guarded
+    @options.target
+    def command(steps: list[Step], target: Target, device: str) -> None:
+        from lodcli.commands.apply.steps import apply
+        from lodcli.shell.device import computing_on
+
+        with computing_on(device) as place:
+            apply(steps, target, place)
+
+    assert isinstance(command, OpCommand)
+    command.chained = chained
+    return command
+
+
+@click.group(cls=OpGroup, invoke_without_command=True, no_args_is_help=True)
+@click.option("--list", "as_list", is_flag=True, help="Show every op in a line.")
+@options.as_json
+@click.pass_context
+def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
+    """Apply an op to the sequences of a file; --then more ops to what comes out.
+
+    An op takes as many files as it has tensors, a chained one the first from the op before
+    it. Arrays, such as filters, are given as --weight FILE::NAME, or as numbers: 1,2,3.
+
+    With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows go
+    there when they are read, and back when they are written.
+
+    \b
+    Examples:
+      lod apply --list
+      lod apply sum vowels.lod.h5 -o sums.lod.h5
+      lod apply max articles.lod.h5 --level article --to jsonl
+      lod apply softmax vowels.lod.h5 --then reverse --then last -o last.lod.h5
+    """
+    if ctx.invoked_subcommand is not None:
+        if as_list or as_json:
+            raise click.UsageError("--list and --json take no op")
+        return
+    if not as_list:
+        raise click.UsageError("--json needs --list")
+    if as_json:
+        ops = [
+            {"name": name, "summary": entry.summary, "equation": entry.equation}
+            for name, entry in OPS.items()
+        ]
+        output.as_json({"ops": ops})
+    else:
+        output.text(output.table(["op", "result"], [[k, v.summary] for k, v in OPS.items()]))

@@ -1,0 +1,100 @@
+"""Prints docs/ops.md, from the table of ops: python -m lodcli.commands.apply.op_page."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+from lodcli.commands.apply.arguments import Described, described, example
+from lodcli.kernels.ops.registry import OPS, OpEntry
+
+_HEAD = """\
+# Sequence ops
+
+Made from the table in `kernels/ops/registry.py` by
+`python -m lodcli.commands.apply.op_page > docs/ops.md`; a test keeps the two in step.
+
+Every op is a function of Python and a command, `lod apply OP`; `lod apply OP --help` tells
+its options. In the equations x are the rows, y is the result, s a sequence, lo to hi-1 its
+rows and n how many they are. What the numbers mean in detail, with shapes, dtypes, errors
+and an example, stands in the docstring of the function.
+
+- *Level*: which sequences an op works on, 0 or a name for the outermost; -1 is the finest.
+- *Gradient*: the function that carries a gradient back.
+- *Twins*: compiled kernels beside the NumPy reference, for `--backend`.
+- *In parts*: `lod apply` reads and writes batch by batch, so that a file may be larger than
+  memory; the other ops need all of it at once.
+"""
+
+
+def page() -> str:
+    """Return the text of docs/ops.md."""
+    names = [f"[{name}](#{name})" for name in OPS]
+    return "\n".join([_HEAD, _wrapped(names), *(_section(name) for name in OPS)])
+
+
+def gradient_of(entry: OpEntry) -> str | None:
+    """Return the function that is the gradient of an op, as MODULE.FUNCTION, if there is one."""
+    own = f"lodcli.kernels.ops.{entry.module}"
+    if entry.gradient is not None:
+        file, _, function = entry.gradient.rpartition(".")
+        found = [(f"lodcli.kernels.ops.{file}", function)]
+    else:
+        stem = entry.function.removeprefix("sequence_")
+        functions = (
+            f"{entry.function}_grad",
+            f"{entry.function}_gradient",
+            f"segment_{stem}_grad",
+        )
+        found = [(module, name) for module in (own, f"{own}_grad") for name in functions]
+    for module, name in found:
+        known = importlib.util.find_spec(module) and importlib.import_module(module)
+        if known and hasattr(known, name):
+            return f"{module.removeprefix('lodcli.')}.{name}"
+    return None
+
+
+def twins_of(entry: OpEntry, own: Described) -> list[str]:
+    """Return the backends beside NumPy that an op has a kernel for."""
+    known = ("numba", "cupy") if own.has_backend else ()
+    module = f"lodcli.kernels.ops.{entry.module}"
+    return [name for name in known if importlib.util.find_spec(f"{module}_{name}")]
+
+
+def _section(name: str) -> str:
+    entry = OPS[name]
+    own = described(entry)
+    gradient, twins = gradient_of(entry), twins_of(entry, own)
+    lines = [
+        f"\n## {name}\n",
+        f"{entry.summary[0].upper()}{entry.summary[1:]}: `{entry.function}`.\n",
+        f"    {entry.equation}\n",
+        f"- Level: {_levels(own)}",
+        "- Gradient: " + (f"yes, `{gradient}`" if gradient else "no"),
+        f"- Twins: {', '.join(twins) or 'none'}",
+        f"- In parts: {'yes' if entry.itemwise else 'no'}",
+    ]
+    if entry.results:
+        lines.append(f"- Writes: {', '.join(f'`{one}`' for one in entry.results)}")
+    return "\n".join([*lines, f"\n```sh\n{example(name, own)}\n```"])
+
+
+def _levels(own: Described) -> str:
+    chosen = [one for one in own.options if one.kind == "level"]
+    if not chosen:
+        return "none to choose"
+    default = chosen[0].default
+    return f"any, `{chosen[0].option}`" + ("" if default is None else f" (default {default})")
+
+
+def _wrapped(words: list[str], width: int = 96) -> str:
+    lines = [""]
+    for word in words:
+        if len(lines[-1]) + len(word) > width:
+            lines.append("")
+        lines[-1] += f"{word}, "
+    return "\n".join(line.rstrip() for line in lines).rstrip(",")
+
+
+if __name__ == "__main__":
+    print(page())

@@ -1,0 +1,307 @@
+"""`lod bench`: how fast ours is, beside other people's software and the machine's limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lodcli.commands.bench.options import COUNT, Settings, settings, sizes, sweep
+from lodcli.kernels.runtime.precision import Precision
+from lodcli.shell import options
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--compare",
+    nargs=2,
+    metavar="OLD.json NEW.json",
+    help="Compare two reports; exit with 1 if ours became slower.",
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0),
+    default=5.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="For --compare: smaller changes do not count.",
+)
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1),
+    default=0.01,
+    show_default=True,
+    help="For --compare: changes likelier than this to be chance do not count.",
+)
+@options.as_json
+@options.quiet
+@click.pass_context
+def command(
+    ctx: click.Context,
+    compare: tuple[str, str] | None,
+    threshold: float,
+    alpha: float,
+    as_json: bool,
+) -> None:
+    """Measure lod beside other libraries, interleaved, and check that all computed the same.
+
+    Each row says how long (least, median, quartile range), how much useful work a second,
+    what fraction of the machine's limit that is, and how many times as long the best peer
+    took. Peers are the libraries that are installed; those missing are named. Keep reports
+    with -o, and compare two: lod bench --compare old.json new.json.
+
+    \b
+    Examples:
+      lod bench kernels --op sum --rows 10000 --against numpy
+      lod bench kernels --op sum,max --lengths articles.lod.h5 --against numpy --json
+      lod bench kernels --op max --rows 20000 --against none -o old.json
+    """
+    if compare:
+        if ctx.invoked_subcommand is not None:
+            raise click.UsageError("--compare stands alone, without a benchmark")
+        from lodcli.commands.bench.showing import compare_and_show
+
+        share = threshold / 100
+        compare_and_show(*compare, threshold=share, alpha=alpha, as_json=as_json)
+    elif ctx.invoked_subcommand is None:
+        raise click.exceptions.NoArgsIsHelpError(ctx)
+
+
+@command.command(cls=options.Command)
+@click.option("--op", "ops", metavar="OP[,..]", help="Ops; all that are measured if not given.")
+@click.option("--case", metavar="NAME[,..]", help="Named cases: B1 to B3, G1 to G3.")
+@sizes
+@sweep
+@settings
+def kernels(
+    ops: str | None, case: str | None, sweep: str | None, settings: Settings, **sizes: Any
+) -> None:
+    """Time the sequence ops.
+
+    B1 is 1,000,000 rows of 64 in 20,000 sequences of skewed lengths, B2 5,000,000 rows of one
+    value in 500,000 short sequences, B3 100,000 rows of 1,024 in 200 long ones; 3 % are empty.
+    G1, G2 and G3, for --device cuda, are 10,000,000 rows of 64 in 200,000 sequences of equal,
+    very skewed and skewed lengths. With --rows, --features, --sequences or --lengths a case of
+    your own is made, and what is not given is B1's (on a GPU alone G1's).
+
+    \b
+    Examples:
+      lod bench kernels --case B1 --threads 1,2 --json
+      lod bench kernels --case G1,G2 --device cuda -o gpu.json
+      lod bench kernels --op max,reverse --rows 1e5 --lengths uniform:1,99
+    """
+    from lodcli.bench.suites.cases import KERNEL_CASES, USUAL_KERNEL_CASES
+    from lodcli.bench.suites.kernels import KernelPlan
+    from lodcli.bench.suites.ops import BENCH_OPS
+    from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show, usual
+
+    case = case or usual(USUAL_KERNEL_CASES, settings.device)
+    chosen = cases_of(KERNEL_CASES, case, sweep, settings.seed, **sizes)
+    run_and_show("kernels", KernelPlan(parse_ops(ops, list(BENCH_OPS)), chosen), settings)
+
+
+@command.command(cls=options.Command)
+@click.option("--cell", "cells", metavar="CELL[,..]", help="lstm, gru, elman; all if not given.")
+@click.option("--pass", "passes", metavar="PASS[,..]", help="forward, training; both if not given.")
+@click.option("--case", metavar="NAME[,..]", help="Named cases: a to e, b-equal, ..")
+@click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")
+@click.option(
+    "--precision",
+    type=click.Choice(("float32", "tf32")),
+    default="float32",
+    help="Of products on a GPU, ours and torch's.",
+)
+@sizes
+@sweep
+@settings
+def rnn(
+    cells: str | None,
+    passes: str | None,
+    case: str | None,
+    precision: Precision,
+    sweep: str | None,
+    settings: Settings,
+    **sizes: Any,
+) -> None:
+    """Time one RNN layer, forward or forward and backward (training).
+
+    a is 32 sequences of 50 rows on average, 128 features and as many hidden; b 256 of 60, 256;
+    c 64 of 200, 512; d one sequence of 500, 256; e, for --device cuda, 1,024 of 100, 1,024.
+    b-equal, c-equal and e-equal are those with equal lengths. Only the rows there are count as
+    work.
+
+    \b
+    Examples:
+      lod bench rnn --cell lstm --case a --threads 1,2
+      lod bench rnn --cell gru --pass forward --hidden 96 --lengths uniform:1,99
+      lod bench rnn --case b --device cuda --precision tf32
+    """
+    from lodcli.bench.suites.cases import RNN_CASES, USUAL_RNN_CASES
+    from lodcli.bench.suites.rnn import CELLS, PASSES, RnnPlan
+    from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show, usual
+
+    if precision != "float32" and tuple(settings.device) != ("cuda",):
+        raise click.UsageError(f"--precision {precision} goes with --device cuda")
+    case = case or usual(USUAL_RNN_CASES, settings.device)
+    chosen = cases_of(RNN_CASES, case, sweep, settings.seed, **sizes)
+    ways = parse_ops(passes, PASSES, "--pass")
+    ops = [f"{cell} {way}" for cell in parse_ops(cells, list(CELLS), "--cell") for way in ways]
+    run_and_show("rnn", RnnPlan(ops, chosen, precision), settings)
+
+
+@command.command(cls=options.Command)
+@click.option("--op", "ops", metavar="OP[,..]", help="jsonl_to_lod, lod_to_arrow, ..; all if not.")
+@click.option(
+    "--dtype",
+    type=click.Choice(("int32", "int64", "float32", "float64")),
+    default="int64",
+    show_default=True,
+    help="Of the values.",
+)
+@click.option(
+    "--folder", type=click.Path(exists=True, file_okay=False), help="Where files are made."
+)
+@sizes
+@sweep
+@settings
+def convert(
+    ops: str | None,
+    dtype: str,
+    folder: str | None,
+    sweep: str | None,
+    settings: Settings,
+    **sizes: Any,
+) -> None:
+    """Time conversions to and from lod's container: jsonl, arrow, parquet, megatron, and others.
+
+    A peer reads the same file, or writes the same values from memory; cp copies the bytes. By
+    default 4,000,000 values in 80,000 sequences.
+
+    \b
+    Examples:
+      lod bench convert --op jsonl_to_lod,lod_to_jsonl --threads 1
+      lod bench convert --op parquet_to_lod --dtype float32 --folder /dev/shm
+    """
+    from lodcli.bench.suites.cases import CONVERT_CASES
+    from lodcli.bench.suites.convert import CONVERSIONS, ConvertPlan
+    from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show
+
+    chosen = cases_of(CONVERT_CASES, None, sweep, settings.seed, **sizes)
+    plan = ConvertPlan(parse_ops(ops, CONVERSIONS), chosen, dtype, folder)
+    run_and_show("convert", plan, settings)
+
+
+@command.command(cls=options.Command)
+@click.option("--op", "ops", metavar="OP[,..]", help="write, read, sequence, open_and_sequence.")
+@click.option(
+    "--folder", type=click.Path(exists=True, file_okay=False), help="Where files are made."
+)
+@sizes
+@sweep
+@settings
+def io(
+    ops: str | None, folder: str | None, sweep: str | None, settings: Settings, **sizes: Any
+) -> None:
+    """Time lod's container, plain and compressed: written, read whole and by the sequence.
+
+    Files are in the page cache. By default 500,000 rows of 128 values, 80 a sequence; sequences
+    are looked up 20 at a time, in an open file or opening it for each.
+
+    \b
+    Examples:
+      lod bench io --op read,write --threads 1 --folder /dev/shm
+    """
+    from lodcli.bench.suites.cases import FILE_CASES
+    from lodcli.bench.suites.files import IO_OPS, FilesPlan
+    from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show
+
+    chosen = cases_of(FILE_CASES, None, sweep, settings.seed, **sizes)
+    run_and_show("io", FilesPlan("io", parse_ops(ops, IO_OPS), chosen, folder), settings)
+
+
+@command.command("slice", cls=options.Command)
+@click.option(
+    "--folder", type=click.Path(exists=True, file_okay=False), help="Where files are made."
+)
+@sizes
+@sweep
+@settings
+def slice_(folder: str | None, sweep: str | None, settings: Settings, **sizes: Any) -> None:
+    """Time cutting single sequences out of files of 5, 51 and 512 MB, opened for each.
+
+    \b
+    Examples:
+      lod bench slice --threads 1 --plot -
+      lod bench slice --sweep rows=1e4,1e7 --features 16
+    """
+    from lodcli.bench.suites.cases import FILE_CASES, SLICE_SWEEP
+    from lodcli.bench.suites.files import FilesPlan
+    from lodcli.commands.bench.showing import cases_of, run_and_show
+
+    fixed = any(value is not None for value in sizes.values())
+    wanted = sweep or (None if fixed else SLICE_SWEEP)
+    chosen = cases_of(FILE_CASES, None, wanted, settings.seed, **sizes)
+    run_and_show("io", FilesPlan("slice", ["open_and_sequence"], chosen, folder), settings)
+
+
+def _question(name: str, help_text: str) -> None:
+    """Add the command of one question of lodcli/bench/suites/questions.py."""
+
+    @click.option("--op", "ops", metavar="OP[,..]", help="Ops; all there are if not given.")
+    @sizes
+    @sweep
+    @settings
+    def ask(ops: str | None, sweep: str | None, settings: Settings, **sizes: Any) -> None:
+        from lodcli.bench.suites.cases import QUESTION_CASES
+        from lodcli.bench.suites.questions import QUESTIONS, QuestionPlan
+        from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show
+
+        chosen = cases_of(QUESTION_CASES, None, sweep, settings.seed, base="skew 0.8", **sizes)
+        plan = QuestionPlan(name, parse_ops(ops, list(QUESTIONS[name])), chosen)
+        run_and_show("questions", plan, settings)
+
+    command.add_command(click.command(name, cls=options.Command, help=help_text)(ask))
+
+
+_question(
+    "padding",
+    """Time rows as they are and the same rows in a padded box, by the skew of their lengths.
+
+    \b
+    Examples:
+      lod bench padding --op sum --threads 1
+      lod bench padding --lengths words.lod.h5 --features 64
+    """,
+)
+_question(
+    "offsets",
+    """Time an index of offsets and one of lengths, which have to be summed first.
+
+    access looks 1,000 sequences up at random; the other ops run the kernel.
+
+    \b
+    Examples:
+      lod bench offsets --op access,sum --threads 1
+    """,
+)
+_question(
+    "sorting",
+    """Time sequences in their own order and sorted by length.
+
+    steps runs a recurrent cell step by step: sorted, the sequences still alive are the first
+    few; unsorted, they are looked for at each step.
+
+    \b
+    Examples:
+      lod bench sorting --op steps --threads 1
+    """,
+)
+_question(
+    "levels",
+    """Time 1,000 look-ups of the rows of upper items: by nested offsets, absolute ones, sums.
+
+    \b
+    Examples:
+      lod bench levels --sequences 100000 --threads 1
+    """,
+)

@@ -1,0 +1,265 @@
+"""The options that all measuring commands of `lod bench` share, as one checked Settings."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from lodcli.shell import options
+
+F = TypeVar("F", bound=Callable[..., Any])
+# Beyond it no machine has the memory, and float64 no whole numbers.
+MOST = 10**15
+EXPORTS = ("csv", "markdown", "pytest-benchmark")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure, and how to show it.
+
+    Attributes:
+        threads: numbers of threads, each measured in a process of its own.
+        device: "cpu" or "cuda", several.
+        against: peers by name; None: all there are.
+        pythons: peer to the interpreter it runs in.
+        rounds, budget: see harness.Effort.
+        seed: of drawn lengths and values.
+        as_json, export: what goes to standard output; the table if neither.
+        out: a file that gets the JSON report as well.
+        force: whether `out` may be replaced.
+        plot: a file for a picture, or "-" for the terminal.
+    """
+
+    threads: Sequence[int]
+    device: Sequence[str]
+    against: str | None
+    pythons: dict[str, str]
+    rounds: int
+    budget: float
+    seed: int
+    as_json: bool
+    export: str | None
+    out: str | None
+    force: bool
+    plot: str | None
+
+
+class _Counts(click.ParamType[tuple[int, ...]]):
+    name = "counts"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        try:
+            counts = tuple(int(part) for part in str(value).split(","))
+        except ValueError:
+            counts = ()
+        if not counts or min(counts) < 1 or max(counts) > 1024:
+            self.fail(f"expected numbers of 1 to 1024 such as 1,2, found {value!r}", param, ctx)
+        return counts
+
+
+class _Count(click.ParamType[int]):
+    """A whole number of at least 1, written out or as 1e6."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            count = int(value)
+        except ValueError:
+            count = _whole(value)
+        if not 1 <= count <= MOST:
+            self.fail(f"expected a whole number from 1 to {MOST:.0e}, found {value!r}", param, ctx)
+        return count
+
+
+def _whole(text: str) -> int:
+    """Return the whole number a text such as 1e6 means; 0 if it means none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return 0
+    return int(number) if number.is_integer() else 0
+
+
+COUNT = _Count()
+
+
+class _Seconds(click.ParamType[float]):
+    name = "seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds < float("inf"):
+            self.fail(f"expected seconds, 0 or more, found {value!r}", param, ctx)
+        return seconds
+
+
+class _Devices(click.ParamType[tuple[str, ...]]):
+    name = "devices"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        names = tuple(part.strip() for part in str(value).split(","))
+        if not names or any(name not in ("cpu", "cuda") for name in names):
+            self.fail(f"expected cpu, cuda or both, found {value!r}", param, ctx)
+        return names
+
+
+def settings(function: F) -> F:
+    """Everything above, as one Settings called `settings`."""
+
+    @click.option("--threads", type=_Counts(), metavar="N[,N..]", help="Threads; all if not given.")
+    @click.option(
+        "--device", type=_Devices(), default="cpu", metavar="cpu,cuda", help="Where to compute."
+    )
+    @click.option(
+        "--against", metavar="PEER[,..]", help="Peers to run beside; all there are, or none."
+    )
+    @click.option(
+        "--peer-python",
+        multiple=True,
+        metavar="PEER=PYTHON",
+        help="Run a peer in another interpreter, in a process of its own.",
+    )
+    @click.option(
+        "--rounds",
+        type=click.IntRange(1, 1000),
+        default=11,
+        show_default=True,
+        help="Clean samples wanted of each.",
+    )
+    @click.option(
+        "--budget",
+        type=_Seconds(),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="No round begins after this, for each op and case.",
+    )
+    @click.option(
+        "--seed",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Of lengths and values.",
+    )
+    @options.as_json
+    @click.option("--export", type=click.Choice(EXPORTS), help="Print this instead of a table.")
+    @click.option(
+        "-o",
+        "--output",
+        "out",
+        type=click.Path(),
+        metavar="FILE",
+        help="Keep the JSON report in FILE as well.",
+    )
+    @click.option("-f", "--force", is_flag=True, help="Replace FILE if it is there.")
+    @click.option(
+        "--plot",
+        metavar="FILE.svg|.png|-",
+        help="Draw time against what --sweep varies; - draws on the terminal.",
+    )
+    @options.quiet
+    @functools.wraps(function)
+    def wrapped(*args: Any, threads: Any, peer_python: tuple[str, ...], **rest: Any) -> Any:
+        from lodcli.kernels.platform.machine import usable_cores
+
+        if rest["as_json"] and rest["export"]:
+            raise click.UsageError("--json and --export both want standard output")
+        _require_cores(threads)
+        own = (
+            "device",
+            "against",
+            "rounds",
+            "budget",
+            "seed",
+            "as_json",
+            "export",
+            "out",
+            "force",
+            "plot",
+        )
+        chosen = Settings(
+            threads=threads or (usable_cores(),),
+            pythons=_pythons(peer_python),
+            **{name: rest.pop(name) for name in own},
+        )
+        return function(*args, settings=chosen, **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _require_cores(threads: Sequence[int] | None) -> None:
+    """Refuse more threads than run at once: they would wait for each other."""
+    from lodcli.kernels.platform.machine import usable_cores
+
+    most = usable_cores()
+    if threads and max(threads) > most:
+        raise click.UsageError(
+            f"--threads {max(threads)}: more than the {most} that run at once here"
+        )
+
+
+def _pythons(given: Sequence[str]) -> dict[str, str]:
+    import os
+    import shutil
+
+    from lodcli.bench.peers import PEERS
+
+    found = {}
+    for name in PEERS:
+        # So that a script need not repeat it.
+        variable = f"LOD_BENCH_{name.upper()}_PYTHON"
+        python = os.environ.get(variable)
+        if python and shutil.which(python) is None:
+            raise click.UsageError(f"{variable}: {python} cannot be run")
+        if python:
+            found[name] = python
+    for text in given:
+        name, _, python = text.partition("=")
+        if name not in PEERS or not python:
+            raise click.UsageError(
+                f"--peer-python {text}: expected PEER=PYTHON, PEER one of {', '.join(PEERS)}"
+            )
+        if shutil.which(python) is None:
+            raise click.UsageError(f"--peer-python {text}: {python} cannot be run")
+        found[name] = python
+    return found
+
+
+def sizes(function: F) -> F:
+    """--rows, --features, --sequences, --lengths."""
+    for option in (
+        click.option(
+            "--lengths",
+            metavar="SPEC|FILE",
+            help="lognormal:50,0.9 (mean, sigma), lognormal:50,0.9,0.03 (3 % empty), "
+            "uniform:1,99, fixed:50, or those of a file.",
+        ),
+        click.option("--sequences", type=COUNT, metavar="N", help="How many."),
+        click.option("--features", type=COUNT, metavar="N", help="float32 values a row."),
+        click.option("--rows", type=COUNT, metavar="N", help="Rows, all sequences together."),
+    ):
+        function = option(function)
+    return function
+
+
+def sweep(function: F) -> F:
+    """--sweep."""
+    return click.option(
+        "--sweep",
+        metavar="WHAT=N,N,..",
+        help="Measure at each value of rows, sequences, features, hidden or skew.",
+    )(function)

@@ -1,0 +1,253 @@
+"""What a measuring command does with its plan: run it, show it, keep it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from lodcli.bench.measure.harness import Effort
+from lodcli.bench.measure.machine import machine, versions
+from lodcli.bench.measure.peer_set import chosen_peers
+from lodcli.bench.report.results import report_of
+from lodcli.bench.session import Job, Plan, run_jobs
+from lodcli.bench.suites.cases import Case, custom_case
+from lodcli.bench.suites.lengths import parse_lengths
+from lodcli.commands.bench.options import MOST, Settings
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Offsets
+from lodcli.shell import output
+from lodcli.shell.device import require_device
+
+# Benchmarks that a GPU can take part in.
+ON_GPU = ("kernels", "rnn")
+
+
+def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
+    """Measure a plan and print what was found."""
+    peers = {name: chosen_peers(suite, settings.against, name) for name in settings.device}
+    _require_devices(suite, settings.device)
+    _require_target(settings, plan.cases)
+    plan.check(settings.device)
+    effort = Effort(rounds=settings.rounds, budget_seconds=settings.budget)
+    effort = replace(
+        effort,
+        least_rounds=min(effort.least_rounds, effort.rounds),
+        most_rounds=3 * effort.rounds,
+    )
+    jobs = [
+        Job(suite, plan, effort, threads, peers[name], settings.pythons, settings.seed, name)
+        for name in settings.device
+        # Of a GPU's figures none depends on it.
+        for threads in (settings.threads if name == "cpu" else [max(settings.threads)])
+    ]
+    found = run_jobs(jobs, _tell)
+    for name, why in found.missing.items():
+        output.note(f"without {name}: {why}")
+    report = report_of(
+        shlex.join(["lod", *sys.argv[1:]]),
+        machine() | found.machine,
+        versions() | found.versions,
+        found.rows,
+        threads=list(settings.threads),
+        limits=found.limits,
+        missing=found.missing,
+        skipped=found.skipped,
+        failed={title: str(error) for title, error in found.failed.items()},
+    )
+    errors = list(found.failed.values())
+    if found.rows or not errors:
+        show(report, settings)
+    for error in errors[1:]:
+        output.note(str(error))
+    if errors:
+        raise errors[0]
+
+
+def show(report: Mapping[str, Any], settings: Settings) -> None:
+    """Print a report as it was asked for, and keep it if it was."""
+    if settings.out:
+        with Output(settings.out, overwrite=settings.force) as kept:
+            kept.write(as_lines(report).encode())
+    if settings.plot:
+        from lodcli.bench.report.plot import draw
+
+        draw(report, settings.plot, force=settings.force)
+    if settings.as_json:
+        output.as_json(report)
+    elif settings.export:
+        from lodcli.bench.report.export import EXPORTERS
+
+        output.text(EXPORTERS[settings.export](report).rstrip("\n"))
+    elif settings.plot != "-":
+        from lodcli.bench.report.text_table import report_text
+
+        output.text(report_text(report, colour=output.colours(sys.stdout), width=output.width()))
+
+
+def as_lines(report: Mapping[str, Any]) -> str:
+    """Return a report as JSON, one line a result, so that versions of it can be compared."""
+    head = {key: value for key, value in report.items() if key != "results"}
+    rows = ",\n".join(json.dumps(row) for row in report["results"])
+    return f'{json.dumps(head)[:-1]},\n"results": [\n{rows}\n]}}\n'
+
+
+def compare_and_show(old: str, new: str, *, threshold: float, alpha: float, as_json: bool) -> None:
+    """Print how ours changed between two reports.
+
+    Raises:
+        RegressionError: a measurement is slower, beyond chance and the threshold.
+    """
+    from lodcli.bench.measure.errors import RegressionError
+    from lodcli.bench.report.compare import compared, read_report
+    from lodcli.bench.report.text_table import time_text
+
+    before, after = read_report(old), read_report(new)
+    changes = compared(before, after, threshold=threshold, alpha=alpha)
+    if before["machine"] != after["machine"]:
+        output.note("the two were measured on different machines")
+    if as_json:
+        output.as_json({"changes": [vars(change) for change in changes]})
+    else:
+        headers = ["verdict", "new / old", "machine", "chance", "old", "new", "measured"]
+        rows = [
+            [
+                *(one.verdict, f"{one.ratio:.3f}", f"{one.machine:.3f}", f"{one.chance:.4f}"),
+                *(time_text(one.old), time_text(one.new), one.command),
+            ]
+            for one in changes
+        ]
+        output.text(output.table(headers, rows))
+    unclear = sum(change.verdict == "unclear" for change in changes)
+    if unclear:
+        output.note(
+            f"{output.plural(unclear, 'measurement')} of {len(changes)} changed while the machine "
+            "was busy; measure again when it is quiet"
+        )
+    slower = [change.command for change in changes if change.verdict == "slower"]
+    if slower:
+        raise RegressionError(
+            f"{output.plural(len(slower), 'measurement')} of {len(changes)} slower by more than "
+            f"{threshold:.0%}: {', '.join(slower[:3])}{' ..' if len(slower) > 3 else ''}"
+        )
+
+
+def _tell(what: str) -> None:
+    if sys.stderr.isatty():
+        output.note(what)
+
+
+def _require_devices(suite: str, devices: Sequence[str]) -> None:
+    """Refuse a GPU that is not there, or has nothing to do, before anything is allocated."""
+    for device in devices:
+        if device == "cpu":
+            continue
+        if suite not in ON_GPU:
+            raise UnsupportedError(
+                f"--device {device}: on a GPU there are {' and '.join(ON_GPU)} to measure; use "
+                "--device cpu"
+            )
+        require_device(device)
+
+
+def _require_target(settings: Settings, cases: Sequence[Case]) -> None:
+    """Refuse what could not be written or drawn at the end, before anything is measured."""
+    if settings.plot:
+        from lodcli.bench.report.plot import require_drawing
+
+        require_drawing(settings.plot, [case.name for case in cases])
+    for path in (settings.out, settings.plot):
+        if path and path != "-":
+            # Opens the neighbour that would be renamed, and takes it away again.
+            Output(path, overwrite=settings.force).abort()
+
+
+def cases_of(
+    known: Mapping[str, Case],
+    names: str | None,
+    sweep: str | None,
+    seed: int,
+    *,
+    base: str | None = None,
+    lengths: str | None = None,
+    **sizes: int | None,
+) -> list[Case]:
+    """Return the cases that options choose: named ones, one of one's own, or a sweep.
+
+    Args:
+        base: the case whose sizes stand for those not given; the first if None.
+
+    Raises:
+        SelectionError: a name, a length or a value that makes no sense.
+    """
+    custom = lengths is not None or any(value is not None for value in sizes.values())
+    single = custom or sweep is not None
+    chosen = _named(known, names or (base if single else None), first_only=single)
+    if custom:
+        drawn = None if lengths is None else parse_lengths(lengths, file_lengths)
+        given = {"rows": None, "features": None, "sequences": None, "hidden": None, **sizes}
+        chosen = [custom_case(chosen[0], lengths=drawn, seed=seed, **given)]
+    elif seed:
+        chosen = [replace(case, seed=seed) for case in chosen]
+    return chosen if sweep is None else _swept(chosen[0], sweep)
+
+
+def usual(cases: Mapping[str, str], devices: Sequence[str]) -> str:
+    """Return which cases are measured if none is named: those of the CPU if it takes part."""
+    return cases["cpu" if "cpu" in devices else "cuda"]
+
+
+def _named(known: Mapping[str, Case], names: str | None, first_only: bool) -> list[Case]:
+    if names is None:
+        return list(known.values())[: 1 if first_only else None]
+    wanted = [name.strip() for name in names.split(",")]
+    for name in wanted:
+        if name not in known:
+            raise SelectionError(f"--case {name}: expected one of {', '.join(known)}")
+    return [known[name] for name in wanted]
+
+
+def _swept(case: Case, sweep: str) -> list[Case]:
+    parameter, _, rest = sweep.partition("=")
+    try:
+        values = [float(value) for value in rest.split(",")]
+    except ValueError:
+        values = []
+    least = 0.0 if parameter == "skew" else 1.0
+    if not values or not all(least <= v <= MOST and (not least or v % 1 == 0) for v in values):
+        raise SelectionError(f"--sweep {sweep}: expected WHAT=N,N,.. such as rows=1e4,1e5,1e6")
+    found = []
+    for value in values:
+        changed = case.with_value(parameter, value)
+        found.append(replace(changed, name=f"{parameter}={value:g}"))
+    return found
+
+
+def file_lengths(name: str) -> Offsets:
+    """Return the lengths of the finest level of a file."""
+    import numpy as np
+
+    from lodcli.shell.references import parse_reference
+
+    with parse_reference(name, None).open() as opened:
+        tensor = opened.tensor()
+        index = opened.source.read_index(tensor.name)
+    found: Offsets = np.diff(index.absolute(-1))
+    return found
+
+
+def parse_ops(given: str | None, known: Sequence[str], option: str = "--op") -> list[str]:
+    """Return the ops named, or all that are known."""
+    if given is None:
+        return list(known)
+    wanted = [name.strip().replace("-", "_") for name in given.split(",")]
+    for name in wanted:
+        if name not in known:
+            raise click.UsageError(f"{option} {name}: expected one of {', '.join(known)}")
+    return wanted

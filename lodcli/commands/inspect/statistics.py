@@ -1,0 +1,206 @@
+"""Figures about an index: how long its sequences are, and what padding them would cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.lod import LoD
+
+BARS = "▁▂▃▄▅▆▇█"
+ASCII_BARS = "_.:-=+*#"
+BUCKETS = 16
+# Up to here counting every length is cheaper than sorting.
+_COUNTED = 1 << 20
+
+
+@dataclass(frozen=True)
+class Padding:
+    """What padding would cost.
+
+    Attributes:
+        rows: rows there are.
+        padded_rows: rows there would be.
+        fraction: of the padded rows, those that would be padding; 0 to 1.
+        saved_bytes: what these would take.
+    """
+
+    rows: int
+    padded_rows: int
+    fraction: float
+    saved_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Sequences of `low` to `high` items, both included."""
+
+    low: int
+    high: int
+    count: int
+
+
+@dataclass(frozen=True)
+class LevelStatistics:
+    """How long the sequences of a level are, in items of the next one.
+
+    Attributes:
+        level: 0 the outermost.
+        name: of the level, or None.
+        items: number of sequences.
+        total: number of items they hold together.
+        empty: number of sequences that hold none.
+        min: shortest length; this and the next five are None if there are no sequences.
+        median: middle length, the mean of two for an even number.
+        mean: mean length.
+        p90: the least length that 90 % of the sequences do not exceed.
+        p99: the same for 99 %.
+        max: greatest length.
+        histogram: buckets from short to long, none missing between.
+        padding: if every sequence were padded to the rows of the longest.
+    """
+
+    level: int
+    name: str | None
+    items: int
+    total: int
+    empty: int
+    min: int | None
+    median: float | None
+    mean: float | None
+    p90: int | None
+    p99: int | None
+    max: int | None
+    histogram: tuple[Bucket, ...]
+    padding: Padding
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """All levels of a tensor.
+
+    Attributes:
+        levels: outermost first.
+        padding: if every level were padded to its longest sequence, one rectangle.
+    """
+
+    levels: tuple[LevelStatistics, ...]
+    padding: Padding
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures by name."""
+        return asdict(self)
+
+
+def statistics(lod: LoD, rows: int, row_bytes: int) -> Statistics:
+    """Return the figures of all levels.
+
+    Args:
+        lod: any index.
+        rows: number of rows.
+        row_bytes: bytes of one row.
+
+    >>> found = statistics(LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]]), 15, 4)
+    >>> found.levels[0].median, found.levels[1].p90, found.levels[0].padding.padded_rows
+    (2.0, 4, 27)
+    >>> found.padding  # 3 articles of 3 sentences of 4 words
+    Padding(rows=15, padded_rows=36, fraction=0.5833333333333334, saved_bytes=84)
+    """
+    levels = tuple(_level(lod, level, rows, row_bytes) for level in range(lod.n_levels))
+    padded = math.prod([lod.count(0), *(level.max or 0 for level in levels)]) if levels else rows
+    return Statistics(levels, _padding(rows, padded, row_bytes))
+
+
+def bars(histogram: Sequence[Bucket], *, unicode: bool = True) -> str:
+    """Return a histogram as one character per bucket; a blank is an empty bucket.
+
+    >>> bars([Bucket(1, 1, 8), Bucket(2, 2, 0), Bucket(3, 3, 1)])
+    '█ ▁'
+    """
+    marks = BARS if unicode else ASCII_BARS
+    most = max((bucket.count for bucket in histogram), default=0)
+    return "".join(
+        marks[-(-bucket.count * len(marks) // most) - 1] if bucket.count else " "
+        for bucket in histogram
+    )
+
+
+def _level(lod: LoD, level: int, rows: int, row_bytes: int) -> LevelStatistics:
+    lengths = lod.lengths(level)
+    finest = level == lod.n_levels - 1
+    longest = _greatest(lengths if finest else np.diff(lod.absolute(level)))
+    values, counts = _tally(lengths)
+    items = int(lengths.size)
+    total = int(lod.levels[level][-1])
+    running = np.cumsum(counts)
+
+    def nth(position: int) -> int:
+        """Return the length at this place of the sorted lengths."""
+        return int(values[np.searchsorted(running, position, side="right")])
+
+    return LevelStatistics(
+        level=level,
+        name=lod.names[level],
+        items=items,
+        total=total,
+        empty=int(counts[0]) if items and values[0] == 0 else 0,
+        min=int(values[0]) if items else None,
+        median=(nth((items - 1) // 2) + nth(items // 2)) / 2 if items else None,
+        mean=total / items if items else None,
+        p90=nth(-(-items * 90 // 100) - 1) if items else None,
+        p99=nth(-(-items * 99 // 100) - 1) if items else None,
+        max=int(values[-1]) if items else None,
+        histogram=_histogram(values, counts, nth((items - 1) // 2)) if items else (),
+        padding=_padding(rows, items * longest, row_bytes),
+    )
+
+
+def _greatest(lengths: Offsets) -> int:
+    return int(lengths.max(initial=0))
+
+
+def _tally(lengths: Offsets) -> tuple[Offsets, Offsets]:
+    """Return the lengths that occur, ascending, and how often."""
+    if _greatest(lengths) > _COUNTED:
+        values, counts = np.unique(lengths, return_counts=True)
+        return values, counts
+    counts = np.bincount(lengths)
+    values = np.flatnonzero(counts)
+    return values, counts[values]
+
+
+def _histogram(values: Offsets, counts: Offsets, median: int) -> tuple[Bucket, ...]:
+    """Return buckets of equal width; of doubling width for lengths far beyond the median."""
+    low, high = int(values[0]), int(values[-1])
+    if high - low >= BUCKETS and high > 8 * max(median, 1):
+        edges = [0, *(2**power for power in range(high.bit_length() + 1))]
+        first = max(place for place, edge in enumerate(edges) if edge <= low)
+        edges = edges[first:]
+    else:
+        width = -(-(high - low + 1) // BUCKETS)
+        edges = list(range(low, high + width + 1, width))
+    bins, _ = np.histogram(values, np.array(edges), weights=counts)
+    return tuple(
+        Bucket(start, stop - 1, int(count))
+        for start, stop, count in zip(edges[:-1], edges[1:], bins, strict=True)
+        if start <= high
+    )
+
+
+def _padding(rows: int, padded_rows: int, row_bytes: int) -> Padding:
+    missing = padded_rows - rows
+    fraction = missing / padded_rows if padded_rows else 0.0
+    return Padding(rows, padded_rows, fraction, missing * row_bytes)

@@ -1,0 +1,267 @@
+"""What `lod inspect` tells about a file: gathered from its index, then shown or put in JSON."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from lodcli.commands.inspect.drawing import draw, preview
+from lodcli.commands.inspect.statistics import Statistics, bars, statistics
+from lodcli.formats.core.format import Source
+from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, StoredArray, TensorSpec, known_rows
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell import output
+from lodcli.shell.opened import Opened, share_of, size_of
+from lodcli.shell.printable import printable
+
+# A preview of text reads no more than this, and no more finest sequences.
+PREVIEW_BYTES = 1 << 20
+PREVIEW_SEQUENCES = 64
+MOST_STEPS_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class TensorSummary:
+    """One tensor.
+
+    Attributes:
+        spec: what the file says of it.
+        lod: its index; of a TensorArray, the one of its time-major form.
+        rows: their number.
+        text: its first finest sequences if they are text.
+    """
+
+    spec: TensorSpec
+    lod: LoD
+    rows: int
+    text: str | None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the rows."""
+        return self.rows * self.spec.row_bytes
+
+    @property
+    def shape(self) -> str:
+        """The shape of the data, such as "15 x 2"."""
+        return " x ".join(f"{size:,}" for size in (self.rows, *self.spec.row_shape))
+
+    @property
+    def statistics(self) -> Statistics:
+        """The figures of every level."""
+        return statistics(self.lod, self.rows, self.spec.row_bytes)
+
+
+def summaries(opened: Opened) -> list[TensorSummary]:
+    """Return what the tensors of a file are; rows are only read where they must be."""
+    # Who can slice without reading everything can read the index alone, and again.
+    if opened.source.partial:
+        return [_from_index(opened.source, spec) for spec in opened.schema]
+    return list(_from_batches(opened))
+
+
+def _from_index(source: Source, spec: TensorSpec) -> TensorSummary:
+    lod = source.read_index(spec.name)
+    rows = known_rows(spec, lod)
+    text = None
+    if spec.dtype.name == "uint8" and not spec.row_shape and lod.n_levels and not spec.array:
+        offsets = lod.levels[-1][: PREVIEW_SEQUENCES + 1]
+        count = int(offsets.searchsorted(PREVIEW_BYTES, side="right")) - 1
+        if count:
+            text = preview(source.slice(spec.name, (slice(0, count),), -1), width=output.width())
+    return TensorSummary(spec, lod, rows, text)
+
+
+def _from_batches(opened: Opened) -> Iterator[TensorSummary]:
+    """Read everything once and keep no rows: the file may be a pipe, and large."""
+    lods: dict[str, list[LoD]] = {spec.name: [] for spec in opened.schema}
+    rows = dict.fromkeys(lods, 0)
+    texts: dict[str, str | None] = {}
+    for batch in output.progressing(
+        opened.batches(), size_of, share_of(opened.schema, opened.read_share)
+    ):
+        for name, item in batch.items():
+            tensor = item.array.steps if isinstance(item, StoredArray) else item
+            lods[name].append(tensor.lod)
+            rows[name] += tensor.rows
+            if isinstance(item, LoDTensor) and tensor.rows:
+                texts.setdefault(name, preview(tensor, width=output.width()))
+    for spec in opened.schema:
+        lod = LoD.concatenate(lods[spec.name]) if lods[spec.name] else spec.empty().lod
+        yield TensorSummary(spec, lod, rows[spec.name], texts.get(spec.name))
+
+
+# -- JSON --------------------------------------------------------------------------
+
+
+def as_json(opened: Opened, found: list[TensorSummary], level: int | str | None) -> dict[str, Any]:
+    """Return everything, for scripts."""
+    return {
+        "file": opened.reference.path,
+        "format": opened.format_name,
+        "bytes": _file_bytes(opened),
+        "tensors": [_tensor_json(summary, level) for summary in found],
+    }
+
+
+def _tensor_json(summary: TensorSummary, level: int | str | None) -> dict[str, Any]:
+    spec, figures = summary.spec, summary.statistics
+    levels = figures.levels
+    if level is not None:
+        levels = (levels[summary.lod.level(level)],)
+    content: dict[str, Any] = {
+        "name": spec.name,
+        "dtype": spec.dtype.name,
+        "rows": summary.rows,
+        "row_shape": list(spec.row_shape),
+        "bytes": summary.size_bytes,
+        "levels": [one.to_json() for one in levels],
+        "padding": figures.padding.to_json(),
+        "tensor_array": spec.array,
+    }
+    if spec.array:
+        content["step_sizes"] = summary.lod.lengths(0).tolist()
+        content["outer"] = [{"name": outer.name, "items": outer.items} for outer in spec.outer]
+    return content
+
+
+def _file_bytes(opened: Opened) -> int | None:
+    path = opened.reference.path
+    return os.path.getsize(path) if path != "-" and os.path.isfile(path) else None
+
+
+# -- text --------------------------------------------------------------------------
+
+
+def as_text(
+    opened: Opened,
+    found: list[TensorSummary],
+    *,
+    level: int | str | None,
+    head: int | None,
+    unicode: bool,
+) -> str:
+    """Return everything about the one tensor, or the one called "data"; a line for each."""
+    size = _file_bytes(opened)
+    main = found if len(found) == 1 else [one for one in found if one.spec.name == DEFAULT_NAME]
+    if level is not None and not main:
+        for summary in found:
+            summary.lod.level(level)  # none shows its levels: check all the same
+    parts = [opened.format_name, output.plural(len(found), "tensor")]
+    if size is not None:
+        parts.append(output.size_text(size))
+    name = printable(opened.reference.label)
+    lines = [click.style(f"{name}:", bold=True) + f" {', '.join(parts)}", ""]
+    if len(found) > 1:
+        lines += [_several(found), ""]
+    for summary in main:
+        lines += _one(summary, level, head, unicode)
+    return "\n".join(lines).rstrip("\n")
+
+
+def _several(found: list[TensorSummary]) -> str:
+    rows = [
+        (
+            summary.spec.name,
+            summary.spec.dtype.name + (" steps" if summary.spec.array else ""),
+            summary.shape,
+            output.size_text(summary.size_bytes),
+            _level_names(summary),
+        )
+        for summary in found
+    ]
+    return output.table(("tensor", "dtype", "shape", "size", "levels"), rows)
+
+
+def _level_names(summary: TensorSummary) -> str:
+    return ", ".join(
+        f"{summary.lod.count(number):,} {name or f'(level {number})'}"
+        for number, name in enumerate(summary.lod.names)
+    )
+
+
+def _one(
+    summary: TensorSummary, level: int | str | None, head: int | None, unicode: bool
+) -> list[str]:
+    spec, lod = summary.spec, summary.lod
+    kind = f"{spec.dtype.name}, {summary.shape}, {output.size_text(summary.size_bytes)}"
+    lines = [f"{click.style(spec.name, bold=True)}: {kind}"]
+    if spec.array:
+        lines += _steps(summary)
+    if lod.n_levels:
+        lines += ["", _levels(summary, level, unicode)]
+    shown = lod
+    if level is not None:
+        number = lod.level(level)
+        shown = lod.items(number, 0, lod.count(number))[0]
+    if lod.n_levels and level is None and not spec.array:
+        lines += ["", _padding(summary)]
+    drawn = _drawing(shown, summary, head, unicode)
+    if drawn:
+        lines += ["", *drawn]
+    if summary.text is not None:
+        lines += ["", summary.text]
+    return lines
+
+
+def _levels(summary: TensorSummary, level: int | str | None, unicode: bool) -> str:
+    wanted = None if level is None else summary.lod.level(level)
+    rows = [
+        (
+            str(one.level),
+            one.name or "-",
+            f"{one.items:,}",
+            *(_figure(value) for value in (one.min, one.median, one.mean, one.max)),
+            f"{one.empty:,}",
+            bars(one.histogram, unicode=unicode),
+        )
+        for one in summary.statistics.levels
+        if wanted is None or one.level == wanted
+    ]
+    headers = ("level", "name", "items", "min", "median", "mean", "max", "empty", "lengths")
+    return output.table(headers, rows)
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def _steps(summary: TensorSummary) -> list[str]:
+    sizes = summary.lod.lengths(0)
+    shown = " ".join(str(size) for size in sizes[:MOST_STEPS_SHOWN].tolist())
+    more = " .." if sizes.size > MOST_STEPS_SHOWN else ""
+    lines = [f"TensorArray of {output.plural(sizes.size, 'step')}, sizes {shown}{more}"]
+    outer = ", ".join(_outer_level(number, spec) for number, spec in enumerate(summary.spec.outer))
+    return [*lines, f"unpacked from {outer}"] if outer else lines
+
+
+def _outer_level(number: int, spec: LevelSpec) -> str:
+    name = printable(spec.name or f"(level {number})")
+    return name if spec.items is None else f"{spec.items:,} {name}"
+
+
+def _padding(summary: TensorSummary) -> str:
+    cost = summary.statistics.padding
+    return (
+        f"padded to one rectangle: {output.plural(cost.padded_rows, 'row')}, "
+        f"{100 * cost.fraction:.1f} % of them padding; saved: {output.size_text(cost.saved_bytes)}"
+    )
+
+
+def _drawing(lod: LoD, summary: TensorSummary, head: int | None, unicode: bool) -> list[str]:
+    rows = summary.rows
+    if head is not None:
+        count = min(head, lod.count(0) if lod.n_levels else rows)
+        if lod.n_levels:
+            lod, kept = lod.items(0, 0, count)
+            rows = kept.stop
+        else:
+            rows = count
+    return draw(lod, rows, summary.spec.row_shape, width=output.width(), unicode=unicode)

@@ -1,0 +1,137 @@
+"""What `lod run-rnn --grad` does with each batch: forward, then back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lodcli.commands.run_rnn.runners import Feed, NestedRunner, PlainRunner, Runner
+from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.nested.backward import nested_backward
+from lodcli.kernels.rnn.nested.state_dict import nested_state_dict
+from lodcli.kernels.rnn.stack.chunked import Chunking
+from lodcli.kernels.rnn.stack.stack import stack_backward
+from lodcli.kernels.rnn.stack.state_dict import state_dict
+from lodcli.kernels.rnn.stack.states import last_of_gradient
+from lodcli.kernels.runtime.devices import moved
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+Upstream = dict[str, Feed]
+
+
+class _Gradients:
+    """Sums the gradients of weights over batches, and takes upstream gradients from files.
+
+    Args:
+        upstream: the gradient by each result, by its name; ones where there is none.
+        device: where the results lie.
+    """
+
+    def __init__(self, upstream: Upstream, device: str) -> None:
+        self.upstream = upstream
+        self._device = device
+        self.sums: dict[str, Array] = {}
+
+    def of(self, name: str, result: LoDTensor) -> Array:
+        """Return the gradient by a result."""
+        feed = self.upstream.get(name)
+        if feed is None:
+            return np.ones_like(result.data)
+        found = feed.take(result.rows)
+        if found.shape != result.data.shape:
+            raise ShapeMismatchError(
+                f"--upstream: expected rows of shape {result.row_shape} for {name}, "
+                f"found {found.shape[1:]}"
+            )
+        return moved(found.astype(result.dtype, copy=False), self._device)
+
+    def add(self, found: dict[str, Array]) -> None:
+        """Add the gradients of one batch."""
+        for name, there in found.items():
+            array = moved(there, "cpu")
+            self.sums[name] = self.sums[name] + array if name in self.sums else array
+
+
+def _states(found: Any, lod: LoD) -> dict[str, LoDTensor]:
+    """Return the gradients of initial states in the form --h0 and --c0 take: a row a sequence."""
+    given = {"h0": found.initial_hidden, "c0": found.initial_cell}
+    return {
+        name: LoDTensor(array[0] if len(array) == 1 else array.swapaxes(0, 1), lod)
+        for name, array in given.items()
+        if array is not None
+    }
+
+
+class PlainGradients(PlainRunner):
+    """The gradients of a plain RNN."""
+
+    def __init__(self, *args: Any, upstream: Upstream, chunking: Chunking, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.gradients = _Gradients(upstream, self.settings.device)
+        self.chunking = chunking if chunking != Chunking() else None
+        self.work.passes = 3
+
+    def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
+        result = self.forward(tensor, keep=True, chunking=self.chunking)
+        given: dict[str, Array] = {}
+        if "all" in self.settings.kinds:
+            given["grad_outputs"] = self.gradients.of("all", result.all)
+        if "last" in self.settings.kinds:
+            by_last = self.gradients.of("last", result.last)
+            given["grad_last_hidden"] = last_of_gradient(self.weights, by_last)
+        found = stack_backward(result.tape, **given, threads=self.settings.threads)
+        self.gradients.add(state_dict(found.weights))
+        rows = found.input.reshape(tensor.data.shape)
+        above = tensor.lod.above(self.level)
+        return {"input": tensor.with_data(rows), **_states(found, above)}
+
+    def totals(self) -> dict[str, Array]:
+        return self.gradients.sums
+
+    def feeds(self) -> list[Feed]:
+        return [*super().feeds(), *self.gradients.upstream.values()]
+
+
+class NestedGradients(NestedRunner):
+    """The gradients of nested RNNs."""
+
+    def __init__(self, *args: Any, upstream: Upstream, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.gradients = _Gradients(upstream, self.settings.device)
+        self.work.passes = 3
+
+    def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
+        result = self.forward(tensor, keep=True)
+        top = self.rnn.levels[0]
+        by_states, by_last = None, None
+        if "all" in self.settings.kinds:
+            by_states = tuple(map(self.gradients.of, self.names, result.states))
+        if "last" in self.settings.kinds:
+            by_last = last_of_gradient(top.weights, self.gradients.of("last", result.last))
+        found = nested_backward(
+            result.tape,
+            grad_states=by_states,
+            grad_last_hidden=by_last,
+            threads=self.settings.threads,
+        )
+        self.gradients.add(nested_state_dict(found.levels, self.names))
+        rows = found.input.reshape(tensor.data.shape)
+        above = tensor.lod.above(top.level)
+        return {"input": tensor.with_data(rows), **_states(found, above)}
+
+    def totals(self) -> dict[str, Array]:
+        return self.gradients.sums
+
+    def feeds(self) -> list[Feed]:
+        return [*super().feeds(), *self.gradients.upstream.values()]
+
+
+def upstream_names(runner: Runner, emit: tuple[str, ...]) -> list[str]:
+    """Return the results that an upstream gradient may be given for."""
+    found = []
+    if "all" in emit:
+        found += list(runner.names) if isinstance(runner, NestedRunner) else ["all"]
+    return [*found, "last"] if "last" in emit else found

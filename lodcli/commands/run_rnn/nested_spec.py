@@ -1,0 +1,63 @@
+"""What people type to name nested RNNs: article:gru:64/sentence:gru:32:boot."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.rnn.cells.registry import CELLS
+from lodcli.kernels.rnn.nested.state_dict import LevelShape
+
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_FLAGS = ("bidirectional", "reverse", "boot")
+_EXAMPLE = "article:gru:64/sentence:lstm:32:layers=2:boot"
+
+
+def parse_nested(text: str) -> tuple[LevelShape, ...]:
+    """Return the RNNs that a SPEC names, outermost first.
+
+    A SPEC is one RNN or several, parted by "/". An RNN is a level and what else is to be
+    said of it, parted by ":", in any order: a cell, a hidden size, layers=N,
+    bidirectional, reverse, boot.
+
+    Raises:
+        SelectionError: something else; says what and where.
+
+    >>> outer, inner = parse_nested("article/sentence:gru:32:boot")
+    >>> (outer.level, outer.cell), (inner.cell, inner.hidden, inner.boot)
+    (('article', None), ('gru', 32, True))
+    """
+    return tuple(_parse_one(part, text) for part in text.split("/"))
+
+
+def _parse_one(part: str, text: str) -> LevelShape:
+    name, *words = (word.strip() for word in part.split(":"))
+    if not name:
+        raise SelectionError(f"--nested {text!r}: an RNN begins with its level, as in {_EXAMPLE}")
+    shape = LevelShape(int(name) if _NUMBER.fullmatch(name) else name, name)
+    said: dict[str, Any] = {}
+    for word in words:
+        key, value = _parse_word(word, text)
+        if key in said:
+            raise SelectionError(f"--nested {text!r}: {name} has two of {key}")
+        said[key] = value
+    return dataclasses.replace(shape, **said)
+
+
+def _parse_word(word: str, text: str) -> tuple[str, Any]:
+    if word in CELLS:
+        return "cell", word
+    if word in _FLAGS:
+        return word, True
+    key, equals, number = word.partition("=")
+    if not equals:
+        key, number = "hidden", word
+    if key in ("hidden", "layers") and _NUMBER.fullmatch(number) and int(number) > 0:
+        return key, int(number)
+    known = ", ".join((*CELLS, *_FLAGS))
+    raise SelectionError(
+        f"--nested {text!r}: {word!r} is no cell, no hidden size and no option; use {known}, "
+        f"layers=N or a number, as in {_EXAMPLE}"
+    )

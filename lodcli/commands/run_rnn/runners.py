@@ -1,0 +1,294 @@
+"""What `lod run-rnn` does with each batch: a plain RNN, nested ones, or a step function."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.commands.run_rnn.work_stats import Work
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.loops.dynamic_rnn import DynamicRNN, Step
+from lodcli.kernels.rnn.nested.nested import NestedRNN
+from lodcli.kernels.rnn.nested.run import level_numbers, run_nested
+from lodcli.kernels.rnn.stack.chunked import Chunking
+from lodcli.kernels.rnn.stack.run import run_rnn
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.runtime.devices import moved
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.references import parse_reference
+
+
+class Feed:
+    """The rows of a file, in order, as many as are asked for at a time.
+
+    Args:
+        tensors: the file's batches.
+        option: how it was given, for messages.
+    """
+
+    def __init__(self, tensors: Iterator[LoDTensor], option: str) -> None:
+        self._tensors = tensors
+        self._option = option
+        self._parts: list[Array] = []
+        self._done = 0
+
+    def take(self, count: int) -> Array:
+        """Return the next rows.
+
+        Raises:
+            ShapeMismatchError: there are fewer.
+        """
+        while not self._parts or sum(map(len, self._parts)) < count:
+            tensor = next(self._tensors, None)
+            if tensor is None:
+                there = self._done + sum(map(len, self._parts))
+                raise ShapeMismatchError(
+                    f"{self._option} has {there} rows, expected at least {self._done + count}"
+                )
+            self._parts.append(tensor.data)
+        whole = self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts)
+        self._parts = [whole[count:]]
+        self._done += count
+        return whole[:count]
+
+    def finish(self) -> None:
+        """Refuse rows that nobody asked for.
+
+        Raises:
+            ShapeMismatchError: there are some.
+        """
+        rest = sum(map(len, self._parts)) + sum(tensor.rows for tensor in self._tensors)
+        if rest:
+            raise ShapeMismatchError(
+                f"{self._option} has {self._done + rest} rows, expected {self._done}"
+            )
+
+
+@contextmanager
+def fed(text: str | None, option: str) -> Iterator[Feed | None]:
+    """Open a file for a Feed; None where none was named."""
+    if text is None:
+        yield None
+        return
+    with parse_reference(text).open() as opened:
+        yield Feed(opened.tensors(), option)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all kinds of runs take.
+
+    Attributes:
+        kinds: "all", "last", or both: what to give.
+        dtype: to compute in; None: as the data.
+        device: where to compute; everything comes from main memory and goes back there.
+        threads: see rnn_forward.
+        hidden, cell: the initial states.
+    """
+
+    kinds: tuple[str, ...]
+    dtype: str | None
+    device: str
+    threads: int | None
+    hidden: Feed | None
+    cell: Feed | None
+
+
+class Runner(ABC):
+    """One kind of run over batches, one after another: none knows of another but by place."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.work = Work()
+
+    def run(self, spec: TensorSpec, tensors: Iterable[LoDTensor]) -> tuple[Schema, Iterator[Batch]]:
+        """Return what will come out, told by the first batch, and all batches."""
+        batches = (self._timed(tensor) for tensor in tensors)
+        tensor, first = next(batches)
+        schema = [
+            _described(name, found, spec, self.shared(tensor.lod)) for name, found in first.items()
+        ]
+        schema += [
+            TensorSpec(name, array.dtype, array.shape[1:], (), len(array))
+            for name, array in self.totals().items()
+        ]
+        rest = itertools.chain([first], (found for _, found in batches))
+        return tuple(schema), self._finished(rest)
+
+    def _timed(self, tensor: LoDTensor) -> tuple[LoDTensor, dict[str, LoDTensor]]:
+        if self.settings.dtype is not None:
+            tensor = tensor.with_data(tensor.data.astype(self.settings.dtype, copy=False))
+        begun = time.perf_counter()
+        found = self.one(tensor.with_data(self.there(tensor.data)))
+        found = {name: one.with_data(moved(one.data, "cpu")) for name, one in found.items()}
+        self.work.seconds += time.perf_counter() - begun
+        return tensor, found
+
+    def _finished(self, batches: Iterator[dict[str, LoDTensor]]) -> Iterator[Batch]:
+        yield from batches
+        for feed in self.feeds():
+            feed.finish()
+        totals = self.totals()
+        if totals:
+            yield {name: LoDTensor(array) for name, array in totals.items()}
+
+    @abstractmethod
+    def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
+        """Return what comes out for one batch, by name."""
+
+    def totals(self) -> dict[str, Array]:
+        """Return what comes out of all batches so far together, by name."""
+        return {}
+
+    def there(self, array: Array) -> Array:
+        """Return an array where it is computed with."""
+        return moved(array, self.settings.device)
+
+    def feeds(self) -> list[Feed]:
+        """Return what must be used up at the end."""
+        given = (self.settings.hidden, self.settings.cell)
+        return [feed for feed in given if feed is not None]
+
+    def shared(self, lod: LoD) -> int:
+        """Return how many levels results may have in common with the input."""
+        return lod.n_levels
+
+    def initial(self, count: int) -> dict[str, Any]:
+        """Return the initial states of so many sequences, as run_rnn takes them."""
+        found = {}
+        for name, feed in (("hidden", self.settings.hidden), ("cell", self.settings.cell)):
+            if feed is not None:
+                part = self.there(feed.take(count))
+                found[f"initial_{name}"] = part.swapaxes(0, 1) if part.ndim == 3 else part
+        return found
+
+    def named(self, found: dict[str, LoDTensor]) -> dict[str, LoDTensor]:
+        """Return results under the names they are written by: one alone is "data"."""
+        return found if len(found) > 1 else {DEFAULT_NAME: next(iter(found.values()))}
+
+
+def _described(name: str, found: LoDTensor, spec: TensorSpec, shared: int) -> TensorSpec:
+    depth = found.lod.n_levels
+    levels = list(spec.levels[: min(depth, shared)])
+    for level in range(len(levels), depth):
+        levels.append(LevelSpec(f"{name}.{level}", found.lod.names[level]))
+    rows = spec.levels[depth].items if depth < len(spec.levels) else spec.rows
+    if depth > shared:
+        rows = None
+    return TensorSpec(name, found.dtype, found.row_shape, tuple(levels), rows)
+
+
+class PlainRunner(Runner):
+    """An RNN over the sequences of one level."""
+
+    def __init__(
+        self, settings: Settings, weights: RNNWeights, *, level: int | str, reverse: bool
+    ) -> None:
+        super().__init__(settings)
+        self.weights = weights.moved(self.there)
+        self.level = level
+        self.reverse = reverse
+
+    def forward(
+        self, tensor: LoDTensor, *, keep: bool = False, chunking: Chunking | None = None
+    ) -> Any:
+        """Return run_rnn's result."""
+        number = tensor.lod.level(self.level) if tensor.lod.n_levels else None
+        count = 0 if number is None else tensor.lod.count(number)
+        result = run_rnn(
+            tensor,
+            self.weights,
+            level=self.level,
+            reverse=self.reverse,
+            **self.initial(count),
+            keep=keep,
+            chunking=chunking,
+            threads=self.settings.threads,
+        )
+        assert number is not None
+        self.work.add(0, self.weights, np.diff(tensor.lod.absolute(number)))
+        return result
+
+    def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
+        result = self.forward(tensor)
+        return self.named({kind: getattr(result, kind) for kind in self.settings.kinds})
+
+
+class NestedRunner(Runner):
+    """RNNs over several levels. "all" is a tensor for each, named by its level."""
+
+    def __init__(self, settings: Settings, rnn: NestedRNN, names: tuple[str, ...]) -> None:
+        super().__init__(settings)
+        self.rnn = rnn.moved(self.there)
+        self.names = names
+
+    def forward(self, tensor: LoDTensor, *, keep: bool = False) -> Any:
+        """Return run_nested's result."""
+        numbers = level_numbers(tensor.lod, self.rnn)
+        result = run_nested(
+            tensor,
+            self.rnn,
+            **self.initial(tensor.lod.count(numbers[0])),
+            keep=keep,
+            threads=self.settings.threads,
+        )
+        for place, (number, level) in enumerate(zip(numbers, self.rnn.levels, strict=True)):
+            # How many items of the next RNN's level, or rows, a sequence has.
+            bounds = tensor.lod.levels[number]
+            for offsets in tensor.lod.levels[number + 1 : (*numbers, None)[place + 1]]:
+                bounds = offsets[bounds]
+            self.work.add(place, level.weights, np.diff(bounds))
+        return result
+
+    def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
+        result = self.forward(tensor)
+        found: dict[str, LoDTensor] = {}
+        if "all" in self.settings.kinds:
+            found |= dict(zip(self.names, result.states, strict=True))
+        if "last" in self.settings.kinds:
+            found["last"] = result.last
+        return self.named(found)
+
+
+class StepRunner(Runner):
+    """A step function over the items of one level."""
+
+    def __init__(self, settings: Settings, step: Step, *, level: int | str, reverse: bool) -> None:
+        super().__init__(settings)
+        self.rnn = DynamicRNN(step, level=level, reverse=reverse)
+        self.level = level
+
+    def shared(self, lod: LoD) -> int:
+        return lod.level(self.level) + 1
+
+    def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
+        if not tensor.lod.n_levels:
+            raise InvalidDataError("expected a tensor of at least one level, found none")
+        number = tensor.lod.level(self.level)
+        given = (self.settings.hidden, self.settings.cell)
+        count = tensor.lod.count(number)
+        parts = [self.there(feed.take(count)) for feed in given if feed is not None]
+        memory = None if not parts else parts[0] if len(parts) == 1 else tuple(parts)
+        result = self.rnn(tensor, memory)
+        self.work.add(0, None, tensor.lod.lengths(number))
+        found = {"all": result.all} if "all" in self.settings.kinds else {}
+        if "last" in self.settings.kinds:
+            found |= self._last(result.last, tensor.lod.above(number))
+        return self.named(found)
+
+    def _last(self, memory: Any, lod: LoD) -> dict[str, LoDTensor]:
+        if memory is None:
+            raise InvalidDataError("the step returns no memory: --emit last has nothing to write")
+        if not isinstance(memory, tuple):
+            return {"last": LoDTensor(memory, lod)}
+        return {f"last{number}": LoDTensor(part, lod) for number, part in enumerate(memory)}

@@ -1,0 +1,77 @@
+"""A step function named on the command line: --step module:function."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from lodcli.kernels.errors import LodError, SelectionError
+from lodcli.kernels.rnn.loops.dynamic_rnn import Step
+
+
+class StepError(LodError):
+    """The code that --step names went wrong."""
+
+
+def load_step(text: str) -> Step:
+    """Return the function that MODULE:FUNCTION names; what it raises is a StepError.
+
+    The module is looked for in the current folder first, as `python -m` does.
+
+    Raises:
+        SelectionError: no such module or function.
+        StepError: the module cannot be imported.
+    """
+    module_name, _, name = text.partition(":")
+    if not module_name or not name:
+        raise SelectionError(f"--step {text!r}: expected MODULE:FUNCTION, as in model:step")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise StepError(_told(text, error)) from error
+        raise SelectionError(
+            f"--step {text}: no module {module_name!r} in the current folder or installed"
+        ) from None
+    except Exception as error:
+        raise StepError(_told(text, error)) from error
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        what = "no function" if found is None else f"a {type(found).__name__}, no function"
+        raise SelectionError(f"--step {text}: {module_name} has {what} called {name!r}")
+    return _guarded(found, text)
+
+
+def _guarded(step: Callable[[Any, Any], Any], text: str) -> Step:
+    def call(inputs: Any, memory: Any) -> Any:
+        try:
+            return step(inputs, memory)
+        except Exception as error:
+            raise StepError(_told(text, error)) from error
+
+    return call
+
+
+def _told(text: str, error: Exception) -> str:
+    """Return what went wrong and where, in one line: the last line that is not a library's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    here = os.getcwd() + os.sep
+    own = [frame for frame in frames if frame.filename.startswith(here)]
+    where = ""
+    if isinstance(error, SyntaxError) and error.filename:
+        where = f" ({os.path.basename(error.filename)}, line {error.lineno})"
+    elif own:
+        line = f": {own[-1].line}" if own[-1].line else ""
+        where = f" ({os.path.basename(own[-1].filename)}, line {own[-1].lineno}{line})"
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    what = " ".join(f"{type(error).__name__}: {message}".split())
+    return f"--step {text}: {what.removesuffix(': ')}{where}"

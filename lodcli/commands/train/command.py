@@ -1,0 +1,164 @@
+"""`lod train`: a classifier of sequences."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import click
+
+from lodcli.commands.train import training
+from lodcli.formats.storage import interrupts
+from lodcli.formats.storage.outputs import refuse_existing
+from lodcli.kernels.rnn.training.train import Epoch, Recipe, accuracy, train
+from lodcli.shell import options, output
+from lodcli.shell.device import computing_on
+from lodcli.shell.references import Reference, parse_reference
+
+CELLS = ("lstm", "gru", "gru_paddle", "elman")
+
+
+@click.command(cls=options.Command)
+@options.source
+@click.option("-o", "--output", "out", type=options.SOURCE, metavar="MODEL", help="Where to save.")
+@click.option("-f", "--force", is_flag=True, help="Replace MODEL if it is there.")
+@click.option(
+    "--test", type=options.SOURCE, metavar="FILE", help="Examples to score, not to learn."
+)
+@click.option(
+    "--labels", default="label", metavar="NAME", help="The tensor of class numbers; label."
+)
+@options.level
+@click.option("--cell", type=click.Choice(CELLS), help="The cell; lstm.")
+@click.option("--hidden", type=click.IntRange(min=1), metavar="H", help="Hidden size; 64.")
+@click.option("--layers", type=click.IntRange(min=1), metavar="L", help="How many layers; 1.")
+@click.option("--bidirectional", is_flag=True, help="Both directions side by side.")
+@click.option(
+    "--pool", type=click.Choice(("last", "mean")), help="What scores see of the states; last."
+)
+@click.option("--weights", metavar="MODEL", type=click.Path(), help="Start from a saved model.")
+@click.option("--epochs", type=click.IntRange(min=0), default=30, metavar="N", help="30; 0 scores.")
+@click.option("--batch", type=click.IntRange(min=1), default=16, metavar="N", help="16 a step.")
+@click.option(
+    "--lr", type=float, default=0.01, metavar="RATE", help="Learning rate at first; 0.01."
+)
+@click.option("--dropout", type=float, default=0.0, metavar="P", help="Share of states to drop; 0.")
+@click.option("--clip", type=float, default=5.0, metavar="LENGTH", help="Longest gradient; 5.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Of all chance; 0."
+)
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="At most so many.")
+@options.device
+@options.as_json
+@options.quiet
+def command(
+    source: Reference,
+    out: str | None,
+    force: bool,
+    test: str | None,
+    labels: str,
+    level: int | str | None,
+    cell: str | None,
+    hidden: int | None,
+    layers: int | None,
+    bidirectional: bool,
+    pool: str | None,
+    weights: str | None,
+    epochs: int,
+    batch: int,
+    lr: float,
+    dropout: float,
+    clip: float,
+    seed: int,
+    threads: int | None,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Train an RNN to tell the classes of the sequences of SOURCE, without padding.
+
+    The model is an RNN, its last states (or their mean), and a linear layer; the loss is
+    cross-entropy, the optimizer Adam, its rate falls along half a cosine. MODEL is a
+    safetensors file with the names of a torch module that has rnn and out; it is the best
+    epoch's, by the loss on SOURCE, and whole at any time: an interrupt leaves the best so
+    far. The same seed gives the same model.
+
+    --device cuda trains on an NVIDIA GPU (pip install 'lodcli[cuda12]'), where SOURCE then
+    lies as a whole.
+
+    \b
+    Examples:
+      lod train vowels.ts -o new.safetensors --test more.ts
+      lod train vowels.ts -o new.safetensors --cell gru --bidirectional --dropout 0.3
+      lod train more.ts --weights speakers.safetensors --epochs 0
+      lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
+    """
+    _check(out, force, epochs, weights)
+    recipe = Recipe(
+        epochs,
+        batch,
+        lr,
+        dropout,
+        clip,
+        seed,
+        threads,
+        click.get_current_context().with_resource(computing_on(device)),
+    )
+    share_right = functools.partial(accuracy, threads=threads, device=recipe.device)
+    examples = training.read_examples(source, labels, level)
+    tested = None
+    if test is not None:
+        tested = training.read_examples(parse_reference(test), labels, level)
+        training.check_test(examples, tested)
+    model = training.starting_model(
+        weights,
+        examples,
+        seed=seed,
+        pool=pool,
+        cell=cell,
+        hidden=hidden,
+        layers=layers,
+        bidirectional=bidirectional,
+    )
+    keeper = training.Keeper(out, examples.names, force)
+    unicode = output.shows_unicode(sys.stderr)
+    with training.saving(keeper), output.progress_line() as show:
+        display = training.Display(show, epochs, unicode)
+        for epoch in train(model, examples.labelled, recipe, between=interrupts.check):
+            keeper.offer(epoch)
+            score = None
+            if tested is not None:
+                score = share_right(epoch.model, tested.labelled)
+            display.epoch(epoch, score)
+    model = keeper.best.model if keeper.best else model
+    report = _report(keeper.best, recipe, examples.labelled.classes)
+    for name, one in (("training", examples), ("test", tested)):
+        share = one and share_right(model, one.labelled)
+        report |= {f"{name}_accuracy": share, f"{name}_sequences": one and len(one.labelled.labels)}
+    if out == "-":
+        output.note(training.summary(report))
+    elif as_json:
+        output.as_json(report)
+    else:
+        output.text(training.summary(report))
+
+
+def _check(out: str | None, force: bool, epochs: int, weights: str | None) -> None:
+    """Refuse options that contradict each other, and before any work a file that is there."""
+    if epochs and out is None:
+        raise click.UsageError("give -o MODEL, where to save; or --epochs 0, to score only")
+    if not epochs and (weights is None or out is not None):
+        raise click.UsageError("--epochs 0 scores a saved model: give --weights, and no -o")
+    if out == "-" and output.is_terminal_output("-"):
+        raise click.UsageError("a model is binary and not for a terminal; give -o MODEL")
+    if out not in (None, "-"):
+        refuse_existing(str(out), overwrite=force)
+
+
+def _report(best: Epoch | None, recipe: Recipe, classes: int) -> dict[str, Any]:
+    return {
+        "epochs": recipe.epochs,
+        "best_epoch": best and best.number,
+        "loss": best and best.loss,
+        "classes": classes,
+    }

@@ -1,0 +1,245 @@
+"""What `lod train` does between its options and the kernels: examples, the saved model, the line
+that shows how far it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.io import one_tensor
+from lodcli.formats.storage import interrupts
+from lodcli.formats.weights import read_weights
+from lodcli.formats.weights.model_file import read_about, write_model
+from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.stack.run import rows_as_vectors
+from lodcli.kernels.rnn.stack.state_dict import require_shape
+from lodcli.kernels.rnn.training.classifier import (
+    Classifier,
+    classifier_from_arrays,
+    seeded_classifier,
+)
+from lodcli.kernels.rnn.training.train import Epoch, Labelled
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.opened import Opened
+from lodcli.shell.references import Reference
+
+# A model is saved at most this often while it gets better, and at the end.
+SAVING_SECONDS = 2.0
+BAR_CELLS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Labelled sequences of a file.
+
+    Attributes:
+        labelled: the sequences and their labels.
+        names: what the classes are called; none where the file does not say.
+        label: the file, for messages.
+    """
+
+    labelled: Labelled
+    names: tuple[str, ...]
+    label: str
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return len(self.names) or self.labelled.classes
+
+    @property
+    def width(self) -> int:
+        """D, the values of a row."""
+        return int(np.prod(self.labelled.sequences.row_shape, dtype=np.int64))
+
+
+def read_examples(reference: Reference, labels: str, level: int | str | None) -> Examples:
+    """Return the sequences of a level and the labels of a file, in memory.
+
+    Raises:
+        SelectionError: no such tensor or level.
+        LodError: labels that do not fit; names the file.
+    """
+    with reference.open() as opened, naming(reference.label):
+        names = _class_names(opened, labels)
+        item = opened.source.read([labels])[labels]
+        _, tensor = opened.read_tensor()
+        if not tensor.lod.n_levels:
+            raise InvalidDataError(
+                f"{opened.tensor().name}: expected at least one level, found none: nothing says "
+                "where its sequences begin and end"
+            )
+        offsets = tensor.lod.absolute(-1 if level is None else level)
+        numbers = one_tensor(item, "--labels").data
+        sequences = LoDTensor(rows_as_vectors(tensor.data), LoD([offsets]))
+        return Examples(Labelled(sequences, numbers), names, reference.label)
+
+
+def _class_names(opened: Opened, labels: str) -> tuple[str, ...]:
+    """Return the texts of the tensor "LABELS_names", where there is one, as .ts files have."""
+    name = f"{labels}_names"
+    if not any(spec.name == name for spec in opened.source.schema):
+        return ()
+    item = opened.source.read([name])[name]
+    if not isinstance(item, LoDTensor) or item.dtype != np.uint8 or item.lod.n_levels != 1:
+        return ()
+    return tuple(bytes(part.data).decode(errors="replace") for part in item)
+
+
+def check_test(examples: Examples, test: Examples) -> None:
+    """Refuse a test set that is none of the training set.
+
+    Raises:
+        ShapeMismatchError, InvalidDataError: rows of another width, or other classes.
+    """
+    if test.width != examples.width:
+        raise ShapeMismatchError(
+            f"{test.label}: expected rows of {examples.width} values as in {examples.label}, "
+            f"found {test.width}"
+        )
+    if examples.names and test.names and examples.names != test.names:
+        raise InvalidDataError(
+            f"{test.label}: expected the classes {', '.join(examples.names)} as in "
+            f"{examples.label}, found {', '.join(test.names)}"
+        )
+    if test.labelled.classes > examples.classes:
+        raise InvalidDataError(
+            f"{test.label}: has label {test.labelled.classes - 1}, {examples.label} has "
+            f"{examples.classes} classes"
+        )
+
+
+def starting_model(
+    path: str | None,
+    examples: Examples,
+    *,
+    seed: int,
+    pool: str | None,
+    cell: str | None,
+    hidden: int | None,
+    layers: int | None,
+    bidirectional: bool,
+) -> Classifier:
+    """Return the model of a file, or random weights of a shape.
+
+    Raises:
+        LodError: a model that does not fit the examples, or what else is said of it.
+    """
+    if path is None:
+        return seeded_classifier(
+            cell or "lstm",
+            examples.width,
+            hidden or 64,
+            examples.classes,
+            pool=pool or "last",
+            rng=np.random.default_rng(seed),
+            layers=layers or 1,
+            bidirectional=bidirectional,
+        )
+    with naming(path):
+        arrays, about = read_weights(path), read_about(path)
+        said = about.get("pool", pool or "last")
+        if pool not in (None, said):
+            raise OptionError(f"was trained with --pool {said}, not {pool}")
+        made = classifier_from_arrays(arrays, cell, said)
+        require_shape(made.rnn, hidden=hidden, layers=layers, bidirectional=bidirectional)
+        if made.rnn.input_size != examples.width:
+            raise ShapeMismatchError(
+                f"takes rows of {made.rnn.input_size} values, {examples.label} has {examples.width}"
+            )
+        if made.classes < examples.labelled.classes:
+            raise ShapeMismatchError(
+                f"has {made.classes} classes, {examples.label} has label "
+                f"{examples.labelled.classes - 1}"
+            )
+    return made
+
+
+class Keeper:
+    """Keeps the best model so far, the one of the lowest loss, in memory and in a file.
+
+    The file is whole at any time: it is replaced by a whole one, or not at all.
+    """
+
+    def __init__(self, path: str | None, names: tuple[str, ...], overwrite: bool) -> None:
+        self.best: Epoch | None = None
+        self._path = path
+        self._names = names
+        self._overwrite = overwrite
+        self._saved: Epoch | None = None
+        self._at = time.monotonic()
+
+    def offer(self, epoch: Epoch) -> None:
+        """Keep an epoch's model if it is the best."""
+        if self.best is None or epoch.loss < self.best.loss:
+            self.best = epoch
+        # Standard output can be written once only: at the end.
+        if self._path != "-" and time.monotonic() - self._at > SAVING_SECONDS:
+            self.save()
+
+    def save(self) -> None:
+        """Write the best model, unless the file has it already."""
+        if self._path is None or self.best is None or self.best is self._saved:
+            return
+        model = self.best.model
+        about = {"classes": list(self._names), "pool": model.pool}
+        with interrupts.shielded():
+            write_model(self._path, model.arrays(), about, overwrite=self._overwrite)
+            self._saved, self._at, self._overwrite = self.best, time.monotonic(), True
+
+
+@contextmanager
+def saving(keeper: Keeper) -> Iterator[None]:
+    """Save the best model at the end of the block, however it ends."""
+    try:
+        yield
+    finally:
+        keeper.save()
+
+
+class Display:
+    """The line that shows how far the training is."""
+
+    def __init__(self, show: Callable[[str], None], epochs: int, unicode: bool) -> None:
+        self._show = show
+        self._epochs = epochs
+        self._cells = "█░" if unicode else "#."
+        self._begun = time.monotonic()
+
+    def epoch(self, epoch: Epoch, test: float | None) -> None:
+        """Show the outcome of an epoch."""
+        done = epoch.number / self._epochs
+        full = round(done * BAR_CELLS)
+        bar = self._cells[0] * full + self._cells[1] * (BAR_CELLS - full)
+        left = (time.monotonic() - self._begun) * (1 / done - 1)
+        tested = "" if test is None else f", test {percent(test)}"
+        self._show(
+            f"epoch {epoch.number} of {self._epochs} {bar} loss {epoch.loss:.4f}, "
+            f"training {percent(epoch.accuracy)}{tested}, {left:.0f} s left"
+        )
+
+
+def percent(share: float) -> str:
+    """Return a share as people read it."""
+    return f"{share * 100:.1f} %"
+
+
+def summary(report: dict[str, Any]) -> str:
+    """Return a report in words."""
+    parts = []
+    if report["epochs"]:
+        parts.append(f"best of {report['epochs']} epochs: {report['best_epoch']}")
+        parts.append(f"loss {report['loss']:.4f}")
+    for name in ("training", "test"):
+        found = report[f"{name}_accuracy"]
+        if found is not None:
+            count = report[f"{name}_sequences"]
+            parts.append(f"{name} {percent(found)} right ({round(found * count)} of {count})")
+    return ", ".join(parts)

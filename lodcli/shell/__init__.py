@@ -1,0 +1,1 @@
+"""What all commands share: options, references, opening, output, progress, signals, failures."""

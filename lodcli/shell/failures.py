@@ -1,0 +1,147 @@
+"""What goes wrong, as one line on standard error and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from lodcli.formats.storage.interrupts import Interrupted
+from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.runtime.threads import thread_setting
+from lodcli.shell.printable import printable
+from lodcli.shell.remedies import remedy
+from lodcli.shell.signals import CLOSED_PIPE
+
+INVALID, USAGE, IO, UNSUPPORTED = 1, 2, 3, 4
+
+_WORDS = {
+    errno.ENOENT: "no such file",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EISDIR: "is a folder, not a file",
+    errno.ENOTDIR: "a part of its path is not a folder",
+    errno.ENOSPC: "no space left on the device",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "grew larger than is allowed here",
+    errno.EROFS: "the file system is read-only",
+    errno.EIO: "the device failed (input/output error)",
+    errno.EMFILE: "too many files are open",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ELOOP: "its links go round in a circle",
+    errno.EBADF: "is closed",
+    errno.ENXIO: "is no file that can be opened",
+}
+
+
+def run(group: click.Group, args: Sequence[str]) -> int:
+    """Run a command line and return its exit code; errors are printed."""
+    label, context = "lod", None
+    try:
+        _complete(group)
+        with group.make_context("lod", list(args)) as context:
+            _check_environment()
+            group.invoke(context)
+    except BaseException as error:
+        if context is not None and context.invoked_subcommand:
+            label = f"lod {context.invoked_subcommand}"
+        return report(error, label)
+    return 0
+
+
+def _complete(group: click.Group) -> None:
+    """Answer the shell if it asks for completions, and end."""
+    instruction = os.environ.get("_LOD_COMPLETE")
+    if instruction:
+        from click.shell_completion import shell_complete
+
+        code = shell_complete(group, {}, "lod", "_LOD_COMPLETE", instruction)
+        if code:
+            raise OptionError(
+                f"_LOD_COMPLETE: expected what the script of `lod completion` sets, found "
+                f"{instruction[:40]!r}"
+            )
+        raise SystemExit(code)
+
+
+def _check_environment() -> None:
+    """Raise OptionError for a variable of ours that says nothing we know."""
+    thread_setting()
+    debug = os.environ.get("LOD_DEBUG", "")
+    if debug not in ("", "0", "1"):
+        raise OptionError(f"LOD_DEBUG: expected 0 or 1, found {debug[:40]!r}")
+
+
+def report(error: BaseException, label: str) -> int:
+    """Print what went wrong, in one line, and return the exit code for it."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else INVALID if error.code else 0
+    if isinstance(error, Interrupted):
+        return 128 + error.signum
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return 130
+    if isinstance(error, BrokenPipeError):
+        return CLOSED_PIPE
+    if os.environ.get("LOD_DEBUG") == "1":
+        traceback.print_exception(error)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        _say(error.ctx.get_help() if error.ctx else "")
+        return USAGE
+    message, code = explained(error)
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        label = error.ctx.command_path
+        message = f"{message}; see {label} --help"
+    _say(printable(f"{label}: {message}"))
+    return code
+
+
+def explained(error: BaseException) -> tuple[str, int]:
+    """Return an error in words and its exit code."""
+    if isinstance(error, click.ClickException):
+        message = " ".join(error.format_message().split()).removesuffix(".")
+        return message[:1].lower() + message[1:], USAGE
+    if isinstance(error, LodError):
+        return str(error.args[0]) if error.args else type(error).__name__, _code(error)
+    if isinstance(error, OSError):
+        return _os_message(error), IO
+    if isinstance(error, MemoryError):
+        return "not enough memory; try smaller inputs, or one tensor with FILE::NAME", IO
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("lodcli"):
+        return f"needs the package {error.name}, which is not installed", UNSUPPORTED
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"internal error: {what}; run with LOD_DEBUG=1 and report it", INVALID
+
+
+def _code(error: LodError) -> int:
+    if isinstance(error, OSError):
+        return IO
+    if isinstance(error, SelectionError | OptionError):
+        return USAGE
+    return UNSUPPORTED if isinstance(error, UnsupportedError) else INVALID
+
+
+def _os_message(error: OSError) -> str:
+    what = _WORDS.get(error.errno or 0) or error.strerror or str(error).partition("\n")[0]
+    name = error.filename if error.filename2 is None else error.filename2
+    if name is None:
+        return what or type(error).__name__
+    if error.filename2 is not None:  # where a file was to be put
+        if error.errno == errno.ENOENT:
+            what = "its folder does not exist"
+        what = f"cannot be written: {what}"
+    if not isinstance(name, str | bytes | os.PathLike):
+        return f"{name}: {what}"
+    shown = os.fsdecode(name)
+    more = "" if error.filename2 is not None else remedy(error.errno, shown)
+    return f"{shown}: {what}{more}"
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)

@@ -1,0 +1,88 @@
+"""`lod` itself: the group of commands, each loaded when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from lodcli.commands import TABLE
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are the lines of a table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(TABLE)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in TABLE:
+            return None
+        module, help_line = TABLE[cmd_name]
+        command: click.Command = importlib.import_module(module).command
+        command.name = cmd_name
+        command.short_help = help_line
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in TABLE and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], TABLE, 1)
+            hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(TABLE)}"
+            ctx.fail(f"no command {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
+        """Run like the installed `lod`: with its messages and exit codes."""
+        from lodcli.shell.failures import run
+
+        sys.exit(run(self, sys.argv[1:] if args is None else args))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, help_line) in TABLE.items()])
+
+
+def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from lodcli.shell.versions import version_text
+
+        click.echo(version_text())
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings=CONTEXT)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the versions of lod, Python and HDF5, and the GPU.",
+)
+def group() -> None:
+    """Inspect, check, slice, convert and compute over ragged tensors: nested sequences.
+
+    FILE::NAME picks one tensor of a file, - is standard input or output. Data goes to
+    standard output, everything else to standard error.
+
+    \b
+    Examples:
+      lod convert articles.txt articles.lod.h5
+      lod inspect articles.lod.h5
+      lod slice articles.lod.h5 2,0 | lod inspect -
+
+    \b
+    Completion: eval "$(lod completion bash)"
+    Exit codes: 0 done, 1 data invalid, 2 usage, 3 input or output failed,
+      4 not supported, 130, 143 and 129 interrupted, 141 closed pipe.
+    LOD_DEBUG=1 shows where an error comes from.
+    """

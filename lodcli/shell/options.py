@@ -1,0 +1,330 @@
+"""The options that several commands share, so that each means the same everywhere."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from lodcli.shell.output import QUIET, tell_of_compiling
+from lodcli.shell.references import parse_reference
+
+if TYPE_CHECKING:
+    from lodcli.formats.core.limits import Limits
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORMATS = (
+    "lod.h5",
+    "lod.stream",
+    "hdf5",
+    "megatron",
+    "awkward",
+    "awkward-hdf5",
+    "npz",
+    "torch",
+    "safetensors",
+    "paddle",
+    "arrow",
+    "arrow-stream",
+    "parquet",
+    "datasets",
+    "nwb",
+    "vtkhdf",
+    "h5ad",
+    "hdf5-vlen",
+    "webdataset",
+    "mds",
+    "llmc",
+    "tokens",
+    "ts",
+    "jsonl",
+    "csv",
+    "tsv",
+    "text",
+)
+CODECS = ("deflate", "lz4", "zstd")
+_NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
+
+
+class Command(click.Command):
+    """A command whose arguments may be negative, as `lod slice words.lod.h5 -1`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        before = args[: args.index("--")] if "--" in args else args
+        # Behind a blank it looks like no option; whoever reads a number drops the blank.
+        shown = [f" {arg}" if _NEGATIVE.fullmatch(arg) else arg for arg in before]
+        return super().parse_args(ctx, [*_with_codecs(shown), *args[len(before) :]])
+
+
+def _with_codecs(args: list[str]) -> list[str]:
+    """Return the arguments with the codec of a bare --compress told apart from a file."""
+    result = []
+    for arg, following in itertools.zip_longest(args, args[1:]):
+        bare = arg == "--compress" and following not in CODECS
+        result.append("--compress=deflate" if bare else arg)
+    return result
+
+
+class _Level(click.ParamType[int | str]):
+    name = "level"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        text = str(value).strip()
+        return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else text
+
+
+class _Source(click.Path):
+    """FILE or FILE::NAME. Whether the file is there shows when it is opened."""
+
+    name = "source"
+
+    def __init__(self) -> None:
+        super().__init__(allow_dash=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and not value:
+            self.fail("is empty; name a file, or - for standard input", param, ctx)
+        return value
+
+
+class _Size(click.ParamType[int]):
+    """Bytes, as 4096, 500M, 2G or 1.5T; a letter counts in 1024s."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(
+            r"([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?)(?:i?B)?", str(value), re.I
+        )
+        if found is None:
+            self.fail(f"{value!r} is no size; write 4096, 500M or 2G", param, ctx)
+        return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
+
+
+LEVEL = _Level()
+SOURCE = _Source()
+SIZE = _Size()
+LIMITS = "lodcli.limits"
+
+
+def level(function: F) -> F:
+    """--level, a number or a name; None if not given."""
+    return click.option(
+        "--level",
+        type=LEVEL,
+        metavar="LEVEL",
+        help="A level by number (0 the outermost, -1 the finest) or by name.",
+    )(function)
+
+
+def from_format(function: F) -> F:
+    """--from."""
+    return click.option(
+        "--from",
+        "from_format",
+        type=click.Choice(FORMATS),
+        metavar="FORMAT",
+        help=f"The format to read; else content and name tell. {', '.join(FORMATS)}.",
+    )(function)
+
+
+def guarded(function: F) -> F:
+    """--max-bytes, --isolate, --skip-unsupported; `opened` looks them up, no command need know."""
+
+    def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        # Not when left out: of ops behind --then, which share this context, any may say it.
+        if value is not None and value is not False:
+            ctx.meta[f"{LIMITS}.{param.name}"] = value
+
+    @click.option(
+        "--max-bytes",
+        type=SIZE,
+        metavar="SIZE",
+        expose_value=False,
+        callback=keep,
+        help="Refuse input that unpacks to more, such as 500M or 2G; else 1 GiB, or 1100 "
+        "times the size of the file.",
+    )
+    @click.option(
+        "--isolate",
+        is_flag=True,
+        expose_value=False,
+        callback=keep,
+        help="Read in a child process that can do nothing else: for files you do not trust.",
+    )
+    @click.option(
+        "--skip-unsupported",
+        is_flag=True,
+        expose_value=False,
+        callback=keep,
+        help="Leave out columns and fields that no tensor can hold; notes tell which and why.",
+    )
+    @functools.wraps(function)
+    def wrapped(*args: Any, **rest: Any) -> Any:
+        return function(*args, **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def limits() -> Limits:
+    """Return what --max-bytes and --isolate of this command say."""
+    from lodcli.formats.core.limits import Limits
+
+    context = click.get_current_context(silent=True)
+    meta = {} if context is None else context.meta
+    return Limits(meta.get(f"{LIMITS}.max_bytes"), bool(meta.get(f"{LIMITS}.isolate")))
+
+
+def skips_unsupported() -> bool:
+    """Return whether --skip-unsupported was given to this command."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(f"{LIMITS}.skip_unsupported"))
+
+
+def device(function: F) -> F:
+    """--device; see computing.py."""
+    return click.option(
+        "--device",
+        default="auto",
+        metavar="NAME",
+        help="Where to compute: auto (the CPU), cpu, cuda or cuda:N.",
+    )(function)
+
+
+def source(function: F) -> F:
+    """The argument SOURCE, --from and what `guarded` gives; one Reference called `source`."""
+
+    @click.argument("source", type=SOURCE)
+    @from_format
+    @guarded
+    @functools.wraps(function)
+    def wrapped(*args: Any, source: str, from_format: str | None, **rest: Any) -> Any:
+        return function(*args, source=parse_reference(source, from_format), **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def sources(function: F) -> F:
+    """As `source`, for one or more; Reference objects called `sources`."""
+
+    @click.argument("sources", nargs=-1, required=True, type=SOURCE, metavar="SOURCE...")
+    @from_format
+    @guarded
+    @functools.wraps(function)
+    def wrapped(*args: Any, sources: tuple[str, ...], from_format: str | None, **rest: Any) -> Any:
+        references = [parse_reference(text, from_format) for text in sources]
+        return function(*args, sources=references, **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def quiet(function: F) -> F:
+    """-q; `output` looks it up, the command need not know."""
+
+    def keep(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        ctx.meta[QUIET] = value
+        if not value:
+            tell_of_compiling(ctx.command_path)
+
+    return click.option(
+        "-q",
+        "--quiet",
+        is_flag=True,
+        expose_value=False,
+        callback=keep,
+        help="No notes and no progress.",
+    )(function)
+
+
+def as_json(function: F) -> F:
+    """--json, as `as_json`."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON object, for scripts."
+    )(function)
+
+
+def target(function: F) -> F:
+    """-o, --to, --compress, --force, --strict and -q, as one checked Target called `target`."""
+
+    @click.option(
+        "-o",
+        "--output",
+        "out",
+        type=SOURCE,
+        metavar="OUT",
+        help="Where to write; standard output if not given.",
+    )
+    @click.option(
+        "--to",
+        "to_format",
+        type=click.Choice(FORMATS),
+        metavar="FORMAT",
+        help="The format to write; else the ending of OUT tells, and a pipe gets lod.stream.",
+    )
+    @click.option(
+        "--compress",
+        type=click.Choice(CODECS),
+        metavar="[CODEC]",
+        help=f"Compress a lod.h5 file: {', '.join(CODECS)}; deflate if no codec is named.",
+    )
+    @click.option("-f", "--force", is_flag=True, help="Replace OUT if it is there.")
+    @click.option(
+        "--strict",
+        is_flag=True,
+        help="Refuse to write what OUT does not keep, such as level names; else a note tells.",
+    )
+    @quiet
+    @functools.wraps(function)
+    def wrapped(
+        *args: Any,
+        out: str | None,
+        to_format: str | None,
+        compress: str | None,
+        force: bool,
+        strict: bool,
+        **rest: Any,
+    ) -> Any:
+        # Here, for it brings NumPy along, which --help can do without.
+        from lodcli.formats.core.options import WriteOptions
+        from lodcli.shell.targets import Target
+
+        write_options = WriteOptions(compression=compress)
+        chosen = Target(out or "-", to_format, force, strict, write_options)
+        if "out_argument" in rest:
+            chosen = _with_argument(chosen, out, rest.pop("out_argument"))
+        chosen.check()
+        return function(*args, target=chosen, **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _with_argument(target: Any, option: str | None, argument: str | None) -> Any:
+    """Return the target of a command that takes OUT as an argument as well."""
+    import dataclasses
+
+    if option and argument:
+        raise click.UsageError("OUT is given twice, as an argument and with -o")
+    return dataclasses.replace(target, path=argument or target.path)
+
+
+def names(text: str | None) -> tuple[str, ...] | None:
+    """Return the names of a list such as `a,b,c`; None for none."""
+    return None if text is None else tuple(part.strip() for part in text.split(","))
+
+
+def dtype_named(name: str) -> Any:
+    """Return the NumPy dtype of this name, one of formats.base.ALL_DTYPES."""
+    import numpy as np
+
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)

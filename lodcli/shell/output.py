@@ -1,0 +1,159 @@
+"""What commands print: results to standard output, notes and progress to standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO, TypeVar
+
+import click
+
+from lodcli.shell.printable import printable
+from lodcli.shell.references import naming_os
+from lodcli.shell.signals import checked
+
+T = TypeVar("T")
+
+SCHEMA_VERSION = 1
+QUIET = "lodcli.quiet"
+
+
+def text(content: str) -> None:
+    """Print text; in colour only where `colours` allows it, and no other escape sequence."""
+    with naming_os("standard output"):
+        click.echo(content, color=colours(sys.stdout))
+
+
+def as_json(content: Mapping[str, Any]) -> None:
+    """Print one JSON object that scripts may rely on."""
+    with naming_os("standard output"):
+        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **content}))
+
+
+def note(message: str) -> None:
+    """Tell something on standard error, unless quiet."""
+    if not is_quiet():
+        label = click.get_current_context().command_path
+        click.echo(printable(f"{label}: {message}"), err=True)
+
+
+def tell_of_compiling(label: str) -> None:
+    """Say it on a terminal if a kernel has to be compiled: the wait is not for the input."""
+    if not _is_terminal(sys.stderr):
+        return
+    from lodcli.kernels.runtime.compile_events import when_compiling
+
+    def say(kept: bool) -> None:
+        # Any thread may compile, so the context is not there to be asked.
+        how = "once" if kept else "for this time only: NUMBA_CACHE_DIR names a folder to keep it in"
+        click.echo(f"{label}: compiling, {how}", err=True)
+
+    when_compiling(say)
+
+
+def is_quiet() -> bool:
+    """Return whether -q was given."""
+    return bool(click.get_current_context().meta.get(QUIET))
+
+
+def colours(stream: TextIO) -> bool:
+    """Return whether to print in colour: no-color.org, force-color.org, then the terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return _is_terminal(stream)
+
+
+def width() -> int:
+    """Return the width to print in: COLUMNS, else the terminal's, else 80."""
+    return max(shutil.get_terminal_size((80, 24)).columns, 20)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in plain text, numbers to the right; the headers bold where in colour."""
+    shown = [[printable(cell) for cell in row] for row in rows]
+    columns = [[header, *cells] for header, *cells in zip(headers, *shown, strict=True)]
+    right = [all(_is_number(cell) for cell in cells[1:]) for cells in columns]
+    widths = [max(map(len, cells)) for cells in columns]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [
+            cell.rjust(size) if to_right else cell.ljust(size)
+            for cell, size, to_right in zip(cells, widths, right, strict=True)
+        ]
+        return "  ".join(padded).rstrip()
+
+    return "\n".join([click.style(line(headers), bold=True), *(line(row) for row in shown)])
+
+
+def plural(count: int, what: str) -> str:
+    """Return a count and its noun, such as "1 row" or "1,200 rows"."""
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size as people read it, such as "120 bytes" or "5.2 MB"."""
+    if size_bytes < 1000:
+        return plural(size_bytes, "byte")
+    size, unit = size_bytes / 1e3, "KB"
+    for larger in ("MB", "GB", "TB", "PB", "EB"):
+        # Not 1000: what rounds up to it is one of the next unit.
+        if size < 999.95:
+            break
+        size, unit = size / 1e3, larger
+    return f"{size:.1f} {unit}"
+
+
+def shows_unicode(stream: TextIO) -> bool:
+    """Return whether block characters can be printed."""
+    return (stream.encoding or "").lower().replace("-", "").startswith("utf")
+
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(",", "").replace(".", "").lstrip("-").isdigit() or cell in ("", "-")
+
+
+def is_terminal_output(path: str) -> bool:
+    """Return whether writing to `path` writes to a terminal."""
+    return path == "-" and sys.stdout.isatty()
+
+
+def progressing(
+    values: Iterable[T],
+    sizes: Callable[[T], tuple[int, int]],
+    share: Callable[[T], float | None],
+) -> Iterator[T]:
+    """Yield `values`, open to interrupts in between, and show progress on a terminal.
+
+    Args: see `progress.shown`.
+    """
+    if is_quiet() or not _is_terminal(sys.stderr):
+        yield from checked(values)
+        return
+    from lodcli.shell.progress import shown
+
+    yield from shown(checked(values), sizes, share)
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str], None]]:
+    """Give a function that shows a text in one line on a terminal, in place of the one before."""
+    if is_quiet() or not _is_terminal(sys.stderr):
+        yield lambda text: None
+        return
+    from lodcli.shell.progress import Line
+
+    line = Line()
+    try:
+        yield line.show
+    finally:
+        line.remove()
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,106 @@
+"""What people type to name things: FILE::NAME, and the branch of a slice."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lodcli.kernels.errors import SelectionError
+
+if TYPE_CHECKING:
+    from lodcli.formats.core.options import ReadOptions
+    from lodcli.kernels.index.selection import Key
+    from lodcli.shell.opened import Opened
+
+# 18 digits: more would not fit int64, and no file has that many of anything.
+_INDEX = re.compile(r"[+-]?[0-9]{1,18}")
+_RANGE = re.compile(r"(?P<start>[+-]?[0-9]{1,18})?\s*:\s*(?P<stop>[+-]?[0-9]{1,18})?")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A file, or "-" for standard input, and one of its tensors.
+
+    Attributes:
+        path: the file.
+        name: the tensor, or None where none was named.
+        format_name: the format the file is said to have, or None to find out.
+    """
+
+    path: str
+    name: str | None = None
+    format_name: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What messages call the file."""
+        return "standard input" if self.path == "-" else self.path
+
+    @contextmanager
+    def open(
+        self, options: ReadOptions | None = None, spared: frozenset[str] = frozenset()
+    ) -> Iterator[Opened]:
+        """Open the file; see `opened.opened`. What goes wrong names it."""
+        # Here, for they bring NumPy along, which --help can do without.
+        from lodcli.shell.opened import opened
+
+        with naming_os(self.label), opened(self, options, spared) as source:
+            yield source
+
+
+def parse_reference(text: str, format_name: str | None = None) -> Reference:
+    """Return what FILE or FILE::NAME names. A file of the whole name goes first.
+
+    Raises:
+        SelectionError: nothing before or behind the "::".
+
+    >>> parse_reference("words.lod.h5::tags")
+    Reference(path='words.lod.h5', name='tags', format_name=None)
+    """
+    path, mark, name = text.rpartition("::")
+    if mark and path.endswith(":") and not os.path.lexists(path):
+        path, name = path[:-1], f":{name}"  # a name may begin with one
+    if not mark or "/" in name or os.path.lexists(text):
+        path, name_or_none = text, None
+    else:
+        name_or_none = name
+    if not path or name_or_none == "":
+        raise SelectionError(f"{text!r} names no tensor; write FILE::NAME, or only FILE")
+    return Reference(path, name_or_none, format_name)
+
+
+def parse_branch(text: str) -> tuple[Key, ...]:
+    """Return the parts of a branch: `2`, `2,0`, `2:3`, `2,0:1`, `:5`, `-2:`.
+
+    Raises:
+        SelectionError: a part that is neither an index nor a range.
+
+    >>> parse_branch("2,0:1")
+    (2, slice(0, 1, None))
+    """
+    return tuple(_part(part.strip(), text) for part in text.split(","))
+
+
+def _part(part: str, text: str) -> Key:
+    if _INDEX.fullmatch(part):
+        return int(part)
+    found = _RANGE.fullmatch(part)
+    if found:
+        return slice(*(None if end is None else int(end) for end in found.group("start", "stop")))
+    hint = "a range has no step" if part.count(":") == 2 else "write 2, 2,0, 2:3, :5 or -2:"
+    raise SelectionError(f"the branch {text.strip()!r} has a part {part!r}; {hint}")
+
+
+@contextmanager
+def naming_os(label: str) -> Iterator[None]:
+    """Put the file's name into an OSError that came without one, such as a failed read."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = label
+        raise

@@ -1,0 +1,88 @@
+"""Where a command writes tensors to: the file, its format, and whether it may be replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import click
+
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.format import Format
+from lodcli.formats.core.losses import Loss
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Batch, Item, Schema, schema_of
+from lodcli.shell.opened import ReadShare, share_of, size_of
+from lodcli.shell.output import is_terminal_output, note, progressing
+from lodcli.shell.references import naming_os
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file to write, or "-" for standard output. See `options.target`."""
+
+    path: str = "-"
+    format_name: str | None = None
+    overwrite: bool = False
+    strict: bool = False
+    options: WriteOptions = field(default_factory=WriteOptions)
+
+    @property
+    def kind(self) -> Format:
+        """The format that will be written."""
+        return table.get(io.output_format(self.path, self.format_name))
+
+    def with_options(self, **chosen: Any) -> Target:
+        """Return the target with more said about how to write it: fields of WriteOptions."""
+        return replace(self, options=replace(self.options, **chosen))
+
+    def check(self) -> None:
+        """Refuse, before anything is read, what could not be written at the end.
+
+        Raises:
+            click.UsageError: binary data for a terminal.
+            UnsupportedError: a folder or several files for a pipe.
+            SelectionError: the format is unknown.
+            OSError: something is there that may not be replaced.
+        """
+        kind = self.kind
+        io.refuse_target(self.path, kind, overwrite=self.overwrite)
+        if kind.binary and is_terminal_output(self.path):
+            raise click.UsageError(
+                f"{kind.name} is binary and not for a terminal; write it to a file "
+                "with -o FILE, or choose a text format with --to",
+                click.get_current_context(),
+            )
+
+    def write(
+        self, schema: Schema, batches: Iterable[Batch], read_share: ReadShare | None = None
+    ) -> None:
+        """Write batches as they come, with progress on a terminal.
+
+        Args:
+            schema: what they hold together.
+            batches: what to write.
+            read_share: tells how much of the input was read; see `share_of`.
+        """
+        with naming_os("standard output" if self.path == "-" else self.path):
+            io.write_batches(
+                self.path,
+                schema,
+                progressing(batches, size_of, share_of(schema, read_share)),
+                format_name=self.format_name,
+                overwrite=self.overwrite,
+                strict=self.strict,
+                options=self.options,
+                when_lost=self._note,
+            )
+
+    def _note(self, loss: Loss) -> None:
+        """Tell what the file does not keep; nothing keeps what is shown on a terminal."""
+        if not is_terminal_output(self.path):
+            note(f"note: {loss}")
+
+    def write_item(self, name: str, item: Item) -> None:
+        """Write one tensor that is in memory."""
+        self.write(schema_of({name: item}), [{name: item}])
