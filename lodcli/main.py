@@ -7,13 +7,13 @@ import os
 import sys
 
 from lodcli.formats.storage import interrupts
-from lodcli.shell.signals import finish, prepare_streams
+from lodcli.shell.standard_streams import finish, prepare_streams
 
 
 def main() -> int:
     """Run `lod` with the process's arguments and return its exit code."""
     try:
-        return finish(_run())
+        return finish(_run(), _report)
     except MemoryError:  # outside of what reports errors
         with contextlib.suppress(OSError):
             os.write(2, b"lod: not enough memory\n")
@@ -31,6 +31,12 @@ def _run() -> int:
         return run(group, sys.argv[1:])
     except interrupts.Interrupted as interrupt:
         return 128 + interrupt.signum
+
+
+def _report(error: OSError) -> int:
+    from lodcli.shell.failures import report
+
+    return report(error, "lod")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats.core import registry as table
+from lodcli.formats.core.table import SUFFIXES, TABLE
 from tests.slow import slow_except
 
 ROOT = Path(__file__).parent.parent
@@ -110,8 +110,8 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 def test_every_format_is_described() -> None:
     page = (ROOT / "docs" / "formats.md").read_text()
-    for name in table.TABLE:
+    for name in TABLE:
         assert f"\n## {name}\n" in page, name
         assert f"| `{name}` |" in page, name
-    for suffix in table.SUFFIXES:
+    for suffix in SUFFIXES:
         assert f"`{suffix}`" in page, suffix

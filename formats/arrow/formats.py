@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lodcli.formats.core.format import ALL_DTYPES, Format, Source
+from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
 
 if TYPE_CHECKING:

@@ -19,9 +19,10 @@ from lodcli.formats.core.names import name_of
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema, TensorSpec
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.gather import ranges, take_items
+from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 MOST_FORM_BYTES = 1 << 20

@@ -14,6 +14,7 @@ from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -23,11 +24,6 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 # Large enough that the work per batch is small beside it. Allocations of 32 MB and more are mapped
 # anew each time, page by page; these are not, and reading takes half the time.
 BATCH_BYTES = 8 << 20
-
-_SIZED = [f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)]
-_FLOATS = ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
-ALL_DTYPES = frozenset(["bool", *_SIZED, *_FLOATS])
-
 
 # By the name of what a file holds and no tensor can: why.
 LeftOut = dict[str, LodError]

@@ -23,6 +23,7 @@ from lodcli.formats.core.schema import (
     rekeyed,
     schema_of,
 )
+from lodcli.formats.core.table import SUFFIXES
 from lodcli.formats.storage.compression import require_zstandard, suffix_codec
 from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_folder
 from lodcli.formats.storage.inputs import Input, require_path
@@ -313,7 +314,7 @@ def output_format(path: PathLike, format_name: str | None) -> str:
     if found is None:
         if os.path.exists(path) and not os.path.isdir(path):
             refuse_existing(path, overwrite=True)  # a device, which no format makes a file
-        known = " ".join(table.SUFFIXES)
+        known = " ".join(SUFFIXES)
         raise SelectionError(
             f"{os.fspath(path)}: its ending names no format ({known}); choose one with --to"
         )

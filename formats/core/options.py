@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from lodcli.kernels.errors import SelectionError, UnsupportedError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)

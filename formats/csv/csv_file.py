@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.core.format import ALL_DTYPES, BATCH_BYTES, Format, Source, leaving_out
+from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
@@ -17,6 +17,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
 from lodcli.formats.text.numerals import holding, narrowed, tells_dtype, texts
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import (
     InvalidDataError,
     SelectionError,

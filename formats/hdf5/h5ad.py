@@ -12,6 +12,7 @@ from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find
+from lodcli.formats.hdf5.h5ad_layout import CSR, DATA_DTYPES, INDICES, NAMES, OBS, VAR
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
@@ -19,16 +20,6 @@ from lodcli.kernels.index.checks import Array, as_int64, check_offsets, check_ro
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-
-INDICES, OBS, VAR = "indices", "obs_names", "var_names"
-CSR = ("csr_matrix", "csr")  # as anndata calls it, and as versions before 0.7 did
-NAMES = (DEFAULT_NAME, INDICES, OBS, VAR)
-DATA_DTYPES = frozenset(
-    [
-        *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
-        *("float32", "float64"),
-    ]
-)
 
 
 class H5ad(Format):

@@ -10,7 +10,7 @@ import numpy as np
 
 from lodcli.formats.container.owned import OwnedFile
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema
-from lodcli.formats.hdf5.h5ad import INDICES, OBS, VAR
+from lodcli.formats.hdf5.h5ad_layout import INDICES, OBS, VAR
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError

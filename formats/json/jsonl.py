@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lodcli.formats.core.format import ALL_DTYPES, BATCH_BYTES, Format, Source
+from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.json.columns import Column
@@ -20,6 +20,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import LineReader, split
 from lodcli.formats.text.numerals import tells_dtype, texts
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor

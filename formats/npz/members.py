@@ -16,8 +16,8 @@ from typing import IO, Any
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError, naming
-from lodcli.formats.core.format import ALL_DTYPES
 from lodcli.formats.storage.zip_archive import brief, damage, shown
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 

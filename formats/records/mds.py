@@ -14,10 +14,10 @@ import numpy as np
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.records import LEVEL, Collector, Joiner, Sample, refuse_deep, spec_of
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.records.mds_encodings import DTYPES, Encoding
 from lodcli.formats.records.mds_index import NAME, VERSION, Index, Shard, read_index
+from lodcli.formats.records.samples import LEVEL, Collector, Joiner, Sample, refuse_deep, spec_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError

@@ -11,7 +11,11 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from types import FrameType, TracebackType
+from typing import TypeVar
+
+T = TypeVar("T")
 
 # SIGHUP comes when the terminal or the connection is gone; Windows has none.
 SIGNALS = tuple(
@@ -89,6 +93,13 @@ def check() -> None:
     """
     if _state.received is not None and _state.depth == 0 and _in_main_thread():
         _state.raise_now()
+
+
+def checked(values: Iterable[T]) -> Iterator[T]:
+    """Yield `values`, and let an interrupt that got lost through in between."""
+    for value in values:
+        check()
+        yield value
 
 
 def install() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lodcli.formats.core.errors import DamagedFileError, naming
-from lodcli.formats.core.registry import PAIRS
+from lodcli.formats.core.table import PAIRS
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import LodError
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.core.format import ALL_DTYPES
 from lodcli.formats.core.names import check_name
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec, rekeyed
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
 

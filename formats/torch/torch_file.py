@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from lodcli.formats.core.flat_arrays import FLAT_OPTIONS, FLAT_WRITE_OPTIONS
-from lodcli.formats.core.format import ALL_DTYPES, Format, Source, joined
+from lodcli.formats.core.format import Format, Source, joined
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import first_name
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 
 FORMS = ("nested", "packed", "padded", "list", "flat")

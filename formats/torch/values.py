@@ -23,8 +23,8 @@ from lodcli.kernels.index.checks import (
     check_rows,
     lengths_to_offsets,
 )
+from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.gather import ranges
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.core.format import ALL_DTYPES, BATCH_BYTES, Format, Source
+from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.storage.inputs import Input
@@ -17,6 +17,7 @@ from lodcli.formats.text.lines import BYTE_ORDER_MARK, LineReader, shown
 from lodcli.formats.text.numerals import FLOATS, narrowed
 from lodcli.formats.ts.header import COMMENTS, DIRECTIVES, Header, read_header
 from lodcli.formats.ts.writer import TsWriter, refuse_unheld
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.weights.common import keeping_by_update, two_biases
-from lodcli.formats.weights.onnx_weights import ACTIVATIONS, ORDERS, PEEPHOLES, onnx
+from lodcli.formats.weights.onnx_tables import ACTIVATIONS, ORDERS, PEEPHOLES, onnx
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights

@@ -18,34 +18,19 @@ from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, nam
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import Said, options_of
+from lodcli.formats.weights.onnx_model import model_of
+from lodcli.formats.weights.onnx_tables import ACTIVATIONS, ORDERS, PEEPHOLES, onnx
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-# Where each of torch's blocks is among ONNX's: i f g o in i o f c; r z n in z r h.
-ORDERS = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2), "gru_paddle": (0, 1, 2), "elman": (0,)}
-PEEPHOLES = (0, 2, 1)  # i f o in i o f
-ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 # What may stand between two layers: it moves no value from one sequence to another.
 _BETWEEN = {"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast"}
 _FLOATS = ("float32", "float64", "float16")
 MOST_BYTES = 2**31  # protobuf's own limit
-
-
-def onnx() -> Any:
-    """Return the package.
-
-    Raises:
-        UnsupportedError: it is not installed.
-    """
-    try:
-        import onnx as package
-    except ImportError:
-        raise UnsupportedError("ONNX models need the package onnx; install lodcli[onnx]") from None
-    return package
 
 
 # -- reading -----------------------------------------------------------------------------
@@ -299,6 +284,4 @@ def _plain(name: str) -> str:
 
 def write(weights: RNNWeights, output: Output) -> None:
     """Write a model of these weights, which onnxruntime runs."""
-    from lodcli.formats.weights.onnx_model import model_of
-
     output.write(model_of(weights).SerializeToString())

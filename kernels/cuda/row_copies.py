@@ -5,7 +5,15 @@ from __future__ import annotations
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import WORDS, address, is_narrow, on_device, run, tiles
+from lodcli.kernels.cuda.launch import (
+    WORDS,
+    address,
+    is_narrow,
+    on_device,
+    result_array,
+    run,
+    tiles,
+)
 from lodcli.kernels.index.checks import Array, Offsets
 
 HEIGHT = 8
@@ -80,3 +88,11 @@ def word_bytes(width: int, *arrays: Array) -> int:
     """Return the widest word that rows of `width` bytes, lying there, are made of."""
     places = [width, *(address(array) for array in arrays if array.size)]
     return next(size for size in sorted(WORDS, reverse=True) if not any(p % size for p in places))
+
+
+def broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
+    """Return row k of `data` at rows offsets[k]..offsets[k+1], on the device."""
+    result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
+    rows = cupy.ascontiguousarray(data)
+    move_runs(rows, cupy.arange(offsets.size - 1, dtype=np.int64), offsets, result, step=0)
+    return result

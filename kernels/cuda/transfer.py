@@ -8,7 +8,7 @@ import cupy
 
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.lod_tensor import is_on_device
+from lodcli.kernels.runtime.arrays import is_on_device
 
 
 def gpu_count() -> int:

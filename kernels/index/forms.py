@@ -148,3 +148,18 @@ def _positions(upper: Offsets, lower: Offsets, level: int) -> Offsets:
                 found=int(upper[position]),
             )
     return left
+
+
+def ranges(starts: Offsets, offsets: Offsets) -> Offsets:
+    """Return the numbers of many ranges, one range after another.
+
+    Args:
+        starts: (S,) int64, the first number of each range.
+        offsets: (S+1,) int64, where each range lies in the result.
+
+    >>> ranges(np.array([7, 20, 3]), np.array([0, 2, 2, 5])).tolist()
+    [7, 8, 3, 4, 5]
+    """
+    numbers = np.repeat(starts - offsets[:-1], np.diff(offsets))
+    numbers += np.arange(numbers.size)
+    return numbers

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import is_half
-from lodcli.kernels.runtime.dispatch import on
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array, on_host
+from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 _HALVES = ("float16", "bfloat16")
 
@@ -87,42 +87,6 @@ def recut(lod: LoD, level: int | str, offsets: Offsets) -> LoD:
     """Return levels 0 to `level` of an index, the last of them with these row offsets."""
     number = lod.level(level)
     return LoD((*lod.levels[:number], offsets), lod.names[: number + 1])
-
-
-def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTensor:
-    """Return the rows of a padded batch without the padding.
-
-    Args:
-        data: (B, T, ...).
-        lengths: (B,) or (B, 1) whole numbers, 0 to T.
-
-    Raises:
-        InvalidDataError, ShapeMismatchError: no such batch, or lengths that do not fit it.
-
-    >>> from_padded([[1, 2, 0], [3, 0, 0]], [2, 1], "ids")
-    LoDTensor(3 int64, LoD.from_lengths([[2, 1]]))
-    """
-    array, counts = as_array(data), on_host(lengths, f"{what}: lengths")
-    if array.ndim < 2:
-        raise InvalidDataError(f"{what}: a padded batch is (B, T, ...), found {array.shape}")
-    if counts.shape not in ((len(array),), (len(array), 1)):
-        raise ShapeMismatchError(
-            f"{what}: expected {len(array)} lengths, found an array of shape {counts.shape}"
-        )
-    if counts.size and counts.dtype.kind not in "iu":
-        raise InvalidDataError(f"{what}: lengths must be whole numbers, found {counts.dtype}")
-    counts = counts.reshape(-1)
-    wrong = np.flatnonzero((counts < 0) | (counts > array.shape[1]))
-    if wrong.size:
-        raise InvalidDataError(
-            f"{what}: length {int(counts[wrong[0]])} of sequence {int(wrong[0])} is not within "
-            f"0 to {array.shape[1]}"
-        )
-    offsets = lengths_to_offsets(counts.astype(np.int64), level=0)
-    # Not at the top: pad.py needs this file.
-    from lodcli.kernels.ops.padding.pad import segment_unpad
-
-    return LoDTensor(on("auto", segment_unpad)(array, offsets), LoD([offsets]))
 
 
 def exact_ids(values: Iterable[int], dtype: np.dtype[Any], op: str) -> Array:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.runtime.arrays import as_array, on_host
 from lodcli.kernels.runtime.buffers import empty
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array, on_host
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def segments(tensor: LoDTensor, level: int | str, op: str) -> Offsets:

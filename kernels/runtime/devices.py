@@ -10,7 +10,7 @@ import numpy as np
 
 from lodcli.kernels.errors import OptionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.lod_tensor import is_on_device
+from lodcli.kernels.runtime.arrays import is_on_device
 
 # DLPack's numbers for main memory, plain and as CUDA pins it, and for the memory of a GPU.
 _HOST, _PINNED, _GPU, _MANAGED = 1, 3, 2, 13

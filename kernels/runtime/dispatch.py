@@ -14,7 +14,7 @@ import numpy as np
 
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.native import load
-from lodcli.kernels.tensor.lod_tensor import is_on_device
+from lodcli.kernels.runtime.arrays import is_on_device
 
 Backend = Literal["auto", "numpy", "numba", "cupy"]
 F = TypeVar("F", bound=Callable[..., Any])

@@ -7,9 +7,11 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.arrays import is_on_device, on_host
 from lodcli.kernels.runtime.dispatch import on
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, is_on_device, on_host
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) -> LoDTensor:
@@ -58,21 +60,6 @@ def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) ->
 def _gathered(data: Array, rows: Offsets) -> Array:
     # take is several times faster than data[rows], but first copies all of strided data.
     return np.take(data, rows, axis=0) if data.flags.c_contiguous else data[rows]
-
-
-def ranges(starts: Offsets, offsets: Offsets) -> Offsets:
-    """Return the numbers of many ranges, one range after another.
-
-    Args:
-        starts: (S,) int64, the first number of each range.
-        offsets: (S+1,) int64, where each range lies in the result.
-
-    >>> ranges(np.array([7, 20, 3]), np.array([0, 2, 2, 5])).tolist()
-    [7, 8, 3, 4, 5]
-    """
-    numbers = np.repeat(starts - offsets[:-1], np.diff(offsets))
-    numbers += np.arange(numbers.size)
-    return numbers
 
 
 def _checked_items(items: npt.ArrayLike, count: int) -> Offsets:

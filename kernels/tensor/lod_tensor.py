@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeGuard, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import (
     InvalidDataError,
-    LodError,
     SelectionError,
     ShapeMismatchError,
     UnsupportedError,
@@ -18,15 +18,8 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.index.checks import Array, check_rows
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, Selection, select
+from lodcli.kernels.runtime.arrays import RAGGED, as_array, is_on_device
 from lodcli.kernels.tensor.numpy_protocol import NumpyProtocol
-
-# What files can hold and every op is tested with; complex numbers count each part.
-DTYPE_NAMES = frozenset(
-    (
-        *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
-        *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
-    )
-)
 
 
 class LoDTensor(NumpyProtocol):
@@ -68,7 +61,7 @@ class LoDTensor(NumpyProtocol):
                 f"data needs a row axis; found {found} (give a list or an array of rows)"
             )
         if array.dtype not in _known and not _is_known(array.dtype):
-            hint = _RAGGED if array.dtype.hasobject else "text is stored as its bytes, uint8"
+            hint = RAGGED if array.dtype.hasobject else "text is stored as its bytes, uint8"
             raise InvalidDataError(
                 f"data must be numbers or booleans of at most 64 bits, found {array.dtype}; {hint}"
             )
@@ -291,59 +284,7 @@ _known: set[np.dtype[Any]] = set()
 
 
 def _is_known(dtype: np.dtype[Any]) -> bool:
-    if dtype.name in DTYPE_NAMES:
+    if dtype.name in ALL_DTYPES:
         _known.add(dtype)
         return True
     return False
-
-
-def is_on_device(data: object) -> TypeGuard[Array]:
-    """Return whether `data` is an array that acts like NumPy's but lies on a GPU, as cupy's."""
-    return hasattr(data, "__cuda_array_interface__") and hasattr(data, "__array_ufunc__")
-
-
-def as_array(values: npt.ArrayLike) -> Array:
-    """Return values as an array where they are: on a GPU they stay there.
-
-    Raises:
-        InvalidDataError: no array can be made of them.
-    """
-    if is_on_device(values):
-        return values
-    try:
-        return np.asarray(values)
-    except (LodError, MemoryError):
-        raise
-    except Exception as error:  # what other libraries raise when NumPy asks for an array
-        raise InvalidDataError(_why_no_array(values, str(error).partition("\n")[0])) from None
-
-
-_RAGGED = "ragged data is given as flat rows and lengths, LoDTensor([1, 2, 3], [[2, 1]])"
-
-
-def _why_no_array(values: object, said: str) -> str:
-    if getattr(values, "is_nested", False):
-        return (
-            "data is a nested tensor; give its rows and lengths, LoDTensor("
-            "torch.cat(nested.unbind()), [[len(part) for part in nested.unbind()]])"
-        )
-    hint = f"; {_RAGGED}" if "inhomogeneous" in said or "not regular" in said else ""
-    return f"no array can be made of this {type(values).__name__}: {said}{hint}"
-
-
-def on_host(values: npt.ArrayLike, what: str) -> Array:
-    """Return what describes an index, or is a number, in main memory wherever the rows are.
-
-    Raises:
-        UnsupportedError: it lies on a GPU.
-    """
-    if is_on_device(values):
-        raise UnsupportedError(
-            f"{what} is read in main memory and lies on a GPU; move it with cupy.asnumpy"
-        )
-    return np.asarray(values)
-
-
-def beside(values: Array, rows: Array) -> Array:
-    """Return an array that was worked out of an index, copied to where `rows` lie."""
-    return np.asarray(values, like=rows) if is_on_device(rows) else values

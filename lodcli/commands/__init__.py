@@ -11,7 +11,7 @@ TABLE = {
     ),
     "slice": ("lodcli.commands.slice", "Cut out one sequence, or a range of them."),
     "convert": ("lodcli.commands.convert", "Turn one format into another."),
-    "concat": ("lodcli.commands.concat", "Put several batches one after another."),
+    "concat": ("lodcli.commands.concat.command", "Put several batches one after another."),
     "unpack": ("lodcli.commands.unpack", "Turn sequences into time steps, longest first."),
     "pack": ("lodcli.commands.pack", "Turn time steps back into sequences."),
     "apply": (

@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from lodcli.formats.core.format import ALL_DTYPES
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.core.schema import Batch, Schema
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError
 from lodcli.shell import options
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
+
+if TYPE_CHECKING:
+    from lodcli.formats.core.schema import Batch, Schema
 
 
 @click.command(cls=options.Command)
@@ -102,6 +105,8 @@ def command(
       lod convert articles.lod.h5 articles_saved --to datasets
       cat events.jsonl | lod convert - --from jsonl | lod inspect -
     """
+    from lodcli.shell.opened import opened
+
     read_options = ReadOptions(
         levels=options.names(levels),
         vocabulary=vocab,
@@ -122,11 +127,11 @@ def command(
     either = {"vocabulary": vocab, "end_token": end_token, "start_token": start_token}
     spared = frozenset(either) & target.kind.write_options
     target = target.with_options(**{name: either[name] for name in spared})
-    with source.open(read_options, spared) as opened:
-        schema, batches = opened.schema, opened.batches()
+    with opened(source, read_options, spared) as file:
+        schema, batches = file.schema, file.batches()
         if name is not None:
             schema, batches = _renamed(schema, batches, name)
-        target.write(schema, batches, opened.read_share)
+        target.write(schema, batches, file.read_share)
 
 
 def _renamed(schema: Schema, batches: Iterator[Batch], name: str) -> tuple[Schema, Iterator[Batch]]:

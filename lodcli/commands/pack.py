@@ -20,7 +20,9 @@ def command(source: Reference, target: Target) -> None:
       lod pack steps.lod.h5 -o back.lod.h5
       lod unpack vowels.lod.h5 | lod pack - -o same.lod.h5
     """
-    with source.open() as opened:
-        name, stored = opened.array()
+    from lodcli.shell.opened import opened
+
+    with opened(source) as file:
+        name, stored = file.array()
         tensor = stored.array.pack(stored.index_map.level, stored.index_map)
     target.write_item(name, tensor)

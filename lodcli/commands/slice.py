@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from lodcli.kernels.index.selection import Key
 from lodcli.shell import options, output
 from lodcli.shell.references import Reference, parse_branch
 from lodcli.shell.targets import Target
+
+if TYPE_CHECKING:
+    from lodcli.kernels.index.selection import Key
 
 
 @click.command(cls=options.Command)
@@ -29,10 +33,12 @@ def command(source: Reference, branch: str, level: int | str | None, target: Tar
       lod slice articles.lod.h5 --level sentence 3:6 | lod inspect -
       lod slice articles.lod.h5 -1 --to jsonl
     """
+    from lodcli.shell.opened import opened
+
     keys = parse_branch(branch)
-    with source.open() as opened:
-        name = opened.tensor().name
-        tensor = opened.source.slice(name, keys, 0 if level is None else level)
+    with opened(source) as file:
+        name = file.tensor().name
+        tensor = file.source.slice(name, keys, 0 if level is None else level)
     _note_what_is_missing(keys[-1], len(tensor))
     target.write_item(name, tensor)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import click
 
-from lodcli.formats.core.schema import StoredArray
-from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.shell import options
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
@@ -33,8 +31,12 @@ def command(
       lod unpack articles.lod.h5 --level article -o sentences.lod.h5
       lod unpack vowels.lod.h5 --no-sort | lod inspect -
     """
-    with source.open() as opened:
-        name, tensor = opened.read_tensor()
+    from lodcli.formats.core.schema import StoredArray
+    from lodcli.kernels.tensor.tensor_array import TensorArray
+    from lodcli.shell.opened import opened
+
+    with opened(source) as file:
+        name, tensor = file.read_tensor()
         array, index_map = TensorArray.unpack(
             tensor, -1 if level is None else level, sort_by_length
         )

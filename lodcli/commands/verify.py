@@ -6,15 +6,16 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lodcli.formats.core.schema import Schema
 from lodcli.shell import failures, options, output
-from lodcli.shell.opened import share_of, size_of
 from lodcli.shell.printable import printable
 from lodcli.shell.references import Reference
+
+if TYPE_CHECKING:
+    from lodcli.formats.core.schema import Schema
 
 NO_CHECKSUMS = "no checksums in this format: structure only"
 
@@ -115,17 +116,17 @@ def _worst(codes: list[int]) -> int:
 
 def _verified(source: Reference) -> dict[str, Any]:
     """Read a whole file and return what it holds."""
+    from lodcli.shell.opened import opened, share_of, size_of
+
     rows = size_bytes = 0
-    with source.open() as opened:
-        schema = opened.schema
-        for batch in output.progressing(
-            opened.batches(), size_of, share_of(schema, opened.read_share)
-        ):
+    with opened(source) as file:
+        schema = file.schema
+        for batch in output.progressing(file.batches(), size_of, share_of(schema, file.read_share)):
             more_rows, more_bytes = size_of(batch)
             rows, size_bytes = rows + more_rows, size_bytes + more_bytes
-        checksums = opened.checksums()
+        checksums = file.checksums()
         return {
-            "format": opened.format_name,
+            "format": file.format_name,
             "tensors": len(schema),
             "rows": rows,
             "levels": _depth(schema),

@@ -15,7 +15,7 @@ from lodcli.kernels.errors import LodError, OptionError, SelectionError, Unsuppo
 from lodcli.kernels.runtime.threads import thread_setting
 from lodcli.shell.printable import printable
 from lodcli.shell.remedies import remedy
-from lodcli.shell.signals import CLOSED_PIPE
+from lodcli.shell.standard_streams import CLOSED_PIPE
 
 INVALID, USAGE, IO, UNSUPPORTED = 1, 2, 3, 4
 

@@ -17,7 +17,7 @@ from lodcli.formats.core.schema import Batch, Item, LevelSpec, Schema, StoredArr
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.shell.options import limits, skips_unsupported
+from lodcli.shell.limits import limits, skips_unsupported
 from lodcli.shell.output import note
 from lodcli.shell.references import Reference, naming_os
 
@@ -138,7 +138,7 @@ def opened(
     if skips_unsupported():
         options = dataclasses.replace(options, skip_unsupported=True)
     level_names = None
-    with Input(reference.path) as source, naming(source.label):
+    with naming_os(reference.label), Input(reference.path) as source, naming(source.label):
         kind = format_of(source, reference.format_name, options)
         if "levels" not in kind.options:
             level_names = options.levels

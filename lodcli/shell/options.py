@@ -2,51 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.table import TABLE
+from lodcli.shell.limits import guarded
 from lodcli.shell.output import QUIET, tell_of_compiling
 from lodcli.shell.references import parse_reference
-
-if TYPE_CHECKING:
-    from lodcli.formats.core.limits import Limits
+from lodcli.shell.targets import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FORMATS = (
-    "lod.h5",
-    "lod.stream",
-    "hdf5",
-    "megatron",
-    "awkward",
-    "awkward-hdf5",
-    "npz",
-    "torch",
-    "safetensors",
-    "paddle",
-    "arrow",
-    "arrow-stream",
-    "parquet",
-    "datasets",
-    "nwb",
-    "vtkhdf",
-    "h5ad",
-    "hdf5-vlen",
-    "webdataset",
-    "mds",
-    "llmc",
-    "tokens",
-    "ts",
-    "jsonl",
-    "csv",
-    "tsv",
-    "text",
-)
+FORMATS = tuple(TABLE)
 CODECS = ("deflate", "lz4", "zstd")
 _NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
 
@@ -94,24 +68,8 @@ class _Source(click.Path):
         return value
 
 
-class _Size(click.ParamType[int]):
-    """Bytes, as 4096, 500M, 2G or 1.5T; a letter counts in 1024s."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(
-            r"([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?)(?:i?B)?", str(value), re.I
-        )
-        if found is None:
-            self.fail(f"{value!r} is no size; write 4096, 500M or 2G", param, ctx)
-        return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
-
-
 LEVEL = _Level()
 SOURCE = _Source()
-SIZE = _Size()
-LIMITS = "lodcli.limits"
 
 
 def level(function: F) -> F:
@@ -133,59 +91,6 @@ def from_format(function: F) -> F:
         metavar="FORMAT",
         help=f"The format to read; else content and name tell. {', '.join(FORMATS)}.",
     )(function)
-
-
-def guarded(function: F) -> F:
-    """--max-bytes, --isolate, --skip-unsupported; `opened` looks them up, no command need know."""
-
-    def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-        # Not when left out: of ops behind --then, which share this context, any may say it.
-        if value is not None and value is not False:
-            ctx.meta[f"{LIMITS}.{param.name}"] = value
-
-    @click.option(
-        "--max-bytes",
-        type=SIZE,
-        metavar="SIZE",
-        expose_value=False,
-        callback=keep,
-        help="Refuse input that unpacks to more, such as 500M or 2G; else 1 GiB, or 1100 "
-        "times the size of the file.",
-    )
-    @click.option(
-        "--isolate",
-        is_flag=True,
-        expose_value=False,
-        callback=keep,
-        help="Read in a child process that can do nothing else: for files you do not trust.",
-    )
-    @click.option(
-        "--skip-unsupported",
-        is_flag=True,
-        expose_value=False,
-        callback=keep,
-        help="Leave out columns and fields that no tensor can hold; notes tell which and why.",
-    )
-    @functools.wraps(function)
-    def wrapped(*args: Any, **rest: Any) -> Any:
-        return function(*args, **rest)
-
-    return wrapped  # type: ignore[return-value]
-
-
-def limits() -> Limits:
-    """Return what --max-bytes and --isolate of this command say."""
-    from lodcli.formats.core.limits import Limits
-
-    context = click.get_current_context(silent=True)
-    meta = {} if context is None else context.meta
-    return Limits(meta.get(f"{LIMITS}.max_bytes"), bool(meta.get(f"{LIMITS}.isolate")))
-
-
-def skips_unsupported() -> bool:
-    """Return whether --skip-unsupported was given to this command."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(f"{LIMITS}.skip_unsupported"))
 
 
 def device(function: F) -> F:
@@ -291,10 +196,6 @@ def target(function: F) -> F:
         strict: bool,
         **rest: Any,
     ) -> Any:
-        # Here, for it brings NumPy along, which --help can do without.
-        from lodcli.formats.core.options import WriteOptions
-        from lodcli.shell.targets import Target
-
         write_options = WriteOptions(compression=compress)
         chosen = Target(out or "-", to_format, force, strict, write_options)
         if "out_argument" in rest:
@@ -305,10 +206,8 @@ def target(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-def _with_argument(target: Any, option: str | None, argument: str | None) -> Any:
+def _with_argument(target: Target, option: str | None, argument: str | None) -> Target:
     """Return the target of a command that takes OUT as an argument as well."""
-    import dataclasses
-
     if option and argument:
         raise click.UsageError("OUT is given twice, as an argument and with -o")
     return dataclasses.replace(target, path=argument or target.path)

@@ -12,9 +12,9 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
+from lodcli.formats.storage.interrupts import checked
 from lodcli.shell.printable import printable
 from lodcli.shell.references import naming_os
-from lodcli.shell.signals import checked
 
 T = TypeVar("T")
 

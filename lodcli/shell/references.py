@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 from lodcli.kernels.errors import SelectionError
 
 if TYPE_CHECKING:
-    from lodcli.formats.core.options import ReadOptions
     from lodcli.kernels.index.selection import Key
-    from lodcli.shell.opened import Opened
 
 # 18 digits: more would not fit int64, and no file has that many of anything.
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}")
@@ -39,17 +37,6 @@ class Reference:
     def label(self) -> str:
         """What messages call the file."""
         return "standard input" if self.path == "-" else self.path
-
-    @contextmanager
-    def open(
-        self, options: ReadOptions | None = None, spared: frozenset[str] = frozenset()
-    ) -> Iterator[Opened]:
-        """Open the file; see `opened.opened`. What goes wrong names it."""
-        # Here, for they bring NumPy along, which --help can do without.
-        from lodcli.shell.opened import opened
-
-        with naming_os(self.label), opened(self, options, spared) as source:
-            yield source
 
 
 def parse_reference(text: str, format_name: str | None = None) -> Reference:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lodcli.formats.core import io
-from lodcli.formats.core import registry as table
-from lodcli.formats.core.format import Format
-from lodcli.formats.core.losses import Loss
 from lodcli.formats.core.options import WriteOptions
-from lodcli.formats.core.schema import Batch, Item, Schema, schema_of
-from lodcli.shell.opened import ReadShare, share_of, size_of
 from lodcli.shell.output import is_terminal_output, note, progressing
 from lodcli.shell.references import naming_os
+
+# What brings NumPy along is imported where it is used: --help can do without.
+if TYPE_CHECKING:
+    from lodcli.formats.core.format import Format
+    from lodcli.formats.core.losses import Loss
+    from lodcli.formats.core.schema import Batch, Item, Schema
+    from lodcli.shell.opened import ReadShare
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,9 @@ class Target:
     @property
     def kind(self) -> Format:
         """The format that will be written."""
-        return table.get(io.output_format(self.path, self.format_name))
+        from lodcli.formats.core import io, registry
+
+        return registry.get(io.output_format(self.path, self.format_name))
 
     def with_options(self, **chosen: Any) -> Target:
         """Return the target with more said about how to write it: fields of WriteOptions."""
@@ -47,6 +50,8 @@ class Target:
             SelectionError: the format is unknown.
             OSError: something is there that may not be replaced.
         """
+        from lodcli.formats.core import io
+
         kind = self.kind
         io.refuse_target(self.path, kind, overwrite=self.overwrite)
         if kind.binary and is_terminal_output(self.path):
@@ -66,6 +71,9 @@ class Target:
             batches: what to write.
             read_share: tells how much of the input was read; see `share_of`.
         """
+        from lodcli.formats.core import io
+        from lodcli.shell.opened import share_of, size_of
+
         with naming_os("standard output" if self.path == "-" else self.path):
             io.write_batches(
                 self.path,
@@ -85,4 +93,6 @@ class Target:
 
     def write_item(self, name: str, item: Item) -> None:
         """Write one tensor that is in memory."""
+        from lodcli.formats.core.schema import schema_of
+
         self.write(schema_of({name: item}), [{name: item}])

@@ -16,7 +16,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.hdf5.h5ad import DATA_DTYPES
+from lodcli.formats.hdf5.h5ad_layout import DATA_DTYPES
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import LodError, SelectionError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.lod import LoD

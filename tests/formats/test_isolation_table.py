@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lodcli.formats.core import io
-from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.table import TABLE
 from tests.formats.every_file import FILES, NEEDS, file_of, made
 
 # Prints the name and the shape of everything, and its bytes, once read with and once without.
@@ -33,7 +33,7 @@ for isolate in (True, False):
 
 
 def test_every_format_is_here() -> None:
-    assert list(FILES) == list(table.TABLE)
+    assert list(FILES) == list(TABLE)
 
 
 @pytest.mark.parametrize("name", FILES)

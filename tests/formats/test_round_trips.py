@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
+from lodcli.formats.core.table import TABLE
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -31,7 +32,7 @@ from tests.formats.kinds import (
 
 
 def test_every_format_is_here() -> None:
-    assert sorted((*KINDS, *READ_ONLY)) == sorted(table.TABLE)
+    assert sorted((*KINDS, *READ_ONLY)) == sorted(TABLE)
 
 
 def _tried(name: str, content: Content) -> LodError | None:

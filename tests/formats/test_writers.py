@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
-from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, schema_of
+from lodcli.formats.core.table import TABLE
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -163,7 +163,7 @@ def held(name: str) -> tuple[Schema, list[Batch]]:
     return schema_of(items), [items]
 
 
-@pytest.mark.parametrize("name", [name for name in table.TABLE if name not in ONLY_READ])
+@pytest.mark.parametrize("name", [name for name in TABLE if name not in ONLY_READ])
 def test_a_full_disk_is_told_by_every_format_and_nothing_stays(name: str, tmp_path: Path) -> None:
     if name == "torch":
         pytest.importorskip("torch")

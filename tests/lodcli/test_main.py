@@ -17,8 +17,8 @@ import lodcli
 from lodcli import commands
 from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.core import io
-from lodcli.formats.core import registry as table
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.table import TABLE
 from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.formats.weights import write_weights
@@ -260,7 +260,7 @@ def test_a_bug_in_a_command_is_no_traceback(
 
 
 def test_the_choices_are_those_of_the_tables() -> None:
-    assert tuple(table.TABLE) == options.FORMATS
+    assert tuple(TABLE) == options.FORMATS
     assert tuple(CODECS) == options.CODECS
 
 

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from lodcli.formats.storage import interrupts
-from lodcli.formats.storage.interrupts import Interrupted, shielded
-from lodcli.shell.signals import checked
+from lodcli.formats.storage.interrupts import Interrupted, checked, shielded
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import environment
 
@@ -154,8 +153,9 @@ def test_an_ignored_signal_stays_ignored(handled: None, signum: int) -> None:
 
 def test_what_is_still_buffered_at_the_end_meets_a_closed_pipe_in_silence() -> None:
     code = (
-        "import sys; from lodcli.shell.signals import finish, prepare_streams; prepare_streams()\n"
-        "sys.stdin.read(); sys.stdout.write('x'); sys.exit(finish(0))"
+        "import sys; from lodcli.shell.standard_streams import finish, prepare_streams\n"
+        "prepare_streams()\n"
+        "sys.stdin.read(); sys.stdout.write('x'); sys.exit(finish(0, lambda error: 3))"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code],

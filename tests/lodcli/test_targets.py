@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats.core import registry as table
+from lodcli.formats.core.table import TABLE
 from tests.lodcli.conftest import Lod
 from tests.lodcli.test_bad_input import WRITING
 
@@ -77,7 +77,7 @@ def test_no_ending_is_asked_of_a_device(lod: Lod, folder: Path) -> None:
     assert (done.code, "is a device" in done.stderr) == (3, True)
 
 
-@pytest.mark.parametrize("kind", table.TABLE)
+@pytest.mark.parametrize("kind", TABLE)
 def test_what_a_format_cannot_hold_or_do_names_the_target(
     lod: Lod, folder: Path, kind: str
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
+from lodcli.formats.core.table import TABLE
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod
@@ -200,7 +201,7 @@ SUMMED = {
 
 
 def test_every_format_says_what_its_checksums_cover() -> None:
-    for name in table.TABLE:
+    for name in TABLE:
         assert table.get(name).checksums == SUMMED.get(name, ""), name
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
-from lodcli.formats.core import registry as table
+from lodcli.formats.core.table import TABLE
 from lodcli.formats.stream import frames
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.lod import LoD
@@ -60,7 +60,7 @@ def test_damaged_files_are_refused_or_read_right(name: str) -> None:
 
 
 def test_every_format_is_damaged() -> None:
-    assert {name.partition(",")[0] for name in BASES} == {*table.TABLE, "weights"}
+    assert {name.partition(",")[0] for name in BASES} == {*TABLE, "weights"}
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.ops.arguments import (
     chosen_level,
     recut,
@@ -18,9 +19,9 @@ from lodcli.kernels.ops.arguments import (
     working,
 )
 from lodcli.kernels.ops.common import segments
+from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.gather import ranges
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_conv(

@@ -14,8 +14,9 @@ from lodcli.kernels.ops.conv.conv import (
     segment_row_conv_grad,
     strided_offsets,
 )
+from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_conv_grad(

@@ -11,8 +11,9 @@ from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, require_shape
+from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Pair = Sequence[int]
 Quad = Sequence[int]

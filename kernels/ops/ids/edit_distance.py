@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.arguments import exact_ids, from_padded, id_column, recut, segment_numbers
+from lodcli.kernels.ops.arguments import exact_ids, id_column, recut, segment_numbers
 from lodcli.kernels.ops.common import segments
 from lodcli.kernels.ops.ids.ids import segment_compress, sequence_erase
-from lodcli.kernels.ops.padding.pad import segment_pad
+from lodcli.kernels.ops.padding.pad import from_padded, segment_pad
+from lodcli.kernels.runtime.arrays import as_array, beside
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array, beside
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def edit_distance(

@@ -6,17 +6,15 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.cuda.launch import result_array
-from lodcli.kernels.cuda.row_copies import move_runs
+from lodcli.kernels.cuda.row_copies import broadcast, move_runs
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.ops.joining.windows_cupy import segment_add
 from lodcli.kernels.ops.pooling.pool_cupy import segment_sum
 
 
 def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """See ops/expand.py."""
-    result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
-    rows = cupy.ascontiguousarray(data)
-    move_runs(rows, cupy.arange(offsets.size - 1, dtype=np.int64), offsets, result, step=0)
-    return result
+    return broadcast(data, offsets, out=out)
 
 
 def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
@@ -36,9 +34,6 @@ def segment_repeat(
 
 def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
     """See ops/expand.py."""
-    # Not at the top: windows.py needs this file.
-    from lodcli.kernels.ops.joining.windows_cupy import segment_add
-
     starts, ends = _copies(offsets, counts)
     return segment_add(upstream, starts, ends, int(offsets[-1]))
 

@@ -6,8 +6,8 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.cuda.launch import on_device
+from lodcli.kernels.cuda.row_copies import broadcast
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 from lodcli.kernels.ops.joining.windows import Tail, window_bounds
 from lodcli.kernels.ops.pooling.pool_cupy import segment_sum
 from lodcli.kernels.ops.slicing.slice_cupy import segment_slice
@@ -24,7 +24,7 @@ def segment_windows(
 def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
     """See ops/windows.py: sorted by where they go, in their order, then added up."""
     total = int(offsets[-1])
-    first = segment_broadcast(on_device(starts - offsets[:-1]), offsets)
+    first = broadcast(on_device(starts - offsets[:-1]), offsets)
     goes = first + cupy.arange(total, dtype=np.int64)
     order = cupy.argsort(goes)
     bounds = cupy.searchsorted(goes[order], cupy.arange(count + 1, dtype=np.int64))

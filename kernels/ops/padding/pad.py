@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
 from lodcli.kernels.ops.common import (
@@ -17,9 +18,9 @@ from lodcli.kernels.ops.common import (
     upstream_of,
 )
 from lodcli.kernels.ops.slicing.slice import segment_place
+from lodcli.kernels.runtime.arrays import as_array, beside, on_host
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.gather import ranges
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array, beside
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_pad(
@@ -225,3 +226,36 @@ def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) 
     result = result_array(out, shape, padded.dtype, padded)
     result[...] = padded[steps]
     return result
+
+
+def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTensor:
+    """Return the rows of a padded batch without the padding.
+
+    Args:
+        data: (B, T, ...).
+        lengths: (B,) or (B, 1) whole numbers, 0 to T.
+
+    Raises:
+        InvalidDataError, ShapeMismatchError: no such batch, or lengths that do not fit it.
+
+    >>> from_padded([[1, 2, 0], [3, 0, 0]], [2, 1], "ids")
+    LoDTensor(3 int64, LoD.from_lengths([[2, 1]]))
+    """
+    array, counts = as_array(data), on_host(lengths, f"{what}: lengths")
+    if array.ndim < 2:
+        raise InvalidDataError(f"{what}: a padded batch is (B, T, ...), found {array.shape}")
+    if counts.shape not in ((len(array),), (len(array), 1)):
+        raise ShapeMismatchError(
+            f"{what}: expected {len(array)} lengths, found an array of shape {counts.shape}"
+        )
+    if counts.size and counts.dtype.kind not in "iu":
+        raise InvalidDataError(f"{what}: lengths must be whole numbers, found {counts.dtype}")
+    counts = counts.reshape(-1)
+    wrong = np.flatnonzero((counts < 0) | (counts > array.shape[1]))
+    if wrong.size:
+        raise InvalidDataError(
+            f"{what}: length {int(counts[wrong[0]])} of sequence {int(wrong[0])} is not within "
+            f"0 to {array.shape[1]}"
+        )
+    offsets = lengths_to_offsets(counts.astype(np.int64), level=0)
+    return LoDTensor(on("auto", segment_unpad)(array, offsets), LoD([offsets]))

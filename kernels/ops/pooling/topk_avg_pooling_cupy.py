@@ -7,10 +7,10 @@ import numpy as np
 
 from lodcli.kernels.cuda.launch import on_device
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 from lodcli.kernels.ops.scan.scan_cupy import segment_cumsum
 from lodcli.kernels.ops.sorting.sort_cupy import segment_numbers, segment_order
-from lodcli.kernels.tensor.gather import ranges
 
 
 def segment_topk_avg_pooling(

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.tensor.gather import take_items
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, on_host
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap, from_steps, longest_first, to_steps
 

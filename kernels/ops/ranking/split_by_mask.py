@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.tensor.gather import take_items
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, on_host
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Mask = npt.NDArray[np.bool_]
 

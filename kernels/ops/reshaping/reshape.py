@@ -9,7 +9,8 @@ from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.arguments import chosen_level, recut
 from lodcli.kernels.ops.common import segments
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_reshape(

@@ -19,8 +19,9 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import segment_numbers
 from lodcli.kernels.ops.common import is_half, require_float, segments, summed_dtype, upstream_of
+from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_cumsum(

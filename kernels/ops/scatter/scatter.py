@@ -9,8 +9,9 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatc
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import id_column, segment_numbers
 from lodcli.kernels.ops.common import is_half, segments
+from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_scatter(

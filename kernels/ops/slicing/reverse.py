@@ -6,12 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import result_array, segments, upstream_of
 from lodcli.kernels.ops.slicing.slice import segment_slice
+from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.gather import ranges, take_items
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+from lodcli.kernels.tensor.gather import take_items
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_reverse(

@@ -15,8 +15,9 @@ from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import is_half, require_float, result_array, segments
+from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_softmax(

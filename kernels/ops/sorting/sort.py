@@ -24,8 +24,9 @@ from lodcli.kernels.ops.common import (
 from lodcli.kernels.ops.ids.ids import segment_compress
 from lodcli.kernels.ops.joining.expand import segment_broadcast
 from lodcli.kernels.ops.slicing.slice import segment_slice
+from lodcli.kernels.runtime.arrays import beside, on_host
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, beside, on_host
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_sort(

@@ -9,8 +9,9 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.common import segments, upstream_of
 from lodcli.kernels.ops.joining.expand import segment_broadcast
 from lodcli.kernels.ops.sorting.sort import sequence_argsort, sequence_topk
+from lodcli.kernels.runtime.arrays import beside
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, beside
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_sort_grad(

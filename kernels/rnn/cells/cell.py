@@ -25,7 +25,7 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.rnn.cells.activations import activation_named
-from lodcli.kernels.tensor.lod_tensor import is_on_device
+from lodcli.kernels.runtime.arrays import is_on_device
 
 State = tuple[Array, ...]
 

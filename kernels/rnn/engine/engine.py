@@ -18,9 +18,9 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.cells.cell import CellWeights, State, require_real
 from lodcli.kernels.rnn.engine import layer
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
+from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import COMPILED_BYTES, Backend, on
 from lodcli.kernels.runtime.threads import thread_count
-from lodcli.kernels.tensor.lod_tensor import is_on_device
 
 W = TypeVar("W", bound=CellWeights)
 # From so many floating-point operations on compiled code repays its loading, a third of a second,

@@ -16,8 +16,9 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.reverse import ranges_backwards
+from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.tensor.gather import take_items
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, is_on_device
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import STEP_LEVEL, IndexMap
 

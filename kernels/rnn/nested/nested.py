@@ -24,14 +24,14 @@ from numpy.typing import DTypeLike
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.rnn.cells.cell import require_real
 from lodcli.kernels.rnn.engine.plan import checked_offsets, plan_steps
 from lodcli.kernels.rnn.nested.initial_states import Boot, boot_shape, booted
 from lodcli.kernels.rnn.stack.stack import RNNWeights, StackTape, stack_forward
 from lodcli.kernels.rnn.stack.states import last_of, state_count
+from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import Backend
-from lodcli.kernels.tensor.gather import ranges
-from lodcli.kernels.tensor.lod_tensor import is_on_device
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,10 +17,10 @@ from lodcli.bench.suites.ops import load_kernels
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack.stack import seeded_weights
+from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.runtime.precision import Precision, float32_products
-from lodcli.kernels.tensor.lod_tensor import is_on_device
 
 CELLS = {"lstm": 4, "gru": 3, "elman": 1}
 WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

@@ -14,7 +14,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.formats.core.format import ALL_DTYPES
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.tensor.lod_tensor import LoDTensor

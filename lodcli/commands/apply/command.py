@@ -9,6 +9,7 @@ import click
 
 from lodcli.kernels.ops.registry import OPS
 from lodcli.shell import options, output
+from lodcli.shell.limits import guarded
 
 if TYPE_CHECKING:
     from lodcli.commands.apply.steps import Step
@@ -140,7 +141,7 @@ def op_command(name: str, *, chained: bool = False) -> click.Command:
     )
     @options.device
     @options.from_format
-    @options.guarded
+    @guarded
     @options.target
     def command(steps: list[Step], target: Target, device: str) -> None:
         from lodcli.commands.apply.steps import apply

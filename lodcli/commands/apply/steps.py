@@ -14,8 +14,10 @@ from lodcli.commands.apply.arguments import Described, Parameter, as_kind, descr
 from lodcli.formats.core.schema import Batch, Schema, schema_of
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.ops.registry import IN_MAIN_MEMORY, OPS, OpEntry
-from lodcli.kernels.tensor.lod_tensor import LoDTensor, as_array
+from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
+from lodcli.shell.opened import opened
 from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
 
@@ -114,9 +116,9 @@ def apply(steps: Sequence[Step], target: Target, device: str = "cpu") -> None:
 def _in_batches(steps: Sequence[Step], target: Target, device: str) -> None:
     """Run the steps over batches of whole outermost items."""
     ready = [_with_files(step, device) for step in steps]
-    with steps[0].inputs[0].open() as opened:
-        spec = opened.tensor()
-        tensors = opened.tensors()
+    with opened(steps[0].inputs[0]) as file:
+        spec = file.tensor()
+        tensors = file.tensors()
         # A batch tells dtypes, shapes and levels; nothing at all may be too little for an op.
         first = next(tensors, None)
         if first is None:
@@ -226,8 +228,8 @@ def _input_kind(step: Step, place: int) -> str:
 
 def _read(reference: Reference, kind: str) -> tuple[str, LoDTensor]:
     """Read a tensor, or the steps of a TensorArray where one is wanted, with its name."""
-    with reference.open() as opened:
-        if kind == "steps" and any(spec.array for spec in opened.schema):
-            name, stored = opened.array()
+    with opened(reference) as file:
+        if kind == "steps" and any(spec.array for spec in file.schema):
+            name, stored = file.array()
             return name, stored.array.steps
-        return opened.read_tensor()
+        return file.read_tensor()

@@ -24,6 +24,7 @@ from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.shell import output
 from lodcli.shell.device import require_device
+from lodcli.shell.opened import opened
 
 # Benchmarks that a GPU can take part in.
 ON_GPU = ("kernels", "rnn")
@@ -235,9 +236,9 @@ def file_lengths(name: str) -> Offsets:
 
     from lodcli.shell.references import parse_reference
 
-    with parse_reference(name, None).open() as opened:
-        tensor = opened.tensor()
-        index = opened.source.read_index(tensor.name)
+    with opened(parse_reference(name, None)) as file:
+        tensor = file.tensor()
+        index = file.source.read_index(tensor.name)
     found: Offsets = np.diff(index.absolute(-1))
     return found
 

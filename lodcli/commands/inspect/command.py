@@ -6,7 +6,6 @@ import sys
 
 import click
 
-from lodcli.commands.inspect import summary
 from lodcli.shell import options, output
 from lodcli.shell.references import Reference
 
@@ -37,11 +36,14 @@ def command(
       lod inspect vowels.ts --json
       lod slice articles.lod.h5 2 | lod inspect -
     """
-    with source.open() as opened:
-        found = summary.summaries(opened)
+    from lodcli.commands.inspect import summary
+    from lodcli.shell.opened import opened
+
+    with opened(source) as file:
+        found = summary.summaries(file)
         if as_json:
-            output.as_json(summary.as_json(opened, found, level))
+            output.as_json(summary.as_json(file, found, level))
             return
         unicode = not ascii_only and output.shows_unicode(sys.stdout)
-        shown = summary.as_text(opened, found, level=level, head=head, unicode=unicode)
+        shown = summary.as_text(file, found, level=level, head=head, unicode=unicode)
     output.text(shown)

@@ -31,6 +31,7 @@ from lodcli.kernels.rnn.stack.state_dict import require_shape, weights_from_stat
 from lodcli.kernels.runtime.precision import PRECISIONS, float32_products
 from lodcli.shell import options, output
 from lodcli.shell.device import computing_on
+from lodcli.shell.opened import opened
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
@@ -139,15 +140,15 @@ def command(source: Reference, target: Target, **given: Any) -> None:
     with ExitStack() as stack:
         device = stack.enter_context(computing_on(given["device"]))
         stack.enter_context(float32_products(given["precision"]))
-        opened = stack.enter_context(source.open())
+        file = stack.enter_context(opened(source))
         feeds = [stack.enter_context(fed(given[n], f"--{n}")) for n in ("h0", "c0")]
         kinds = ("all", "last") if given["emit"] == "both" else (given["emit"],)
         settings = Settings(kinds, given["dtype"], device, given["threads"], *feeds)
-        runner = _runner(settings, opened.tensor(), given)
+        runner = _runner(settings, file.tensor(), given)
         if given["upstream"] is not None:
             assert isinstance(runner, PlainGradients | NestedGradients)
             runner.gradients.upstream.update(_upstream(stack, given["upstream"], runner, kinds))
-        target.write(*runner.run(opened.tensor(), opened.tensors()))
+        target.write(*runner.run(file.tensor(), file.tensors()))
     if given["stats"]:
         for line in runner.work.lines():
             output.note(line)

@@ -25,6 +25,7 @@ from lodcli.kernels.rnn.stack.run import run_rnn
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.opened import opened
 from lodcli.shell.references import parse_reference
 
 
@@ -80,8 +81,8 @@ def fed(text: str | None, option: str) -> Iterator[Feed | None]:
     if text is None:
         yield None
         return
-    with parse_reference(text).open() as opened:
-        yield Feed(opened.tensors(), option)
+    with opened(parse_reference(text)) as file:
+        yield Feed(file.tensors(), option)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from lodcli.kernels.rnn.training.classifier import (
 )
 from lodcli.kernels.rnn.training.train import Epoch, Labelled
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.shell.opened import Opened
+from lodcli.shell.opened import Opened, opened
 from lodcli.shell.references import Reference
 
 # A model is saved at most this often while it gets better, and at the end.
@@ -67,13 +67,13 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
         SelectionError: no such tensor or level.
         LodError: labels that do not fit; names the file.
     """
-    with reference.open() as opened, naming(reference.label):
-        names = _class_names(opened, labels)
-        item = opened.source.read([labels])[labels]
-        _, tensor = opened.read_tensor()
+    with opened(reference) as file, naming(reference.label):
+        names = _class_names(file, labels)
+        item = file.source.read([labels])[labels]
+        _, tensor = file.read_tensor()
         if not tensor.lod.n_levels:
             raise InvalidDataError(
-                f"{opened.tensor().name}: expected at least one level, found none: nothing says "
+                f"{file.tensor().name}: expected at least one level, found none: nothing says "
                 "where its sequences begin and end"
             )
         offsets = tensor.lod.absolute(-1 if level is None else level)
@@ -82,12 +82,12 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
         return Examples(Labelled(sequences, numbers), names, reference.label)
 
 
-def _class_names(opened: Opened, labels: str) -> tuple[str, ...]:
+def _class_names(file: Opened, labels: str) -> tuple[str, ...]:
     """Return the texts of the tensor "LABELS_names", where there is one, as .ts files have."""
     name = f"{labels}_names"
-    if not any(spec.name == name for spec in opened.source.schema):
+    if not any(spec.name == name for spec in file.source.schema):
         return ()
-    item = opened.source.read([name])[name]
+    item = file.source.read([name])[name]
     if not isinstance(item, LoDTensor) or item.dtype != np.uint8 or item.lod.n_levels != 1:
         return ()
     return tuple(bytes(part.data).decode(errors="replace") for part in item)

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from lodcli.formats.storage.interrupts import checked
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.runtime.compile_events import when_compiling
 from lodcli.shell import output
-from lodcli.shell.signals import checked
 
 
 def jobs(names: Sequence[str]) -> dict[str, Callable[[], object]]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from lodcli.formats.core import io
-from lodcli.formats.core import registry as table
 from lodcli.formats.core.schema import StoredArray
+from lodcli.formats.core.table import TABLE
 from lodcli.formats.weights import KINDS as WEIGHTS
 from lodcli.formats.weights import write_weights
 from lodcli.kernels.index.lod import LoD
@@ -115,7 +115,7 @@ def _file(target: str, *args: str, needs: str = "") -> Command:
 
 
 COMMANDS: dict[str, Command] = {
-    **{f"convert to {name}": _convert(name) for name in table.TABLE if name not in READ_ONLY},
+    **{f"convert to {name}": _convert(name) for name in TABLE if name not in READ_ONLY},
     "convert --compress": _file("t.lod.h5", "convert", _WORDS, "--compress"),
     "convert to jsonl.gz": _file("t.jsonl.gz", "convert", _WORDS),
     "slice": _file("t.lod.h5", "slice", _WORDS, "1:"),
@@ -168,7 +168,7 @@ def make_sources(folder: Path) -> None:
         folder / "rnn.safetensors",
         seeded_weights("lstm", 3, 4, rng=np.random.default_rng(1), dtype="float32"),
     )
-    for name in table.TABLE:
+    for name in TABLE:
         if name not in READ_ONLY:
             io.write(folder / f"{name}.lod.h5", _content(name))
 

@@ -1,4 +1,4 @@
-"""The process and what surrounds it: interrupts between batches, standard streams, its end."""
+"""Standard input, output and error: made usable at the start, flushed at the end."""
 
 from __future__ import annotations
 
@@ -6,21 +6,11 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable
 
 from lodcli.formats.storage import interrupts
 
-T = TypeVar("T")
-
 CLOSED_PIPE = 141  # what a shell shows for a process that SIGPIPE ended
-
-
-def checked(values: Iterable[T]) -> Iterator[T]:
-    """Yield `values`, and let an interrupt that got lost through in between."""
-    for value in values:
-        interrupts.check()
-        yield value
 
 
 def prepare_streams() -> None:
@@ -45,10 +35,14 @@ def prepare_streams() -> None:
             reconfigure(errors="backslashreplace")
 
 
-def finish(code: int) -> int:
+def finish(code: int, report: Callable[[OSError], int]) -> int:
     """Send what is still buffered, and return the exit code: the end of the process.
 
     Python would send it later, where an error could only be printed and not handled.
+
+    Args:
+        code: of what was done.
+        report: prints an error and returns the exit code for it.
     """
     try:
         sys.stdout.flush()
@@ -56,11 +50,9 @@ def finish(code: int) -> int:
         code = CLOSED_PIPE
         _discard(sys.stdout.fileno())
     except OSError as error:
-        from lodcli.shell.failures import report
-
         _discard(sys.stdout.fileno())
         error.filename = error.filename or "standard output"
-        code = code or report(error, "lod")
+        code = code or report(error)
     except interrupts.Interrupted as interrupt:
         code = 128 + interrupt.signum
         _discard(sys.stdout.fileno())

@@ -1,41 +1,25 @@
-"""`lod concat`: batches one after another."""
+"""Several sources as one: the schema they share, and their batches one after another."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-
-import click
+from contextlib import ExitStack, contextmanager
 
 from lodcli.formats.core.schema import Batch, Item, LevelKeys, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.shell import options
-from lodcli.shell.opened import Opened
+from lodcli.shell.opened import Opened, opened
 from lodcli.shell.references import Reference
-from lodcli.shell.targets import Target
 
 
-@click.command(cls=options.Command)
-@options.sources
-@options.target
-def command(sources: list[Reference], target: Target) -> None:
-    """Put the batches of all SOURCES one after another, along the outermost level.
-
-    All must hold the same tensors: names, dtypes, row shapes and number of levels.
-
-    \b
-    Examples:
-      lod concat vowels.lod.h5 more.lod.h5 -o both.lod.h5
-      lod slice articles.lod.h5 :2 | lod concat - articles.lod.h5 -o longer.lod.h5
-    """
-    if sum(source.path == "-" for source in sources) > 1:
-        raise click.UsageError("- is given twice, but there is one standard input")
+@contextmanager
+def joined(sources: Sequence[Reference]) -> Iterator[tuple[Schema, Iterator[Batch]]]:
+    """Give what all sources together hold, and their batches one after another."""
     with ExitStack() as stack:
         parts = [_Part(source, stack) for source in sources]
-        target.write(_joined([part.schema for part in parts], sources), _batches(parts))
+        yield _joined([part.schema for part in parts], sources), _batches(parts)
 
 
 class _Part:
@@ -45,18 +29,18 @@ class _Part:
         self.source = source
         self.opened: Opened | None = None
         if os.path.isfile(source.path) or os.path.isdir(source.path):
-            with source.open() as opened:
-                self.schema = opened.schema
+            with opened(source) as file:
+                self.schema = file.schema
         else:
-            self.opened = stack.enter_context(source.open())
+            self.opened = stack.enter_context(opened(source))
             self.schema = self.opened.schema
 
     def batches(self) -> Iterator[Batch]:
         if self.opened is not None:
             yield from self.opened.batches()
             return
-        with self.source.open() as opened:
-            yield from opened.batches()
+        with opened(self.source) as file:
+            yield from file.batches()
 
 
 def _batches(parts: Sequence[_Part]) -> Iterator[Batch]:

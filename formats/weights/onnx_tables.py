@@ -1,0 +1,25 @@
+"""What ONNX calls things, and in which order it stores them; the package, if it is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lodcli.kernels.errors import UnsupportedError
+
+# Where each of torch's blocks is among ONNX's: i f g o in i o f c; r z n in z r h.
+ORDERS = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2), "gru_paddle": (0, 1, 2), "elman": (0,)}
+PEEPHOLES = (0, 2, 1)  # i f o in i o f
+ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
+
+
+def onnx() -> Any:
+    """Return the package.
+
+    Raises:
+        UnsupportedError: it is not installed.
+    """
+    try:
+        import onnx as package
+    except ImportError:
+        raise UnsupportedError("ONNX models need the package onnx; install lodcli[onnx]") from None
+    return package

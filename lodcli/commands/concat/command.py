@@ -1,0 +1,30 @@
+"""`lod concat`: batches one after another."""
+
+from __future__ import annotations
+
+import click
+
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+
+@click.command(cls=options.Command)
+@options.sources
+@options.target
+def command(sources: list[Reference], target: Target) -> None:
+    """Put the batches of all SOURCES one after another, along the outermost level.
+
+    All must hold the same tensors: names, dtypes, row shapes and number of levels.
+
+    \b
+    Examples:
+      lod concat vowels.lod.h5 more.lod.h5 -o both.lod.h5
+      lod slice articles.lod.h5 :2 | lod concat - articles.lod.h5 -o longer.lod.h5
+    """
+    if sum(source.path == "-" for source in sources) > 1:
+        raise click.UsageError("- is given twice, but there is one standard input")
+    from lodcli.commands.concat.joining import joined
+
+    with joined(sources) as (schema, batches):
+        target.write(schema, batches)
