@@ -15,7 +15,7 @@ from lodcli.formats.container import header
 from lodcli.formats.container.checksums import Bytes
 from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.header import Header
-from lodcli.formats.container.owned import OwnedFile
+from lodcli.formats.container.owned import OwnedFile, require_memory
 from lodcli.formats.container.sinks import ChunkedSink, ContiguousSink, Sink
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Batch, Item, LevelSpec, Schema, StoredArray, TensorSpec
@@ -69,6 +69,7 @@ class ContainerWriter:
             raise
 
     def _open_file(self, mode: str, threshold: int, interval: int) -> None:
+        require_memory()
         with shielded():
             self._file = h5py.File(
                 self._owned,

@@ -8,7 +8,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from lodcli.formats.container.owned import OwnedFile
+from lodcli.formats.container.owned import OwnedFile, require_memory
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema
 from lodcli.formats.hdf5.h5ad_layout import INDICES, OBS, VAR
 from lodcli.formats.storage.interrupts import shielded
@@ -33,6 +33,7 @@ class H5adWriter:
             spec.name: [] for spec in schema if spec.name in (OBS, VAR)
         }
         dtypes = {spec.name: spec.dtype for spec in schema}
+        require_memory()
         with shielded():
             self._file = h5py.File(self._owned, "w")
             matrix = self._matrix = self._file.create_group("X")

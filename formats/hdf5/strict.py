@@ -18,6 +18,7 @@ from h5py import h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t
 
 from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.hdf5plugin import register
+from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.hdf5.guarded import GuardedFile
 from lodcli.formats.storage.interrupts import shielded
@@ -48,6 +49,7 @@ class StrictFile:
     def __init__(self, fd: int, size: int) -> None:
         self._size = size
         self._reading = GuardedFile(fd, _find_superblock(fd, size))
+        require_memory()
         access = h5p.create(h5p.FILE_ACCESS)
         access.set_fclose_degree(h5f.CLOSE_STRONG)
         access.set_fileobj_driver(h5fd.fileobj_driver, self._reading)

@@ -13,6 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.hdf5.guarded import GuardedFile
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
@@ -33,6 +34,7 @@ def damage(path: str) -> Iterator[None]:
 
 def opened(fd: int) -> h5py.File:
     """Return the file behind a descriptor, which stays open."""
+    require_memory()
     with damage("file"):
         return h5py.File(GuardedFile(fd), "r")
 

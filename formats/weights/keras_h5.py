@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.in_memory import MemorySource
@@ -188,6 +189,7 @@ def image_of(weights: RNNWeights) -> tuple[bytes, list[dict[str, Any]]]:
         weights = keeping_by_update(weights)
     image = io.BytesIO()
     described: list[dict[str, Any]] = []
+    require_memory()
     with h5py.File(image, "w") as file:
         for number, layer in enumerate(weights.layers):
             kind, config, _ = to_keras(layer[0])

@@ -252,3 +252,10 @@ def test_an_empty_view_is_written(folder: Path) -> None:
         output.write(b"")
         assert output.size_bytes == 6
     assert (folder / "t").stat().st_size == 6
+
+
+def test_without_memory_hdf5_is_not_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lodcli.formats.container.owned._NEEDED_BYTES", 1 << 60)
+    with pytest.raises(MemoryError):
+        io.write(tmp_path / "t.lod.h5", TENSOR)
+    assert not os.listdir(tmp_path)
