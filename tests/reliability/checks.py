@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.reliability import invariants, moments, pipes, room, together
-from tests.reliability.faults import calls, power
+from tests.reliability.faults import calls, memory, power
 from tests.reliability.outcome import Outcome
 
 Check = Callable[[int], Outcome]
@@ -20,6 +20,7 @@ CHECKS: dict[str, Check] = {
     # Of these the number says which places to take, not how many.
     "calls": calls.every_call,
     "power": power.power_cuts,
+    "allocations": memory.refused,
     "cut": pipes.cut,
     "signals": _fewer(moments.signals, 100),
     "full-disk": _fewer(room.full_disk, 60),

@@ -21,8 +21,9 @@ from tests.reliability.outcome import Outcome
 
 # How much less than all.
 PARTS = {
-    "calls": 150,
-    "power": 20,
+    "calls": 300,
+    "power": 40,
+    "allocations": 500,
     "cut": 40,
     "memory": 20,
     "readers": 10,
