@@ -116,13 +116,6 @@ def expected_modules() -> set[str]:
     }
 
 
-def test_every_package_folder_is_listed_in_pyproject_and_no_other(
-    project: dict[str, dict[str, dict[str, list[str]]]],
-) -> None:
-    listed = project["tool"]["setuptools"]["packages"]
-    assert sorted(listed) == sorted(package_folders())
-
-
 def test_every_folder_of_modules_is_a_package() -> None:
     bare = [
         str(folder)

@@ -126,7 +126,8 @@ class _H5adSource(Source):
     def _checked_shape(self, path: str, *, chosen: bool) -> tuple[int, int]:
         """Return the rows and columns of the matrix, if it is one of sparse rows."""
         hdf5 = self._hdf5
-        if path in self._file and not hasattr(self._file[path], "keys"):
+        stored = hdf5.node(self._file, path)
+        if stored is not None and not hasattr(stored, "keys"):
             sparse = ", ".join(self._sparse())
             others = f"choose a sparse one with --data: {sparse}; or " if sparse else ""
             raise UnsupportedError(
@@ -151,14 +152,16 @@ class _H5adSource(Source):
 
     def _sparse(self) -> list[str]:
         """Return where there are matrices of sparse rows."""
-        places = [place for place in ("/raw.X", "/raw/X") if place in self._file]
+        places = ["/raw.X", "/raw/X"]
         for folder in ("layers", "obsp", "varp"):
-            places += [f"/{folder}/{name}" for name in self._file.get(folder, ())]
+            names = self._hdf5.node(self._file, folder) or ()
+            with self._hdf5.damage(folder):
+                places += [f"/{folder}/{name}" for name in names]
         return [place for place in places if self._kind(place) in CSR]
 
     def _kind(self, path: str) -> object:
-        """Return what a matrix is stored as; None for a dense one."""
-        stored = self._file[path]
+        """Return what a matrix is stored as; None for a dense one, or if none is there."""
+        stored = self._hdf5.node(self._file, path)
         if not hasattr(stored, "keys"):
             return None
         attribute = self._hdf5.attribute
@@ -171,7 +174,7 @@ class _H5adSource(Source):
         for name, frame, count in zip(
             (OBS, VAR), frames, (self._lod.count(0), self._columns), strict=False
         ):
-            texts = self._texts(frame, count) if frame in self._file else None
+            texts = self._texts(frame, count)
             if texts is not None:
                 letters = np.frombuffer(b"".join(texts), np.uint8)
                 lod = LoD.from_lengths([[len(text) for text in texts]])
@@ -180,13 +183,15 @@ class _H5adSource(Source):
 
     def _texts(self, path: str, count: int) -> list[bytes] | None:
         """Return the names in a frame; None if there are none, or they are no text."""
-        hdf5, frame, field = self._hdf5, self._file[path], None
+        hdf5, frame, field = self._hdf5, self._hdf5.node(self._file, path), None
+        if frame is None:
+            return None
         if hasattr(frame, "keys"):
             index = hdf5.attribute(frame, "_index")
             if not isinstance(index, str):
                 return None
             path = f"{path}/{index}"
-            if hasattr(self._file.get(path), "keys"):  # text that may be missing
+            if hasattr(hdf5.node(self._file, path), "keys"):  # text that may be missing
                 path = f"{path}/values"
             stored = hdf5.dataset(self._file, path)
         else:  # before anndata 0.7: records, the name first

@@ -59,11 +59,20 @@ def group(file: h5py.File, path: str, *, chosen: bool = False) -> h5py.Group:
     return found
 
 
-def _found(file: h5py.File, path: str, chosen: bool) -> Any:
+def node(file: h5py.File, path: str) -> Any:
+    """Return the group or dataset at `path`, None if nothing is there."""
     with damage(path):
         if path not in file:
-            raise _missing(f"{path}: is not there", chosen)
+            return None
+        # Not `get`, for which what h5py cannot open is not there.
         return file[path]
+
+
+def _found(file: h5py.File, path: str, chosen: bool) -> Any:
+    found = node(file, path)
+    if found is None:
+        raise _missing(f"{path}: is not there", chosen)
+    return found
 
 
 def _missing(message: str, chosen: bool) -> LodError:

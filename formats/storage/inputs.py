@@ -146,11 +146,12 @@ class Input:
         codec = codec_of(
             files.pread(raw.fileno(), MAGIC_BYTES, 0) if seekable else raw.look(MAGIC_BYTES)
         )
-        if codec is None and self.path is not None and raw.look(1):
+        if codec is None and self.path is not None:
             # A beginning that was cut off or altered must not turn into text.
+            what = "does not begin so" if raw.look(1) else "is empty"
             raise DamagedFileError(
-                f"is named as if compressed ({self.path.suffix}) but does not begin so; it is "
-                "damaged, or should be renamed"
+                f"is named as if compressed ({self.path.suffix}) but {what}; it is damaged, or "
+                "should be renamed"
             )
         if codec is not None:
             self._raw = unpacked = Unpacked(self._file, codec)

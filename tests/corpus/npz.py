@@ -27,13 +27,7 @@ def archives() -> Iterator[tuple[str, bytes]]:
     good = _archive(("x.npy", npy(bytes(1000), shape=(125,))))
     for size in (1, 30, 60, len(good) // 2, len(good) - 22, len(good) - 1):
         yield f"cut-{size}", good[:size]
-    for name, inside in {
-        "unknown-member": "readme.txt",
-        "path-up": "../../x.npy",
-        "path-absolute": "/x.npy",
-        "escape": "\x1b[2J.npy",
-    }.items():
-        yield name, _archive(("x.npy", npy()), (inside, npy()))
+    yield "unknown-member", _archive(("x.npy", npy()), ("readme.txt", npy()))
     yield "member-twice", _archive(("x.npy", npy()), ("x.npy", npy()))
     for name, method in {"bzip2": zipfile.ZIP_BZIP2, "lzma": zipfile.ZIP_LZMA}.items():
         yield name, _archive(("x.npy", npy()), method=method)

@@ -30,8 +30,19 @@ class Done:
     stdout: str
     stderr: str
 
+    @property
+    def complaints(self) -> str:
+        """What was said on standard error but for notes on what OUT does not keep."""
+        return without_notes(self.stderr)
+
 
 Lod = Callable[..., Done]
+
+
+def without_notes(stderr: str) -> str:
+    """Return what was said on standard error but for notes on what OUT does not keep."""
+    lines = stderr.splitlines(keepends=True)
+    return "".join(line for line in lines if ": note: " not in line)
 
 
 def environment(**more: str) -> dict[str, str]:

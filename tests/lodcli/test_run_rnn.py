@@ -75,7 +75,7 @@ def test_trained_weights_come_from_safetensors(lod: Lod, folder: Path) -> None:
     entries = {f"rnn.{name}": array for name, array in state_dict(weights(layers=2)).items()}
     safetensors.numpy.save_file(entries, "model.safetensors")
     done = lod("run-rnn", "words.lod.h5", "-o", "out.npz", "--weights", "model.safetensors")
-    assert (done.code, done.stderr) == (0, "")
+    assert (done.code, done.complaints) == (0, "")
     expected = run_rnn(articles(), weights(layers=2)).all
     np.testing.assert_allclose(tensor("out.npz").data, expected.data, rtol=0, atol=TOLERANCE)
 

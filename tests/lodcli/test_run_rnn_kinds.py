@@ -256,7 +256,7 @@ def test_an_installed_lod_finds_the_module_in_the_folder_it_runs_in(model: Path)
 def test_stats_tell_the_work_and_what_padding_adds(shell: Lod, folder: Path, args: str) -> None:
     done = shell(f"lod run-rnn words.lod.h5 {args} --stats --emit last -o out.npz")
     assert done.code == 0
-    lines = done.stderr.splitlines()
+    lines = done.complaints.splitlines()
     # 6 sentences of up to 4 words; with articles, 3 more of up to 3 sentences.
     if "nested" in args:
         assert lines[0] == (

@@ -27,7 +27,7 @@ def lstm() -> RNNWeights:
 def test_what_a_file_holds_is_shown(lod: Lod, folder: Path) -> None:
     write_weights("w.safetensors", lstm())
     done = lod("weights", "w.safetensors")
-    assert (done.code, done.stderr) == (0, "")
+    assert (done.code, done.complaints) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "lstm, 2 layers, 2 directions, input 2, hidden 3, output 6"
     assert lines[2].split() == ["weight_ih_l0", "12", "x", "2", "float32"]
@@ -53,7 +53,7 @@ def test_run_rnn_takes_every_kind(lod: Lod, folder: Path, name: str) -> None:
     write_weights("w.safetensors", lstm())
     assert lod("weights", "w.safetensors", "-o", name).code == 0
     done = lod("run-rnn", "words.lod.h5", "--weights", name, "-o", "out.npz")
-    assert (done.code, done.stderr) == (0, "")
+    assert (done.code, done.complaints) == (0, "")
     expected = run_rnn(articles(), lstm()).all
     # float32: the two biases of some kinds are one
     np.testing.assert_allclose(tensor("out.npz").data, expected.data, rtol=0, atol=1e-6)
