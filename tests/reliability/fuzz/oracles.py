@@ -21,6 +21,9 @@ import numpy as np
 
 from tests.reliability.fuzz.known import Content, Known, known
 
+# What they import, by oracle: memory is limited afterwards.
+NEEDS = {"torch_file": ("torch",)}
+
 Pairs = list[tuple[str, Any]]
 
 

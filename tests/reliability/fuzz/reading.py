@@ -111,6 +111,8 @@ def judge(target: Target, folder: Path) -> Answer:
     _, found = _found(target, path, READ, 0)
     try:
         expected = oracle(path)
+    except ImportError:
+        raise  # which says nothing about the file
     except Exception as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())
         return Answer(SILENT, f"another reader refuses it: {what[:300]}")
@@ -248,4 +250,6 @@ def prepare(target: Target) -> None:
             with contextlib.suppress(ImportError):
                 importlib.import_module(module)
     if target.oracle:
-        importlib.import_module("tests.reliability.fuzz.oracles")
+        oracles = importlib.import_module("tests.reliability.fuzz.oracles")
+        for module in oracles.NEEDS.get(target.oracle, ()):
+            importlib.import_module(module)
