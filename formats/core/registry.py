@@ -29,6 +29,20 @@ _UNMARKED = frozenset(
 )
 # These begin like any HDF5 file; their names tell them.
 _HDF5 = ("nwb", "vtkhdf", "h5ad")
+# What else is named .bin. A run of tokens has no mark, and may begin like this by chance.
+_OTHERS = {
+    b"\x7fELF": "a program",
+    b"PK\3\4": "a zip file",
+    b"\x1f\x8b\x08": "a file packed with gzip",
+    b"\x28\xb5\x2f\xfd": "a file packed with zstd",
+    b"\x89PNG": "an image",
+    b"GGUF": "a GGUF model",
+    b"\x80\x02": "a pickle",
+    b"\x80\x04\x95": "a pickle",
+}
+_PRINTABLE = frozenset(b"\t\n\r" + bytes(range(32, 127)))
+# Fewer bytes of tokens may be printable by chance.
+_TEXT_BYTES = 16
 
 
 @cache
@@ -79,8 +93,31 @@ def of_input(source: Input, options: ReadOptions) -> str:
             "else (name its format with --from)"
         )
     if by_name is None:
-        raise NotThisFormatError(f"format not recognised; name it with --from ({', '.join(TABLE)})")
+        raise NotThisFormatError(f"format not recognised; {_advice(head)}")
+    if by_name == "tokens":
+        _refuse_other(head)
     return by_name
+
+
+def _refuse_other(head: bytes) -> None:
+    """Raise NotThisFormatError if what is named .bin, as many things are, is no run of tokens."""
+    found = next((what for mark, what in _OTHERS.items() if head.startswith(mark)), None)
+    if found is None and len(head) >= _TEXT_BYTES and set(head) <= _PRINTABLE:
+        found = "text"
+    if found is not None:
+        raise NotThisFormatError(f"begins like {found}; if it holds tokens, say --from tokens")
+
+
+def _advice(head: bytes) -> str:
+    """Return what to do about a file whose format neither its content nor its name tells."""
+    if head.startswith(b"\x93NUMPY"):
+        return "it is a .npy array; numpy.savez stores it as npz, which is read"
+    if head.lstrip()[:1] in (b"[", b"{"):
+        return (
+            "if it is JSON, --from jsonl reads one value a line, as jq -c '.[]' writes the items "
+            "of a list"
+        )
+    return f"name it with --from ({', '.join(TABLE)})"
 
 
 def _of_folder(source: Input) -> str:

@@ -33,6 +33,8 @@ LAYOUTS = (h5d.CONTIGUOUS, h5d.CHUNKED, h5d.COMPACT)
 # Deflate cannot expand further; what declares more was not written by a compressor.
 MAX_EXPANSION = 1100
 FREE_BYTES = 1 << 20
+# Of names in a message.
+MOST_OFFERED, MOST_NAME_CHARS = 10, 60
 
 # SystemError: an error of our own file object that HDF5 went on after.
 _RAISED = (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemError)
@@ -129,7 +131,7 @@ class StrictFile:
                 raise DamagedFileError(f"{path}: a component is no group")
             name = part.encode()
             if not place.links.exists(name):
-                raise SelectionError(f"{path}: there is no such dataset")
+                raise SelectionError(f"{path}: there is no such dataset{_names_in(place)}")
             if place.links.get_info(name).type != h5l.TYPE_HARD:
                 raise DamagedFileError(f"{path}: {part!r} is a soft or external link")
             place = h5o.open(place, name)
@@ -169,6 +171,17 @@ class StrictFile:
             raise DamagedFileError(
                 f"{path}: {size} bytes cannot come from {self._size} stored bytes"
             )
+
+
+def _names_in(group: h5g.GroupID) -> str:
+    """Return what else a message may offer: some of the names in a group."""
+    names: list[str] = []
+    for name in group:
+        if len(names) == MOST_OFFERED:
+            names.append("..")
+            break
+        names.append(name.decode("utf-8", "replace")[:MOST_NAME_CHARS])
+    return f"; beside it are: {', '.join(names)}" if names else ""
 
 
 def native(dataset: h5d.DatasetID, path: str) -> np.dtype[Any]:

@@ -108,6 +108,8 @@ class Column:
     def _remedy(self, value: object) -> str:
         """Return what to do about a value that is no row."""
         kind = self.spec.dtype.kind
+        if kind == "b" and type(value) in NUMBERS:
+            return _ONE_KIND
         if type(value) is float and kind in "iu":
             return "" if self.told else "; read the file with --dtype float64"
         if type(value) in NUMBERS and kind not in "b":
@@ -173,6 +175,9 @@ def _bad_number(value: object, dtype: np.dtype[Any]) -> str | None:
     return f"{kind_of(value)} has no exact place in {dtype}"
 
 
+_ONE_KIND = "; all values must be of one kind"
+
+
 def _other_kind(value: object) -> str:
     """Return what to do about a value of another kind than the values before it."""
     if value is None:
@@ -180,7 +185,7 @@ def _other_kind(value: object) -> str:
     if type(value) in (list, int, float):
         return "; all lines must be nested equally deep"
     if type(value) in (str, bool):
-        return "; all values must be of one kind"
+        return _ONE_KIND
     return ""
 
 

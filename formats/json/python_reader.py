@@ -37,6 +37,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_unique)
 
 
+# What to do about a value that goes on in the next line.
+ONE_LINE = "jsonl has one value a line, as jq -c writes it"
+
+
 def parsed(lines: list[bytes], first: int) -> list[object]:
     """Return the value of each line.
 
@@ -76,6 +80,8 @@ def _told(error: ValueError | RecursionError, line: bytes) -> str:
         # Not error.colno: behind the end of a line that was cut it counts the next line's.
         end = len(line.decode().rstrip())
         if error.pos >= end:
+            if not remedy and line.endswith(b"\n"):
+                remedy = f"; {ONE_LINE}"
             return f"column {end + 1}: ends before its value does ({error.msg}){remedy}"
         return f"column {error.pos + 1}: is no JSON ({error.msg}){remedy}"
     return "holds a number of too many digits"

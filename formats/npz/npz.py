@@ -36,7 +36,7 @@ from lodcli.formats.npz.members import (
 from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.storage.zip_archive import damage, first_name, open_archive, shown
+from lodcli.formats.storage.zip_archive import END_MARK, damage, first_name, open_archive, shown
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -66,7 +66,7 @@ class Npz(Format):
     write_options = FLAT_WRITE_OPTIONS
 
     def sniff(self, head: bytes) -> bool:
-        return first_name(head).endswith(b".npy")
+        return first_name(head).endswith(b".npy") or head.startswith(END_MARK)  # or no member
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _NpzSource(source, options)

@@ -87,7 +87,7 @@ def _header(file: BinaryIO) -> bytes | None:
     """Return the next header, None at the end of the archive."""
     head = file.read(BLOCK)
     if len(head) < BLOCK:
-        raise DamagedFileError("ends without its closing blocks; it is cut off")
+        raise DamagedFileError("ends without its closing blocks; it is cut off, or no tar archive")
     if not any(head):
         if len(second := file.read(BLOCK)) < BLOCK or any(second):
             raise DamagedFileError("ends without its second closing block; it is cut off")

@@ -30,7 +30,7 @@ _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR_64 = struct.Struct("<4sLQL")
-_END_MARK, _LOCAL_MARK, _CENTRAL_MARK = b"PK\5\6", b"PK\3\4", b"PK\1\2"
+END_MARK, _LOCAL_MARK, _CENTRAL_MARK = b"PK\5\6", b"PK\3\4", b"PK\1\2"
 _END_64_MARK, _LOCATOR_MARK, _DESCRIPTOR_MARK = b"PK\6\6", b"PK\6\7", b"PK\7\b"
 _MOST_COMMENT = 0xFFFF
 _MOST_16, _MOST_32 = 0xFFFF, 0xFFFFFFFF
@@ -165,9 +165,9 @@ def _directory(file: IO[bytes]) -> _Directory:
     tail = _read(file, tail_start, size - tail_start)
     # As zipfile: without a comment if that is possible, else the last mark there is.
     bare = len(tail) - _END.size
-    found = bare if tail[bare : bare + 4] == _END_MARK and tail[-2:] == b"\0\0" else -1
+    found = bare if tail[bare : bare + 4] == END_MARK and tail[-2:] == b"\0\0" else -1
     if found < 0:
-        found = tail.rfind(_END_MARK)
+        found = tail.rfind(END_MARK)
     if found < 0 or len(tail) - found < _END.size:
         raise DamagedFileError("its end is missing; the file may be truncated")
     _, *fields, comment = _END.unpack_from(tail, found)

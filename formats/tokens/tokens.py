@@ -56,7 +56,10 @@ class Tokens(Format):
         dtype = np.dtype(np.uint16) if options.dtype is None else np.dtype(options.dtype)
         if dtype.kind not in "iu":
             raise UnsupportedError(f"tokens are whole numbers; no dtype {dtype}")
-        return _TokensSource(source, options, dtype, count=None)
+        found = _TokensSource(source, options, dtype, count=None)
+        if options.dtype is None:
+            found.notes = ("tokens have no mark of their own: read as uint16; --dtype changes it",)
+        return found
 
     def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
         return (LEVEL,)

@@ -165,6 +165,21 @@ FAULTS = [
         npz(("data.npy", npy([1, 2])), ("lod.0.npy", npy([0.0, 2.0]))),
         ("lod.0.npy: offsets must be integers in one dimension, found float64",),
     ),
+    Fault(
+        "mixed",
+        ".jsonl",
+        b"[true,1]\n",
+        ("line 1: item <1>: expected true or false, found 1", "all values must be of one kind"),
+    ),
+    # -- something else by that name --
+    Fault("other", ".jsonl", b'{\n  "x": [1, 2]\n}\n', ("line 1: column 2: ends before", "jq -c")),
+    Fault("other", ".json", b"[\n  [1, 2],\n  [3]\n]\n", ("not recognised", "jq -c '.[]'")),
+    Fault("other", ".npy", npy([1, 2]), ("not recognised", "numpy.savez stores it as npz")),
+    Fault("other", ".npz", npz(), ("holds no array",)),
+    Fault("other", ".tar", b"hello", ("cut off, or no tar archive",)),
+    Fault("other", ".bin", b"\x7fELF" + bytes(60), ("begins like a program", "--from tokens")),
+    Fault("other", ".bin", npz(("x.txt", b"x")), ("begins like a zip file", "--from tokens")),
+    Fault("other", ".bin", b"Some words, no tokens.\n", ("begins like text", "--from tokens")),
     # -- depth that varies --
     Fault(
         "depth",

@@ -154,7 +154,9 @@ def test_a_user_block_is_skipped(tmp_path: Path) -> None:
 
 
 def test_a_wrong_name_is_an_error(theirs: h5py.File) -> None:
-    _refused(theirs, SelectionError, "/rows: there is no such dataset", data="/rows")
+    _refused(
+        theirs, SelectionError, "/rows: there is no such dataset; beside it are: starts, x", data="/rows"
+    )
 
 
 def test_a_wrong_name_of_offsets_is_an_error(theirs: h5py.File) -> None:
