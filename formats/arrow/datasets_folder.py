@@ -81,7 +81,7 @@ class Datasets(Columns):
         columns, items = arrow_schema(schema), dict[str, int]()
         with output.part(DATA) as part:
             write_ipc(part, columns, record_batches(columns, batches, items), stream=True)
-        self._require_equal(items)
+        self.require_equal(items)
         for name, said in ((INFO, _INFO), (STATE, _STATE)):
             with output.part(name) as part:
                 part.write(json.dumps(said, indent=2).encode() + b"\n")

@@ -11,7 +11,7 @@ from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
+from lodcli.kernels.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from lodcli.formats.arrow.files import Records
@@ -29,6 +29,7 @@ class Columns(Format):
     dtypes = ALL_DTYPES - {"bfloat16", "complex64", "complex128"}
     many = True
     level_names = True
+    record = "record"
     options = frozenset({"field", "nulls"})
     modules = tuple(
         f"lodcli.formats.arrow.{name}" for name in ("source", "sizes.ipc", "sizes.parquet")
@@ -37,22 +38,12 @@ class Columns(Format):
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)
-        counts = {spec.name: spec.levels[0].items if spec.levels else spec.rows for spec in schema}
-        self._require_equal({name: n for name, n in counts.items() if n is not None})
         for spec in schema:
             if 0 in spec.row_shape:
                 raise UnsupportedError(
                     f"{self.name} holds no rows without values, those of {spec.name} have "
                     f"shape {spec.row_shape}"
                 )
-
-    def _require_equal(self, counts: dict[str, int]) -> None:
-        if len(set(counts.values())) > 1:
-            found = ", ".join(f"{name} has {count}" for name, count in counts.items())
-            raise ShapeMismatchError(
-                f"{self.name} holds tensors of equally many outermost items, one of each a "
-                f"record; {found}; choose one with FILE::NAME"
-            )
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         from lodcli.formats.arrow.source import RecordSource, SeekableRecordSource
@@ -74,7 +65,7 @@ class _Ipc(Columns):
         columns, items = arrow_schema(schema), dict[str, int]()
         records = record_batches(columns, batches, items)
         write_ipc(output, columns, records, stream=self.name == "arrow-stream")
-        self._require_equal(items)
+        self.require_equal(items)
 
 
 class ArrowFile(_Ipc):
@@ -150,4 +141,4 @@ class Parquet(Columns):
         codec = {None: "snappy", "deflate": "gzip"}.get(options.compression, options.compression)
         columns, items = arrow_schema(schema), dict[str, int]()
         write_parquet(output, columns, record_batches(columns, batches, items), codec)
-        self._require_equal(items)
+        self.require_equal(items)

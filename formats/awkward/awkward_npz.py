@@ -20,7 +20,6 @@ from lodcli.formats.npz.npz import Spool, new_archive, new_member
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import damage, first_name, open_archive
-from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -40,6 +39,7 @@ class Awkward(Format):
     checksums = "CRC-32 of every array"
     dtypes = PRIMITIVES
     many = True
+    record = "record"
     modules = ("encodings.cp437",)
 
     def sniff(self, head: bytes) -> bool:
@@ -60,11 +60,7 @@ class Awkward(Format):
                     assert isinstance(item, LoDTensor)
                     spools[name].add(item)
             counts = {spec.name: spools[spec.name].items for spec in schema}
-            if len(set(counts.values())) > 1:
-                raise ShapeMismatchError(
-                    "awkward holds tensors of as many outermost items as fields of one record; "
-                    f"found {', '.join(f'{name}: {count}' for name, count in counts.items())}"
-                )
+            self.require_equal(counts)
             with new_archive(output) as archive:
                 _write_single(archive, FORM, np.array(_json(plan)))
                 _write_single(archive, LENGTH, np.array(counts[schema[0].name]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Literal, NamedTuple
 
@@ -15,7 +15,13 @@ from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    LodError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
@@ -230,6 +236,8 @@ class Format(ABC):
         row_shapes: whether the file tells rows of some shape from one more level.
         empty_file: whether a file of no bytes is one, of a tensor without items.
         zero_rows: whether a tensor without rows survives.
+        record: what one outermost item of every tensor makes together, such as a line; then all
+            must have equally many. "" if they need not.
         options: names of the ReadOptions fields it understands.
         write_options: names of the WriteOptions fields it understands.
         seekable_output: whether its writer needs to seek.
@@ -260,6 +268,7 @@ class Format(ABC):
     row_shapes: ClassVar[bool] = True
     empty_file: ClassVar[bool] = False
     zero_rows: ClassVar[bool] = True
+    record: ClassVar[str] = ""
     options: ClassVar[frozenset[str]] = frozenset()
     write_options: ClassVar[frozenset[str]] = frozenset()
     seekable_output: ClassVar[bool] = False
@@ -316,6 +325,21 @@ class Format(ABC):
             )
         for spec in schema:
             self._refuse_spec(spec)
+        if self.record:
+            self.require_equal({s.name: s.items for s in schema if s.items is not None})
+
+    def require_equal(self, items: Mapping[str, int]) -> None:
+        """Raise ShapeMismatchError unless all tensors have equally many outermost items.
+
+        Args:
+            items: how many each tensor has, where that is known.
+        """
+        if len(set(items.values())) > 1:
+            found = ", ".join(f"{name} has {count}" for name, count in items.items())
+            raise ShapeMismatchError(
+                f"{self.name} holds tensors of equally many outermost items, one of each a "
+                f"{self.record}; {found}; choose one with FILE::NAME"
+            )
 
     def _refuse_spec(self, spec: TensorSpec) -> None:
         depth = len(spec.levels)

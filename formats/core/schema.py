@@ -81,6 +81,11 @@ class TensorSpec:
         return int(np.prod(self.row_shape, dtype=np.int64)) * self.dtype.itemsize
 
     @property
+    def items(self) -> int | None:
+        """Number of outermost items, None while unknown."""
+        return self.levels[0].items if self.levels else self.rows
+
+    @property
     def level_names(self) -> tuple[str | None, ...]:
         """The names of the levels, outermost first."""
         return tuple(level.name for level in self.levels)

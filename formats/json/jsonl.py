@@ -21,7 +21,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import LineReader, split
 from lodcli.formats.text.numerals import tells_dtype, texts
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -54,6 +54,7 @@ class JsonLines(Format):
     dtypes = ALL_DTYPES - {"complex64", "complex128"}
     many = True
     zero_rows = False
+    record = "line"
     kept_dtypes = frozenset({"bool", "int64", "float64"})
     empty_file = True
     row_shapes = False
@@ -67,7 +68,7 @@ class JsonLines(Format):
         return _JsonSource(source, options)
 
     def lost_tensor_names(self, schema: Schema) -> Iterable[str]:
-        named = all(_items(spec) != 0 for spec in schema)  # in every line
+        named = all(spec.items != 0 for spec in schema)  # in every line
         return [] if named else [spec.name for spec in schema]
 
     def lost_levels(self, spec: TensorSpec) -> Iterable[int]:
@@ -77,11 +78,6 @@ class JsonLines(Format):
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
         return super().keeps_dtype(spec, options) and tells_dtype(spec)
-
-    def refuse_unheld(self, schema: Schema) -> None:
-        super().refuse_unheld(schema)
-        counts = {spec.name: count for spec in schema if (count := _items(spec)) is not None}
-        _require_equal(counts)
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
@@ -108,19 +104,7 @@ class JsonLines(Format):
             output.write("".join(lines).encode())
             for found in waiting.values():
                 del found[:ready]
-        _require_equal(items)
-
-
-def _items(spec: TensorSpec) -> int | None:
-    return spec.levels[0].items if spec.levels else spec.rows
-
-
-def _require_equal(counts: dict[str, int]) -> None:
-    if len(set(counts.values())) > 1:
-        found = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise ShapeMismatchError(
-            f"jsonl holds tensors of equally many outermost items, one of each a line; {found}"
-        )
+        self.require_equal(items)
 
 
 def _require_finite(data: Array, name: str, rows_before: int) -> None:

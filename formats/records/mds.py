@@ -48,6 +48,7 @@ class Mds(Format):
     dtypes = DTYPES
     many = True
     zero_rows = False
+    record = "sample"
     options = frozenset({"field"})
     modules = ("lodcli.formats.arrow.zstd",)
     layout = "folder"
@@ -67,12 +68,13 @@ class Mds(Format):
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)
         refuse_deep(schema, "mds")
+        _refuse_shapes(tuple(spec for spec in schema if spec.items == 0))
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         with ExitStack() as stack:
-            joiner, writer = Joiner(schema, "mds", stack), _Writer(output, schema)
+            joiner, writer = Joiner(schema, self, stack), _Writer(output, schema)
             for batch in batches:
                 for sample in joiner.add(batch):
                     writer.add(sample)
@@ -190,6 +192,16 @@ def _bounds(file: BinaryIO, shard: Shard) -> Array:
     return bounds
 
 
+def _refuse_shapes(schema: Schema) -> None:
+    """Raise UnsupportedError if only samples, of which there are none, would tell a row's shape."""
+    for spec in schema:
+        if spec.levels and spec.row_shape:
+            raise UnsupportedError(
+                f"mds holds no rows of shape {spec.row_shape} without a sample; {spec.name} has no "
+                "samples"
+            )
+
+
 class _Writer:
     """Writes samples to shards, and then the index."""
 
@@ -208,7 +220,7 @@ class _Writer:
             "size_limit": SHARD_BYTES,
             "version": VERSION,
         }
-        self._row_shapes = {spec.name: spec.row_shape for spec in schema}
+        self._schema = schema
         self._head = json.dumps(self._config, sort_keys=True).encode()
         self._shards: list[dict[str, Any]] = []
         self._samples: list[bytes] = []
@@ -257,12 +269,7 @@ class _Writer:
             UnsupportedError: there is no sample that could tell the shape of rows.
         """
         if not self._count:
-            for name, encoding in self._encodings.items():
-                if encoding.shape is None and self._row_shapes[name]:
-                    raise UnsupportedError(
-                        f"mds holds no rows of shape {self._row_shapes[name]} without a sample; "
-                        f"{name} has no samples"
-                    )
+            _refuse_shapes(self._schema)
         if self._samples or not self._shards:
             self._write_shard()
         with self._output.part(NAME) as part:

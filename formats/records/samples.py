@@ -15,9 +15,10 @@ from typing import IO
 import numpy as np
 
 from lodcli.formats.core.errors import naming
+from lodcli.formats.core.format import Format
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.storage.pread import read_into
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
@@ -103,9 +104,9 @@ class Joiner:
     What waits for another tensor waits in a nameless file.
     """
 
-    def __init__(self, schema: Schema, what: str, stack: ExitStack) -> None:
+    def __init__(self, schema: Schema, kind: Format, stack: ExitStack) -> None:
         self._queues = {spec.name: _Queue(spec, stack) for spec in schema}
-        self._what = what
+        self._kind = kind
         self._done = 0
 
     def add(self, batch: Batch) -> Iterator[Sample]:
@@ -119,12 +120,9 @@ class Joiner:
 
     def finish(self) -> None:
         """Raise ShapeMismatchError unless every tensor had as many outermost items."""
-        counts = {name: self._done + queue.waiting for name, queue in self._queues.items()}
-        if len(set(counts.values())) > 1:
-            raise ShapeMismatchError(
-                f"{self._what} holds tensors of equally many outermost items, one of each a "
-                f"sample; {', '.join(f'{name} has {count}' for name, count in counts.items())}"
-            )
+        self._kind.require_equal(
+            {name: self._done + queue.waiting for name, queue in self._queues.items()}
+        )
 
 
 class _Queue:

@@ -48,6 +48,7 @@ class WebDataset(Format):
     dtypes = NPY_DTYPES
     many = True
     zero_rows = False
+    record = "sample"
     options = frozenset({"field"})
 
     def sniff(self, head: bytes) -> bool:
@@ -67,7 +68,7 @@ class WebDataset(Format):
                     f"webdataset holds tensors without levels as single numbers; rows of "
                     f"{spec.name} have shape {spec.row_shape}"
                 )
-            if (spec.levels[0].items if spec.levels else spec.rows) == 0:
+            if spec.items == 0:
                 raise _without_samples()
 
     def write(
@@ -76,7 +77,7 @@ class WebDataset(Format):
         specs = {spec.name: spec for spec in schema}
         count = 0
         with ExitStack() as stack:
-            joiner = Joiner(schema, "webdataset", stack)
+            joiner = Joiner(schema, self, stack)
             for batch in batches:
                 for sample in joiner.add(batch):
                     for name, value in sample.items():

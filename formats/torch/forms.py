@@ -23,8 +23,10 @@ from lodcli.kernels.tensor.tensor_array import TensorArray
 def value_of(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -> Any:
     """Return what to save: one value for a tensor called "data", else a dict by name.
 
+    What `refuse_unheld` refuses must not come here.
+
     Raises:
-        UnsupportedError: a form that cannot hold a tensor.
+        UnsupportedError: a form that cannot hold these lengths.
     """
     if options.form == "flat" or options.cu_seqlens is not None:
         return _flat(schema, items, options)
@@ -43,6 +45,29 @@ def value_of(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -
     return values[DEFAULT_NAME] if list(values) == [DEFAULT_NAME] else values
 
 
+def refuse_unheld(schema: Schema, options: WriteOptions) -> None:
+    """Raise UnsupportedError if the form does not hold a tensor, whatever its values are."""
+    form = options.form
+    if form == "flat" or options.cu_seqlens is not None:
+        array_names(schema, options)
+        form = "flat"
+    for spec in schema:
+        if spec.array:
+            if form not in (None, "packed"):
+                raise UnsupportedError(
+                    f"{spec.name} is a TensorArray; only the form packed holds it"
+                )
+            if len(spec.levels) != 1 or len(spec.outer) != 1:
+                raise UnsupportedError(f"packed holds 1 level, {spec.name} was unpacked from more")
+            continue
+        depth = len(spec.levels)
+        if form in (None, "flat") or (form == "list" and depth) or depth == 1:
+            continue
+        raise UnsupportedError(
+            f"{form} holds 1 level, {spec.name} has {depth}; choose --form list or flat"
+        )
+
+
 def tensor_of(array: Array) -> torch.Tensor:
     """Return an array as a tensor that shares its memory."""
     array = np.ascontiguousarray(array)
@@ -55,8 +80,6 @@ def tensor_of(array: Array) -> torch.Tensor:
 
 def _value(name: str, item: Item, form: str | None, shared: dict[int, torch.Tensor]) -> Any:
     if isinstance(item, StoredArray):
-        if form not in (None, "packed"):
-            raise UnsupportedError(f"{name} is a TensorArray; only the form packed holds it")
         return _packed(name, item)
     depth = item.lod.n_levels
     if not depth and form is None:
@@ -65,10 +88,6 @@ def _value(name: str, item: Item, form: str | None, shared: dict[int, torch.Tens
         if not item.lod.count(-1):
             raise UnsupportedError(f"list holds at least one sequence, {name} has none")
         return _lists(item)
-    if depth != 1:
-        raise UnsupportedError(
-            f"{form} holds 1 level, {name} has {depth}; choose --form list or flat"
-        )
     if form == "packed":
         array, index_map = TensorArray.unpack(item, 0, sort_by_length=True)
         return _packed(name, StoredArray(array, index_map))
@@ -83,8 +102,6 @@ def _value(name: str, item: Item, form: str | None, shared: dict[int, torch.Tens
 def _packed(name: str, item: StoredArray) -> dict[str, torch.Tensor | None]:
     """Return the parts of a PackedSequence: the class itself, safe loading refuses."""
     steps, order = item.array.steps, item.index_map.order
-    if steps.lod.n_levels != 1 or item.index_map.outer.n_levels != 1:
-        raise UnsupportedError(f"packed holds 1 level, {name} was unpacked from more")
     lengths = np.diff(item.index_map.outer.levels[0])[order]
     if np.any(lengths < 1):
         raise UnsupportedError(
@@ -135,8 +152,7 @@ def _flat(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -> d
     indexes: dict[int, torch.Tensor] = {}
     arrays: dict[str, torch.Tensor] = {}
     for name, item in items.items():
-        if isinstance(item, StoredArray):
-            raise UnsupportedError(f"{name} is a TensorArray; only the form packed holds it")
+        assert isinstance(item, LoDTensor)
         arrays[names(name, -1)] = tensor_of(item.data)
         for level, offsets in enumerate(item.lod.levels):
             require_index_fits(int(offsets[-1]), level, kind)

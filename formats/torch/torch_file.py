@@ -67,8 +67,9 @@ class Torch(Format):
         if options.form is not None and options.form not in FORMS:
             raise SelectionError(f"no form {options.form!r}; there are: {', '.join(FORMS)}")
         torch()
-        from lodcli.formats.torch.forms import value_of
+        from lodcli.formats.torch.forms import refuse_unheld, value_of
 
+        refuse_unheld(schema, options)
         with silent():
             value = value_of(schema, joined(schema, batches), options)
         save(value, output)

@@ -193,7 +193,7 @@ def share_of(
         read_share: is asked where the schema knows neither.
     """
     rows = _total([spec.rows for spec in schema])
-    items = _total([spec.levels[0].items if spec.levels else spec.rows for spec in schema])
+    items = _total([spec.items for spec in schema])
     done = 0
 
     def share(batch: Batch) -> float | None:

@@ -155,7 +155,10 @@ def test_a_user_block_is_skipped(tmp_path: Path) -> None:
 
 def test_a_wrong_name_is_an_error(theirs: h5py.File) -> None:
     _refused(
-        theirs, SelectionError, "/rows: there is no such dataset; beside it are: starts, x", data="/rows"
+        theirs,
+        SelectionError,
+        "/rows: there is no such dataset; beside it are: starts, x",
+        data="/rows",
     )
 
 
