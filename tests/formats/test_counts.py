@@ -17,8 +17,9 @@ from click.testing import CliRunner
 
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
-from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Item, TensorSpec
+from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -26,6 +27,7 @@ from lodcli.shell.group import group
 from tests.formats.kinds import KINDS, Content, require
 
 ROOT = Path(__file__).parents[2]
+THEIRS = Path(__file__).parent / "theirs"
 MANY = 3000
 # Of items above and of rows. Not every format holds empty ones.
 EMPTY, FULL = ([3, 0, 2], [0, 2, 1, 0, 3]), ([3, 1, 2], [1, 2, 1, 4, 3])
@@ -65,15 +67,20 @@ def _compressed_stream(path: Path, codec: str) -> None:
         writer.write_table(content, max_chunksize=700)
 
 
-def _gzipped(path: Path, codec: str) -> None:
-    path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+def _packed(path: Path, codec: str) -> None:
+    content = path.read_bytes()
+    if codec == "gz":
+        packed = gzip.compress(content)
+    else:
+        packed = pytest.importorskip("zstandard").compress(content)
+    path.with_name(f"{path.name}.{codec}").write_bytes(packed)
 
 
 # What other programs make of files that are written here.
 RECODED: dict[str, tuple[Callable[[Path, str], None], tuple[str, ...]]] = {
     "arrow": (_compressed_ipc, ("lz4", "zstd")),
     "arrow-stream": (_compressed_stream, ("lz4", "zstd")),
-    **{name: (_gzipped, ("gz",)) for name in ("jsonl", "csv", "tsv", "text", "ts")},
+    **{name: (_packed, ("gz", "zst")) for name in ("jsonl", "csv", "tsv", "text", "ts")},
 }
 
 
@@ -108,8 +115,8 @@ def test_everything_agrees(
         pytest.skip("the format holds no such tensors")
     if recoded is not None:
         RECODED[name][0](path, recoded)
-        if RECODED[name][0] is _gzipped:
-            path = path.with_name(f"{path.name}.gz")
+        if RECODED[name][0] is _packed:
+            path = path.with_name(f"{path.name}.{recoded}")
     check(path, name, tmp_path)
 
 
@@ -118,9 +125,45 @@ SAMPLES = sorted(
 )
 
 
+@pytest.mark.parametrize(
+    "packed", [None, *(pytest.param(one, marks=pytest.mark.slow) for one in ("gz", "zst"))]
+)
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: str(path.name))
-def test_everything_agrees_about_the_samples(path: Path, tmp_path: Path) -> None:
-    check(path, io.output_format(path, None), tmp_path)
+def test_everything_agrees_about_the_samples(
+    path: Path, packed: str | None, tmp_path: Path
+) -> None:
+    name = io.output_format(path, None)
+    if packed is not None:
+        copy = tmp_path / path.name
+        copy.write_bytes(path.read_bytes())
+        _packed(copy, packed)
+        path = copy.with_name(f"{path.name}.{packed}")
+    check(path, name, tmp_path)
+
+
+# Without those that must be told what to read, and PackedSequences, which are TensorArrays.
+OF_OTHERS = [
+    *(THEIRS / name for name in ("mds", "mds_zstd", "datasets/train", "awkward.h5")),
+    *(
+        path
+        for ending in ("ts", "h5ad", "npz", "vtkhdf", "bin", "tar")
+        for path in sorted(THEIRS.glob(f"*.{ending}"))
+    ),
+    *sorted(THEIRS.glob("zips/*.npz")),
+    *(
+        path
+        for path in sorted(THEIRS.glob("torch/*/*.pt"))
+        if path.stem not in ("packed", "several")
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", OF_OTHERS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_everything_agrees_about_files_of_others(path: Path, tmp_path: Path) -> None:
+    with Input(path) as source:
+        found = table.of_input(source, ReadOptions())
+    check(path, "awkward-hdf5" if path.name == "awkward.h5" else found, tmp_path)
 
 
 def check(path: Path, name: str, folder: Path) -> None:
