@@ -7,6 +7,7 @@ import os
 import sys
 
 from lodcli.formats.storage import interrupts
+from lodcli.shell import watchdog
 from lodcli.shell.standard_streams import finish, prepare_streams
 
 
@@ -25,6 +26,7 @@ def _run() -> int:
     try:
         interrupts.install()
         prepare_streams()
+        watchdog.start()
         from lodcli.shell.failures import run
         from lodcli.shell.group import group
 

@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import TypeVar
 
@@ -40,6 +40,10 @@ class Interrupted(BaseException):
         self.signum = signum
 
 
+def _nothing() -> None:
+    pass
+
+
 class _State:
     """What is known in this process; signals reach its main thread only."""
 
@@ -47,6 +51,7 @@ class _State:
         self.reset()
 
     def reset(self) -> None:
+        self.met: Callable[[], None] = _nothing
         self.depth = 0
         self.count = 0
         self.received: int | None = None
@@ -100,6 +105,22 @@ def checked(values: Iterable[T]) -> Iterator[T]:
     for value in values:
         check()
         yield value
+
+
+def on_met(call: Callable[[], None]) -> None:
+    """Have `call` called by `met`: the watchdog's."""
+    _state.met = call
+
+
+def met() -> None:
+    """Tell the watchdog that the interrupt has come, and what is left may take its time."""
+    if _state.received is not None:
+        _state.met()
+
+
+def lost() -> None:
+    """Have an interrupt raised again that Python had to ignore, as in a destructor."""
+    _state.raised_at = None
 
 
 def install() -> None:

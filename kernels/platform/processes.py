@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ except ImportError:  # Windows
 CAN_FORK = hasattr(os, "fork")
 # Also with limits on its memory, processor time, files and descriptors.
 CAN_ISOLATE = CAN_FORK and resource is not None
+
+# Ends a process that would not end otherwise; Windows has only this way to end another one.
+KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 _PR_SET_PDEATHSIG = 1
 
@@ -52,7 +55,7 @@ def end_with_parent() -> None:
     """
     call = libc("prctl")
     if call is not None:
-        call(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        call(_PR_SET_PDEATHSIG, KILL)
 
 
 def suspend(process: subprocess.Popen[Any], *, resume: bool = False) -> None:
@@ -62,15 +65,24 @@ def suspend(process: subprocess.Popen[Any], *, resume: bool = False) -> None:
         process.send_signal(signum)
 
 
+def fork_deaf_to(signums: Iterable[int]) -> int:
+    """Fork as `os.fork`. Nothing of these signals ever reaches the child."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signums)
+    pid = os.fork()
+    if pid:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
+
+
 def default_pipe_signal() -> None:
     """Let a write to a pipe without a reader end this process, as Python prevents."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
-def close_all_but(keep: set[int]) -> None:
-    """Close all descriptors from 3 on but these."""
-    below = 3
+def close_all_but(keep: set[int], *, from_zero: bool = False) -> None:
+    """Close all descriptors but these, and but the standard streams."""
+    below = 0 if from_zero else 3
     for descriptor in sorted(descriptor for descriptor in keep if descriptor >= below):
         os.closerange(below, descriptor)
         below = descriptor + 1

@@ -1,0 +1,104 @@
+"""A watchdog: ends the process if an interrupt has not ended it in time.
+
+Python handles a signal between two of its own instructions. A library that computes for long,
+loops for ever or swallows exceptions keeps it from doing so. So a child process, forked before
+anything else is loaded, gets the number of each signal at once (`signal.set_wakeup_fd`), and
+counts. A thread of this process then ends it with the exit code of an interrupt. If it does not
+either, because a library never gives up the interpreter's lock, the child kills the process.
+Nothing is cleaned up then: the next writer removes partial files, as after any kill.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, NoReturn
+
+from lodcli.formats.storage import interrupts
+from lodcli.kernels.platform import processes
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+# Cleaning up takes a fraction of a second.
+PENDING_SECONDS = 2.0
+# How long the thread has to get the interpreter's lock.
+HELD_SECONDS = 1.0
+
+
+def start() -> None:
+    """Watch over this process from now on. Without a fork (Windows), nothing does.
+
+    `interrupts.install` must have been called, and no thread be started yet.
+    """
+    sys.unraisablehook = _without_interrupts
+    if processes.CAN_FORK:
+        with contextlib.suppress(OSError):  # no more processes, or no more files
+            _start()
+
+
+def _start() -> None:
+    signals, wake = os.pipe()
+    late, tell = os.pipe()
+    parent = os.getpid()
+    if processes.fork_deaf_to(interrupts.SIGNALS) == 0:
+        _count(signals, tell, parent)
+    os.close(signals)
+    os.close(tell)
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    interrupts.on_met(lambda: _tell(wake, 0))
+    threading.Thread(target=_end, args=(late,), name="watchdog", daemon=True).start()
+
+
+def _end(late: int) -> None:
+    """End the process when the child says that it is late."""
+    with contextlib.suppress(OSError):  # without the child, nobody says so
+        if number := os.read(late, 1):
+            os._exit(128 + number[0])
+
+
+# -- in the child ----------------------------------------------------------------------
+
+
+def _count(signals: int, tell: int, parent: int) -> NoReturn:
+    """Wait for signals; the end of the file is that of the process."""
+    try:
+        processes.close_all_but({signals, tell}, from_zero=True)
+        while number := os.read(signals, 1):
+            if number[0] and _is_pending(signals, PENDING_SECONDS):
+                _tell(tell, number[0])
+                if _is_pending(signals, HELD_SECONDS) and os.getppid() == parent:
+                    os.kill(parent, processes.KILL)
+    finally:
+        os._exit(0)
+
+
+def _is_pending(signals: int, seconds: float) -> bool:
+    """Return whether the process is still there then, and has not met the interrupt."""
+    from select import select  # most processes get no signal
+
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        if select([signals], [], [], left)[0]:
+            numbers = os.read(signals, 64)
+            if not numbers or 0 in numbers:
+                return False
+    return True
+
+
+def _tell(pipe: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.write(pipe, bytes([number]))
+
+
+def _without_interrupts(lost: UnraisableHookArgs) -> None:
+    """Print what could not be raised, unless it was an interrupt: that is raised again."""
+    if isinstance(lost.exc_value, interrupts.Interrupted):
+        interrupts.lost()
+    else:
+        sys.__unraisablehook__(lost)

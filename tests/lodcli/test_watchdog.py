@@ -1,0 +1,219 @@
+"""The watchdog: whatever a library does, an interrupt ends the process, and without noise."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lodcli
+from lodcli.formats.storage import interrupts
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.hanging import HANG_SECONDS
+from tests.lodcli.conftest import environment
+
+if not hasattr(os, "fork"):
+    pytest.skip("needs a fork", allow_module_level=True)
+
+START = """
+import contextlib, ctypes, os, time
+from lodcli.shell import watchdog
+from lodcli.formats.storage import interrupts
+from lodcli.formats.storage.interrupts import Interrupted, shielded
+from lodcli.formats.storage.outputs import Output
+
+def ready():
+    print("ready", flush=True)
+
+def hang(library):
+    \"\"\"Wait for a mutex that this thread holds: no signal ends that, and no Python is run.\"\"\"
+    mutex = ctypes.create_string_buffer(64)
+    library.pthread_mutex_lock(mutex)
+    with shielded():
+        ready()
+        library.pthread_mutex_lock(mutex)
+
+free, held = ctypes.CDLL(None), ctypes.PyDLL(None)  # the interpreter's lock
+interrupts.install()
+watchdog.start()
+"""
+SWALLOWED = """
+with contextlib.suppress(BaseException):
+    ready()
+    time.sleep(600)
+time.sleep(600)
+"""
+IN_A_SHIELD = "with shielded():\n    ready()\n    while True: pass\n"
+NEVER_CLEANED = """
+try:
+    ready()
+    time.sleep(600)
+finally:
+    while True: time.sleep(1)
+"""
+IN_HDF5 = """
+import io
+import h5py
+class File(io.BytesIO):
+    def write(self, data): hang(free)
+h5py.File(File(), "w").close()
+"""
+CASES = {
+    "in C": "hang(free)",
+    "in HDF5": IN_HDF5,
+    "swallowed": SWALLOWED,
+    "in a shield": IN_A_SHIELD,
+    "never cleaned": NEVER_CLEANED,
+}
+
+
+def interrupted(code: str, signum: int, folder: Path) -> tuple[int, bytes]:
+    """Return the exit code, as a shell shows it, and stderr of a process after a signal."""
+    with subprocess.Popen(
+        [sys.executable, "-c", START + code],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=heed_signals,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            process.send_signal(signum)
+            _, stderr = process.communicate(timeout=HANG_SECONDS)
+        finally:
+            process.kill()
+    ended = process.returncode
+    return (ended if ended >= 0 else 128 - ended), stderr
+
+
+def heed_signals() -> None:
+    for signum in interrupts.SIGNALS:
+        signal.signal(signum, signal.SIG_DFL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", interrupts.SIGNALS)
+@pytest.mark.parametrize("code", CASES.values(), ids=CASES)
+def test_a_process_that_does_not_end_is_ended(code: str, signum: int, tmp_path: Path) -> None:
+    assert interrupted(code, signum, tmp_path) == (128 + signum, b"")
+
+
+def test_an_interrupt_that_is_swallowed_ends_the_process(tmp_path: Path) -> None:
+    assert interrupted(SWALLOWED, signal.SIGTERM, tmp_path) == (143, b"")
+
+
+def test_a_library_that_keeps_the_interpreters_lock_is_killed(tmp_path: Path) -> None:
+    code = "output = Output('t.npz'); output.write(b'x')\nhang(held)"
+    assert interrupted(code, signal.SIGINT, tmp_path) == (137, b"")
+    assert [name[:7] for name in os.listdir(tmp_path)] == [".t.npz."]
+    with_another = "with Output('t.npz') as output: output.write(b'new')"
+    subprocess.run(
+        [sys.executable, "-c", START + with_another], cwd=tmp_path, env=environment(), check=True
+    )
+    assert os.listdir(tmp_path) == ["t.npz"], "the next writer has not cleaned up"
+
+
+def test_a_signal_that_was_met_lets_what_is_left_take_its_time(tmp_path: Path) -> None:
+    code = """
+
+try:
+    ready()
+    time.sleep(600)
+except Interrupted:
+    interrupts.met()
+time.sleep(4)  # longer than the watchdog waits
+os._exit(7)
+"""
+    assert interrupted(code, signal.SIGINT, tmp_path) == (7, b"")
+
+
+def test_an_interrupt_in_a_destructor_makes_no_noise_and_is_raised_again(tmp_path: Path) -> None:
+    code = """
+class Late:
+    def __del__(self):
+        ready()
+        time.sleep(600)
+        raise AssertionError("nobody interrupted")
+
+try:
+    late = Late()
+    del late
+    interrupts.check()
+except Interrupted as error:
+    os._exit(128 + error.signum)
+"""
+    assert interrupted(code, signal.SIGTERM, tmp_path) == (143, b"")
+
+
+def test_other_errors_in_destructors_are_still_told(tmp_path: Path) -> None:
+    code = """
+class Broken:
+    def __del__(self):
+        raise ValueError("in a destructor")
+
+Broken()
+ready()
+time.sleep(600)
+"""
+    exit_code, stderr = interrupted(code, signal.SIGTERM, tmp_path)
+    assert exit_code == 1  # nobody catches the interrupt here
+    assert b"Exception ignored" in stderr
+    assert b"in a destructor" in stderr
+
+
+def test_the_child_ends_with_the_process(tmp_path: Path) -> None:
+    """A pipe that it inherits is closed: it closes all, and ends."""
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    subprocess.run(
+        [sys.executable, "-c", START],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        pass_fds=(writing,),
+        check=True,
+    )
+    os.close(writing)
+    assert os.read(reading, 1) == b"", "the child still runs"
+    os.close(reading)
+
+
+# Both compile for several seconds where nothing is kept.
+COMPILING = (
+    "apply sort in.lod.h5 -o out.lod.h5",
+    "run-rnn in.lod.h5 --cell gru --hidden 8 --seed 1 -o out.lod.h5",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("line", COMPILING)
+def test_an_interrupt_while_kernels_are_compiled_ends_the_process_in_silence(
+    line: str, signum: int, tmp_path: Path
+) -> None:
+    lodcli.write(tmp_path / "in.lod.h5", LoDTensor(np.ones((9, 4), np.float32), [[4, 5]]))
+    for seconds in (0.1, 1.0, 3.0):
+        cache = tmp_path / f"cache-{seconds}"
+        with subprocess.Popen(
+            ["lod", *line.split(), "-f"],
+            cwd=tmp_path,
+            env=environment(XDG_CACHE_HOME=str(cache), NUMBA_CACHE_DIR=str(cache)),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            preexec_fn=heed_signals,
+        ) as process:
+            while not cache.exists() and process.poll() is None:
+                time.sleep(0.02)
+            time.sleep(seconds)
+            process.send_signal(signum)
+            _, stderr = process.communicate(timeout=HANG_SECONDS)
+        if process.returncode != 0:  # on a fast machine it was done before
+            assert (process.returncode, stderr) == (128 + signum, b"")
