@@ -12,7 +12,7 @@ from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
-from lodcli.formats.csv.records import Records, Table, quoted
+from lodcli.formats.csv.records import Records, Table, quoted, wrong_width
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
@@ -164,6 +164,8 @@ class _CsvSource(Source):
         self._separator = separator
         self._header = header
         self._refuse_other_separators()
+        if first is not None and len(first[1]) != len(header):  # before any field is looked at
+            raise InvalidDataError(f"line {first[0]}: {wrong_width(first[1], len(header))}")
         names, groups = list(map(name_of, header)), options.levels or ()
         self._groups = [self._column(name, names) for name in groups]
         chosen = [n for n in range(len(header)) if n not in self._groups]
@@ -181,7 +183,7 @@ class _CsvSource(Source):
                     raise InvalidDataError(
                         f"line 1: two columns are named {shown(names[column])}; {_OTHERS}"
                     )
-                text = None if first is None or column >= len(first[1]) else first[1][column]
+                text = None if first is None else first[1][column]
                 whole = text is not None and _is_whole(text)
                 dtype = options.dtype or np.dtype(np.int64 if whole else np.float64)
                 spec = TensorSpec(names[column], dtype, (), levels)

@@ -133,7 +133,7 @@ class Records:
         found = self._parsed(block, first)
         for number, record in found:
             if len(record) != width:
-                raise InvalidDataError(f"line {number}: {_wrong_width(record, width)}")
+                raise InvalidDataError(f"line {number}: {wrong_width(record, width)}")
         numbers = array("q", (number for number, _ in found))
         return Table(numbers, [list(column) for column in zip(*(r for _, r in found), strict=True)])
 
@@ -176,7 +176,8 @@ class Records:
         return found
 
 
-def _wrong_width(record: list[str], width: int) -> str:
+def wrong_width(record: list[str], width: int) -> str:
+    """Return what is wrong with a record that has another number of fields than the first."""
     wanted = f"expected {_fields(width)}, as line 1 has"
     if record == [""]:
         return f"{wanted}, found a blank line; take it out"

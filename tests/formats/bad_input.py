@@ -100,6 +100,13 @@ FAULTS = [
     ),
     Fault(
         "ragged",
+        ".csv",
+        b"a,b\n# notes\n1,2\n",
+        ("line 2: expected 2 fields, as line 1 has, found 1",),
+        ("--skip-unsupported",),
+    ),
+    Fault(
+        "ragged",
         ".tsv",
         b"a\tb\n1\t2\n3\t4\t5\n",
         ("line 3: expected 2 fields, as line 1 has, found 3",),
