@@ -46,7 +46,7 @@ class Run:
         """Return what must never happen, whatever the file holds; None if it did not."""
         if self.ended_by is not None:
             return "hang" if self.ended_by == "hang" else f"ended by {self.ended_by}"
-        if "Traceback (most recent call last)" in self.stderr or "internal error" in self.stderr:
+        if "Traceback (most recent call last)" in self.stderr or "internal error:" in self.stderr:
             return "internal error"
         if self.code not in (0, 1, 2, 3, 4):
             return f"exit code {self.code}"

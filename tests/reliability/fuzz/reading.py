@@ -184,7 +184,7 @@ def _refused(error: BaseException, path: Path, *, usage: bool) -> Answer:
 
 def _told(message: str, code: int, path: Path, *, usage: bool) -> Answer:
     line = " ".join(message.split())[:400]
-    if "internal error" in message:
+    if "internal error:" in message:
         return Answer(INTERNAL, line)
     if _OUT_OF_MEMORY in message:
         return Answer(MEMORY, line)
