@@ -181,6 +181,14 @@ def _optimise(module: Any, machine: Any) -> None:
     full.loop_vectorization, full.slp_vectorization = True, False
     second = llvm.create_pass_builder(machine, full)
     second.getModulePassManager().run(module, second)
+    if any(each.name == _RAISES for each in module.functions):
+        # A large function is found never to raise only after its callers were optimised.
+        passes = first.getModulePassManager()
+        passes.add_ipsccp_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.add_strip_dead_prototype_pass()
+        passes.run(module, first)
 
 
 def _element(name: str, chosen: dict[str, str]) -> Any:

@@ -21,8 +21,8 @@ from typing import Any, Generic, NewType, TypeVar
 
 import numpy as np
 
-T = TypeVar("T")
-U = TypeVar("U")
+T = TypeVar("T", bound=Any)
+U = TypeVar("U", bound=Any)
 
 FLOATS = ("float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64")

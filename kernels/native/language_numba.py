@@ -163,6 +163,21 @@ def _pointer(typing_context: Any, address: Any, count: Any, kind: Any) -> Any:
 
 
 @intrinsic
+def _not_inlined(typing_context: Any) -> Any:
+    """Keep the function this is called in apart from its callers.
+
+    For one that computes with products and sums that may be fused: in each place it is inlined
+    LLVM may fuse others, and the results differ in the last bit.
+    """
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
 def _item_bytes(typing_context: Any, kind: Any) -> Any:
     """Return the bytes of an element of a type, known when the kernel is built."""
 
@@ -184,6 +199,7 @@ def _is_float(typing_context: Any, kind: Any) -> Any:
 
 # Called from kernels without the typing context that they are declared with.
 address: Any = _address
+not_inlined: Any = _not_inlined
 pointer: Any = _pointer
 item_bytes: Any = _item_bytes
 is_float: Any = _is_float

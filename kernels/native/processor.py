@@ -32,6 +32,7 @@ class Level:
         cpu: LLVM's name.
         needed: what a processor has to have, by LLVM's names.
         tuning: what else LLVM is told.
+        vector_bytes, registers: of a vector register, and how many there are.
     """
 
     name: str
@@ -39,6 +40,8 @@ class Level:
     cpu: str
     needed: tuple[str, ...] = ()
     tuning: tuple[str, ...] = ()
+    vector_bytes: int = 16
+    registers: int = 16
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -53,10 +56,10 @@ class Level:
 #: From the least to the most; a processor that has one has those before it for its machine.
 LEVELS = (
     Level("x86-64-v2", "x86_64", "x86-64-v2", _V2),
-    Level("x86-64-v3", "x86_64", "x86-64-v3", _V3),
+    Level("x86-64-v3", "x86_64", "x86-64-v3", _V3, vector_bytes=32),
     # LLVM would use half of a register of 512 bits: softmax takes 1.2 times as long then.
-    Level("x86-64-v4", "x86_64", "x86-64-v4", _V4, ("-prefer-256-bit",)),
-    Level("aarch64", "aarch64", "generic", ("neon",)),
+    Level("x86-64-v4", "x86_64", "x86-64-v4", _V4, ("-prefer-256-bit",), 64, 32),
+    Level("aarch64", "aarch64", "generic", ("neon",), registers=32),
 )
 
 

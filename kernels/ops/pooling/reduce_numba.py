@@ -22,6 +22,7 @@ from lodcli.kernels.native.language_numba import address, function, is_float, it
 from lodcli.kernels.ops.pooling import reduce_loops_numba as reductions
 from lodcli.kernels.simd import byte_moves as moves
 from lodcli.kernels.simd import raw_memory as scalars
+from lodcli.kernels.simd.row_partition_numba import segment_at
 from lodcli.kernels.simd.vectors import BLOCK, FIRST, MORE, NEXT, VECTOR_BYTES, divide
 
 PLAIN, MEAN, ROOT = 0, 1, 2
@@ -69,19 +70,6 @@ class Rows(NamedTuple, Generic[T, U]):
     piece_rows: int
     flip: int
     divided: int
-
-
-@function()
-def _segment_at(offsets: Any, segments: int, row: int) -> int:
-    """Return the segment that holds a row: the last that begins at it or before."""
-    low, high = 0, segments
-    while low < high:
-        middle = (low + high + 1) >> 1
-        if offsets[middle] <= row:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 @function()
@@ -201,7 +189,7 @@ def _declare(
         row_bytes, out_bytes = item_bytes(value) * width, item_bytes(total) * width
         at, to, index_to = address(r.x), address(r.out), address(r.numbers)
         parts, places = address(r.parts), address(r.places)
-        first = _segment_at(offsets, r.segments, start)
+        first = segment_at(offsets, r.segments, start)
         while first > 0 and offsets[first - 1] == start:
             first -= 1
         if offsets[first] < start:
@@ -269,7 +257,7 @@ def _declare(
         for number in range(1, chunks):
             piece = pieces * number // chunks
             stop = min(pieces * (number + 1) // chunks * r.piece_rows, r.rows)
-            s = _segment_at(r.offsets, r.segments, piece * r.piece_rows)
+            s = segment_at(r.offsets, r.segments, piece * r.piece_rows)
             if r.offsets[s] < piece * r.piece_rows:
                 end = min(r.offsets[s + 1], stop)
                 here = address(r.out) + s * out_bytes

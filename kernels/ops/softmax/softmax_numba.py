@@ -10,33 +10,10 @@ from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 from lodcli.kernels.native.language_numba import address, function
 from lodcli.kernels.ops.softmax import softmax_scalar_numba as powers
 from lodcli.kernels.simd.exponential import FAST, exp
+from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 from lodcli.kernels.simd.vectors import VECTOR_BYTES
 
 _exp, _loose, _exact = exp, powers.softmax_loose, powers.softmax_exact
-
-
-@function()
-def _first_at(offsets: Any, segments: int, row: int) -> int:
-    """Return the first segment that begins at a row or behind it; `segments` if none does."""
-    low, high = 0, segments
-    while low < high:
-        middle = (low + high) >> 1
-        if offsets[middle] < row:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@function()
-def _share(offsets: Any, segments: int, piece: int, pieces: int) -> Any:
-    """Return the segments of one of `pieces` that have about equally many rows."""
-    total = offsets[segments]
-    first = _first_at(offsets, segments, total * piece // pieces) if piece else 0
-    last = segments
-    if piece < pieces - 1:
-        last = _first_at(offsets, segments, total * (piece + 1) // pieces)
-    return first, last
 
 
 @kernel(types=("float32",))
@@ -55,7 +32,7 @@ def singles(
     at, to, skipped = address(x), address(out), 0
     end = at + 4 * offsets[segments]
     for piece in range(first, last):
-        begin, after = _share(offsets, segments, piece, pieces)
+        begin, after = segments_of_piece(offsets, segments, piece, pieces)
         stop = to + 4 * offsets[after]
         for s in range(begin, after):
             lo, count = offsets[s], offsets[s + 1] - offsets[s]
@@ -96,7 +73,7 @@ def rows(
     greatest = scratch + 2 * first * width
     total = greatest + width
     for piece in range(first, last):
-        begin, after = _share(offsets, segments, piece, pieces)
+        begin, after = segments_of_piece(offsets, segments, piece, pieces)
         for s in range(begin, after):
             lo, count = offsets[s], offsets[s + 1] - offsets[s]
             if count > most:
@@ -162,7 +139,7 @@ def gradient(
     skipped = 0
     total = scratch + first * width
     for piece in range(first, last):
-        begin, after = _share(offsets, segments, piece, pieces)
+        begin, after = segments_of_piece(offsets, segments, piece, pieces)
         for s in range(begin, after):
             lo, hi = offsets[s], offsets[s + 1]
             if hi - lo > most:
