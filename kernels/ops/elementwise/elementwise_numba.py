@@ -1,103 +1,126 @@
-"""See ops/elementwise.py. The row of a sequence is read where it lies, never spread out."""
+"""Kernels of arithmetic between rows and one value or row of each segment, and its gradients."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
-from lodcli.kernels.ops.elementwise import elementwise as reference
-from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
-from lodcli.kernels.runtime.jit_numba import numba
-from lodcli.kernels.simd.row_copies import rows_a_piece
+from lodcli.kernels.native.declare import FLOATS, Pointer, T, U, kernel
+from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.simd.row_partition_numba import segment_at, segments_of_piece
 
-_KINDS = {"add": 0, "sub": 1, "mul": 2, "div": 3}
-_COMPILED = ("float32", "float64", "int32", "int64", "complex64", "complex128")
+# Others wrap around as one of these does, or are computed by NumPy: elementwise.py.
+_WRAPPING = (*FLOATS, "int32", "int64", "uint8", "complex64", "complex128")
 
 
-def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
-    """See ops/elementwise.py."""
-    dtype = UFUNCS[op](data[:0], values[:0].reshape(0, *[1] * (data.ndim - 1))).dtype
-    if dtype.name not in _COMPILED or not data.size:
-        return reference.segment_binary(op, data, values, offsets)
-    x = flat_rows(data.astype(dtype, copy=False))
-    z = flat_rows(values.astype(dtype, copy=False))
-    out = np.empty(x.shape, dtype)
-    _binary(_KINDS[op], x, z, offsets, out, rows_a_piece(out.shape[1] * out.itemsize))
-    return out.reshape(data.shape)
+def _declare(name: str, of_two: Callable[[Any, Any], Any], types: Sequence[str]) -> None:
+    @function()
+    def rows_with_one(x: Any, value: Any, out: Any, count: int) -> None:
+        for k in range(count):
+            out[k] = of_two(x[k], value)
 
+    @function()
+    def rows_with_row(x: Any, z: Any, out: Any, rows: int, width: int) -> None:
+        for r in range(rows):
+            row, to = x + r * width, out + r * width
+            for k in range(width):
+                to[k] = of_two(row[k], z[k])
 
-def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
-    """See ops/elementwise.py."""
-    dtype = summed_dtype(np.result_type(a, b))
-    wide = np.dtype(np.float32) if is_half(dtype) else dtype
-    x, y = (flat_rows(one.astype(wide, copy=False)) for one in (a, b))
-    # Sums of float32 in float64, as the reference makes them.
-    out = np.zeros(
-        offsets.size - 1, np.result_type(wide, np.float64) if wide.kind in "fc" else wide
-    )
-    _dot(x, y, offsets, out)
-    with np.errstate(over="ignore"):
-        return out.astype(dtype, copy=False)
-
-
-@numba.njit(parallel=True, cache=True, nogil=True, error_model="numpy")
-def _binary(kind: int, x: Any, z: Any, offsets: Any, out: Any, rows: int) -> None:
-    for piece in numba.prange((out.shape[0] + rows - 1) // rows):
-        r, stop = piece * rows, min((piece + 1) * rows, out.shape[0])
-        s = np.searchsorted(offsets, r, side="right") - 1
+    @kernel(name=name, types=types)
+    def binary(
+        x: Pointer[T], z: Pointer[T], offsets: Pointer[np.int64], out: Pointer[T],
+        segments: int, width: int, z_width: int, piece_rows: int, first: int, last: int,
+    ) -> int:  # fmt: skip
+        """Combine rows (N, width) with those of their segments, (S, width) or (S, 1)."""
+        total = offsets[segments]
+        r, stop = first * piece_rows, min(last * piece_rows, total)
+        s = segment_at(offsets, segments, r)
         while r < stop:
             end = min(offsets[s + 1], stop)
-            if kind == 0:
-                _add(x, z[s], out, r, end)
-            elif kind == 1:
-                _sub(x, z[s], out, r, end)
-            elif kind == 2:
-                _mul(x, z[s], out, r, end)
+            if z_width == 1:
+                rows_with_one(x + r * width, z[s], out + r * width, (end - r) * width)
             else:
-                _div(x, z[s], out, r, end)
+                rows_with_row(x + r * width, z + s * width, out + r * width, end - r, width)
             r = end
             s += 1
+        return 0
 
 
-@numba.njit(cache=True, nogil=True)
-def _add(x: Any, z: Any, out: Any, lo: int, hi: int) -> None:
-    for r in range(lo, hi):
-        for k in range(x.shape[1]):
-            out[r, k] = x[r, k] + (z[k] if z.size > 1 else z[0])
+_declare("add", operator.add, _WRAPPING)
+_declare("sub", operator.sub, _WRAPPING)
+_declare("mul", operator.mul, _WRAPPING)
+_declare("div", operator.truediv, FLOATS)
 
 
-@numba.njit(cache=True, nogil=True)
-def _sub(x: Any, z: Any, out: Any, lo: int, hi: int) -> None:
-    for r in range(lo, hi):
-        for k in range(x.shape[1]):
-            out[r, k] = x[r, k] - (z[k] if z.size > 1 else z[0])
+@kernel(types=(("float32", "float64"), ("float64", "float64"), ("int64", "int64")))
+def dot(
+    x: Pointer[T], y: Pointer[T], offsets: Pointer[np.int64], out: Pointer[U], value: type[T],
+    total: type[U], segments: int, width: int, pieces: int, first: int, last: int,
+) -> int:  # fmt: skip
+    """Sum the products of two arrays of rows (N, width) over each segment."""
+    for piece in range(first, last):
+        begin, after = segments_of_piece(offsets, segments, piece, pieces)
+        for s in range(begin, after):
+            whole = total(0)
+            for r in range(offsets[s], offsets[s + 1]):
+                # A row in the dtype of the rows, as the reference adds it.
+                part = value(0)
+                one, other = x + r * width, y + r * width
+                for k in range(width):
+                    part += one[k] * other[k]
+                whole += part
+            out[s] = whole
+    return 0
 
 
-@numba.njit(cache=True, nogil=True)
-def _mul(x: Any, z: Any, out: Any, lo: int, hi: int) -> None:
-    for r in range(lo, hi):
-        for k in range(x.shape[1]):
-            out[r, k] = x[r, k] * (z[k] if z.size > 1 else z[0])
+@kernel(types=FLOATS)
+def totals(
+    kind: int, flow: Pointer[T], x: Pointer[T], z: Pointer[T], offsets: Pointer[np.int64],
+    out: Pointer[np.float64], segments: int, width: int, z_width: int, pieces: int,
+    first: int, last: int,
+) -> int:  # fmt: skip
+    """Sum the gradients of the values (S, z_width) over their rows: 0 add, 1 sub, 2 mul, 3 div."""
+    for piece in range(first, last):
+        begin, after = segments_of_piece(offsets, segments, piece, pieces)
+        for s in range(begin, after):
+            values, to = z + s * z_width, out + s * z_width
+            for k in range(z_width):
+                to[k] = 0
+            for r in range(offsets[s], offsets[s + 1]):
+                up, row = flow + r * width, x + r * width
+                if z_width == 1:
+                    _add_row_to_one(kind, up, row, values, to, width)
+                else:
+                    _add_row(kind, up, row, values, to, width)
+    return 0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _div(x: Any, z: Any, out: Any, lo: int, hi: int) -> None:
-    for r in range(lo, hi):
-        for k in range(x.shape[1]):
-            out[r, k] = x[r, k] / (z[k] if z.size > 1 else z[0])
+@function()
+def _add_row(kind: int, up: Any, row: Any, values: Any, to: Any, width: int) -> None:
+    for k in range(width):
+        if kind == 0:
+            to[k] += up[k]
+        elif kind == 1:
+            to[k] -= up[k]
+        elif kind == 2:
+            to[k] += up[k] * row[k]
+        else:
+            to[k] -= up[k] * row[k] / (values[k] * values[k])
 
 
-@numba.njit(parallel=True, cache=True, nogil=True)
-def _dot(x: Any, y: Any, offsets: Any, out: Any) -> None:
-    for s in numba.prange(out.size):
-        total = out[s]
-        for r in range(offsets[s], offsets[s + 1]):
-            # A row in the dtype of the rows, as the reference adds it.
-            part = x.dtype.type(0)
-            for k in range(x.shape[1]):
-                part += x[r, k] * y[r, k]
-            total += part
-        out[s] = total
+@function()
+def _add_row_to_one(kind: int, up: Any, row: Any, values: Any, to: Any, width: int) -> None:
+    whole, square = to[0], values[0] * values[0]
+    for k in range(width):
+        if kind == 0:
+            whole += up[k]
+        elif kind == 1:
+            whole -= up[k]
+        elif kind == 2:
+            whole += up[k] * row[k]
+        else:
+            whole -= up[k] * row[k] / square
+    to[0] = whole

@@ -1,0 +1,71 @@
+"""See ops/elementwise.py. The row of a sequence is read where it lies, never broadcast."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.native import load
+from lodcli.kernels.native.pool import run
+from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
+from lodcli.kernels.ops.elementwise import elementwise as reference
+from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
+
+PIECE_BYTES = 1 << 18
+PIECES = 64
+# Segments of fewer values than this in all are left to one thread anyway.
+PIECE_VALUES = 1 << 12
+
+_MODULE = "kernels.ops.elementwise.elementwise_numba"
+_binary = {op: load.kernel(_MODULE, op) for op in ("add", "sub", "mul", "div")}
+_dot = load.kernel(_MODULE, "dot")
+# Whole numbers as those that are compiled: the same bits wrap around alike.
+_WRAPPING = {
+    **{each: each for each in "fdilBFD"},
+    **{"I": "i", "L": "l", "q": "l", "Q": "l", "b": "B"},
+}
+_DIVIDED = {"f": "f", "d": "d"}
+
+
+def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
+    """See ops/elementwise.py."""
+    dtype = UFUNCS[op](data[:0], values[:0].reshape(0, *[1] * (data.ndim - 1))).dtype
+    compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
+    if compiled is None or not data.size:
+        return reference.segment_binary(op, data, values, offsets)
+    x = flat_rows(data.astype(dtype, copy=False))
+    z = flat_rows(values.astype(dtype, copy=False))
+    out = np.empty(x.shape, dtype)
+    rows, width = x.shape
+    piece_rows = max(1, PIECE_BYTES // (width * out.itemsize))
+    run(
+        *(_binary[op][compiled], -(-rows // piece_rows), 2 * out.nbytes),
+        *(x.view(compiled), z.view(compiled), np.ascontiguousarray(offsets), out.view(compiled)),
+        *(offsets.size - 1, width, z.shape[1], piece_rows),
+    )
+    return out.reshape(data.shape)
+
+
+def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
+    """See ops/elementwise.py."""
+    dtype = summed_dtype(np.result_type(a, b))
+    if dtype.kind == "c":
+        return reference.segment_dot(a, b, offsets)
+    wide = np.dtype(np.float32) if is_half(dtype) else dtype
+    # The bits of products and sums are the same whether there is a sign or not.
+    compiled = np.dtype(np.int64) if wide.kind in "iu" else wide
+    x, y = (flat_rows(one.astype(wide, copy=False)).view(compiled) for one in (a, b))
+    # Sums of float32 in float64, as the reference makes them.
+    out = np.empty(offsets.size - 1, np.float64 if wide.kind == "f" else np.int64)
+    pieces = piece_count(x)
+    run(
+        *(_dot[compiled.char + out.dtype.char], pieces, 2 * x.nbytes, x, y),
+        *(np.ascontiguousarray(offsets), out, out.size, x.shape[1], pieces),
+    )
+    with np.errstate(over="ignore"):
+        return (out.view(wide) if wide.kind in "iu" else out).astype(dtype, copy=False)
+
+
+def piece_count(rows: Array) -> int:
+    """Return into how many pieces to cut the segments; no result depends on it."""
+    return min(PIECES, 1 + rows.size // PIECE_VALUES)
