@@ -1,0 +1,56 @@
+"""See ops/scan.py. Every row is made from the one beside it, from left to right."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.native import load
+from lodcli.kernels.native.pool import run
+from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
+from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
+from lodcli.kernels.runtime.buffers import empty
+
+_MODULE = "kernels.ops.scan.scan_numba"
+_running, _product_grad = (load.kernel(_MODULE, name) for name in ("running", "product_grad"))
+
+
+def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
+    """See ops/scan.py."""
+    return _applied(data, offsets, False, exclusive, reverse)
+
+
+def segment_cumprod(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
+    """See ops/scan.py."""
+    return _applied(data, offsets, True, exclusive, reverse)
+
+
+def segment_cumprod_grad(
+    upstream: Array, data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool
+) -> Array:
+    """See ops/scan.py."""
+    flow, x = flat_rows(upstream.astype(np.float64)), flat_rows(data.astype(np.float64))
+    whole, without, out = np.empty_like(x), np.empty_like(x), np.empty_like(x)
+    pieces = piece_count(x)
+    run(
+        *(_product_grad[""], pieces, 6 * x.nbytes, flow, x, np.ascontiguousarray(offsets)),
+        *(whole, without, out, offsets.size - 1, x.shape[1], exclusive, reverse, pieces),
+    )
+    with np.errstate(over="ignore"):
+        return out.reshape(data.shape).astype(data.dtype)
+
+
+@np.errstate(over="ignore")
+def _applied(data: Array, offsets: Offsets, product: bool, exclusive: bool, reverse: bool) -> Array:
+    dtype = summed_dtype(data.dtype)
+    rows = flat_rows(data.astype(np.float32 if is_half(dtype) else dtype, copy=False))
+    # Sums and products of unsigned numbers have the same bits.
+    rows = rows.view(np.int64) if rows.dtype.kind == "u" else rows
+    out = empty(rows.shape, rows.dtype)
+    pieces = piece_count(rows)
+    run(
+        *(_running[rows.dtype.char], pieces, 2 * rows.nbytes, rows, np.ascontiguousarray(offsets)),
+        *(out, offsets.size - 1, rows.shape[1], product, exclusive, reverse, pieces),
+    )
+    out = out.view(dtype) if dtype.kind == "u" else out
+    return out.reshape(data.shape).astype(dtype, copy=False)
