@@ -1,0 +1,71 @@
+"""See ops/norms.py. A row is read twice while it is in the cache; nothing else is stored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.native import load
+from lodcli.kernels.native.pool import run
+
+PIECE_BYTES = 1 << 18
+
+_MODULE = "kernels.ops.norms.norms_numba"
+_forward, _backward = (load.kernel(_MODULE, name) for name in ("forward", "backward"))
+
+
+def rows_layer_norm(data: Array, weight: Array, bias: Array, epsilon: float) -> Array:
+    """See ops/norms.py."""
+    return _normalised(data, weight, bias, epsilon, centred=True)
+
+
+def rows_rms_norm(data: Array, weight: Array, epsilon: float) -> Array:
+    """See ops/norms.py."""
+    return _normalised(data, weight, np.zeros_like(weight), epsilon, centred=False)
+
+
+def rows_layer_norm_grad(
+    upstream: Array, data: Array, weight: Array, epsilon: float
+) -> tuple[Array, Array, Array]:
+    """See ops/norms.py."""
+    return _gradients(upstream, data, weight, epsilon, centred=True)
+
+
+def rows_rms_norm_grad(
+    upstream: Array, data: Array, weight: Array, epsilon: float
+) -> tuple[Array, Array]:
+    """See ops/norms.py."""
+    return _gradients(upstream, data, weight, epsilon, centred=False)[:2]
+
+
+def _normalised(data: Array, weight: Array, bias: Array, epsilon: float, *, centred: bool) -> Array:
+    rows, width = data.shape
+    piece_rows = _piece_rows(data)
+    x, out = np.ascontiguousarray(data), np.empty(data.shape, data.dtype)
+    w, b = (np.ascontiguousarray(one, data.dtype) for one in (weight, bias))
+    run(
+        *(_forward[data.dtype.char], -(-rows // piece_rows), 2 * data.nbytes),
+        *(x, w, b, out, epsilon, centred, rows, width, piece_rows),
+    )
+    return out
+
+
+def _gradients(
+    upstream: Array, data: Array, weight: Array, epsilon: float, *, centred: bool
+) -> tuple[Array, Array, Array]:
+    rows, width = data.shape
+    piece_rows = _piece_rows(data)
+    pieces = -(-rows // piece_rows)
+    out = np.empty(data.shape, data.dtype)
+    # Cut at fixed places and joined in order: the same sums for any number of threads.
+    scale, shift = np.zeros((2, pieces, width))
+    flow, x, w = (np.ascontiguousarray(one, data.dtype) for one in (upstream, data, weight))
+    run(
+        *(_backward[data.dtype.char], pieces, 3 * data.nbytes, flow, x, w, out, scale, shift),
+        *(epsilon, centred, rows, width, piece_rows),
+    )
+    return out, scale.sum(axis=0).astype(data.dtype), shift.sum(axis=0).astype(data.dtype)
+
+
+def _piece_rows(rows: Array) -> int:
+    return max(1, PIECE_BYTES // max(1, int(rows.shape[1]) * rows.itemsize))
