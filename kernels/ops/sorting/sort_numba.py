@@ -1,82 +1,20 @@
-"""See ops/order.py. Each segment is sorted by itself, merging runs; places come by bisection."""
+"""Kernels of sorting, searching and counting in segments."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.ops.common import flat_rows, is_half
-from lodcli.kernels.ops.sorting import sort as reference
-from lodcli.kernels.runtime.jit_numba import numba
+from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
+from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 
 _RUN = 12  # rows that are sorted by insertion
+_TYPES = (*FLOATS, "int64")
 
 
-def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
-    """See ops/order.py."""
-    rows = flat_rows(_few_dtypes(data))
-    out = np.empty(rows.shape, np.int64)
-    places, scratch = np.empty((2, len(rows)), np.int64)
-    for k in range(rows.shape[1]):
-        _order(np.ascontiguousarray(rows[:, k]), offsets, descending, places, scratch)
-        out[:, k] = places
-    return out.reshape(data.shape)
-
-
-def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offsets]:
-    """See ops/order.py."""
-    values = data[segment_order(data, offsets, False)]
-    new = _differs(_few_dtypes(values)[:, None], offsets)
-    counts = np.diff(np.flatnonzero(new), append=len(data))
-    return values[new], counts, lengths_to_offsets(new.astype(np.int64), level=0)[offsets]
-
-
-def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt.NDArray[np.bool_]:
-    """See ops/order.py."""
-    if not adjacent:
-        return reference.segment_first_of_equal(data, offsets, adjacent)
-    rows = flat_rows(_few_dtypes(data))
-    if rows.dtype.kind == "c":
-        rows = rows.view(rows.real.dtype)
-    result: npt.NDArray[np.bool_] = _differs(rows, offsets)
-    return result
-
-
-def segment_searchsorted(
-    data: Array, offsets: Offsets, values: Array, bounds: Offsets, side: str
-) -> Offsets:
-    """See ops/order.py."""
-    out = np.empty(len(values), np.int64)
-    ours, wanted = (np.ascontiguousarray(_few_dtypes(one)) for one in (data, values))
-    _searchsorted(ours, offsets, wanted, bounds, side == "right", out)
-    return out
-
-
-def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Offsets:
-    """See ops/order.py."""
-    values, cuts = (np.ascontiguousarray(_few_dtypes(one)) for one in (data, edges))
-    if values.dtype != cuts.dtype:
-        # NumPy compares in the dtype that holds both.
-        both = np.result_type(values, cuts)
-        values, cuts = values.astype(both), cuts.astype(both)
-    out = np.zeros((offsets.size - 1, edges.size - 1), np.int64)
-    _histogram(values, offsets, cuts, out)
-    return out
-
-
-def _few_dtypes(data: Array) -> Array:
-    """Return the same numbers in one of four dtypes: kernels are compiled for each."""
-    if is_half(data.dtype):
-        return data.astype(np.float32)
-    if data.dtype.kind in "ui":
-        return data.astype(np.uint64 if data.dtype.kind == "u" else np.int64, copy=False)
-    return data.astype(np.uint64) if data.dtype == np.bool_ else data
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
+@function(inline="always")
 def _before(a: Any, b: Any, descending: bool) -> Any:
     """Return whether a stands before b; a NaN is the greatest."""
     if descending:
@@ -84,13 +22,21 @@ def _before(a: Any, b: Any, descending: bool) -> Any:
     return a < b or (b != b and a == a)
 
 
-@numba.njit(parallel=True, cache=True, nogil=True)
-def _order(keys: Any, offsets: Any, descending: bool, places: Any, scratch: Any) -> None:
-    for s in numba.prange(offsets.size - 1):
-        _sort(keys, offsets[s], offsets[s + 1], descending, places, scratch)
+@kernel(types=_TYPES)
+def order(
+    keys: Pointer[T], offsets: Pointer[np.int64], places: Pointer[np.int64],
+    scratch: Pointer[np.int64], segments: int, descending: bool, pieces: int,
+    first: int, last: int,
+) -> int:  # fmt: skip
+    """Write the rows of each segment in order to `places`; `scratch` is as large."""
+    for piece in range(first, last):
+        begin, after = segments_of_piece(offsets, segments, piece, pieces)
+        for s in range(begin, after):
+            _sort(keys, offsets[s], offsets[s + 1], descending, places, scratch)
+    return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@function()
 def _sort(keys: Any, lo: int, hi: int, descending: bool, places: Any, scratch: Any) -> None:
     """Fill places[lo:hi] with the rows lo..hi in order; equal ones stay in theirs."""
     for first in range(lo, hi, _RUN):
@@ -107,10 +53,11 @@ def _sort(keys: Any, lo: int, hi: int, descending: bool, places: Any, scratch: A
             _merge(keys, descending, source, first, middle, end, to)
         source, to, size, moved = to, source, 2 * size, not moved
     if moved:
-        places[lo:hi] = source[lo:hi]
+        for at in range(lo, hi):
+            places[at] = source[at]
 
 
-@numba.njit(cache=True, nogil=True)
+@function()
 def _merge(
     keys: Any, descending: bool, source: Any, first: int, middle: int, end: int, to: Any
 ) -> None:
@@ -126,53 +73,73 @@ def _merge(
             a += 1
 
 
-@numba.njit(parallel=True, cache=True, nogil=True)
-def _differs(rows: Any, offsets: Any) -> Any:
-    """See ops/order.py, differs."""
-    out = np.zeros(rows.shape[0], np.bool_)
-    for s in numba.prange(offsets.size - 1):
-        for r in range(offsets[s], offsets[s + 1]):
-            other = r == offsets[s]
-            k = 0
-            while not other and k < rows.shape[1]:
-                here, last = rows[r, k], rows[r - 1, k]
-                other = here != last and (here == here or last == last)
-                k += 1
-            out[r] = other
-    return out
+@kernel(types=_TYPES)
+def differs(
+    x: Pointer[T], offsets: Pointer[np.int64], out: Pointer[np.uint8], segments: int, width: int,
+    pieces: int, first: int, last: int,
+) -> int:  # fmt: skip
+    """Write for rows (N, width) whether each differs from the one before it in its segment."""
+    for piece in range(first, last):
+        begin, after = segments_of_piece(offsets, segments, piece, pieces)
+        for s in range(begin, after):
+            for r in range(offsets[s], offsets[s + 1]):
+                other = r == offsets[s]
+                k = 0
+                while not other and k < width:
+                    here, before = x[r * width + k], x[(r - 1) * width + k]
+                    other = here != before and (here == here or before == before)
+                    k += 1
+                out[r] = 1 if other else 0
+    return 0
 
 
-@numba.njit(parallel=True, cache=True, nogil=True)
-def _searchsorted(data: Any, offsets: Any, values: Any, bounds: Any, right: bool, out: Any) -> None:
-    for s in numba.prange(bounds.size - 1):
-        for row in range(bounds[s], bounds[s + 1]):
-            low, high, value = offsets[s], offsets[s + 1], values[row]
-            while low < high:
-                middle = (low + high) // 2
-                if right:
-                    lower = not _before(value, data[middle], False)
-                else:
-                    lower = _before(data[middle], value, False)
-                if lower:
-                    low = middle + 1
-                else:
-                    high = middle
-            out[row] = low - offsets[s]
+@kernel(types=_TYPES)
+def searchsorted(
+    data: Pointer[T], offsets: Pointer[np.int64], values: Pointer[T], bounds: Pointer[np.int64],
+    out: Pointer[np.int64], segments: int, right: bool, pieces: int, first: int, last: int,
+) -> int:  # fmt: skip
+    """Write where each of the values, in segments by `bounds`, belongs in that of `data`."""
+    for piece in range(first, last):
+        begin, after = segments_of_piece(bounds, segments, piece, pieces)
+        for s in range(begin, after):
+            for row in range(bounds[s], bounds[s + 1]):
+                low, high, value = offsets[s], offsets[s + 1], values[row]
+                while low < high:
+                    middle = (low + high) // 2
+                    if right:
+                        lower = not _before(value, data[middle], False)
+                    else:
+                        lower = _before(data[middle], value, False)
+                    if lower:
+                        low = middle + 1
+                    else:
+                        high = middle
+                out[row] = low - offsets[s]
+    return 0
 
 
-@numba.njit(parallel=True, cache=True, nogil=True)
-def _histogram(values: Any, offsets: Any, edges: Any, out: Any) -> None:
-    bins = edges.size - 1
-    for s in numba.prange(out.shape[0]):
-        for row in range(offsets[s], offsets[s + 1]):
-            value = values[row]
-            if not (edges[0] <= value <= edges[bins]):
-                continue
-            low, high = 0, bins
-            while high - low > 1:
-                middle = (low + high) // 2
-                if edges[middle] <= value:
-                    low = middle
-                else:
-                    high = middle
-            out[s, low] += 1
+@kernel(types=_TYPES)
+def histogram(
+    values: Pointer[T], offsets: Pointer[np.int64], edges: Pointer[T], out: Pointer[np.int64],
+    segments: int, bins: int, pieces: int, first: int, last: int,
+) -> int:  # fmt: skip
+    """Count the values of each segment between edges: (segments, bins)."""
+    for piece in range(first, last):
+        begin, after = segments_of_piece(offsets, segments, piece, pieces)
+        for s in range(begin, after):
+            counts = out + s * bins
+            for b in range(bins):
+                counts[b] = 0
+            for row in range(offsets[s], offsets[s + 1]):
+                value = values[row]
+                if not (edges[0] <= value <= edges[bins]):
+                    continue
+                low, high = 0, bins
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    if edges[middle] <= value:
+                        low = middle
+                    else:
+                        high = middle
+                counts[low] += 1
+    return 0

@@ -1,0 +1,110 @@
+"""See ops/order.py. Each segment is sorted by itself, merging runs; places come by bisection."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.native import load
+from lodcli.kernels.native.pool import run
+from lodcli.kernels.ops.common import flat_rows, is_half
+from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
+from lodcli.kernels.ops.sorting import sort as reference
+
+_MODULE = "kernels.ops.sorting.sort_numba"
+_order, _differs, _searchsorted, _histogram = (
+    load.kernel(_MODULE, name) for name in ("order", "differs", "searchsorted", "histogram")
+)
+_TOP_BIT = np.uint64(1 << 63)
+
+
+def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
+    """See ops/order.py."""
+    rows = flat_rows(_comparable(data))
+    out = np.empty(rows.shape, np.int64)
+    places, scratch = np.empty((2, len(rows)), np.int64)
+    index, pieces = np.ascontiguousarray(offsets), piece_count(rows)
+    for k in range(rows.shape[1]):
+        to = out if rows.shape[1] == 1 else places
+        run(
+            *(_order[rows.dtype.char], pieces, 3 * places.nbytes, np.ascontiguousarray(rows[:, k])),
+            *(index, to, scratch, index.size - 1, descending, pieces),
+        )
+        if to is places:
+            out[:, k] = places
+    return out.reshape(data.shape)
+
+
+def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offsets]:
+    """See ops/order.py."""
+    values = data[segment_order(data, offsets, False)]
+    new = _changes(_comparable(values)[:, None], offsets)
+    counts = np.diff(np.flatnonzero(new), append=len(data))
+    return values[new], counts, lengths_to_offsets(new.astype(np.int64), level=0)[offsets]
+
+
+def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt.NDArray[np.bool_]:
+    """See ops/order.py."""
+    if not adjacent:
+        return reference.segment_first_of_equal(data, offsets, adjacent)
+    rows = flat_rows(_comparable(data))
+    return _changes(rows.view(rows.real.dtype), offsets)
+
+
+def segment_searchsorted(
+    data: Array, offsets: Offsets, values: Array, bounds: Offsets, side: str
+) -> Offsets:
+    """See ops/order.py."""
+    out = np.empty(len(values), np.int64)
+    ours, wanted = (np.ascontiguousarray(_comparable(one)) for one in (data, values))
+    pieces = piece_count(wanted)
+    run(
+        *(_searchsorted[ours.dtype.char], pieces, 2 * wanted.nbytes + ours.nbytes, ours),
+        *(np.ascontiguousarray(offsets), wanted, np.ascontiguousarray(bounds), out),
+        *(bounds.size - 1, side == "right", pieces),
+    )
+    return out
+
+
+def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Offsets:
+    """See ops/order.py."""
+    values, cuts = _wide(data), _wide(edges)
+    # NumPy compares in the dtype that holds both.
+    both = np.result_type(values, cuts)
+    values, cuts = (
+        np.ascontiguousarray(_comparable(one.astype(both, copy=False))) for one in (values, cuts)
+    )
+    out = np.empty((offsets.size - 1, edges.size - 1), np.int64)
+    pieces = piece_count(values)
+    run(
+        *(_histogram[values.dtype.char], pieces, values.nbytes, values),
+        *(np.ascontiguousarray(offsets), cuts, out, *out.shape, pieces),
+    )
+    return out
+
+
+def _changes(rows: Array, offsets: Offsets) -> npt.NDArray[np.bool_]:
+    """See ops/order.py, differs."""
+    out = np.empty(len(rows), np.bool_)
+    pieces = piece_count(rows)
+    run(
+        *(_differs[rows.dtype.char], pieces, rows.nbytes, np.ascontiguousarray(rows)),
+        *(np.ascontiguousarray(offsets), out.view(np.uint8), offsets.size - 1, rows.shape[1]),
+        pieces,
+    )
+    return out
+
+
+def _wide(data: Array) -> Array:
+    """Return the same numbers with 64 bits if they are whole, and no halves."""
+    if is_half(data.dtype):
+        return data.astype(np.float32)
+    whole = data.dtype.kind in "uib" and data.dtype != np.uint64
+    return data.astype(np.int64, copy=False) if whole else data
+
+
+def _comparable(data: Array) -> Array:
+    """Return numbers of a dtype that is compiled, which compare as these do."""
+    wide = _wide(data)
+    return (wide ^ _TOP_BIT).view(np.int64) if wide.dtype == np.uint64 else wide
