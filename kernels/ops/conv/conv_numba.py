@@ -1,171 +1,118 @@
-"""See ops/conv.py. The context is gathered a block of rows at a time, never as a whole."""
+"""Kernels of sequence convolutions: the context of rows, and lookahead convolution."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.conv.conv import strided_offsets
-from lodcli.kernels.runtime.jit_numba import njit
-
-# Smaller blocks stay in the cache, but waking the threads of the product then costs more.
-_BLOCK_BYTES = 1 << 21
+from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
+from lodcli.kernels.simd.row_partition_numba import segment_at
 
 
-def segment_conv(
-    data: Array,
-    offsets: Offsets,
-    weight: Array,
-    *,
-    context_start: int,
-    stride: int,
-    padding: Array | None,
-) -> Array:
-    """See ops/conv.py."""
-    plan = _Plan(data, offsets, weight, stride, padding)
-    out = np.empty((plan.rows, weight.shape[1]), np.result_type(data, weight))
-    for first, last in plan.blocks():
-        block = plan.context(first, last, context_start)
-        np.matmul(block, weight, out=out[first:last])
-    return out
+class Context(NamedTuple):
+    """The context of some rows of the result.
+
+    Attributes:
+        offsets, kept: (segments + 1,) of the rows, and of the rows of the result.
+        row: of the result, the first.
+        rows: how many.
+        length, width: K rows of D values are one row's context.
+        start: the first row of a context, beside its own.
+        padded: whether rows outside a segment are those of the padding, else zeros.
+    """
+
+    offsets: Pointer[np.int64]
+    kept: Pointer[np.int64]
+    segments: int
+    row: int
+    rows: int
+    length: int
+    width: int
+    stride: int
+    start: int
+    padded: bool
 
 
-def segment_conv_grad(
-    data: Array,
-    offsets: Offsets,
-    weight: Array,
-    grad: Array,
-    *,
-    context_start: int,
-    stride: int,
-    padding: Array | None,
-) -> tuple[Array, Array, Array | None]:
-    """See ops/conv.py."""
-    plan = _Plan(data, offsets, weight, stride, padding)
-    dtype = np.result_type(grad, weight)
-    grad_data = np.zeros(data.shape, dtype)
-    grad_weight = np.zeros(weight.shape, np.result_type(grad, data))
-    grad_padding = np.zeros(plan.padding.shape, dtype)
-    for first, last in plan.blocks():
-        part = grad[first:last]
-        grad_weight += plan.context(first, last, context_start).T @ part
-        grad_context = np.ascontiguousarray(part @ weight.T)
-        _scatter(
-            grad_context, plan.offsets, plan.kept, first, stride, context_start,
-            padding is not None, grad_data, grad_padding,
-        )  # fmt: skip
-    return grad_data, grad_weight, None if padding is None else grad_padding
-
-
-class _Plan:
-    """Contiguous arguments, and how the rows are cut into blocks."""
-
-    def __init__(
-        self, data: Array, offsets: Offsets, weight: Array, stride: int, padding: Array | None
-    ) -> None:
-        self.data = np.ascontiguousarray(data)
-        self.padded = padding is not None
-        none = np.zeros((1, data.shape[1]), data.dtype)
-        self.padding = none if padding is None else np.ascontiguousarray(padding, data.dtype)
-        self.offsets = offsets
-        self.kept = strided_offsets(offsets, stride)
-        self.stride = stride
-        self.rows = int(self.kept[-1])
-        self.width = weight.shape[0]
-        self.step = max(1, _BLOCK_BYTES // max(1, self.width * data.itemsize))
-
-    def blocks(self) -> list[tuple[int, int]]:
-        """Return the first and last row of every block."""
-        return [(a, min(a + self.step, self.rows)) for a in range(0, self.rows, self.step)]
-
-    def context(self, first: int, last: int, context_start: int) -> Array:
-        """Return the context of some rows, (last - first, K * D)."""
-        block = np.zeros((last - first, self.width), self.data.dtype)
-        _gather(
-            self.data, self.offsets, self.kept, first, self.stride, context_start,
-            self.padded, self.padding, block,
-        )  # fmt: skip
-        return block
-
-
-@njit(cache=True, nogil=True)
-def _gather(data, offsets, kept, first, stride, start, padded, padding, out):  # type: ignore[no-untyped-def]
-    width = data.shape[1]
-    length = out.shape[1] // width if width else 0
-    up = max(0, -start)
-    segment = np.searchsorted(kept, first, side="right") - 1
-    for place in range(out.shape[0]):
-        while kept[segment + 1] <= first + place:
+@kernel(types=FLOATS)
+def gather(of: Context, data: Pointer[T], padding: Pointer[T], out: Pointer[T]) -> int:
+    """Write the context of rows to zeros, (rows, K * D)."""
+    up, width = max(0, -of.start), of.width
+    segment = segment_at(of.kept, of.segments, of.row)
+    for place in range(of.rows):
+        while of.kept[segment + 1] <= of.row + place:
             segment += 1
-        low, high = offsets[segment], offsets[segment + 1]
-        row = low + stride * (first + place - kept[segment]) + start
-        for k in range(length):
+        low, high = of.offsets[segment], of.offsets[segment + 1]
+        row = low + of.stride * (of.row + place - of.kept[segment]) + of.start
+        for k in range(of.length):
             source = row + k
-            at = k * width
+            to = out + (place * of.length + k) * width
             if low <= source < high:
+                values = data + source * width
                 for d in range(width):
-                    out[place, at + d] = data[source, d]
-            elif padded:
+                    to[d] = values[d]
+            elif of.padded:
                 extra = up - (low - source) if source < low else up + source - high
+                values = padding + extra * width
                 for d in range(width):
-                    out[place, at + d] = padding[extra, d]
+                    to[d] = values[d]
+    return 0
 
 
-@njit(cache=True, nogil=True)
-def _scatter(grad, offsets, kept, first, stride, start, padded, grad_data, grad_padding):  # type: ignore[no-untyped-def]
-    width = grad_data.shape[1]
-    length = grad.shape[1] // width if width else 0
-    up = max(0, -start)
-    segment = np.searchsorted(kept, first, side="right") - 1
-    for place in range(grad.shape[0]):
-        while kept[segment + 1] <= first + place:
+@kernel(types=FLOATS)
+def scatter(of: Context, grad: Pointer[T], grad_data: Pointer[T], grad_padding: Pointer[T]) -> int:
+    """Add the gradient of the context of rows to those of the rows and the padding."""
+    up, width = max(0, -of.start), of.width
+    segment = segment_at(of.kept, of.segments, of.row)
+    for place in range(of.rows):
+        while of.kept[segment + 1] <= of.row + place:
             segment += 1
-        low, high = offsets[segment], offsets[segment + 1]
-        row = low + stride * (first + place - kept[segment]) + start
-        for k in range(length):
+        low, high = of.offsets[segment], of.offsets[segment + 1]
+        row = low + of.stride * (of.row + place - of.kept[segment]) + of.start
+        for k in range(of.length):
             source = row + k
-            at = k * width
+            values = grad + (place * of.length + k) * width
             if low <= source < high:
+                to = grad_data + source * width
                 for d in range(width):
-                    grad_data[source, d] += grad[place, at + d]
-            elif padded:
+                    to[d] += values[d]
+            elif of.padded:
                 extra = up - (low - source) if source < low else up + source - high
+                to = grad_padding + extra * width
                 for d in range(width):
-                    grad_padding[extra, d] += grad[place, at + d]
+                    to[d] += values[d]
+    return 0
 
 
-def segment_row_conv(data: Array, offsets: Offsets, weight: Array) -> Array:
-    """See ops/conv.py."""
-    out = np.zeros(data.shape, np.result_type(data, weight))
-    _row_conv(np.ascontiguousarray(data), offsets, np.ascontiguousarray(weight), out)
-    return out
-
-
-def segment_row_conv_grad(
-    data: Array, offsets: Offsets, weight: Array, grad: Array
-) -> tuple[Array, Array]:
-    """See ops/conv.py."""
-    grad_data = np.zeros(data.shape, np.result_type(grad, weight))
-    grad_weight = np.zeros(weight.shape, grad_data.dtype)
-    data, weight, grad = (np.ascontiguousarray(array) for array in (data, weight, grad))
-    _row_conv_grad(data, weight, grad, offsets, grad_data, grad_weight)
-    return grad_data, grad_weight
-
-
-@njit(cache=True, nogil=True)
-def _row_conv(data, offsets, weight, out):  # type: ignore[no-untyped-def]
-    for segment in range(offsets.size - 1):
+@kernel(types=FLOATS)
+def row_conv(
+    data: Pointer[T], offsets: Pointer[np.int64], weight: Pointer[T], out: Pointer[T],
+    segments: int, length: int, width: int,
+) -> int:  # fmt: skip
+    """Add the lookahead convolution to zeros: row r of the weight times the row r further on."""
+    for segment in range(segments):
         for row in range(offsets[segment], offsets[segment + 1]):
-            for k in range(min(weight.shape[0], offsets[segment + 1] - row)):
-                for d in range(data.shape[1]):
-                    out[row, d] += weight[k, d] * data[row + k, d]
+            to = out + row * width
+            for k in range(min(length, offsets[segment + 1] - row)):
+                factor, values = weight + k * width, data + (row + k) * width
+                for d in range(width):
+                    to[d] += factor[d] * values[d]
+    return 0
 
 
-@njit(cache=True, nogil=True)
-def _row_conv_grad(data, weight, grad, offsets, grad_data, grad_weight):  # type: ignore[no-untyped-def]
-    for segment in range(offsets.size - 1):
+@kernel(types=FLOATS)
+def row_conv_grad(
+    data: Pointer[T], weight: Pointer[T], grad: Pointer[T], offsets: Pointer[np.int64],
+    grad_data: Pointer[T], grad_weight: Pointer[T], segments: int, length: int, width: int,
+) -> int:  # fmt: skip
+    """Add the gradients of the rows and the weight to zeros."""
+    for segment in range(segments):
         for row in range(offsets[segment], offsets[segment + 1]):
-            for k in range(min(weight.shape[0], offsets[segment + 1] - row)):
-                for d in range(data.shape[1]):
-                    grad_data[row + k, d] += weight[k, d] * grad[row, d]
-                    grad_weight[k, d] += grad[row, d] * data[row + k, d]
+            up = grad + row * width
+            for k in range(min(length, offsets[segment + 1] - row)):
+                factor, to_factor = weight + k * width, grad_weight + k * width
+                values, to = data + (row + k) * width, grad_data + (row + k) * width
+                for d in range(width):
+                    to[d] += factor[d] * up[d]
+                    to_factor[d] += up[d] * values[d]
+    return 0

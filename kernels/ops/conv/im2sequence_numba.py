@@ -1,45 +1,49 @@
-"""See ops/im2sequence.py. The padded picture is never made: what lies outside stays zero."""
+"""Kernel that copies the windows of pictures into rows."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
-
-from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.conv.im2sequence import Pair, Quad, window_counts
-from lodcli.kernels.runtime.jit_numba import numba
+from lodcli.kernels.native.declare import Pointer, T, kernel
 
 
-def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Quad) -> Array:
-    """See ops/im2sequence.py."""
-    n, c, _, _ = images.shape
-    down, right = window_counts(images.shape, kernels, strides, paddings)
-    out = np.zeros((n * down * right, c * kernels[0] * kernels[1]), images.dtype)
-    if out.size:
-        # As whole words of their bits: a kernel for each size, not for each dtype.
-        word = np.dtype(f"u{images.itemsize}") if images.itemsize <= 8 else np.dtype("c16")
-        _windows(
-            np.ascontiguousarray(images).view(word), down, right,
-            (kernels[0], kernels[1]), (strides[0], strides[1]), (paddings[0], paddings[1]),
-            out.view(word),
-        )  # fmt: skip
-    return out
+class Windows(NamedTuple):
+    """Pictures (N, channels, height, width), and `down` times `right` windows of each."""
+
+    channels: int
+    height: int
+    width: int
+    down: int
+    right: int
+    kernel_height: int
+    kernel_width: int
+    stride_down: int
+    stride_right: int
+    pad_top: int
+    pad_left: int
 
 
-@numba.njit(parallel=True, cache=True, nogil=True)
-def _windows(
-    images: Any, down: int, right: int, kernels: Any, strides: Any, before: Any, out: Any
-) -> None:
-    _, channels, height, width = images.shape
-    for row in numba.prange(out.shape[0]):
-        picture, window = row // (down * right), row % (down * right)
-        top = window // right * strides[0] - before[0]
-        left = window % right * strides[1] - before[1]
+# Words of their bytes: a version for each size, not for each dtype.
+@kernel(types=("uint8", "uint16", "uint32", "uint64", "complex128"))
+def windows(
+    images: Pointer[T], out: Pointer[T], zero: type[T], of: Windows, rows: int, piece_rows: int,
+    first: int, last: int,
+) -> int:  # fmt: skip
+    """Write a row for each window, channel by channel; zeros where it leaves the picture."""
+    row_words = of.channels * of.kernel_height * of.kernel_width
+    for row in range(first * piece_rows, min(last * piece_rows, rows)):
+        picture, window = row // (of.down * of.right), row % (of.down * of.right)
+        top = window // of.right * of.stride_down - of.pad_top
+        left = window % of.right * of.stride_right - of.pad_left
+        to = out + row * row_words
         at = 0
-        for channel in range(channels):
-            for i in range(top, top + kernels[0]):
-                for j in range(left, left + kernels[1]):
-                    if 0 <= i < height and 0 <= j < width:
-                        out[row, at] = images[picture, channel, i, j]
+        for channel in range(of.channels):
+            plane = images + (picture * of.channels + channel) * of.height * of.width
+            for i in range(top, top + of.kernel_height):
+                for j in range(left, left + of.kernel_width):
+                    if 0 <= i < of.height and 0 <= j < of.width:
+                        to[at] = plane[i * of.width + j]
+                    else:
+                        to[at] = zero(0)
                     at += 1
+    return 0

@@ -1,57 +1,37 @@
-"""See ops/topk_avg_pooling.py. Keeps the largest values of a row, sorted, instead of sorting it."""
+"""Kernels of top-k average pooling: the largest values of a row are kept sorted."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.runtime.jit_numba import njit
+from lodcli.kernels.native.declare import Pointer, T, U, kernel
+from lodcli.kernels.native.language_numba import function
 
 
-def segment_topk_avg_pooling(
-    data: Array,
-    offsets: Offsets,
-    row_offsets: Offsets,
-    column_offsets: Offsets,
-    topks: Offsets,
-    channel_num: int,
-) -> Array:
-    """See ops/topk_avg_pooling.py."""
-    out = np.zeros((int(row_offsets[-1]), channel_num * topks.size), data.dtype)
-    most = _most(topks, column_offsets)
-    _forward(
-        np.ascontiguousarray(data), offsets, row_offsets, column_offsets, topks, channel_num,
-        np.zeros(most, np.int64), out,
-    )  # fmt: skip
-    return out
+class Matrices(NamedTuple):
+    """Matrices of `channels` channels, one behind another.
+
+    Attributes:
+        offsets, row_offsets, column_offsets: (matrices + 1,), of all values, rows and columns.
+        topks: (kinds,).
+        places: (most,) scratch.
+    """
+
+    offsets: Pointer[np.int64]
+    row_offsets: Pointer[np.int64]
+    column_offsets: Pointer[np.int64]
+    matrices: int
+    topks: Pointer[np.int64]
+    kinds: int
+    channels: int
+    places: Pointer[np.int64]
+    most: int
 
 
-def segment_topk_avg_pooling_grad(
-    data: Array,
-    offsets: Offsets,
-    row_offsets: Offsets,
-    column_offsets: Offsets,
-    topks: Offsets,
-    channel_num: int,
-    grad: Array,
-) -> Array:
-    """See ops/topk_avg_pooling.py."""
-    out = np.zeros(data.shape, grad.dtype)
-    most = _most(topks, column_offsets)
-    _backward(
-        np.ascontiguousarray(data), offsets, row_offsets, column_offsets, topks, channel_num,
-        np.ascontiguousarray(grad), np.zeros(most, np.int64), out,
-    )  # fmt: skip
-    return out
-
-
-def _most(topks: Offsets, column_offsets: Offsets) -> int:
-    """Return how many values of a row can ever be asked for."""
-    return min(int(topks.max()), int(np.diff(column_offsets).max(initial=0)))
-
-
-@njit(cache=True, nogil=True)
-def _largest(data, first, count, places):  # type: ignore[no-untyped-def]
+@function()
+def _largest(data: Any, first: int, count: int, places: Any, most: int) -> int:
     """Fill `places` with the largest of count values, largest first; return how many."""
     held = 0
     for place in range(first, first + count):
@@ -63,42 +43,48 @@ def _largest(data, first, count, places):  # type: ignore[no-untyped-def]
             if not (value > other or (other != other and value == value)):
                 break
             at -= 1
-        if at < places.size:
-            held = min(held + 1, places.size)
+        if at < most:
+            held = min(held + 1, most)
             for back in range(held - 1, at, -1):
                 places[back] = places[back - 1]
             places[at] = place
     return held
 
 
-@njit(cache=True, nogil=True)
-def _forward(data, offsets, row_offsets, column_offsets, topks, channels, places, out):  # type: ignore[no-untyped-def]
-    for i in range(offsets.size - 1):
-        rows = row_offsets[i + 1] - row_offsets[i]
-        columns = column_offsets[i + 1] - column_offsets[i]
-        for channel in range(channels):
+@kernel(types=("float32", "float64"))
+def forward(data: Pointer[T], of: Matrices, out: Pointer[T], zero: type[T]) -> int:
+    """Write the averages of the largest values: (rows, channels * kinds)."""
+    for i in range(of.matrices):
+        rows = of.row_offsets[i + 1] - of.row_offsets[i]
+        columns = of.column_offsets[i + 1] - of.column_offsets[i]
+        for channel in range(of.channels):
             for row in range(rows):
-                first = offsets[i] + (channel * rows + row) * columns
-                held = _largest(data, first, columns, places)
-                for j in range(topks.size):
-                    total = data.dtype.type(0)
-                    for m in range(min(topks[j], held)):
-                        total += data[places[m]]
-                    at = channel * topks.size + j
-                    out[row_offsets[i] + row, at] = total / data.dtype.type(topks[j])
+                first = of.offsets[i] + (channel * rows + row) * columns
+                held = _largest(data, first, columns, of.places, of.most)
+                to = out + ((of.row_offsets[i] + row) * of.channels + channel) * of.kinds
+                for j in range(of.kinds):
+                    total = zero(0)
+                    for m in range(min(of.topks[j], held)):
+                        total += data[of.places[m]]
+                    to[j] = total / zero(of.topks[j])
+    return 0
 
 
-@njit(cache=True, nogil=True)
-def _backward(data, offsets, row_offsets, column_offsets, topks, channels, grad, places, out):  # type: ignore[no-untyped-def]
-    for i in range(offsets.size - 1):
-        rows = row_offsets[i + 1] - row_offsets[i]
-        columns = column_offsets[i + 1] - column_offsets[i]
-        for channel in range(channels):
+@kernel(types=tuple((a, b) for a in ("float32", "float64") for b in ("float32", "float64")))
+def backward(
+    data: Pointer[T], of: Matrices, grad: Pointer[U], out: Pointer[U], zero: type[U]
+) -> int:
+    """Add the gradients of the averages to those of the values, zeros first."""
+    for i in range(of.matrices):
+        rows = of.row_offsets[i + 1] - of.row_offsets[i]
+        columns = of.column_offsets[i + 1] - of.column_offsets[i]
+        for channel in range(of.channels):
             for row in range(rows):
-                first = offsets[i] + (channel * rows + row) * columns
-                held = _largest(data, first, columns, places)
-                for j in range(topks.size):
-                    at = channel * topks.size + j
-                    share = grad[row_offsets[i] + row, at] / grad.dtype.type(topks[j])
-                    for m in range(min(topks[j], held)):
-                        out[places[m]] += share
+                first = of.offsets[i] + (channel * rows + row) * columns
+                held = _largest(data, first, columns, of.places, of.most)
+                up = grad + ((of.row_offsets[i] + row) * of.channels + channel) * of.kinds
+                for j in range(of.kinds):
+                    share = up[j] / zero(of.topks[j])
+                    for m in range(min(of.topks[j], held)):
+                        out[of.places[m]] += share
+    return 0

@@ -1,40 +1,34 @@
-"""See ops/scatter.py."""
+"""Kernels that add values to the rows of segments, and pick them back."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.runtime.jit_numba import njit
-from lodcli.kernels.simd.row_copies import frozen
+from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 
 
-def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets) -> Array:
-    """See ops/scatter.py."""
-    out = np.array(data, order="C")
-    _scatter(out, ids, np.ascontiguousarray(updates), offsets)
-    return out
+@kernel(types=(*FLOATS, "int32", "int64", "uint8", "complex64", "complex128"))
+def scatter(
+    out: Pointer[T], width: int, ids: Pointer[np.int64], updates: Pointer[T],
+    offsets: Pointer[np.int64], segments: int,
+) -> int:  # fmt: skip
+    """Add each value to the column of its id, in the row of its segment."""
+    for segment in range(segments):
+        row = out + segment * width
+        for at in range(offsets[segment], offsets[segment + 1]):
+            row[ids[at]] += updates[at]
+    return 0
 
 
-def segment_scatter_grad(grad: Array, ids: Offsets, offsets: Offsets) -> tuple[Array, Array]:
-    """See ops/scatter.py."""
-    rows, updates = np.array(grad, order="C"), np.empty(ids.size, grad.dtype)
-    # As whole numbers of their size, so that float16 and bfloat16 are moved as well.
-    size = grad.dtype.itemsize
-    kind = np.dtype(f"u{size}") if size <= 8 else grad.dtype
-    _picked(rows.view(kind), frozen(ids), frozen(offsets), updates.view(kind))
-    return rows, updates
-
-
-@njit(cache=True, nogil=True)
-def _picked(rows, ids, offsets, updates):  # type: ignore[no-untyped-def]
-    for segment in range(offsets.size - 1):
-        for row in range(offsets[segment], offsets[segment + 1]):
-            updates[row] = rows[segment, ids[row]]
-
-
-@njit(cache=True, nogil=True)
-def _scatter(out, ids, updates, offsets):  # type: ignore[no-untyped-def]
-    for segment in range(offsets.size - 1):
-        for row in range(offsets[segment], offsets[segment + 1]):
-            out[segment, ids[row]] += updates[row]
+# Words of their bytes: a version for each size, not for each dtype.
+@kernel(types=("uint8", "uint16", "uint32", "uint64", "complex128"))
+def pick(
+    rows: Pointer[T], width: int, ids: Pointer[np.int64], offsets: Pointer[np.int64],
+    out: Pointer[T], segments: int,
+) -> int:  # fmt: skip
+    """Copy the value in the column of each id, of the row of its segment."""
+    for segment in range(segments):
+        row = rows + segment * width
+        for at in range(offsets[segment], offsets[segment + 1]):
+            out[at] = row[ids[at]]
+    return 0

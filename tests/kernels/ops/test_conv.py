@@ -271,7 +271,7 @@ def test_row_conv_gradients_are_finite_differences(backend: Backend) -> None:
 
 def test_a_long_batch_is_cut_into_blocks_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        importlib.import_module("lodcli.kernels.ops.conv.conv_numba"), "_BLOCK_BYTES", 9999
+        importlib.import_module("lodcli.kernels.ops.conv.conv_native"), "_BLOCK_BYTES", 9999
     )
     generator = np.random.default_rng(5)
     lengths = generator.integers(0, 40, 500)

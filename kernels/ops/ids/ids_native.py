@@ -1,0 +1,55 @@
+"""See ops/ids.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.native import load
+from lodcli.kernels.ops.ids import ids as reference
+
+_MODULE = "kernels.ops.ids.ids_numba"
+_erase, _enumerate = (load.kernel(_MODULE, name) for name in ("erase", "enumerate_ids"))
+
+
+def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, Offsets]:
+    """See ops/ids.py."""
+    given = as_compiled(ids)
+    # In the order of the numbers that are compared: those of unsigned ones differ.
+    unwanted = np.sort(as_compiled(tokens))
+    out, bounds = np.empty_like(given), np.empty(offsets.size, np.int64)
+    _erase[given.dtype.char].call(
+        *(0, 1, given, np.ascontiguousarray(offsets), unwanted, unwanted.size, out, bounds),
+        offsets.size - 1,
+    )
+    return as_given(out[: bounds[-1]], ids), bounds
+
+
+def segment_enumerate(ids: Array, offsets: Offsets, win_size: int, pad_value: int) -> Array:
+    """See ops/ids.py."""
+    out = np.full((ids.size, win_size), pad_value, ids.dtype)
+    given = as_compiled(ids)
+    to = out.view(given.dtype) if out.itemsize == given.itemsize else out.astype(given.dtype)
+    _enumerate[given.dtype.char].call(
+        0, 1, given, np.ascontiguousarray(offsets), to, offsets.size - 1, win_size
+    )
+    return out if out.itemsize == to.itemsize else to.astype(ids.dtype)
+
+
+def as_compiled(ids: Array) -> Array:
+    """Return ids in a dtype that is compiled: the same bits where they are as many."""
+    if ids.itemsize == 2:
+        return ids.astype(np.int32)
+    return np.ascontiguousarray(ids).view({1: np.uint8, 4: np.int32, 8: np.int64}[ids.itemsize])
+
+
+def as_given(left: Array, ids: Array) -> Array:
+    """Return the ids that are left in the dtype of those given."""
+    if left.itemsize != ids.itemsize:
+        return left.astype(ids.dtype)
+    # A copy, unless all are left: the few ids would keep all the memory.
+    return (left if left.size == ids.size else left.copy()).view(ids.dtype)
+
+
+# NumPy's own loops are as quick: there is nothing to compile.
+segment_compress = reference.segment_compress

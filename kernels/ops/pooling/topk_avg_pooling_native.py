@@ -1,0 +1,62 @@
+"""See ops/topk_avg_pooling.py. Keeps the largest values of a row, sorted, instead of sorting it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.native import load
+
+_MODULE = "kernels.ops.pooling.topk_avg_pooling_numba"
+_forward, _backward = (load.kernel(_MODULE, name) for name in ("forward", "backward"))
+
+
+def segment_topk_avg_pooling(
+    data: Array,
+    offsets: Offsets,
+    row_offsets: Offsets,
+    column_offsets: Offsets,
+    topks: Offsets,
+    channel_num: int,
+) -> Array:
+    """See ops/topk_avg_pooling.py."""
+    out = np.zeros((int(row_offsets[-1]), channel_num * topks.size), data.dtype)
+    matrices = _matrices(offsets, row_offsets, column_offsets, topks, channel_num)
+    _forward[data.dtype.char].call(0, 1, np.ascontiguousarray(data), *matrices, out)
+    return out
+
+
+def segment_topk_avg_pooling_grad(
+    data: Array,
+    offsets: Offsets,
+    row_offsets: Offsets,
+    column_offsets: Offsets,
+    topks: Offsets,
+    channel_num: int,
+    grad: Array,
+) -> Array:
+    """See ops/topk_avg_pooling.py."""
+    out = np.zeros(data.shape, grad.dtype)
+    matrices = _matrices(offsets, row_offsets, column_offsets, topks, channel_num)
+    _backward[data.dtype.char + grad.dtype.char].call(
+        0, 1, np.ascontiguousarray(data), *matrices, np.ascontiguousarray(grad), out
+    )
+    return out
+
+
+def _matrices(
+    offsets: Offsets,
+    row_offsets: Offsets,
+    column_offsets: Offsets,
+    topks: Offsets,
+    channel_num: int,
+) -> tuple[Any, ...]:
+    """Return the fields of Matrices: see topk_avg_pooling_numba.py."""
+    index = (np.ascontiguousarray(one) for one in (offsets, row_offsets, column_offsets))
+    # The most values of a row that can ever be asked for.
+    most = min(int(topks.max()), int(np.diff(column_offsets).max(initial=0)))
+    places = np.empty(most, np.int64)
+    wanted = np.ascontiguousarray(topks)
+    return (*index, offsets.size - 1, wanted, topks.size, channel_num, places, most)

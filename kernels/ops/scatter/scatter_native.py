@@ -1,0 +1,44 @@
+"""See ops/scatter.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.native import load
+from lodcli.kernels.ops.common import row_width
+from lodcli.kernels.ops.scatter import scatter as reference
+
+_MODULE = "kernels.ops.scatter.scatter_numba"
+_scatter, _pick = (load.kernel(_MODULE, name) for name in ("scatter", "pick"))
+# Whole numbers as those that are compiled: the same bits wrap around alike.
+_WRAPPING = {
+    **{each: each for each in "fdilBFD"},
+    **{"I": "i", "L": "l", "q": "l", "Q": "l", "b": "B"},
+}
+
+
+def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets) -> Array:
+    """See ops/scatter.py."""
+    compiled = _WRAPPING.get(data.dtype.char)
+    if compiled is None:
+        return reference.segment_scatter(data, ids, updates, offsets)
+    out = np.array(data, order="C")
+    _scatter[compiled].call(
+        *(0, 1, out.view(compiled), row_width(out.shape), np.ascontiguousarray(ids)),
+        *(np.ascontiguousarray(updates).view(compiled), np.ascontiguousarray(offsets)),
+        offsets.size - 1,
+    )
+    return out
+
+
+def segment_scatter_grad(grad: Array, ids: Offsets, offsets: Offsets) -> tuple[Array, Array]:
+    """See ops/scatter.py."""
+    rows, updates = np.array(grad, order="C"), np.empty(ids.size, grad.dtype)
+    # As words of their size, so that float16 and bfloat16 are moved as well.
+    word = np.dtype(f"u{grad.itemsize}") if grad.itemsize <= 8 else np.dtype("c16")
+    _pick[word.char].call(
+        *(0, 1, rows.view(word), row_width(rows.shape), np.ascontiguousarray(ids)),
+        *(np.ascontiguousarray(offsets), updates.view(word), offsets.size - 1),
+    )
+    return rows, updates
