@@ -18,23 +18,8 @@ from lodcli.kernels.runtime.jit_numba import intrinsic, ir, numba, types
 from lodcli.kernels.simd.byte_moves import VECTOR_BYTES, copy_exactly, require
 
 FOREIGN = 0
-# Smaller results stay in a cache, where the next op finds them.
-STREAMED_BYTES = 1 << 24
-# Where ranges are shorter on average, or rows, putting lines together costs more than it saves.
-RANGE_BYTES = 1 << 8
-ROW_BYTES = VECTOR_BYTES
 _BYTE, _I64 = ir.IntType(8), ir.IntType(64)
 _LINE = ir.VectorType(_BYTE, VECTOR_BYTES)
-
-
-def streamed(size_bytes: int, ranges: int) -> bool:
-    """Return whether to stream a result of so many bytes that is made of so many ranges."""
-    return size_bytes >= max(STREAMED_BYTES, ranges * RANGE_BYTES)
-
-
-def streamed_rows(size_bytes: int, rows: int) -> bool:
-    """Return whether to stream a result of so many bytes that is made of so many single rows."""
-    return size_bytes >= max(STREAMED_BYTES, rows * ROW_BYTES)
 
 
 def _load(builder: Any, at: Any) -> Any:

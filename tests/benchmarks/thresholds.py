@@ -19,11 +19,11 @@ from functools import partial
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.native import pool
 from lodcli.kernels.ops.pooling.pool import sequence_sum
 from lodcli.kernels.ops.slicing.reverse import sequence_reverse
 from lodcli.kernels.ops.softmax.softmax import sequence_softmax
-from lodcli.kernels.runtime import numba_threads as threads
-from lodcli.kernels.simd import nontemporal_stores as streams
+from lodcli.kernels.simd import row_copies
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 ROUNDS = 15
@@ -102,8 +102,8 @@ def shared(op: str, size: int) -> dict[str, float]:
 
     return times(
         {
-            "one thread": lambda: with_threshold(threads, "SHARED_BYTES", NEVER, call),
-            "all threads": lambda: with_threshold(threads, "SHARED_BYTES", 0, call),
+            "one thread": lambda: with_threshold(pool, "SHARED_BYTES", NEVER, call),
+            "all threads": lambda: with_threshold(pool, "SHARED_BYTES", 0, call),
         }
     )
 
@@ -119,8 +119,8 @@ def streamed(size: int, then: Callable[[Array], object] | None = None) -> dict[s
 
     return times(
         {
-            "through": lambda: with_threshold(streams, "STREAMED_BYTES", NEVER, call),
-            "past": lambda: with_threshold(streams, "STREAMED_BYTES", 0, call),
+            "through": lambda: with_threshold(row_copies, "STREAMED_BYTES", NEVER, call),
+            "past": lambda: with_threshold(row_copies, "STREAMED_BYTES", 0, call),
         }
     )
 

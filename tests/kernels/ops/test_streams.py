@@ -16,6 +16,7 @@ from lodcli.kernels.ops.joining.expand import sequence_expand_as
 from lodcli.kernels.ops.padding.pad import sequence_pad, sequence_unpad
 from lodcli.kernels.ops.slicing.reverse import sequence_reverse
 from lodcli.kernels.ops.slicing.slice import sequence_slice
+from lodcli.kernels.simd import row_copies
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 LENGTHS = [0, 3, 1, 0, 40, 7, 2, 0, 130, 5, 1, 1, 11, 0]
@@ -26,15 +27,10 @@ LINE = 64
 @pytest.fixture(autouse=True)
 def streaming(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have even the smallest results streamed, by pieces of a few rows."""
-    streams = pytest.importorskip(
-        "lodcli.kernels.simd.nontemporal_stores", reason="compiled kernels need numba"
-    )
-    from lodcli.kernels.simd import row_copies as copying
-
-    monkeypatch.setattr(streams, "STREAMED_BYTES", 0)
-    monkeypatch.setattr(streams, "RANGE_BYTES", 0)
-    monkeypatch.setattr(streams, "ROW_BYTES", 0)
-    monkeypatch.setattr(copying, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(row_copies, "STREAMED_BYTES", 0)
+    monkeypatch.setattr(row_copies, "RANGE_BYTES", 0)
+    monkeypatch.setattr(row_copies, "ROW_BYTES", 0)
+    monkeypatch.setattr(row_copies, "PIECE_BYTES", 1000)
 
 
 def tensor(width: int, lengths: list[int], seed: int = 0) -> LoDTensor:

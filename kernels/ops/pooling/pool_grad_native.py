@@ -1,4 +1,4 @@
-"""See ops/pool_grad.py. Threads take equal pieces of the rows that come out."""
+"""See ops/pool_grad.py. Pieces are equal parts of the rows that come out."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.pooling.pool_grad import divided_rows
-from lodcli.kernels.simd.broadcast import spread_rows
+from lodcli.kernels.simd.broadcast import broadcast_rows
 
 
 def segment_sum_grad(upstream: Array, offsets: Offsets) -> Array:
     """See ops/pool_grad.py."""
-    return spread_rows(upstream, offsets)
+    return broadcast_rows(upstream, offsets)
 
 
 def segment_mean_grad(upstream: Array, offsets: Offsets) -> Array:
     """See ops/pool_grad.py."""
-    return spread_rows(divided_rows(upstream, np.diff(offsets).astype(np.float64)), offsets)
+    return broadcast_rows(divided_rows(upstream, np.diff(offsets).astype(np.float64)), offsets)
 
 
 def segment_sqrt_grad(upstream: Array, offsets: Offsets) -> Array:
     """See ops/pool_grad.py."""
-    return spread_rows(divided_rows(upstream, np.sqrt(np.diff(offsets))), offsets)
+    return broadcast_rows(divided_rows(upstream, np.sqrt(np.diff(offsets))), offsets)
 
 
 def segment_first_grad(upstream: Array, offsets: Offsets) -> Array:
     """See ops/pool_grad.py."""
-    return spread_rows(upstream, offsets, only="first")
+    return broadcast_rows(upstream, offsets, only="first")
 
 
 def segment_last_grad(upstream: Array, offsets: Offsets) -> Array:
     """See ops/pool_grad.py."""
-    return spread_rows(upstream, offsets, only="last")
+    return broadcast_rows(upstream, offsets, only="last")

@@ -1,4 +1,4 @@
-"""See ops/expand.py. Whole blocks are copied as bytes, by threads that take equal stretches."""
+"""See ops/expand.py. Whole blocks are copied as bytes, in pieces of equal size."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.ops.joining import expand
 from lodcli.kernels.ops.pooling.pool_native import segment_sum
-from lodcli.kernels.simd.broadcast import spread_rows
+from lodcli.kernels.simd.broadcast import broadcast_rows
 from lodcli.kernels.simd.row_copies import gather_ranges
 
 
 def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """See ops/expand.py."""
-    return spread_rows(data, offsets, out=out)
+    return broadcast_rows(data, offsets, out=out)
 
 
 def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
@@ -26,7 +26,7 @@ def segment_repeat(
 ) -> Array:
     """See ops/expand.py."""
     if _single(offsets):
-        return spread_rows(data, lengths_to_offsets(counts, level=0), out=out)
+        return broadcast_rows(data, lengths_to_offsets(counts, level=0), out=out)
     lengths = np.repeat(np.diff(offsets), counts)
     starts = np.repeat(offsets[:-1], counts)
     return gather_ranges(data, starts, lengths_to_offsets(lengths, level=0), out=out)

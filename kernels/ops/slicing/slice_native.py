@@ -1,0 +1,48 @@
+"""See ops/slice.py. Rows are copied as bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.native import load
+from lodcli.kernels.native.pool import run
+from lodcli.kernels.ops.slicing import slice as reference
+from lodcli.kernels.simd.row_copies import gather_ranges
+
+PIECE_SEGMENTS = 1 << 14
+
+_MODULE = "kernels.ops.slicing.slice_numba"
+_totals, _bounds = (load.kernel(_MODULE, name) for name in ("part_totals", "part_bounds"))
+
+
+def segment_slice(
+    data: Array, starts: Offsets, offsets: Offsets, *, out: Array | None = None
+) -> Array:
+    """See ops/slice.py."""
+    return gather_ranges(data, starts, offsets, out=out)
+
+
+def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offsets, Offsets, bool]:
+    """See ops/slice.py."""
+    segments = offsets.size - 1
+    pieces = -(-segments // PIECE_SEGMENTS)
+    index, begins, counts = (np.ascontiguousarray(one) for one in (offsets, first, count))
+    starts, bounds = np.empty(segments, np.int64), np.empty(segments + 1, np.int64)
+    before = np.zeros(pieces + 1, np.int64)
+    shared = (segments, PIECE_SEGMENTS)
+    wrong = pieces and run(
+        *(_totals[""], pieces, 3 * index.nbytes, index, begins, counts, before[1:], *shared)
+    )
+    np.cumsum(before, out=before)
+    if pieces:
+        run(
+            *(_bounds[""], pieces, 5 * index.nbytes, index, begins, counts, before),
+            *(starts, bounds, *shared),
+        )
+    bounds[segments] = before[pieces]
+    return starts, bounds, not wrong
+
+
+# NumPy's own loops are as quick: there is nothing to compile.
+segment_place = reference.segment_place

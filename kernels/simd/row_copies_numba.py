@@ -1,0 +1,167 @@
+"""Kernels that copy ranges of rows, whatever they hold: as bytes, in pieces of equal size.
+
+All take the address and size in bytes of the source, and write rows of `width` bytes to the
+address `to`, `piece_rows` of them a piece. Where `streamed`, lines bypass the caches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.native.declare import Pointer, kernel
+from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.simd.byte_moves import (
+    AHEAD,
+    FETCHED_BYTES,
+    VECTOR_BYTES,
+    copy,
+    copy_backwards,
+    fetch,
+    number_at,
+)
+from lodcli.kernels.simd.nontemporal_stores import append, begin, finish
+from lodcli.kernels.simd.row_partition_numba import segment_at
+
+_PAGE = 1 << 12
+
+
+@kernel()
+def gather(
+    at: int, size: int, starts: Pointer[np.int64], offsets: Pointer[np.int64], to: int, width: int,
+    ranges: int, piece_rows: int, streamed: bool, first: int, last: int,
+) -> int:  # fmt: skip
+    """Copy rows starts[i] and on to rows offsets[i]..offsets[i+1]."""
+    total, end = offsets[ranges], at + size
+    for piece in range(first, last):
+        row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
+        i, stop = segment_at(offsets, ranges, row), to + stop_row * width
+        line, held, full = begin(to + row * width)
+        skipped = row - offsets[i]
+        while row < stop_row:
+            after = min(offsets[i + 1], stop_row)
+            source, n = at + (starts[i] + skipped) * width, (after - row) * width
+            if streamed:
+                line, held, full = append(line, held, full, stop, source, at, end, n)
+            else:
+                copy(to + row * width, stop, source, end, n)
+            row, skipped = after, 0
+            i += 1
+        if streamed:
+            finish(line, held, full)
+    return 0
+
+
+@kernel()
+def gather_first(
+    at: int, size: int, stride: int, offsets: Pointer[np.int64], to: int, width: int,
+    ranges: int, piece_rows: int, streamed: bool, first: int, last: int,
+) -> int:  # fmt: skip
+    """Copy the first of every `stride` rows to rows offsets[i]..offsets[i+1]."""
+    total, end = offsets[ranges], at + size
+    for piece in range(first, last):
+        row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
+        i, stop = segment_at(offsets, ranges, row), to + stop_row * width
+        line, held, full = begin(to + row * width)
+        while row < stop_row:
+            after = min(offsets[i + 1], stop_row)
+            source, n = at + (i * stride + row - offsets[i]) * width, (after - row) * width
+            fetch(at + (i + AHEAD) * stride * width, n)
+            if streamed:
+                line, held, full = append(line, held, full, stop, source, at, end, n)
+            else:
+                copy(to + row * width, stop, source, end, n)
+            row = after
+            i += 1
+        if streamed:
+            finish(line, held, full)
+    return 0
+
+
+@kernel()
+def reverse(
+    at: int, size: int, lasts: Pointer[np.int64], offsets: Pointer[np.int64], to: int, width: int,
+    ranges: int, piece_rows: int, streamed: bool, first: int, last: int,
+) -> int:  # fmt: skip
+    """Copy rows lasts[i] and before, backwards, to rows offsets[i]..offsets[i+1]."""
+    total = offsets[ranges]
+    # Rows of short ranges are prefetched ranges ahead, of others within the range.
+    apart = VECTOR_BYTES * ranges < total * width < _PAGE * ranges
+    for piece in range(first, last):
+        row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
+        i, stop = segment_at(offsets, ranges, row), to + stop_row * width
+        line, held, full = begin(to + row * width)
+        while row < stop_row:
+            if apart:
+                later = min(i + AHEAD, ranges - 1)
+                n = min((offsets[later + 1] - offsets[later]) * width, FETCHED_BYTES)
+                fetch(at + (lasts[later] + 1) * width - n, n)
+            after = min(offsets[i + 1], stop_row)
+            end = at + (lasts[i] + 1 - (row - offsets[i])) * width
+            if streamed:
+                for left in range(after - row, 0, -1):
+                    end -= width
+                    if left > AHEAD:
+                        fetch(end - AHEAD * width, width)
+                    line, held, full = append(line, held, full, stop, end, at, at + size, width)
+            else:
+                copy_backwards(to + row * width, stop, at, end, after - row, width)
+            row = after
+            i += 1
+        if streamed:
+            finish(line, held, full)
+    return 0
+
+
+@function()
+def _rows_before(bounds: Any, parts: int, i: int) -> int:
+    """Return how many rows the ranges before number `i` have, of all parts."""
+    total = 0
+    for part in range(parts):
+        total += number_at(bounds[part] + 8 * i)
+    return total
+
+
+@kernel()
+def interleave(
+    ats: Pointer[np.int64], sizes: Pointer[np.int64], bounds: Pointer[np.int64], parts: int,
+    ranges: int, to: int, width: int, total: int, piece_rows: int, streamed: bool,
+    first: int, last: int,
+) -> int:  # fmt: skip
+    """Copy range 0 of every part, then range 1 of every part, and so on.
+
+    Args:
+        ats, sizes, bounds: of each part, the address and size of its rows, and the address of
+            its offsets.
+    """
+    for piece in range(first, last):
+        row, stop_row = piece * piece_rows, min((piece + 1) * piece_rows, total)
+        stop, i, high = to + stop_row * width, 0, ranges
+        while i < high:
+            middle = (i + high + 1) >> 1
+            if _rows_before(bounds, parts, middle) <= row:
+                i = middle
+            else:
+                high = middle - 1
+        here = _rows_before(bounds, parts, i)
+        line, held, full = begin(to + row * width)
+        while row < stop_row:
+            for part in range(parts):
+                lo = number_at(bounds[part] + 8 * i)
+                after = here + number_at(bounds[part] + 8 * (i + 1)) - lo
+                if row < after:
+                    n, at = min(after, stop_row) - row, ats[part]
+                    source, end = at + (lo + row - here) * width, at + sizes[part]
+                    if streamed:
+                        line, held, full = append(
+                            line, held, full, stop, source, at, end, n * width
+                        )
+                    else:
+                        copy(to + row * width, stop, source, end, n * width)
+                    row += n
+                here = after
+            i += 1
+        if streamed:
+            finish(line, held, full)
+    return 0
