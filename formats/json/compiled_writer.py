@@ -10,11 +10,14 @@ import numpy as np
 
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.native import load
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# Loading the compiled writer takes half a second; in that time the exact one writes as many.
+# Compiling the writer takes seconds; in that time the exact one writes as many. One that came with
+# the package repays its threads.
 REPAID_VALUES = 2_000_000
+REPAID_SHIPPED = 10_000
 # Values and lists that are written in one go.
 PIECE_SIZE = 1 << 17
 # More would wait for the one that hands the text on.
@@ -40,7 +43,12 @@ class FastLines:
         kind, width = tensor.dtype.kind, tensor.dtype.itemsize
         # float16 and bfloat16 are written by NumPy and ml_dtypes, each in its own way.
         held = kind in "biu" or (kind == "f" and width in (4, 8))
-        return held and max(self._values, self._seen) >= REPAID_VALUES
+        repaid = min(REPAID_VALUES, REPAID_SHIPPED) if load.is_shipped() else REPAID_VALUES
+        if not held or max(self._values, self._seen) < repaid:
+            return False
+        from lodcli.formats.json.put_native import is_available
+
+        return is_available(tensor.dtype)
 
     def pieces(self, tensor: LoDTensor) -> Iterator[memoryview]:
         """Yield the outermost items of a tensor, each a line, many in one piece.
@@ -50,13 +58,10 @@ class FastLines:
         Args:
             tensor: its numbers are finite.
         """
-        from lodcli.formats.json.put_numba import LineWriter
+        from lodcli.formats.json.put_native import LineWriter
 
         levels = _levels(tensor)
-        # One kind of array: for each that differs, such as one not to be written to, the
-        # compiler would make its own code.
-        values = np.require(tensor.data, requirements=["C", "A", "W"]).reshape(-1)
-        writer = LineWriter(values, levels, self._spare)
+        writer = LineWriter(tensor.data.reshape(-1), levels, self._spare)
         threads = min(thread_count(), MOST_THREADS)
         with ThreadPoolExecutor(threads, "lod-json") as pool:
             waiting: deque[Future[memoryview]] = deque()

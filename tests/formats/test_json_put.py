@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import schema_of
 from lodcli.formats.json import compiled_writer as json_fast_lines
-from lodcli.formats.json.put_numba import LineWriter
+from lodcli.formats.json.put_native import LineWriter
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.strategies import DTYPES, tensors

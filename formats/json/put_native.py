@@ -1,0 +1,84 @@
+"""Rows and offsets to lines of JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.native import load
+
+# What a number may take: "-2.2250738585072014e-308", or "-9223372036854775808".
+MOST_TEXT_BYTES = 24
+# Whole numbers as those that are compiled, which hold them.
+_WIDER = {
+    **{"b": np.int32, "h": np.int32, "H": np.int32, "I": np.int64},
+    **{"l": np.int64, "q": np.int64, "L": np.uint64, "Q": np.uint64},
+}
+_put_lines = load.kernel("formats.json.put_numba", "put_lines")
+
+
+def is_available(dtype: np.dtype[Any]) -> bool:
+    """Return whether the kernel for such values is there; it is compiled now if need be."""
+    try:
+        return bool(_put_lines[_types(np.dtype(_WIDER.get(dtype.char, dtype)))])
+    except load.NativeUnavailableError:
+        return False
+
+
+def _types(dtype: np.dtype[Any]) -> str:
+    return dtype.char + np.dtype(f"u{dtype.itemsize}").char
+
+
+def _large(dtype: np.dtype[Any]) -> float:
+    """Return from where on NumPy writes floats with an exponent; for float32 it changed."""
+    if dtype.kind != "f":
+        return np.inf
+    return next(10.0**n for n in range(18) if "e" in str(dtype.type(10.0**n)))
+
+
+class LineWriter:
+    """Writes items of one tensor as lines of nested lists.
+
+    Args:
+        values: (N,) bool, integers, finite float32 or float64.
+        levels: offsets of the lists, outermost first, the innermost over `values`.
+        spare: memory to use again, and to give back to.
+    """
+
+    def __init__(self, values: Array, levels: list[Offsets], spare: list[Array]) -> None:
+        wide = np.ascontiguousarray(values, _WIDER.get(values.dtype.char, values.dtype))
+        self._values, self._bits = wide, wide.view(f"u{wide.itemsize}")
+        self._put = _put_lines[_types(wide.dtype)].call
+        self._levels = levels
+        self._large = _large(values.dtype)
+        sizes = [level.size for level in levels]
+        self._begins = np.cumsum([0, *sizes])[: len(sizes)].astype(np.int64)
+        self._spare = spare
+        self._offsets = np.concatenate([*levels, np.zeros(1, np.int64)])
+
+    def lines(self, first: int, last: int) -> memoryview:
+        """Return the items from `first` to `last`, each with its end of line."""
+        size = last - first  # the ends of the lines
+        start, stop = first, last
+        for level in self._levels:
+            size += 3 * (stop - start)
+            start, stop = int(level[start]), int(level[stop])
+        size += (stop - start + 1) * (MOST_TEXT_BYTES + 1)
+        # Not touched before it is written, so what is not needed costs nothing; what was touched
+        # before costs less.
+        out = self._spare.pop() if self._spare else np.empty(size, np.uint8)
+        if out.size < size:
+            out = np.empty(size, np.uint8)
+        depth = len(self._levels)
+        done = self._put(
+            *(0, 1, self._values, self._bits, self._large, self._offsets, self._begins, depth),
+            *(*np.empty((2, depth), np.int64), first, last, load.address(out)),
+        )
+        return out.data[:done]
+
+    def take_back(self, lines: memoryview) -> None:
+        """Use the memory of lines again that were handed out."""
+        assert isinstance(lines.obj, np.ndarray)
+        self._spare.append(lines.obj)
