@@ -24,7 +24,10 @@ from lodcli.kernels.ops.scatter import scatter
 from lodcli.kernels.ops.slicing import reverse, slice
 from lodcli.kernels.ops.softmax import softmax
 from lodcli.kernels.ops.sorting import sort as order
-from lodcli.kernels.rnn.engine.layer_numba import warm_up as warm_up_layers
+from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
+from lodcli.kernels.rnn.cells.gru.gru import GRUWeights
+from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights
+from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 FLOATS = ("float32", "float64")
@@ -47,6 +50,20 @@ def jobs() -> dict[str, Callable[[], None]]:
             found.setdefault(name, []).extend(calls)
     made = {name: partial(_run, calls) for name, calls in sorted(found.items())}
     return {**made, "rnn": warm_up_layers}
+
+
+def warm_up_layers() -> None:
+    """Compile all recurrent layers, float32 and float64."""
+    offsets = np.array([0, 2, 3])
+    for kind in (LSTMWeights, GRUWeights, ElmanWeights):
+        for dtype in (np.float32, np.float64):
+            gates: Any = np.ones((kind.GATES, 1), dtype)
+            run = rnn_forward(
+                np.ones((3, 1), dtype), offsets, kind(weight_ih=gates, weight_hh=gates),
+                keep=True, backend="numba",
+            )  # fmt: skip
+            assert run.tape is not None
+            rnn_backward(run.tape, grad_outputs=run.outputs)
 
 
 def _run(calls: list[Callable[..., Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -233,16 +234,21 @@ def test_weights_are_put_in_order_once_for_all_batches(
     lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, how: list[str], count: int
 ) -> None:
     pytest.importorskip("numba")
-    from lodcli.kernels.rnn.engine.numba import packing
+    from lodcli.kernels.rnn.engine.native import packing
 
     monkeypatch.setattr("lodcli.kernels.rnn.engine.engine.COMPILED_WORK", 0)
-    seen, widths, pack = _one_article_a_batch(monkeypatch), [], packing._pack_transposed
+    seen, packed = _one_article_a_batch(monkeypatch), packing._pack_transposed
+    widths = []
 
-    def counted(weight: Any, *rest: Any) -> None:
-        widths.append(weight.shape[2])
-        pack(weight, *rest)
+    class Counted(dict[str, Any]):
+        def __missing__(self, key: str) -> Any:
+            def call(first: int, last: int, weight: Any, *rest: Any) -> int:
+                widths.append(rest[3])
+                return packed[key].call(first, last, weight, *rest)
 
-    monkeypatch.setattr(packing, "_pack_transposed", counted)
+            return SimpleNamespace(call=call)
+
+    monkeypatch.setattr(packing, "_pack_transposed", Counted())
     # The weights are made in float32, the arithmetic is in float64.
     args = [*how, "--seed", "7", "--dtype", "float64", "-o", "out.lod.h5"]
     assert lod("run-rnn", "words.lod.h5", *args).code == 0

@@ -176,7 +176,7 @@ def test_any_batch_is_that_of_the_reference(
 @pytest.fixture
 def few_operations_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let threads share out even the smallest runs."""
-    from lodcli.kernels.rnn.engine.numba import schedule
+    from lodcli.kernels.rnn.engine.native import schedule
 
     monkeypatch.setattr(schedule, "_LEAST_WORK", 1)
 
@@ -288,7 +288,7 @@ def test_a_network_that_has_diverged_does_not_look_like_one_that_has_not(cell: s
 
 
 def test_memory_for_inference_does_not_grow_with_the_rows() -> None:
-    from lodcli.kernels.rnn.engine.numba.arrays import forget_used
+    from lodcli.kernels.rnn.engine.native.arrays import forget_used
 
     def scratch_bytes(rows: int) -> int:
         given = problem("lstm", [rows // 8] * 8, hidden=64, inputs=64, dtype="float32")
@@ -309,7 +309,7 @@ def test_memory_for_inference_does_not_grow_with_the_rows() -> None:
 
 
 def test_memory_for_training_is_what_the_gates_take() -> None:
-    from lodcli.kernels.rnn.engine.numba.arrays import forget_used
+    from lodcli.kernels.rnn.engine.native.arrays import forget_used
 
     rows, hidden = 40_000, 32
     given = problem("lstm", [100] * (rows // 100), hidden=hidden, inputs=32, dtype="float32")

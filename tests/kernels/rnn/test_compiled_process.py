@@ -12,12 +12,12 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lodcli.kernels.native.processor import levels_here
 from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
 from tests.hanging import HANG_SECONDS
 from tests.kernels.rnn.test_compiled import LENGTHS, Problem, check, problem
@@ -29,7 +29,7 @@ pytest.importorskip("numba")
 
 @pytest.fixture(autouse=True)
 def _few_operations_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lodcli.kernels.rnn.engine.numba import schedule
+    from lodcli.kernels.rnn.engine.native import schedule
 
     monkeypatch.setattr(schedule, "_LEAST_WORK", 1)
 
@@ -86,7 +86,7 @@ def test_a_forked_child_runs_on_its_own_threads() -> None:
     script = """
 import os, warnings
 warnings.simplefilter("ignore")
-from lodcli.kernels.rnn.engine.numba import schedule
+from lodcli.kernels.rnn.engine.native import schedule
 from tests.kernels.rnn.test_compiled import problem
 schedule._LEAST_WORK = 1
 given = problem("lstm", [9, 3, 0, 7], hidden=33, inputs=9)
@@ -99,28 +99,20 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert subprocess.run([sys.executable, "-c", script], timeout=HANG_SECONDS).returncode == 0
 
 
-AVX2 = "+sse,+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+avx,+avx2,+fma,+popcnt"
-
-
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names features of x86-64")
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("cpu", "features", "machine"),
-    [("haswell", AVX2, (32, 16)), ("x86-64", "+sse,+sse2", (16, 16))],
-)
-def test_narrower_processors_compute_the_same(
-    cpu: str, features: str, machine: tuple[int, int]
-) -> None:
-    if "avx2" in features and "avx2" not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("this processor has no AVX2")
+@pytest.mark.parametrize(("level", "machine"), [("v3", (32, 16)), ("v2", (16, 16))])
+def test_narrower_processors_compute_the_same(level: str, machine: tuple[int, int]) -> None:
+    if f"x86-64-{level}" not in {each.name for each in levels_here()}:
+        pytest.skip(f"this processor has not what {level} has")
     script = f"""
-from lodcli.kernels.simd import lanes
+from lodcli.kernels.rnn.engine.native.packing import layout
 from tests.kernels.rnn.test_compiled import LENGTHS, check, problem
-assert (lanes.VECTOR_BYTES, lanes.REGISTERS) == {machine}
+assert (layout().vector_bytes, layout().registers) == {machine}
 for hidden in (1, 13, 37):
     check(problem("gru", LENGTHS, hidden=hidden, inputs=21, dtype="float32"))
 """
-    environment = os.environ | {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": features}
+    environment = os.environ | {"LOD_NATIVE": f"x86-64-{level}"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, timeout=HANG_SECONDS)
     assert done.returncode == 0
 
@@ -208,7 +200,7 @@ def test_nothing_is_written_past_the_end_of_a_result(
 
 def test_frozen_weights_are_packed_once_and_others_every_time() -> None:
     given = problem("gru", LENGTHS, hidden=7, inputs=5)
-    from lodcli.kernels.rnn.engine.numba.packing import cell_of
+    from lodcli.kernels.rnn.engine.native.packing import cell_of
 
     assert cell_of(given.weights) is not cell_of(given.weights)
     frozen = given.weights.frozen()
@@ -232,10 +224,3 @@ def test_frozen_weights_are_packed_once_and_others_every_time() -> None:
     assert before is not None
     assert after is not None
     assert not np.array_equal(before, after)
-
-
-@pytest.mark.slow
-def test_everything_can_be_compiled_ahead() -> None:
-    from lodcli.kernels.rnn.engine.layer_numba import warm_up
-
-    warm_up()

@@ -4,26 +4,26 @@
     store(a * b + 1.0, array, position, count)
 
 Sums of products are fused where the processor can. How many elements a vector has, and how
-many registers there are, depends on the processor that numba compiles for.
+many registers there are, depends on the level of processors that is compiled for.
 """
 
 from __future__ import annotations
 
 import operator
-import platform
 from collections.abc import Callable
 from typing import Any
 
+from lodcli.kernels.native.language_numba import data_of
+from lodcli.kernels.native.target import level
+from lodcli.kernels.rnn.engine.native.layout import Layout
 from lodcli.kernels.runtime.jit_numba import (
     AbstractTemplate,
     cgutils,
-    get_host_cpu_features,
     infer_global,
     intrinsic,
     ir,
     lower_builtin,
     models,
-    numba,
     register_model,
     signature,
     types,
@@ -33,25 +33,12 @@ _I64 = ir.IntType(64)
 _I32 = ir.IntType(32)
 
 
-def _machine() -> tuple[int, int]:
-    """Return the bytes of a vector register, and how many there are."""
-    config: Any = numba.config
-    listed = config.CPU_FEATURES if config.CPU_FEATURES is not None else get_host_cpu_features()
-    features = {name[1:]: name[0] == "+" for name in listed.split(",") if name}
-    if features.get("avx512f"):
-        return 64, 32
-    if features.get("avx2") and features.get("fma"):
-        return 32, 16
-    return 16, 32 if platform.machine() in ("aarch64", "arm64") else 16
-
-
-VECTOR_BYTES, REGISTERS = _machine()
+LAYOUT = Layout(level().vector_bytes, level().registers)
 
 
 def lanes_of(dtype: Any) -> int:
-    """Return how many elements of a numpy or numba dtype one vector holds."""
-    bits = dtype.bitwidth if hasattr(dtype, "bitwidth") else 8 * dtype.itemsize
-    return int(VECTOR_BYTES * 8 // bits)
+    """Return how many elements of a numba dtype one vector holds."""
+    return LAYOUT.lanes(dtype.bitwidth // 8)
 
 
 class Lanes(types.Type):
@@ -81,37 +68,9 @@ def splat(builder: Any, scalar: Any, vector: Any) -> Any:
     return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
 
 
-def address(context: Any, builder: Any, kind: Any, value: Any, position: Any) -> Any:
-    """Return the address of one element of a flat array, or behind a pointer."""
-    if isinstance(kind, types.Array):
-        value = context.make_array(kind)(context, builder, value).data
-    return builder.gep(value, [position])
-
-
-@intrinsic
-def _bare(typing_context: Any, group: Any) -> Any:
-    """Return a named tuple with pointers in place of its arrays.
-
-    Numba counts who refers to an array, with a locked instruction for every call and every
-    tuple it goes through: in the innermost loops that costs more than the arithmetic. The
-    caller has to keep the arrays.
-    """
-    kinds = [
-        types.CPointer(kind.dtype) if isinstance(kind, types.Array) else kind
-        for kind in group.types
-    ]
-    bared = types.BaseTuple.from_types(kinds, group.instance_class)
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        values = []
-        for number, kind in enumerate(group.types):
-            value = builder.extract_value(args[0], number)
-            if isinstance(kind, types.Array):
-                value = context.make_array(kind)(context, builder, value).data
-            values.append(value)
-        return context.make_tuple(builder, bared, values)
-
-    return bared(group), generate
+def address(builder: Any, pointer: Any, position: Any) -> Any:
+    """Return the address of one element behind a pointer."""
+    return builder.gep(data_of(builder, pointer), [position])
 
 
 def _as_vector(builder: Any, kind: Any, value: Any, wanted: Lanes) -> Any:
@@ -155,7 +114,7 @@ _operator(operator.truediv, "fdiv")
 
 @intrinsic
 def _lanes_in(typing_context: Any, array: Any) -> Any:
-    """Return how many elements of an array one vector holds: known when compiled."""
+    """Return how many elements of a pointer one vector holds: known when compiled."""
     count = lanes_of(array.dtype)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -193,7 +152,7 @@ def _load(typing_context: Any, array: Any, position: Any, count: Any) -> Any:
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         vector = vector_type(kind.dtype)
-        first = address(context, builder, sig.args[0], args[0], args[1])
+        first = address(builder, args[0], args[1])
         place = builder.bitcast(first, vector.as_pointer())
         bytes_each = kind.dtype.bitwidth // 8
 
@@ -221,7 +180,7 @@ def _store(typing_context: Any, value: Any, array: Any, position: Any, count: An
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         vector = vector_type(sig.args[0].dtype)
-        first = address(context, builder, sig.args[1], args[1], args[2])
+        first = address(builder, args[1], args[2])
         place = builder.bitcast(first, vector.as_pointer())
         bytes_each = sig.args[0].dtype.bitwidth // 8
 
@@ -248,7 +207,7 @@ def _fetch(typing_context: Any, array: Any, position: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), _I32, _I32, _I32])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        place = address(context, builder, sig.args[0], args[0], args[1])
+        place = address(builder, args[0], args[1])
         place = builder.bitcast(place, ir.IntType(8).as_pointer())
         builder.call(function, [place, _I32(0), _I32(3), _I32(1)])  # to read, all caches, data
         return context.get_dummy_value()
@@ -304,7 +263,6 @@ def _power_of_two(typing_context: Any, value: Any, shifted: Any) -> Any:
 
 
 # Called from compiled code with fewer arguments than the functions above have.
-bare: Any = _bare
 lanes_in: Any = _lanes_in
 load: Any = _load
 store: Any = _store

@@ -8,120 +8,34 @@ no sum depends on how many threads there are. Only one chunk of slopes exists at
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from lodcli.kernels.rnn.cells.cells_numba import shape_of, step_backward
-from lodcli.kernels.rnn.engine.numba.barrier import meet
-from lodcli.kernels.rnn.engine.numba.products import (
-    DEPTH,
+from lodcli.kernels.native.declare import FLOATS, kernel
+from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.rnn.engine.native.barrier_numba import meet
+from lodcli.kernels.rnn.engine.native.cells_numba import shape_of, step_backward
+from lodcli.kernels.rnn.engine.native.lanes_numba import lanes_in, load, store
+from lodcli.kernels.rnn.engine.native.layout import DEPTH, VECTORS
+from lodcli.kernels.rnn.engine.native.products_numba import (
     add_products_of_columns,
     multiply_rows,
     panels_of,
     part_of,
 )
-from lodcli.kernels.rnn.engine.numba.tiles import VECTORS
-from lodcli.kernels.runtime.jit_numba import njit
-from lodcli.kernels.simd.lanes import bare, lanes_in, load, store
+from lodcli.kernels.rnn.engine.native.structures import (
+    BackwardRun,
+    BackwardSpace,
+    Cell,
+    Chunk,
+    Elman,
+    Gradients,
+    Gru,
+    Lstm,
+    Matrix,
+    Sequences,
+    Team,
+)
 
 
-class BackwardRun(NamedTuple):
-    """What the way back reads and hands on; all arrays flat.
-
-    Attributes:
-        begin_h, begin_c: (S, H), before the first steps.
-        outputs, cells, kept: see ForwardRun.
-        with_grad_h, grad_h, with_grad_c, grad_c: (N, H), the gradients by row, if there are.
-        carry_h: (S, H), the gradient of the last hidden state; in the end of the first.
-        carry_other: (S, H), the gradient of the last cell state, in the end of the first; of
-            a GRU the rest of the hidden state's, zeros first.
-    """
-
-    begin_h: Any
-    begin_c: Any
-    outputs: Any
-    cells: Any
-    kept: Any
-    with_grad_h: bool
-    grad_h: Any
-    with_grad_c: bool
-    grad_c: Any
-    carry_h: Any
-    carry_other: Any
-
-
-class Chunk(NamedTuple):
-    """Some steps, and a slot for every row that they run.
-
-    Attributes:
-        step_from, step_to: which steps.
-        bases: (steps,) the first slot of each; a sequence's slot is its rank further on.
-        filled: how many slots there are.
-        slopes: (slots, stride), flat; see step_backward.
-        rows: (slots,) which row is in which slot.
-        before: (slots,) the row before it; -1 - n for the initial state of sequence n.
-    """
-
-    step_from: int
-    step_to: int
-    bases: Any
-    filled: int
-    slopes: Any
-    stride: int
-    rows: Any
-    before: Any
-
-
-class BackwardSpace(NamedTuple):
-    """Room for one thread to work in.
-
-    Attributes:
-        sums: for the sums of a tile, its rows at `sums_at`.
-        panel: (DEPTH, panel width).
-        from_at, to_at: positions, one for every sequence, slot, and column of slopes.
-    """
-
-    sums: Any
-    sums_at: Any
-    panel: Any
-    from_at: Any
-    to_at: Any
-
-
-class Gradients(NamedTuple):
-    """Where the gradients go; all flat.
-
-    Attributes:
-        data, of_input: (N, D), and its gradient.
-        weight_ih, input_room: (gates * H, input_room), rows wide enough for whole panels.
-        weight_hh, hidden_room: likewise, in the order of the slopes.
-        bias: (SLOPES * H,), the sums of all slopes.
-    """
-
-    data: Any
-    of_input: Any
-    weight_ih: Any
-    input_room: int
-    weight_hh: Any
-    hidden_room: int
-    bias: Any
-
-
-@njit(cache=True, nogil=True)
-def recur(cell, matrix, sequences, run, chunk, space, team):  # type: ignore[no-untyped-def]
-    """Run the steps of a chunk backward; whether they were run to the end.
-
-    Args:
-        cell: one of cells.py.
-        matrix: weight_hh, its rows in the order of the slopes.
-        sequences, team: as for forward.
-        run, chunk, space: see there.
-    """
-    return _recur(
-        bare(cell), bare(matrix), bare(sequences), bare(run), bare(chunk), bare(space), bare(team)
-    )
-
-
-@njit(nogil=True)
+@function()
 def _recur(cell, matrix, sequences, run, chunk, space, team):  # type: ignore[no-untyped-def]
     lanes = lanes_in(run.outputs)
     panels = panels_of(cell.hidden, run.outputs)
@@ -146,7 +60,7 @@ def _recur(cell, matrix, sequences, run, chunk, space, team):  # type: ignore[no
     return True
 
 
-@njit(nogil=True)
+@function()
 def _run_back(cell, sequences, run, chunk, step, base, n, unit_from, unit_to):  # type: ignore[no-untyped-def]
     """Run the step of one sequence backward, but for the product with weight_hh."""
     kept = shape_of(cell).kept
@@ -166,27 +80,17 @@ def _run_back(cell, sequences, run, chunk, step, base, n, unit_from, unit_to):  
         )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
-def collect(  # type: ignore[no-untyped-def]
-    size, gates, blocks, matrix, run, chunk, gradients, space, member, members
-):
+@kernel(types=FLOATS)
+def collect(
+    columns: int, slopes: int, size: int, matrix: Matrix, run: BackwardRun, chunk: Chunk,
+    gradients: Gradients, space: BackwardSpace, member: int, members: int,
+) -> int:  # fmt: skip
     """Add one member's part of the gradients of a chunk.
 
     Args:
-        size, gates, blocks: H, and how many blocks of it weight_hh and the slopes have.
+        columns, slopes, size: of weight_hh, of the slopes of a row, and H.
         matrix: weight_ih; of depth 0 where the data are projected already.
-        run, chunk, gradients, space: see there.
     """
-    _collect(
-        size, gates * size, blocks * size, bare(matrix), bare(run), bare(chunk), bare(gradients),
-        bare(space), member, members,
-    )  # fmt: skip
-
-
-@njit(nogil=True)
-def _collect(  # type: ignore[no-untyped-def]
-    size, columns, slopes, matrix, run, chunk, gradients, space, member, members
-):
     # A GRU has one block of slopes that only weight_hh sees: it comes first.
     skipped = slopes - columns
     first, end = part_of(chunk.filled, member, members)
@@ -225,9 +129,10 @@ def _collect(  # type: ignore[no-untyped-def]
             )  # fmt: skip
         low, high = part_of(slopes, member, members)
         _add_slopes(chunk, at, depth, low, high, gradients.bias)
+    return 0
 
 
-@njit(nogil=True)
+@function()
 def _take_inputs(data, columns, chunk, first, depth, p, panel):  # type: ignore[no-untyped-def]
     """Copy one panel's columns of the rows in `depth` slots."""
     for k in range(depth):
@@ -235,7 +140,7 @@ def _take_inputs(data, columns, chunk, first, depth, p, panel):  # type: ignore[
         _take(data, at, columns, k, p, panel)
 
 
-@njit(nogil=True)
+@function()
 def _take_states(run, size, chunk, first, depth, p, panel):  # type: ignore[no-untyped-def]
     """Copy one panel's columns of the hidden states before the rows in `depth` slots."""
     for k in range(depth):
@@ -246,7 +151,7 @@ def _take_states(run, size, chunk, first, depth, p, panel):  # type: ignore[no-u
             _take(run.begin_h, (-1 - before) * size, size, k, p, panel)
 
 
-@njit(nogil=True)
+@function()
 def _take(source, at, columns, k, p, panel):  # type: ignore[no-untyped-def]
     """Copy one panel's columns of a row to panel[k], zeros past the last column."""
     lanes = lanes_in(source)
@@ -256,7 +161,7 @@ def _take(source, at, columns, k, p, panel):  # type: ignore[no-untyped-def]
         store(vector, panel, (k * VECTORS + n) * lanes, lanes)
 
 
-@njit(nogil=True)
+@function()
 def _add_slopes(chunk, at, depth, column_from, column_to, bias):  # type: ignore[no-untyped-def]
     """Add up columns of slopes over `depth` slots."""
     for column in range(column_from, column_to, lanes_in(chunk.slopes)):
@@ -265,3 +170,25 @@ def _add_slopes(chunk, at, depth, column_from, column_to, bias):  # type: ignore
         for k in range(1, depth):
             total = total + load(chunk.slopes, at + k * chunk.stride + column, count)
         store(load(bias, column, count) + total, bias, column, count)
+
+
+def _declare(name: str, kind: type[Cell]) -> None:
+    def recur(  # type: ignore[no-untyped-def]
+        cell, matrix: Matrix, sequences: Sequences, run: BackwardRun, chunk: Chunk,
+        space: BackwardSpace, team: Team,
+    ) -> int:  # fmt: skip
+        """Run the steps of a chunk backward; return 1 if they were run to the end.
+
+        Args:
+            cell: one of structures.py.
+            matrix: weight_hh, its rows in the order of the slopes.
+        """
+        return 1 if _recur(cell, matrix, sequences, run, chunk, space, team) else 0
+
+    recur.__annotations__["cell"] = kind
+    kernel(name=name, types=FLOATS)(recur)
+
+
+_declare("lstm", Lstm)
+_declare("gru", Gru)
+_declare("elman", Elman)

@@ -9,95 +9,32 @@ Only the projected inputs of a few steps lie in a buffer, for as long as the cac
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from lodcli.kernels.rnn.cells.cells_numba import shape_of, step_forward
-from lodcli.kernels.rnn.engine.numba.barrier import meet
-from lodcli.kernels.rnn.engine.numba.products import multiply_rows, panels_of, part_of, share_of
-from lodcli.kernels.rnn.engine.numba.tiles import multiply, multiply_one
-from lodcli.kernels.runtime.jit_numba import njit
-from lodcli.kernels.simd.lanes import bare, fetch, lanes_in
-
-
-class Sequences(NamedTuple):
-    """Some sequences, longest first.
-
-    Attributes:
-        firsts: (total,) the row of each that runs first.
-        lengths: (total,) how many rows each has; none is empty.
-        numbers: (total,) which row of the initial states is each one's.
-        ranks: (total,) the place of each among all sequences, longest first.
-        onward: what leads from a row to the one that runs next: 1, or -1 in reverse.
-    """
-
-    firsts: Any
-    lengths: Any
-    numbers: Any
-    ranks: Any
-    total: int
-    onward: int
+from lodcli.kernels.native.declare import FLOATS, kernel
+from lodcli.kernels.native.language_numba import function, not_inlined
+from lodcli.kernels.rnn.engine.native.barrier_numba import meet
+from lodcli.kernels.rnn.engine.native.cells_numba import shape_of, step_forward
+from lodcli.kernels.rnn.engine.native.lanes_numba import LAYOUT, fetch, lanes_in
+from lodcli.kernels.rnn.engine.native.products_numba import (
+    multiply_rows,
+    panels_of,
+    part_of,
+    share_of,
+)
+from lodcli.kernels.rnn.engine.native.structures import (
+    Cell,
+    Elman,
+    ForwardRun,
+    ForwardSpace,
+    Gru,
+    Lstm,
+    Matrix,
+    Sequences,
+    Team,
+)
+from lodcli.kernels.rnn.engine.native.tiles_numba import multiply, multiply_one
 
 
-class Team(NamedTuple):
-    """Which of how many threads this is that run the same sequences, and where they meet."""
-
-    member: int
-    members: int
-    barrier: Any
-
-
-class ForwardRun(NamedTuple):
-    """What a run reads and writes; all arrays flat.
-
-    Attributes:
-        data: (N, D), or the projected inputs (N, gates * H).
-        begin_h: (S, H), before the first steps.
-        no_begin_h: those are all zeros.
-        state_c: (S, H): before; and after, unless `by_row`.
-        outputs: (N, H).
-        by_row: the cell state after every row goes to `cells`.
-        cells: (N, H).
-        keep: what the way back needs goes to `kept`.
-        kept: (N, KEPT * H).
-    """
-
-    data: Any
-    begin_h: Any
-    no_begin_h: bool
-    state_c: Any
-    outputs: Any
-    by_row: bool
-    cells: Any
-    keep: bool
-    kept: Any
-
-
-class ForwardSpace(NamedTuple):
-    """Room to work in, for one run at a time; see new_space.
-
-    Attributes:
-        inputs: (slots, width) projected inputs, flat; a team shares it.
-        rows, places: (slots,) where the data are that are projected, and where they go.
-        sums: what a tile has summed up, its rows at `sums_at`.
-        x_at .. c_at: (total,) positions, one a sequence.
-    """
-
-    inputs: Any
-    slots: int
-    width: int
-    rows: Any
-    places: Any
-    sums: Any
-    sums_at: Any
-    x_at: Any
-    old_h_at: Any
-    old_c_at: Any
-    kept_at: Any
-    h_at: Any
-    c_at: Any
-
-
-@njit(nogil=True)
+@function()
 def alive_at(sequences, step, before):  # type: ignore[no-untyped-def]
     """Return how many sequences have a row at `step`, knowing how many had one earlier."""
     while before > 0 and sequences.lengths[before - 1] <= step:
@@ -105,23 +42,7 @@ def alive_at(sequences, step, before):  # type: ignore[no-untyped-def]
     return before
 
 
-@njit(cache=True, nogil=True)
-def forward(cell, matrix, sequences, run, space, step_from, step_to, team):  # type: ignore[no-untyped-def]
-    """Run steps step_from .. step_to; whether they were run to the end.
-
-    Args:
-        cell: one of cells.py.
-        matrix: weight_ih.T; of depth 0 where the data are projected already.
-        sequences, run, space, team: see there.
-        step_from, step_to: 0 .. the longest length.
-    """
-    return _run(
-        bare(cell), bare(matrix), bare(sequences), bare(run), bare(space),
-        step_from, step_to, bare(team),
-    )  # fmt: skip
-
-
-@njit(nogil=True)
+@function()
 def _run(cell, matrix, sequences, run, space, step_from, step_to, team):  # type: ignore[no-untyped-def]
     alive = sequences.total
     step = step_from
@@ -144,7 +65,7 @@ def _run(cell, matrix, sequences, run, space, step_from, step_to, team):  # type
     return True
 
 
-@njit(nogil=True)
+@function()
 def _project(matrix, sequences, run, space, step, ahead, alive, team):  # type: ignore[no-untyped-def]
     """Project the inputs of `ahead` steps, this member's share of them."""
     filled = 0
@@ -162,7 +83,7 @@ def _project(matrix, sequences, run, space, step, ahead, alive, team):  # type: 
     )  # fmt: skip
 
 
-@njit(nogil=True)
+@function()
 def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # type: ignore[no-untyped-def]
     """Run one step of all sequences alive, the panels of this member of the team.
 
@@ -203,7 +124,7 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
             first += rows
 
 
-@njit(nogil=True)
+@function()
 def _run_one(cell, matrix, run, space, step, team):  # type: ignore[no-untyped-def]
     """Run one step of the only sequence alive: its row takes several panels at once."""
     shape = shape_of(cell)
@@ -233,9 +154,10 @@ def _run_one(cell, matrix, run, space, step, team):  # type: ignore[no-untyped-d
         p += count
 
 
-@njit(nogil=True)
+@function()
 def _run_units(cell, matrix, run, space, step, n, unit, at):  # type: ignore[no-untyped-def]
     """Go from the sums of a panel, at `at`, to the new state of sequence n for its units."""
+    not_inlined()
     old_c = run.cells if step and run.by_row else run.state_c
     step_forward(
         cell, unit, space.sums, at, space.inputs if matrix.depth else run.data, space.x_at[n],
@@ -243,3 +165,35 @@ def _run_units(cell, matrix, run, space, step, n, unit, at):  # type: ignore[no-
         run.keep, run.kept, space.kept_at[n],
         run.outputs, space.h_at[n], run.cells if run.by_row else run.state_c, space.c_at[n],
     )  # fmt: skip
+
+
+_LAYOUT = LAYOUT.vector_bytes * 256 + LAYOUT.registers
+
+
+@kernel()
+def layout() -> int:
+    """Return the bytes of a vector register times 256, and how many there are."""
+    return _LAYOUT
+
+
+def _declare(name: str, kind: type[Cell]) -> None:
+    def forward(  # type: ignore[no-untyped-def]
+        cell, matrix: Matrix, sequences: Sequences, run: ForwardRun, space: ForwardSpace,
+        step_from: int, step_to: int, team: Team,
+    ) -> int:  # fmt: skip
+        """Run steps step_from .. step_to; return 1 if they were run to the end.
+
+        Args:
+            cell: one of structures.py.
+            matrix: weight_ih.T; of depth 0 where the data are projected already.
+            step_from, step_to: 0 .. the longest length.
+        """
+        return 1 if _run(cell, matrix, sequences, run, space, step_from, step_to, team) else 0
+
+    forward.__annotations__["cell"] = kind
+    kernel(name=name, types=FLOATS)(forward)
+
+
+_declare("lstm", Lstm)
+_declare("gru", Gru)
+_declare("elman", Elman)

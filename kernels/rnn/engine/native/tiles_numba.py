@@ -9,49 +9,16 @@ tile, nor on who computes it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from lodcli.kernels.runtime.jit_numba import cgutils, intrinsic, ir, njit, types
-from lodcli.kernels.simd.lanes import REGISTERS, address, lanes_of, splat, vector_type
+from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.rnn.engine.native.lanes_numba import LAYOUT, address, splat, vector_type
+from lodcli.kernels.rnn.engine.native.structures import Fours, Threes
+from lodcli.kernels.runtime.jit_numba import cgutils, intrinsic, ir, types
 
-VECTORS = 4  # side by side in a panel, unless a cell says otherwise
-TILE_SUMS = REGISTERS * 3 // 4  # vectors, the most that a tile sums up in
 _UNROLLED = 32  # products of vectors in one turn of the loop
 _I64 = ir.IntType(64)
-
-
-def panels_at_once(vectors: int) -> int:
-    """Return how many panels a single row is multiplied by at once.
-
-    A panel alone is too few sums: each waits for its own last product. Three or four are
-    enough to take all that the second cache gives.
-    """
-    return min(4, tile_rows(vectors))
-
-
-def tile_rows(vectors: int) -> int:
-    """Return how many rows a tile takes: three quarters of all registers hold its sums."""
-    return TILE_SUMS // vectors
-
-
-def panel_width(dtype: Any, vectors: int = VECTORS) -> int:
-    """Return how many columns a panel has."""
-    return lanes_of(dtype) * vectors
-
-
-class Fours(NamedTuple):
-    """Tells compiled code that panels are four vectors wide."""
-
-    wide: int = VECTORS
-
-
-class Threes(NamedTuple):
-    """Tells compiled code that panels are three vectors wide."""
-
-    wide: int = 3
-
-
-_WIDTHS = {Fours: VECTORS, Threes: 3}
+_WIDTHS = {Fours: 4, Threes: 3}
 
 
 class _Tile:
@@ -73,8 +40,7 @@ class _Tile:
         self.vectors = vectors * panels
 
     def address(self, array: int, position: Any) -> Any:
-        kind, value = self.sig.args[array], self.args[array]
-        return address(self.context, self.builder, kind, value, position)
+        return address(self.builder, self.args[array], position)
 
     def listed(self, array: int, first: Any, row: int) -> Any:
         """Return element first + row of a list of positions."""
@@ -228,7 +194,7 @@ def _product(*, onto: bool) -> Any:
             tile = _Tile(context, builder, sig, args, vectors, 1, None)
             done = builder.append_basic_block("tile_done")
             switch = builder.switch(args[1], done)
-            for count in range(1, tile_rows(vectors) + 1):
+            for count in range(1, LAYOUT.tile_rows(vectors) + 1):
                 block = builder.append_basic_block(f"tile_{count}")
                 switch.add_case(_I64(count), block)
                 builder.position_at_end(block)
@@ -273,7 +239,7 @@ def _emit_one(
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         done = builder.append_basic_block("tile_done")
         switch = builder.switch(args[1], done)
-        for number in range(1, panels_at_once(vectors) + 1):
+        for number in range(1, LAYOUT.panels_at_once(vectors) + 1):
             block = builder.append_basic_block(f"panels_{number}")
             switch.add_case(_I64(number), block)
             builder.position_at_end(block)
@@ -290,7 +256,7 @@ _multiply, _multiply_onto = _product(onto=False), _product(onto=True)
 _multiply_one: Any = _emit_one
 
 
-@njit(nogil=True)
+@function()
 def multiply(  # type: ignore[no-untyped-def]
     shape, rows, a, a_at, row, a_step, panels, panel_at, depth, first, first_at,
     out, out_at, out_row, out_plus,
@@ -313,7 +279,7 @@ def multiply(  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@njit(nogil=True)
+@function()
 def multiply_onto(  # type: ignore[no-untyped-def]
     shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros,
     out, out_at, out_row, out_plus,
@@ -325,7 +291,7 @@ def multiply_onto(  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@njit(nogil=True)
+@function()
 def multiply_one(  # type: ignore[no-untyped-def]
     shape, count, a, a_at, row, panels, panel_at, apart, depth, first, first_at,
     out, out_at, out_row, out_plus,

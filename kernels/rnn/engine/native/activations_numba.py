@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lodcli.kernels.runtime.jit_numba import njit, overload, types
-from lodcli.kernels.simd.lanes import above, below, power_of_two
+from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.rnn.engine.native.lanes_numba import above, below, power_of_two
+from lodcli.kernels.runtime.jit_numba import overload, types
 
 _SHIFT = 1.5 * 2.0**52  # added to a float64, it leaves the nearest whole number in the low bits
 _LOG2_E = 1.4426950408889634
@@ -27,7 +28,7 @@ def sigmoid(x: Any) -> Any:
     raise NotImplementedError
 
 
-@njit(nogil=True)
+@function()
 def _tanh_fitted(x):  # type: ignore[no-untyped-def]
     x = above(below(x, 7.9), -7.9)
     z = x * x
@@ -36,12 +37,12 @@ def _tanh_fitted(x):  # type: ignore[no-untyped-def]
     return x * (p + 0.999999994) / (q + 1.0)
 
 
-@njit(nogil=True)
+@function()
 def _sigmoid_fitted(x):  # type: ignore[no-untyped-def]
     return _tanh_fitted(x * 0.5) * 0.5 + 0.5
 
 
-@njit(nogil=True)
+@function()
 def _exp(x):  # type: ignore[no-untyped-def]
     """Return exp of every lane, float64; beyond +-700 the exp of that."""
     x = above(below(x, 700.0), -700.0)
@@ -64,12 +65,12 @@ def _exp(x):  # type: ignore[no-untyped-def]
     return power_of_two(e * r + 1.0, shifted)
 
 
-@njit(nogil=True)
+@function()
 def _sigmoid_exact(x):  # type: ignore[no-untyped-def]
     return 1.0 / (_exp(0.0 - x) + 1.0)
 
 
-@njit(nogil=True)
+@function()
 def _tanh_exact(x):  # type: ignore[no-untyped-def]
     return 1.0 - 2.0 / (_exp(x * 2.0) + 1.0)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from lodcli.kernels.index.checks import Offsets
-from lodcli.kernels.rnn.engine.numba.forward import Sequences
+from lodcli.kernels.native import load
+from lodcli.kernels.rnn.engine.native.structures import Sequences
 from lodcli.kernels.rnn.engine.plan import StepPlan
-from lodcli.kernels.runtime.jit_numba import njit
 
 _GROUP_BYTES = 1 << 18  # of states: what a group reads in a step stays in the cache
 _LEAST_GROUP = 24
@@ -21,6 +20,7 @@ _LEAST_WORK = 10_000_000
 _SLICE_WORK = 1e10
 # Shares less even than this are not given out: all threads run all sequences together.
 _UNEVEN = 1.25
+_assign = load.kernel("kernels.rnn.engine.native.schedule_numba", "assign")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,9 @@ def schedule(plan: StepPlan, reverse: bool, threads: int, row_bytes: int) -> Sch
     most = max(_LEAST_GROUP, _GROUP_BYTES // row_bytes)
     shares, together = [np.arange(alive)], threads > 1
     if threads > 1:
-        owner, loads = _deal(plan.lengths[:alive], threads)
+        lengths = np.ascontiguousarray(plan.lengths[:alive])
+        owner, loads = np.empty(alive, np.int64), np.zeros(threads, np.int64)
+        _assign[""].call(0, 1, lengths, owner, loads, alive, threads)
         together = bool(loads.max() * threads > _UNEVEN * loads.sum())
         if not together:
             shares = [np.flatnonzero(owner == n) for n in range(threads)]
@@ -77,21 +79,6 @@ def _sequences(plan: StepPlan, ranks: Offsets, reverse: bool) -> Sequences:
     lengths, starts = plan.lengths[ranks], plan.starts[ranks]
     firsts = starts + lengths - 1 if reverse else starts
     return Sequences(firsts, lengths, plan.order[ranks], ranks, len(ranks), -1 if reverse else 1)
-
-
-@njit(cache=True, nogil=True)
-def _deal(lengths: Any, threads: int) -> Any:
-    """Return the owner of each sequence, longest first to whoever has least; and the loads."""
-    owner = np.empty(lengths.size, np.int64)
-    loads = np.zeros(threads, np.int64)
-    for n in range(lengths.size):
-        least = 0
-        for thread in range(1, threads):
-            if loads[thread] < loads[least]:
-                least = thread
-        owner[n] = least
-        loads[least] += lengths[n]
-    return owner, loads
 
 
 def slices(group: Sequences, row_work: float) -> Iterator[tuple[int, int]]:

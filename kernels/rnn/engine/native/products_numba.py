@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from lodcli.kernels.rnn.engine.numba.tiles import (
-    VECTORS,
-    Fours,
-    multiply,
-    multiply_one,
-    multiply_onto,
-    panels_at_once,
-    tile_rows,
-)
-from lodcli.kernels.runtime.jit_numba import njit
-from lodcli.kernels.simd.lanes import lanes_in
+from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.rnn.engine.native.lanes_numba import LAYOUT, lanes_in
+from lodcli.kernels.rnn.engine.native.layout import VECTORS
+from lodcli.kernels.rnn.engine.native.tiles_numba import multiply, multiply_one, multiply_onto
 
 # Elements of the rows that pass all panels before the next ones do: they stay in the cache.
 _BLOCK = 1 << 16
-DEPTH = 128  # rows of a block of columns, when columns are multiplied: a panel of them stays, too
-_TILE_ROWS = tile_rows(VECTORS)
-_TILE_PANELS = panels_at_once(VECTORS)
+_TILE_ROWS = LAYOUT.tile_rows(VECTORS)
+_TILE_PANELS = LAYOUT.panels_at_once(VECTORS)
 
 
-class Matrix(NamedTuple):
-    """A matrix (depth, columns) in panels, and zeros: what sums begin with.
-
-    panels[p][k] holds columns p * width .. (p+1) * width of row k, the last panel filled up
-    with zeros.
-    """
-
-    panels: Any
-    zeros: Any
-    depth: int
-    columns: int
-    shape: Fours = Fours()
-
-
-@njit(nogil=True, inline="always")
+@function(inline="always")
 def share_of(left, most):  # type: ignore[no-untyped-def]
     """Return how many of `left` rows to take, at most `most`, so that all shares are alike."""
     shares = (left + most - 1) // most
     return (left + shares - 1) // shares
 
 
-@njit(nogil=True, inline="always")
+@function(inline="always")
 def part_of(count, member, members):  # type: ignore[no-untyped-def]
     """Return where the share of one of so many members begins, and where it ends."""
     return count * member // members, count * (member + 1) // members
 
 
-@njit(nogil=True)
+@function()
 def multiply_rows(  # type: ignore[no-untyped-def]
     matrix, a, a_at, row_from, row_to, panel_from, panel_to, out, out_at, room, spare, spare_at
 ):
@@ -93,7 +69,7 @@ def multiply_rows(  # type: ignore[no-untyped-def]
                 row += rows
 
 
-@njit(nogil=True)
+@function()
 def _multiply_row(matrix, a, a_at, row, panel_from, panel_to, out, out_at):  # type: ignore[no-untyped-def]
     """Do the same for one row, and panels for which there is room."""
     width = VECTORS * lanes_in(a)
@@ -107,14 +83,14 @@ def _multiply_row(matrix, a, a_at, row, panel_from, panel_to, out, out_at):  # t
         p += count
 
 
-@njit(nogil=True)
+@function()
 def panels_of(columns, a):  # type: ignore[no-untyped-def]
     """Return how many panels so many columns are."""
     width = VECTORS * lanes_in(a)
     return (columns + width - 1) // width
 
 
-@njit(nogil=True)
+@function()
 def add_products_of_columns(  # type: ignore[no-untyped-def]
     matrix, a, a_at, a_stride, column_from, column_to, depth,
     panel, panel_number, out, out_stride, columns_at, out_at,

@@ -1,70 +1,30 @@
 """One step of a cell, forward and backward, one vector of units at a time.
 
-The equations and the orders of the gates are those of lstm/lstm.py, gru/gru.py and
-elman/elman.py. A step forward begins where the tile has ended: in `sums` lie the products with
-the state before, biases included.
+The equations are those of kernels/rnn/lstm.py, gru.py and elman.py, and so are the orders of
+the gates. A step forward begins where the tile has ended: in `sums` lie the products with the
+state before, biases included.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from lodcli.kernels.rnn.engine.numba.tiles import panels_at_once, tile_rows
-from lodcli.kernels.runtime.jit_numba import njit, overload
-from lodcli.kernels.simd.activations import sigmoid, tanh
-from lodcli.kernels.simd.lanes import above, lanes_in, load, positive, store
+from lodcli.kernels.rnn.engine.native.activations_numba import sigmoid, tanh
+from lodcli.kernels.rnn.engine.native.lanes_numba import (
+    LAYOUT,
+    above,
+    lanes_in,
+    load,
+    positive,
+    store,
+)
+from lodcli.kernels.rnn.engine.native.layout import SHAPES
+from lodcli.kernels.rnn.engine.native.structures import RELU, SIGMOID, TANH, Cell, Elman, Gru, Lstm
+from lodcli.kernels.runtime.jit_numba import overload
 
 
-class Cell(NamedTuple):
-    """A cell: weight_hh.T in panels of the same units of all gates, and what its sums begin with.
-
-    Attributes:
-        inner_bias: of a GRU, the bias of n that r does not multiply.
-        shape: how wide the panels are.
-    """
-
-    panels: Any
-    start: Any
-    inner_bias: Any
-    hidden: int
-    shape: Any
-
-
-class Lstm(Cell):
-    """Keeps i, f, g, o for the way back."""
-
-
-class Gru(Cell):
-    """Keeps r, z, n, and what r multiplies."""
-
-
-class ElmanTanh(Cell):
-    """Keeps nothing: the outputs are enough."""
-
-
-class ElmanRelu(ElmanTanh):
-    """See ElmanTanh."""
-
-
-class ElmanSigmoid(ElmanTanh):
-    """See ElmanTanh."""
-
-
-class ElmanIdentity(ElmanTanh):
-    """See ElmanTanh."""
-
-
-class CellShape(NamedTuple):
-    """The numbers of a kind of cell.
-
-    Attributes:
-        vectors: side by side in its panels.
-        gates: blocks of H in weight_hh.
-        kept: blocks of H that a row keeps for the way back.
-        slopes: blocks of H that a row has on the way back.
-        tile_rows: rows of a tile.
-        tile_panels: panels of a tile of one row.
-    """
+class _Numbers(NamedTuple):
+    """See layout.CellShape; and how many rows a tile takes, and panels for one row."""
 
     vectors: int
     gates: int
@@ -74,26 +34,17 @@ class CellShape(NamedTuple):
     tile_panels: int
 
 
-_ELMAN = CellShape(4, 1, 0, 1, tile_rows(4), panels_at_once(4))
-SHAPES: dict[type[Cell], CellShape] = {
-    Lstm: CellShape(4, 4, 4, 4, tile_rows(4), panels_at_once(4)),
-    Gru: CellShape(3, 3, 4, 4, tile_rows(3), panels_at_once(3)),
-    ElmanTanh: _ELMAN,
-    ElmanRelu: _ELMAN,
-    ElmanSigmoid: _ELMAN,
-    ElmanIdentity: _ELMAN,
-}
-
-
-def shape_of(cell: Any) -> CellShape:
-    """Return the numbers of a cell: in compiled code constants."""
-    return SHAPES[type(cell)]
+def shape_of(cell: Any) -> _Numbers:
+    """Return the numbers of a cell: constants in compiled code."""
+    raise NotImplementedError
 
 
 @overload(shape_of)
 def _shape_of(cell):  # type: ignore[no-untyped-def]
-    vectors, gates, kept, slopes, rows, panels = SHAPES[cell.instance_class]
-    return lambda cell: CellShape(vectors, gates, kept, slopes, rows, panels)
+    shape = SHAPES[cell.instance_class]
+    vectors, gates, kept, slopes = shape.vectors, shape.gates, shape.kept, shape.slopes
+    rows, panels = LAYOUT.tile_rows(vectors), LAYOUT.panels_at_once(vectors)
+    return lambda cell: _Numbers(vectors, gates, kept, slopes, rows, panels)
 
 
 def step_forward(
@@ -165,29 +116,23 @@ def _gru_forward(  # type: ignore[no-untyped-def]
         store(inner, kept, place + 3 * size, count)
 
 
-def _elman_forward(activation: Any) -> Any:
-    def forward(  # type: ignore[no-untyped-def]
-        cell, unit, sums, at, x, x_at, old_h, old_h_at, old_c, old_c_at,
-        keep, kept, kept_at, h, h_at, c, c_at,
-    ):  # fmt: skip
-        lanes = lanes_in(x)
-        for n in range(0, 4 * lanes, lanes):
-            count = cell.hidden - unit - n
-            if count > 0:
-                inner = load(sums, at + n, lanes) + load(x, x_at + unit + n, count)
-                store(activation(inner), h, h_at + unit + n, count)
-
-    return forward
-
-
-@njit(nogil=True)
-def _relu(x):  # type: ignore[no-untyped-def]
-    return above(x, 0.0)
-
-
-@njit(nogil=True)
-def _identity(x):  # type: ignore[no-untyped-def]
-    return x
+def _elman_forward(  # type: ignore[no-untyped-def]
+    cell, unit, sums, at, x, x_at, old_h, old_h_at, old_c, old_c_at,
+    keep, kept, kept_at, h, h_at, c, c_at,
+):  # fmt: skip
+    lanes = lanes_in(x)
+    for n in range(0, 4 * lanes, lanes):
+        count, to = cell.hidden - unit - n, h_at + unit + n
+        if count > 0:
+            inner = load(sums, at + n, lanes) + load(x, x_at + unit + n, count)
+            if cell.activation == TANH:
+                store(tanh(inner), h, to, count)
+            elif cell.activation == RELU:
+                store(above(inner, 0.0), h, to, count)
+            elif cell.activation == SIGMOID:
+                store(sigmoid(inner), h, to, count)
+            else:
+                store(inner, h, to, count)
 
 
 def step_backward(
@@ -263,53 +208,27 @@ def _gru_backward(  # type: ignore[no-untyped-def]
     store(dh * z, run.carry_other, carry, count)
 
 
-def _elman_backward(slope: Any) -> Any:
-    def backward(  # type: ignore[no-untyped-def]
-        cell, unit, run, row_at, old_h, old_c, old_at, kept_at, slopes, slopes_at, carry_at
-    ):
-        count = cell.hidden - unit
-        dh = load(run.carry_h, carry_at + unit, count)
-        if run.with_grad_h:
-            dh = dh + load(run.grad_h, row_at + unit, count)
-        new = load(run.outputs, row_at + unit, count)
-        store(slope(new, dh), slopes, slopes_at + unit, count)
-
-    return backward
-
-
-@njit(nogil=True)
-def _through_tanh(new, grad):  # type: ignore[no-untyped-def]
-    return grad * (1.0 - new * new)
-
-
-@njit(nogil=True)
-def _through_relu(new, grad):  # type: ignore[no-untyped-def]
-    return positive(new, grad)
-
-
-@njit(nogil=True)
-def _through_sigmoid(new, grad):  # type: ignore[no-untyped-def]
-    return grad * (new - new * new)
-
-
-@njit(nogil=True)
-def _through_identity(new, grad):  # type: ignore[no-untyped-def]
-    return grad
+def _elman_backward(  # type: ignore[no-untyped-def]
+    cell, unit, run, row_at, old_h, old_c, old_at, kept_at, slopes, slopes_at, carry_at
+):
+    count, to = cell.hidden - unit, slopes_at + unit
+    dh = load(run.carry_h, carry_at + unit, count)
+    if run.with_grad_h:
+        dh = dh + load(run.grad_h, row_at + unit, count)
+    new = load(run.outputs, row_at + unit, count)
+    if cell.activation == TANH:
+        store(dh * (1.0 - new * new), slopes, to, count)
+    elif cell.activation == RELU:
+        store(positive(new, dh), slopes, to, count)
+    elif cell.activation == SIGMOID:
+        store(dh * (new - new * new), slopes, to, count)
+    else:
+        store(dh, slopes, to, count)
 
 
 _BACKWARD: dict[type[Cell], Any] = {
     Lstm: _lstm_backward,
     Gru: _gru_backward,
-    ElmanTanh: _elman_backward(_through_tanh),
-    ElmanRelu: _elman_backward(_through_relu),
-    ElmanSigmoid: _elman_backward(_through_sigmoid),
-    ElmanIdentity: _elman_backward(_through_identity),
+    Elman: _elman_backward,
 }
-_FORWARD: dict[type[Cell], Any] = {
-    Lstm: _lstm_forward,
-    Gru: _gru_forward,
-    ElmanTanh: _elman_forward(tanh),
-    ElmanRelu: _elman_forward(_relu),
-    ElmanSigmoid: _elman_forward(sigmoid),
-    ElmanIdentity: _elman_forward(_identity),
-}
+_FORWARD: dict[type[Cell], Any] = {Lstm: _lstm_forward, Gru: _gru_forward, Elman: _elman_forward}

@@ -11,34 +11,35 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.rnn.cells.activations import ACTIVATIONS
+from lodcli.kernels.native import load
 from lodcli.kernels.rnn.cells.cell import CellWeights, State
-from lodcli.kernels.rnn.cells.cells_numba import shape_of
-from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
-from lodcli.kernels.rnn.cells.gru.gru import GRUWeights
-from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights
 from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun, last_states
-from lodcli.kernels.rnn.engine.numba.arrays import aligned, borrowed, flat, give_back
-from lodcli.kernels.rnn.engine.numba.backward import Chunk
-from lodcli.kernels.rnn.engine.numba.barrier import new_barrier, stop
-from lodcli.kernels.rnn.engine.numba.collecting import Collector
-from lodcli.kernels.rnn.engine.numba.forward import (
+from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, flat, give_back
+from lodcli.kernels.rnn.engine.native.barrier import new_barrier, stop
+from lodcli.kernels.rnn.engine.native.collecting import Collector
+from lodcli.kernels.rnn.engine.native.layout import SHAPES
+from lodcli.kernels.rnn.engine.native.packing import cell_of, layout, projection
+from lodcli.kernels.rnn.engine.native.schedule import schedule, slices, threads_worth
+from lodcli.kernels.rnn.engine.native.structures import (
+    Cell,
+    Chunk,
     ForwardRun,
     ForwardSpace,
+    Matrix,
     Sequences,
     Team,
-    forward,
+    words,
 )
-from lodcli.kernels.rnn.engine.numba.packing import cell_of, projection
-from lodcli.kernels.rnn.engine.numba.schedule import schedule, slices, threads_worth
-from lodcli.kernels.rnn.engine.numba.tiles import TILE_SUMS, panel_width
-from lodcli.kernels.rnn.engine.plan import StepPlan, plan_steps
+from lodcli.kernels.rnn.engine.plan import StepPlan
 from lodcli.kernels.runtime.thread_pool import team
-from lodcli.kernels.simd.lanes import lanes_of
 
 # Rows whose projected inputs lie in a buffer at a time.
 _SLOTS = 512
-_NOBODY = Team(0, 1, np.zeros(0, np.int64))
+_forward = {
+    kind: load.kernel("kernels.rnn.engine.native.forward_numba", kind)
+    for kind in ("lstm", "gru", "elman")
+}
+_ALONE = Team(0, 1, np.zeros(0, np.int64))
 
 
 class _Kept(NamedTuple):
@@ -62,8 +63,7 @@ def layer_forward(
     threads: int,
 ) -> LayerRun:
     """See rnn/layer.py. What is kept are the outputs themselves, read-only then, and the gates."""
-    cell, matrix = cell_of(weights), projection(weights)
-    shape = shape_of(cell)
+    shape = SHAPES[type(cell_of(weights))]
     size, dtype, rows = weights.hidden_size, data.dtype, len(data)
     has_cell = len(begin) == 2
     by_row = has_cell and (cells or keep)
@@ -75,7 +75,7 @@ def layer_forward(
         flat(data), flat(begin[0]), not begin[0].any(), flat(state_c), flat(outputs),
         by_row, flat(by_rows), keep and shape.kept > 0, gates,
     )  # fmt: skip
-    _run(cell, matrix, plan, run, reverse, threads_worth(threads, work_of(weights, rows)))
+    _run(weights, plan, run, reverse, threads_worth(threads, work_of(weights, rows)))
     through: State = (outputs, by_rows) if by_row else (outputs,)
     last = last_states(through, begin[: len(through)], plan, reverse)
     if has_cell and not by_row:
@@ -107,7 +107,7 @@ def layer_backward(
         spaces = [collector.space(plan) for _ in range(helpers.size)]
 
         def recur(chunk: Chunk, member: int) -> None:
-            place = Team(member, helpers.size, barrier) if plans.together else _NOBODY
+            place = Team(member, helpers.size, barrier) if plans.together else _ALONE
             for group in plans.groups_of(member):
                 if barrier[0] or not collector.recur(group, chunk, spaces[member], place):
                     return
@@ -128,11 +128,14 @@ def work_of(weights: CellWeights, rows: int) -> float:
 
 
 def _run(
-    cell: Any, matrix: Any, plan: StepPlan, run: ForwardRun, reverse: bool, threads: int
+    weights: CellWeights, plan: StepPlan, run: ForwardRun, reverse: bool, threads: int
 ) -> None:
     """Run everything forward."""
+    cell, matrix = cell_of(weights), projection(weights)
+    kernel = _forward[weights.KIND][run.data.dtype.char]
+    first_words = (*words(cell), *words(matrix))
     row_bytes = cell.hidden * run.outputs.itemsize
-    row_work = 2.0 * shape_of(cell).gates * cell.hidden * (matrix.depth + cell.hidden)
+    row_work = 2.0 * SHAPES[type(cell)].gates * cell.hidden * (matrix.depth + cell.hidden)
     with team(threads) as helpers:
         plans = schedule(plan, reverse, helpers.size, row_bytes)
         barrier = new_barrier(helpers.size if plans.together else 1)
@@ -144,11 +147,11 @@ def _run(
 
         def job(member: int) -> None:
             space = spaces[member]
-            place = Team(member, helpers.size, barrier) if plans.together else _NOBODY
+            place = Team(member, helpers.size, barrier) if plans.together else _ALONE
             for group in plans.groups_of(member):
                 for first, end in slices(group, row_work):
-                    if barrier[0] or not forward(
-                        cell, matrix, group, run, space, first, end, place
+                    if barrier[0] or not kernel.call(
+                        0, 1, *first_words, *group, *run, *space, first, end, *place
                     ):
                         return
 
@@ -158,46 +161,25 @@ def _run(
 
 
 def _room(
-    cell: Any, matrix: Any, groups: list[Sequences], run: ForwardRun
+    cell: Cell, matrix: Matrix, groups: list[Sequences], run: ForwardRun
 ) -> tuple[tuple[Any, ...], ForwardSpace]:
     """Return room for one thread to work in, and the key to give it back by."""
     widest = max((group.total for group in groups), default=0)
     count = 1 << (widest - 1).bit_length() if widest else 0
-    panel = panel_width(run.data.dtype)
+    panel = layout().panel_width(run.data.itemsize)
     width = -(-matrix.columns // panel) * panel if matrix.depth else 1
     slots = max(_SLOTS, count) if matrix.depth and groups else 0
     key = ("forward", type(cell), run.data.dtype, count, slots, width)
     return key, borrowed(key, lambda: _new_space(cell, run.data.dtype, count, slots, width))
 
 
-def _new_space(cell: Any, dtype: np.dtype[Any], count: int, slots: int, width: int) -> ForwardSpace:
+def _new_space(
+    cell: Cell, dtype: np.dtype[Any], count: int, slots: int, width: int
+) -> ForwardSpace:
     """Return room for `count` sequences and the projected inputs of `slots` rows."""
-    lanes = lanes_of(dtype)
+    lanes, sums = layout().lanes(dtype.itemsize), layout().tile_sums
     return ForwardSpace(
         aligned(slots * width, dtype), slots, width,
-        np.empty(slots, np.int64), np.empty(slots, np.int64), aligned(TILE_SUMS * lanes, dtype),
-        np.arange(TILE_SUMS) * shape_of(cell).vectors * lanes, *np.empty((6, count), np.int64),
+        np.empty(slots, np.int64), np.empty(slots, np.int64), aligned(sums * lanes, dtype),
+        np.arange(sums) * SHAPES[type(cell)].vectors * lanes, *np.empty((6, count), np.int64),
     )  # fmt: skip
-
-
-def warm_up() -> None:
-    """Compile all there is in this folder, float32 and float64, and leave it in numba's cache."""
-    kinds: list[type[CellWeights]] = [LSTMWeights, GRUWeights]
-    made: list[tuple[type[CellWeights], dict[str, Any]]] = [(kind, {}) for kind in kinds]
-    made += [(ElmanWeights, {"nonlinearity": name}) for name in ACTIVATIONS]
-    offsets = np.array([0, 2, 3])
-    for kind, options in made:
-        for dtype in (np.float32, np.float64):
-            gates: Any = np.ones((kind.GATES, 1), dtype)
-            weights = kind(weight_ih=gates, weight_hh=gates, **options)
-            data = np.ones((3, 1), dtype)
-            plan = plan_steps(offsets)
-            begin = tuple(np.zeros((2, 1), dtype) for _ in weights.state_sizes)
-            run = layer_forward(
-                data, plan, weights, begin, reverse=False, keep=True, cells=True, threads=1
-            )
-            nothing = (None,) * len(begin)
-            layer_backward(
-                data, plan, weights, run.kept, nothing, nothing, reverse=False, threads=1
-            )
-    schedule(plan_steps(offsets), False, 2, 1)

@@ -5,38 +5,42 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import is_immutable
-from lodcli.kernels.rnn.cells import cells_numba as cells
+from lodcli.kernels.native import load
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
-from lodcli.kernels.rnn.engine.numba.arrays import aligned, flat
-from lodcli.kernels.rnn.engine.numba.products import Matrix
-from lodcli.kernels.rnn.engine.numba.tiles import (
-    VECTORS,
-    Fours,
-    Threes,
-    panel_width,
-    panels_at_once,
+from lodcli.kernels.rnn.engine.native.arrays import aligned, flat
+from lodcli.kernels.rnn.engine.native.layout import SHAPES, VECTORS, Layout
+from lodcli.kernels.rnn.engine.native.structures import (
+    IDENTITY,
+    RELU,
+    SIGMOID,
+    TANH,
+    Cell,
+    Elman,
+    Gru,
+    Lstm,
+    Matrix,
 )
-from lodcli.kernels.runtime.jit_numba import njit
-from lodcli.kernels.simd.lanes import lanes_of
 
-_KINDS: dict[str, type[cells.Cell]] = {
-    "lstm": cells.Lstm,
-    "gru": cells.Gru,
-    "elman": cells.ElmanTanh,
-}
-_ELMAN = {
-    "tanh": cells.ElmanTanh,
-    "relu": cells.ElmanRelu,
-    "sigmoid": cells.ElmanSigmoid,
-    "identity": cells.ElmanIdentity,
-}
+_KINDS: dict[str, type[Cell]] = {"lstm": Lstm, "gru": Gru, "elman": Elman}
+_ACTIVATIONS = {"tanh": TANH, "relu": RELU, "sigmoid": SIGMOID, "identity": IDENTITY}
+
+_MODULE = "kernels.rnn.engine.native.packing_numba"
+_pack_transposed, _pack = (load.kernel(_MODULE, name) for name in ("pack_transposed", "pack"))
+_layout = load.kernel("kernels.rnn.engine.native.forward_numba", "layout")
+
+
+@cache
+def layout() -> Layout:
+    """Return what the compiled kernels expect: their level may be below this processor's."""
+    return Layout(*divmod(_layout[""].call(0, 1), 256))
 
 
 _made: dict[tuple[Any, ...], tuple[weakref.ref[Array], tuple[Array, ...], Any]] = {}
@@ -64,31 +68,6 @@ def _once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[],
     return result
 
 
-@njit(cache=True, nogil=True)
-def _pack_transposed(weight, gates, units, panels):  # type: ignore[no-untyped-def]
-    """Fill panels[p, k, g * units + u] with weight[g, p * units + u, k]."""
-    size, depth = weight.shape[1], weight.shape[2]
-    for p in range(panels.shape[0]):
-        for g in range(gates):
-            for k in range(0, depth, 16):
-                for u in range(units):
-                    unit = p * units + u
-                    for n in range(k, min(k + 16, depth)):
-                        panels[p, n, g * units + u] = weight[g, unit, n] if unit < size else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _pack(weight, panels):  # type: ignore[no-untyped-def]
-    """Fill panels[p, k, n] with weight[k, p * width + n]."""
-    depth, columns = weight.shape
-    width = panels.shape[2]
-    for p in range(panels.shape[0]):
-        for k in range(depth):
-            for n in range(width):
-                column = p * width + n
-                panels[p, k, n] = weight[k, column] if column < columns else 0.0
-
-
 def recurrent_panels(weight: Array, gates: int, vectors: int) -> Array:
     """Return weight_hh.T in panels of the same units of all gates; flat.
 
@@ -97,14 +76,16 @@ def recurrent_panels(weight: Array, gates: int, vectors: int) -> Array:
         gates: how many blocks of H rows.
         vectors: how many a panel is wide, a multiple of `gates`.
     """
-    units = lanes_of(weight.dtype) * vectors // gates
+    units = layout().lanes(weight.itemsize) * vectors // gates
     size, depth = len(weight) // gates, weight.shape[1]
     shape = (-(-size // units), depth, gates * units)
 
     def pack() -> Array:
-        panels = aligned(math.prod(shape), weight.dtype).reshape(shape)
-        _pack_transposed(flat(weight).reshape(gates, size, depth), gates, units, panels)
-        return panels.reshape(-1)
+        panels = aligned(math.prod(shape), weight.dtype)
+        _pack_transposed[weight.dtype.char].call(
+            *(0, 1, flat(weight), panels, gates, size, depth, units, shape[0])
+        )
+        return panels
 
     panels: Array = _once((weight,), ("recurrent", gates, vectors), pack)
     return panels
@@ -125,34 +106,34 @@ def transposed_matrix(weight: Array) -> Matrix:
 def matrix(weight: Array) -> Matrix:
     """Return a weight (K, columns) as it is."""
     depth, columns = weight.shape
-    width = panel_width(weight.dtype)
+    width = layout().panel_width(weight.itemsize)
     shape = (-(-columns // width), depth, width)
 
     def pack() -> Array:
-        panels = aligned(math.prod(shape), weight.dtype).reshape(shape)
-        _pack(flat(weight).reshape(weight.shape), panels)
-        return panels.reshape(-1)
+        panels = aligned(math.prod(shape), weight.dtype)
+        _pack[weight.dtype.char].call(0, 1, flat(weight), panels, depth, columns, width, shape[0])
+        return panels
 
     return Matrix(_once((weight,), ("matrix",), pack), _zeros(weight.dtype), depth, columns)
 
 
 def _zeros(dtype: np.dtype[Any]) -> Array:
-    return np.zeros(panels_at_once(VECTORS) * panel_width(dtype), dtype)
+    return np.zeros(layout().panels_at_once(VECTORS) * layout().panel_width(dtype.itemsize), dtype)
 
 
-def cell_of(weights: CellWeights) -> cells.Cell:
-    """Return the compiled cell, one of cells.py, of weights that have one."""
+def cell_of(weights: CellWeights) -> Cell:
+    """Return the cell of weights that have a compiled one."""
     arrays = (weights.weight_hh, weights.bias_ih, weights.bias_hh)
     there = tuple(array for array in arrays if array is not None)
     missing = tuple(array is None for array in arrays)
     how = ("cell", weights.KIND, getattr(weights, "nonlinearity", None), missing)
-    cell: cells.Cell = _once(there, how, lambda: _new_cell(weights))
+    cell: Cell = _once(there, how, lambda: _new_cell(weights))
     return cell
 
 
-def _new_cell(weights: CellWeights) -> cells.Cell:
+def _new_cell(weights: CellWeights) -> Cell:
     cell = unpacked_cell_of(weights)
-    shape = cells.shape_of(cell)
+    shape = SHAPES[type(cell)]
     size, dtype = weights.hidden_size, weights.weight_hh.dtype
     zeros = np.zeros(weights.GATES * size, dtype)
     of_input = zeros if weights.bias_ih is None else weights.bias_ih
@@ -167,14 +148,13 @@ def _new_cell(weights: CellWeights) -> cells.Cell:
     )
 
 
-def unpacked_cell_of(weights: CellWeights) -> cells.Cell:
+def unpacked_cell_of(weights: CellWeights) -> Cell:
     """Return the same without its arrays: the way back has no use for them."""
-    kind = _KINDS[weights.KIND]
-    if isinstance(weights, ElmanWeights):
-        kind = _ELMAN[weights.nonlinearity]
     none = np.zeros(0, weights.weight_hh.dtype)
-    shape = Threes() if cells.SHAPES[kind].vectors == 3 else Fours()
-    return kind(none, none, none, weights.hidden_size, shape)
+    cell = _KINDS[weights.KIND](none, none, none, weights.hidden_size)
+    if isinstance(weights, ElmanWeights):
+        return cell._replace(activation=_ACTIVATIONS[weights.nonlinearity])
+    return cell
 
 
 def projection(weights: CellWeights) -> Matrix:

@@ -9,27 +9,29 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.native import load
 from lodcli.kernels.rnn.cells.cell import CellWeights
-from lodcli.kernels.rnn.cells.cells_numba import shape_of
 from lodcli.kernels.rnn.engine.layer import LayerGradients
-from lodcli.kernels.rnn.engine.numba.arrays import aligned, flat, zeros
-from lodcli.kernels.rnn.engine.numba.backward import (
+from lodcli.kernels.rnn.engine.native.arrays import aligned, flat, zeros
+from lodcli.kernels.rnn.engine.native.layout import DEPTH, SHAPES, VECTORS
+from lodcli.kernels.rnn.engine.native.packing import layout, matrix, no_matrix, unpacked_cell_of
+from lodcli.kernels.rnn.engine.native.structures import (
     BackwardRun,
     BackwardSpace,
     Chunk,
     Gradients,
-    collect,
-    recur,
+    Sequences,
+    Team,
+    words,
 )
-from lodcli.kernels.rnn.engine.numba.forward import Sequences, Team
-from lodcli.kernels.rnn.engine.numba.packing import matrix, no_matrix, unpacked_cell_of
-from lodcli.kernels.rnn.engine.numba.products import DEPTH
-from lodcli.kernels.rnn.engine.numba.tiles import TILE_SUMS, VECTORS, panel_width
 from lodcli.kernels.rnn.engine.plan import StepPlan
-from lodcli.kernels.simd.lanes import lanes_of
 
 _CHUNK_BYTES = 1 << 23
 _LINE_BYTES = 64
+
+_MODULE = "kernels.rnn.engine.native.backward_numba"
+_recur = {kind: load.kernel(_MODULE, kind) for kind in ("lstm", "gru", "elman")}
+_collect = load.kernel(_MODULE, "collect")
 
 
 class Collector:
@@ -49,7 +51,7 @@ class Collector:
     ) -> None:
         self.weights = weights
         self.cell = unpacked_cell_of(weights)
-        self.blocks = shape_of(self.cell)
+        self.blocks = SHAPES[type(self.cell)]
         size, dtype = weights.hidden_size, data.dtype
         self.dtype = dtype
         self.row_bytes = size * dtype.itemsize
@@ -59,8 +61,6 @@ class Collector:
         self.recurrent = matrix(self._in_order_of_slopes(weights.weight_hh))
         self.input = no_matrix(weights) if weights.weight_ih is None else matrix(weights.weight_ih)
         self.shape = (len(kept.begin[0]), size)
-        # What compiled code reads through aliases stays alive by these names.
-        self.held = (data, kept, by_row)
         self.run = self._run(kept, by_row, by_sequence)
         self.sums = self._sums(data)
 
@@ -97,7 +97,7 @@ class Collector:
         )  # fmt: skip
 
     def _sums(self, data: Array) -> Gradients:
-        size, panel = self.weights.hidden_size, panel_width(self.dtype)
+        size, panel = self.weights.hidden_size, layout().panel_width(self.dtype.itemsize)
         rows = self.weights.GATES * size
         input_room = -(-self.input.columns // panel) * panel if self.input.depth else 0
         hidden_room = -(-size // panel) * panel
@@ -134,25 +134,31 @@ class Collector:
 
     def space(self, plan: StepPlan) -> BackwardSpace:
         """Return room for one thread to work in."""
-        lanes = lanes_of(self.dtype)
+        lanes = layout().lanes(self.dtype.itemsize)
         count = max(self._slots(plan), self.blocks.slopes * self.weights.hidden_size)
         return BackwardSpace(
-            aligned(TILE_SUMS * lanes, self.dtype),
-            np.arange(TILE_SUMS) * VECTORS * lanes,
-            aligned(DEPTH * panel_width(self.dtype), self.dtype),
+            aligned(layout().tile_sums * lanes, self.dtype),
+            np.arange(layout().tile_sums) * VECTORS * lanes,
+            aligned(DEPTH * layout().panel_width(self.dtype.itemsize), self.dtype),
             np.empty(count, np.int64),
             np.empty(count, np.int64),
         )
 
     def recur(self, group: Sequences, chunk: Chunk, space: BackwardSpace, place: Team) -> bool:
-        """See backward.recur."""
-        done: bool = recur(self.cell, self.recurrent, group, self.run, chunk, space, place)
-        return done
+        """Run the steps of a chunk backward; return whether they were run to the end."""
+        done = _recur[self.weights.KIND][self.dtype.char].call(
+            *(0, 1, *words(self.cell), *words(self.recurrent), *group, *self.run, *chunk),
+            *(*space, *place),
+        )
+        return done == 1
 
     def collect(self, chunk: Chunk, space: BackwardSpace, member: int, members: int) -> None:
-        """See backward.collect."""
-        size, gates, blocks = self.cell.hidden, self.blocks.gates, self.blocks.slopes
-        collect(size, gates, blocks, self.input, self.run, chunk, self.sums, space, member, members)
+        """Add one member's part of the gradients of a chunk."""
+        size = self.cell.hidden
+        _collect[self.dtype.char].call(
+            *(0, 1, self.blocks.gates * size, self.blocks.slopes * size, size),
+            *(*words(self.input), *self.run, *chunk, *self.sums, *space, member, members),
+        )
 
     def gradients(self) -> LayerGradients:
         """Return what was collected."""

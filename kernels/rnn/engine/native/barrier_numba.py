@@ -9,24 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, njit, types
-from lodcli.kernels.simd.lanes import address
+from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.rnn.engine.native.barrier import STRIDE
+from lodcli.kernels.rnn.engine.native.lanes_numba import address
+from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
 
 _SPINS = 100
-_STRIDE = 8  # int64 between two members' counters, so that each has a cache line of its own
 _sched_yield: Any = types.ExternalFunction("sched_yield", types.int32())
-
-
-def new_barrier(members: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Return a barrier for so many threads: the word `stop` sets, and a counter for each."""
-    return np.zeros(_STRIDE * (members + 1), np.int64)
-
-
-def stop(barrier: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> None:
-    """Let nobody wait any more."""
-    barrier[0] = 1
 
 
 @intrinsic
@@ -34,7 +23,7 @@ def _emit_publish(typing_context: Any, array: Any, position: Any, value: Any) ->
     """Write a word for other threads to see, after everything written before."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = address(context, builder, sig.args[0], args[0], args[1])
+        place = address(builder, args[0], args[1])
         builder.store_atomic(args[2], place, "release", 8)
         return context.get_dummy_value()
 
@@ -46,7 +35,7 @@ def _emit_published(typing_context: Any, array: Any, position: Any) -> Any:
     """Read a word that another thread may have written, and after it what came before."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = address(context, builder, sig.args[0], args[0], args[1])
+        place = address(builder, args[0], args[1])
         return builder.load_atomic(place, "acquire", 8)
 
     return types.int64(array, types.int64), generate
@@ -74,16 +63,16 @@ _published: Any = _emit_published
 _pause: Any = _emit_pause
 
 
-@njit(nogil=True)
+@function()
 def meet(barrier: Any, member: int, members: int) -> bool:
     """Return once all members are here; whether to go on: False after `stop`."""
     if members == 1:
         return True
-    mine = barrier[(member + 1) * _STRIDE] + 1
-    _publish(barrier, (member + 1) * _STRIDE, mine)
+    mine = barrier[(member + 1) * STRIDE] + 1
+    _publish(barrier, (member + 1) * STRIDE, mine)
     for other in range(members):
         spins = 0
-        while _published(barrier, (other + 1) * _STRIDE) < mine:
+        while _published(barrier, (other + 1) * STRIDE) < mine:
             if _published(barrier, 0):
                 return False
             spins += 1

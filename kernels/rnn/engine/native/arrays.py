@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import weakref
 from collections import deque
@@ -96,16 +95,5 @@ def forget_used() -> None:
 
 
 def flat(array: Array) -> Array:
-    """Return all elements of an array in a row, for compiled code that only reads them.
-
-    Shares memory where it can, and always counts as writeable: compiled code is made for one
-    kind of array, and read-only ones would be another. The caller keeps `array`.
-    """
-    found = np.ascontiguousarray(array).reshape(-1)
-    if found.flags.writeable:
-        return found
-    if not found.size:
-        return found.copy()
-    memory: Any = (ctypes.c_char * found.nbytes).from_address(found.ctypes.data)
-    alias: Array = np.frombuffer(memory, found.dtype)
-    return alias
+    """Return all elements of an array in a row, sharing its memory where it can."""
+    return np.ascontiguousarray(array).reshape(-1)

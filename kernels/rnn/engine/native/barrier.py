@@ -1,0 +1,19 @@
+"""Barriers, where threads wait for each other that share every step of a sequence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Offsets
+
+STRIDE = 8  # int64 between two members' counters, so that each has a cache line of its own
+
+
+def new_barrier(members: int) -> Offsets:
+    """Return a barrier for so many threads: the word `stop` sets, and a counter for each."""
+    return np.zeros(STRIDE * (members + 1), np.int64)
+
+
+def stop(barrier: Offsets) -> None:
+    """Let no thread wait any more."""
+    barrier[0] = 1
