@@ -11,7 +11,6 @@ pytest_plugins = [
     "tests.plugins.slow",
     "tests.plugins.skipped",
     "tests.plugins.memory",
-    "tests.plugins.compiling",
 ]
 
 # A shell has the jobs it starts in the background ignore interrupts, and all that they start.

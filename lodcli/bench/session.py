@@ -24,7 +24,6 @@ from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import Task
 from lodcli.bench.runner import run_task
 from lodcli.bench.suites.cases import Case
-from lodcli.bench.suites.ops import load_kernels
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform.processes import end_with_parent
 
@@ -217,7 +216,6 @@ def limits_of(suite: str, threads: int, device: str) -> dict[str, float]:
         from lodcli.bench.measure import gpu_cupy
 
         return gpu_cupy.best_rates(["gemm", "copy"] if suite == "rnn" else ["copy"])
-    load_kernels()
     from lodcli.bench.measure.limits_numba import best_gemm_rate, best_rates
 
     if suite == "rnn":

@@ -29,9 +29,5 @@ TABLE = {
     "train": ("lodcli.commands.train.command", "Train an RNN that tells the classes of sequences."),
     "weights": ("lodcli.commands.weights", "Show or convert the weights of a trained RNN."),
     "verify": ("lodcli.commands.verify", "Check every byte of files."),
-    "warmup": (
-        "lodcli.commands.warmup.command",
-        "Compile all kernels now, not at their first use.",
-    ),
     "completion": ("lodcli.commands.completion", "Print the completion script of a shell."),
 }

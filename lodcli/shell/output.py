@@ -49,7 +49,7 @@ def tell_of_compiling(label: str) -> None:
 
     def say(kept: bool) -> None:
         # Any thread may compile, so the context is not there to be asked.
-        how = "once" if kept else "for this time only: NUMBA_CACHE_DIR names a folder to keep it in"
+        how = "once" if kept else "for this time only: LOD_CACHE names a folder to keep it in"
         click.echo(f"{label}: compiling, {how}", err=True)
 
     when_compiling(say)

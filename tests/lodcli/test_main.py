@@ -130,8 +130,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def takes_long(line: str) -> bool:
-    """Return whether an example measures, trains or compiles: other tests do so with less."""
-    return line.startswith(("lod bench", "lod train", "lod warmup"))
+    """Return whether an example measures or trains: other tests do so with less."""
+    return line.startswith(("lod bench", "lod train"))
 
 
 @pytest.mark.parametrize(

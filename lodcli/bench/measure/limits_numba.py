@@ -26,7 +26,7 @@ LANES = 16
 STEPS = 1_000_000
 
 
-@numba.njit(parallel=True, fastmath=True, cache=True)
+@numba.njit(parallel=True, fastmath=True)
 def _read(source: Any) -> Any:
     total = np.float32(0)
     for i in numba.prange(source.size):
@@ -34,13 +34,13 @@ def _read(source: Any) -> Any:
     return total
 
 
-@numba.njit(parallel=True, cache=True)
+@numba.njit(parallel=True)
 def _copy(source: Any, target: Any) -> None:
     for i in numba.prange(source.size):
         target[i] = source[i]
 
 
-@numba.njit(parallel=True, cache=True)
+@numba.njit(parallel=True)
 def _write(target: Any, value: Any) -> None:
     for i in numba.prange(target.size):
         target[i] = value

@@ -13,7 +13,6 @@ from lodcli.bench.suites.ops import (
     ROWS,
     Inputs,
     Sizes,
-    load_kernels,
     make_inputs,
     needed_bytes,
     ours,
@@ -53,7 +52,6 @@ def kernel_task(op: str, case: Case, peers: PeerSet) -> Task:
     inputs = make_inputs(op, case, sizes)
     there = _on_gpu(op, case, sizes, inputs) if peers.device == "cuda" else None
     others, skipped = peers.candidates("kernels", op, there or inputs)
-    load_kernels()
     work = work_of(op, sizes)
     return Task(
         bench="kernels",

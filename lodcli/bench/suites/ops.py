@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -305,8 +304,3 @@ def _made_before(op: str, value: Any) -> Any:
     arrays = [part.data if isinstance(part, LoDTensor) else part for part in parts]
     made = [np.zeros_like(array) for array in arrays]
     return tuple(made) if op == "max_index" else made[0]
-
-
-def load_kernels() -> None:
-    """Load the compiled twins' package: after the peers, whose threads it would set up."""
-    importlib.import_module("lodcli.kernels.runtime.jit_numba")

@@ -21,7 +21,7 @@ from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import Candidate, Task, Way, Work, in_this_process
 from lodcli.bench.suites import rnn
 from lodcli.bench.suites.cases import Case
-from lodcli.bench.suites.ops import load_kernels, make_inputs, sizes_of, tolerance_of, work_of
+from lodcli.bench.suites.ops import make_inputs, sizes_of, tolerance_of, work_of
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.ranking.rank_table import rank_table, reorder_by_rank
@@ -53,7 +53,6 @@ class QuestionPlan:
 
     def tasks(self, peers: PeerSet) -> Iterator[Task]:
         """Yield one task for each op and case."""
-        load_kernels()
         for case in self.cases:
             for op in self.ops:
                 yield QUESTIONS[self.question][op](op, case)

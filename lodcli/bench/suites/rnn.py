@@ -13,7 +13,6 @@ from lodcli.bench.measure.machine import require_memory
 from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import OURS, LimitKind, Task, Way, Work, in_this_process
 from lodcli.bench.suites.cases import Case
-from lodcli.bench.suites.ops import load_kernels
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack.stack import seeded_weights
@@ -76,7 +75,6 @@ def rnn_task(
     exact = precision == "float32"
     there = _on_gpu(cell, case, inputs) if peers.device == "cuda" else None
     others, skipped = peers.candidates("rnn", which, there or inputs)
-    load_kernels()
     lengths = inputs["lengths"]
     rows, gates = int(lengths.sum()), CELLS[cell] * case.hidden
     # Multiplications and additions of the two products; backward does each twice.
