@@ -20,11 +20,13 @@ class Blocked:
             raise ModuleNotFoundError(f"blocked: {name}", name=name)
 
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.meta_path.insert(0, Blocked())  # type: ignore[arg-type]
 home = tempfile.mkdtemp()
 os.environ.update(HOME=home, XDG_CACHE_HOME=f"{home}/cache")
 
 import numpy as np  # noqa: E402
+from every_op import run_all  # noqa: E402
 
 from lodcli.formats.json import scan_native as json_scan  # noqa: E402
 from lodcli.kernels.native import load, pool, settings  # noqa: E402
@@ -57,6 +59,8 @@ def check_levels() -> None:
 
 
 check_levels()
+calls = run_all()
 assert not [name for name in sys.modules if name.partition(".")[0] in ("numba", "llvmlite")]
 assert not list(Path(home).iterdir()), "something was written to a cache"
-print(f"lodcli on Python {sys.version.split()[0]}, {settings.level().name}: all kernels are there")
+where = f"Python {sys.version.split()[0]}, {settings.level().name}"
+print(f"lodcli on {where}: {calls} calls, all kernels are there")
