@@ -18,12 +18,12 @@ from tests.kernels.native.building import built, python
 PROGRAM = """
 import sys
 import numpy as np
-from lodcli.kernels import compiling
+from lodcli.kernels.runtime import compile_events
 from lodcli.kernels.native import load
 from lodcli.kernels.ops.softmax.softmax import segment_softmax
 from lodcli.kernels.runtime.dispatch import on
 told = []
-compiling.when_compiling(told.append)
+compile_events.when_compiling(told.append)
 rows, out = np.zeros((4, 1), sys.argv[1]), np.zeros(5)
 try:
     kernel = load.kernel("kernels.native.probe_numba", "arguments")[rows.dtype.char]
