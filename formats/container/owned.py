@@ -9,12 +9,11 @@ never sees an error, the first one is kept, and raised by whoever called HDF5.
 from __future__ import annotations
 
 import io
-import mmap
 import os
 from typing import Any
 
 from lodcli.formats.storage.outputs import COPY_BYTES
-from lodcli.kernels.platform import files
+from lodcli.kernels.platform import files, machine
 
 # To open or make a file, HDF5 takes about 1 MiB.
 _NEEDED_BYTES = 4 << 20
@@ -22,10 +21,7 @@ _NEEDED_BYTES = 4 << 20
 
 def require_memory() -> None:
     """Raise MemoryError where HDF5 could not open a file: it would end the process."""
-    try:
-        mmap.mmap(-1, _NEEDED_BYTES).close()  # never touched
-    except OSError as error:
-        raise MemoryError from error
+    machine.require_memory(_NEEDED_BYTES)
 
 
 class ReadFile(io.RawIOBase):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import mmap
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
@@ -16,6 +15,7 @@ from lodcli.formats.container.header import DatasetEntry
 from lodcli.formats.container.stored import Chunks, StoredDataset
 from lodcli.formats.container.types import numpy_type
 from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.threads import thread_pool
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
@@ -167,7 +167,7 @@ class Rows:
 
 def on_threads(work: Callable[[int], None], items: Iterable[int]) -> None:
     """Do some work for each item, on several threads; raises what the first of them raised."""
-    pool = ThreadPoolExecutor(min(thread_count(), MOST_THREADS), "lod-read")
+    pool = thread_pool(min(thread_count(), MOST_THREADS), "lod-read")
     try:
         for done in [pool.submit(work, item) for item in items]:
             done.result()

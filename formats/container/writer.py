@@ -19,6 +19,7 @@ from lodcli.formats.container.owned import OwnedFile, require_memory
 from lodcli.formats.container.sinks import ChunkedSink, ContiguousSink, Sink
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Batch, Item, LevelSpec, Schema, StoredArray, TensorSpec
+from lodcli.formats.core.threads import thread_pool
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
@@ -288,7 +289,7 @@ class ContainerWriter:
             yield
             return
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, "lod-checksums")
+            self._pool = thread_pool(1, "lod-checksums")
         done = self._pool.submit(work, part)
         try:
             yield

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+
+from lodcli.formats.core.threads import thread_pool
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
     item = next(items, done)  # one alone needs no thread
     if item is done:
         return
-    with ThreadPoolExecutor(1, "lod-ahead") as pool:
+    with thread_pool(1, "lod-ahead") as pool:
         while item is not done:
             coming = pool.submit(next, items, done)
             yield item  # type: ignore[misc]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lodcli.formats.core.threads import thread_pool
 from lodcli.formats.json.columns import Column
 from lodcli.formats.text.lines import LineReader
 from lodcli.formats.text.numerals import narrowed
@@ -78,7 +79,7 @@ class FastColumns:
         one before.
         """
         blocks = Blocks(reader, block_bytes)
-        with ThreadPoolExecutor(self._threads, "lod-json") as pool:
+        with thread_pool(self._threads, "lod-json") as pool:
             waiting: deque[tuple[bytearray, int, Future[_Found]]] = deque()
             try:
                 while (block := blocks.next()) or waiting:

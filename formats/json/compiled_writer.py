@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 import numpy as np
 
 from lodcli.formats.core.schema import Schema
+from lodcli.formats.core.threads import thread_pool
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.runtime.threads import thread_count
@@ -63,7 +64,7 @@ class FastLines:
         levels = _levels(tensor)
         writer = LineWriter(tensor.data.reshape(-1), levels, self._spare)
         threads = min(thread_count(), MOST_THREADS)
-        with ThreadPoolExecutor(threads, "lod-json") as pool:
+        with thread_pool(threads, "lod-json") as pool:
             waiting: deque[Future[memoryview]] = deque()
             try:
                 for first, last in _cuts(levels, len(tensor)):

@@ -14,6 +14,14 @@ from lodcli.kernels.platform.processes import lines_of
 IS_LINUX = sys.platform.startswith("linux")
 
 
+def require_memory(size_bytes: int) -> None:
+    """Raise MemoryError unless so much can be had now: for what fails badly without."""
+    try:
+        mmap.mmap(-1, size_bytes).close()  # never touched
+    except OSError as error:
+        raise MemoryError from error
+
+
 def usable_cores() -> int:
     """Return how many processors this process may use; all, where the system cannot say."""
     affinity = getattr(os, "sched_getaffinity", None)

@@ -62,7 +62,8 @@ def finish(code: int, report: Callable[[OSError], int]) -> int:
         _discard(sys.stderr.fileno())
     for signum in interrupts.SIGNALS:
         # The outcome is settled: what is left is Python's own end.
-        with contextlib.suppress(ValueError):  # not in the main thread
+        # Not in the main thread; or without memory, of which CPython makes SystemError as well.
+        with contextlib.suppress(ValueError, MemoryError, SystemError):
             signal.signal(signum, signal.SIG_IGN)
     return code
 
