@@ -244,10 +244,9 @@ def _number(process: int, address: int) -> int:
 
 
 def _end_of_heap(process: int) -> int:
-    for line in Path("/proc", str(process), "maps").read_text().splitlines():
-        if line.endswith("[heap]"):
-            return int(line.split()[0].partition("-")[2], 16)
-    raise AssertionError("no heap")
+    lines = Path("/proc", str(process), "maps").read_text().splitlines()
+    # It may be mapped in several pieces.
+    return max(int(line.split()[0].partition("-")[2], 16) for line in lines if "[heap]" in line)
 
 
 def _process_of(thread: int) -> int:
