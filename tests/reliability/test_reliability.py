@@ -23,7 +23,7 @@ from tests.reliability.outcome import Outcome
 PARTS = {
     "calls": 300,
     "power": 40,
-    "allocations": 500,
+    "allocations": 300,
     "cut": 40,
     "memory": 20,
     "readers": 10,

@@ -17,7 +17,7 @@ from tests.reliability.faults.supervised import (
     Call,
     Fault,
 )
-from tests.reliability.faults.workers import Bench, check_all
+from tests.reliability.faults.workers import Bench, check_all, is_chosen
 from tests.reliability.outcome import Outcome
 
 # A signal at each call: one of them, in turn.
@@ -50,8 +50,7 @@ def check(outcome: Outcome, name: str, bench: Bench, each: int) -> None:
         for call in calls:
             for fault in FAULTS:
                 number += applies(call, fault)
-                # Each command begins elsewhere, so that few places of each are not all alike.
-                if applies(call, fault) and (number + len(name)) % each == 0:
+                if applies(call, fault) and is_chosen(number, name, each):
                     outcome.tried += 1
                     chosen = SIGNALS[number % len(SIGNALS)] if fault == SIGNAL else fault
                     _one(outcome, Place(name, call, chosen, old), bench, new)

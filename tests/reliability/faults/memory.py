@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.reliability.faults.commands import COMMANDS, content_of
 from tests.reliability.faults.holds import After, start
 from tests.reliability.faults.supervised import ALLOCATING, Call, Decide, Fault
-from tests.reliability.faults.workers import Bench, check_all
+from tests.reliability.faults.workers import Bench, check_all, is_chosen
 from tests.reliability.outcome import Outcome
 
 LIMITS, STEP_BYTES = 60, 128 << 10
@@ -63,7 +63,7 @@ def check(outcome: Outcome, name: str, bench: Bench, each: int) -> None:
     new = content_of(bench.out)
     chance = random.Random(name)
     for number, place in enumerate(_places(calls, chance), 1):
-        if (number + len(name)) % each:
+        if not is_chosen(number, name, each):
             continue
         outcome.tried += 1
         old = start(bench, command, old=True)

@@ -11,7 +11,7 @@ from tests.reliability.faults.commands import COMMANDS, content_of
 from tests.reliability.faults.disk import Data, Disk, Names, Size, Step, Sync, Tree
 from tests.reliability.faults.holds import After, start
 from tests.reliability.faults.supervised import WRITING, Call, written
-from tests.reliability.faults.workers import Bench, check_all
+from tests.reliability.faults.workers import Bench, check_all, is_chosen
 from tests.reliability.outcome import Outcome
 
 # What no command of ours does to a target, and nothing here could replay.
@@ -48,7 +48,7 @@ def check(outcome: Outcome, name: str, bench: Bench, each: int) -> None:
                 if mark in seen:
                     continue
                 seen.add(mark)
-                if (len(seen) + len(name)) % each == 0:
+                if is_chosen(len(seen), name, each):
                     outcome.tried += 1
                     what = f"{name}{'' if there else ', nothing there'}: after {step} steps"
                     bench.clear()

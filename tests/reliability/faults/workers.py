@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -140,6 +141,14 @@ def check_all(fault: str, check: Check, each: int, names: Sequence[str] | None =
             outcome.tried += found.tried
             outcome.broken += found.broken
     return outcome
+
+
+def is_chosen(number: int, name: str, each: int) -> bool:
+    """Return whether a place of a command is one of each so many.
+
+    Each command begins elsewhere, so that the few places of all are not alike.
+    """
+    return (number + zlib.crc32(name.encode())) % each == 0
 
 
 def _quiet() -> None:
