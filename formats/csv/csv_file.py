@@ -345,4 +345,5 @@ def _as(dtype: np.dtype[Any], values: list[Any]) -> Array:
 
 
 def _is_whole(text: str) -> bool:
-    return text.strip().lstrip("+-").isdecimal()
+    text = text.strip()
+    return text.removeprefix("-" if text.startswith("-") else "+").isdecimal()

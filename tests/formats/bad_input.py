@@ -178,6 +178,7 @@ FAULTS = [
         b"[true,1]\n",
         ("line 1: item <1>: expected true or false, found 1", "all values must be of one kind"),
     ),
+    Fault("mixed", ".csv", b"a\n1\n--1\n", ("line 3, column 'a': expected a whole", "'--1'")),
     # -- something else by that name --
     Fault("other", ".jsonl", b'{\n  "x": [1, 2]\n}\n', ("line 1: column 2: ends before", "jq -c")),
     Fault("other", ".json", b"[\n  [1, 2],\n  [3]\n]\n", ("not recognised", "jq -c '.[]'")),

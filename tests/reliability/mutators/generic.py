@@ -13,6 +13,8 @@ import numpy as np
 Mutator = Callable[[bytes, np.random.Generator], bytes]
 
 EXTREME_BYTES = (0x00, 0x01, 0x7F, 0x80, 0xFF)
+# Bytes, of which no checksum tells.
+GZIP_HEADER = 10
 BLOCKS = (1, 4, 8, 16, 64, 512)
 
 
@@ -148,9 +150,11 @@ def splicer(other: bytes) -> Mutator:
             there = min(here, len(other))  # as if a copy had gone on with another file
         if rng.random() < 0.5:
             found = raw[:here] + other[there:]
-            return raw if found == other else found  # no damage: the other file
-        size = int(rng.choice(BLOCKS))
-        return raw[:here] + other[there : there + size] + raw[here + size :]
+        else:
+            size = int(rng.choice(BLOCKS))
+            found = raw[:here] + other[there : there + size] + raw[here + size :]
+        # The other file is not damaged, whatever its header of gzip has for a time.
+        return raw if found[GZIP_HEADER:] == other[GZIP_HEADER:] else found
 
     return splice_other
 
