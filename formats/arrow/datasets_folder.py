@@ -50,12 +50,8 @@ class Datasets(Columns):
     """
 
     name = "datasets"
-    suffixes = ()
     layout = "folder"
     folder_files = r"data-[0-9]{5}-of-[0-9]{5}\.arrow|dataset_info\.json|state\.json"
-
-    def sniff(self, head: bytes) -> bool:
-        return False  # a folder
 
     def _records(self, source: Input) -> tuple[Records, bool]:
         if not source.is_folder:

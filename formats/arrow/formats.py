@@ -84,7 +84,6 @@ class ArrowFile(_Ipc):
     """
 
     name = "arrow"
-    suffixes = (".arrow", ".feather", ".ipc")
 
     def sniff(self, head: bytes) -> bool:
         return head.startswith((FILE_MAGIC, FEATHER_1_MAGIC))
@@ -104,7 +103,6 @@ class ArrowStream(_Ipc):
     """An Arrow IPC stream, from files and pipes. See ArrowFile."""
 
     name = "arrow-stream"
-    suffixes = (".arrows",)
 
     def sniff(self, head: bytes) -> bool:
         size = int.from_bytes(head[4:8], "little")
@@ -122,7 +120,6 @@ class Parquet(Columns):
     """A Parquet file. See ArrowFile; `--compress` takes Parquet's own codecs."""
 
     name = "parquet"
-    suffixes = (".parquet", ".pq")
     write_options = frozenset({"compression"})
 
     def sniff(self, head: bytes) -> bool:

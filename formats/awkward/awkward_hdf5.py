@@ -28,14 +28,10 @@ class AwkwardHdf5(Format):
     """
 
     name = "awkward-hdf5"
-    suffixes = ()
     many = True
     options = frozenset({"data"})
     modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
     isolated = True
-
-    def sniff(self, head: bytes) -> bool:
-        return False  # begins like any HDF5
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         from lodcli.formats.hdf5 import trusting as hdf5

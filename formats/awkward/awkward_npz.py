@@ -35,7 +35,6 @@ class Awkward(Format):
     """
 
     name = "awkward"
-    suffixes = ()
     checksums = "CRC-32 of every array"
     dtypes = PRIMITIVES
     many = True

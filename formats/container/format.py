@@ -18,7 +18,6 @@ class Container(Format):
     """HDF5 with checked header, index and rows: docs/format.md."""
 
     name = "lod.h5"
-    suffixes = (".lod.h5",)
     checksums = "CRC32C of header, index and rows"
     dtypes = NAMES
     row_ranks = 31

@@ -224,7 +224,6 @@ class Format(ABC):
 
     Attributes:
         name: as `--from` and `--to` know it.
-        suffixes: file name endings, with the dot, longest first.
         max_levels: most levels a tensor may have; None for any.
         min_levels: fewest levels.
         dtypes: names of the dtypes it holds.
@@ -245,8 +244,8 @@ class Format(ABC):
             "CRC-32 of every array"; "" if there are none.
         layout: what it is stored as: a file; several files beside each other, of which
             `open` and `write` get one, and the others by `Input.beside` and `Output.part`;
-            or a folder, whose files they get in the same way. A folder is told by
-            `table.FOLDERS`, a pair by `table.PAIRS`. Neither goes through a pipe.
+            or a folder, whose files they get in the same way. How they are recognised is in
+            `table.TABLE`. Neither goes through a pipe.
         folder_files: for a folder, a regular expression of all the names it may hold; a
             folder that holds others is never replaced.
         modules: what reading imports only when it gets there; see formats/sandbox/source.py.
@@ -256,7 +255,6 @@ class Format(ABC):
     """
 
     name: ClassVar[str]
-    suffixes: ClassVar[tuple[str, ...]]
     max_levels: ClassVar[int | None] = None
     min_levels: ClassVar[int] = 0
     dtypes: ClassVar[frozenset[str]] = ALL_DTYPES
@@ -280,9 +278,12 @@ class Format(ABC):
     descriptors: ClassVar[int] = 0
     isolated: ClassVar[bool] = False
 
-    @abstractmethod
     def sniff(self, head: bytes) -> bool:
-        """Return whether a file that begins like this is certainly of this format."""
+        """Return whether a file that begins like this is certainly of this format.
+
+        Called only for formats whose entry in `table.TABLE` says `detected`.
+        """
+        return False
 
     @abstractmethod
     def open(self, source: Input, options: ReadOptions) -> Source:

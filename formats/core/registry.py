@@ -15,20 +15,6 @@ from lodcli.formats.storage.compression import without_suffix
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 
-# These announce themselves in their first bytes.
-_ANNOUNCED = (
-    *("lod.h5", "lod.stream", "hdf5", "npz", "safetensors"),
-    *("arrow", "arrow-stream", "parquet"),
-)
-# Their content tells nothing; looking at it would only load their modules.
-_UNMARKED = frozenset(
-    [
-        *("hdf5", "nwb", "vtkhdf", "h5ad", "hdf5-vlen", "awkward-hdf5"),
-        *("datasets", "mds", "tokens"),
-    ]
-)
-# These begin like any HDF5 file; their names tell them.
-_HDF5 = ("nwb", "vtkhdf", "h5ad")
 # What else is named .bin. A run of tokens has no mark, and may begin like this by chance.
 _OTHERS = {
     b"\x7fELF": "a program",
@@ -50,8 +36,8 @@ def get(name: str) -> Format:
     """Return the format of that name."""
     if name not in TABLE:
         raise UnsupportedError(f"no format named {name!r}; there are: {', '.join(TABLE)}")
-    module, kind = TABLE[name]
-    found: Format = getattr(importlib.import_module(module), kind)()
+    entry = TABLE[name]
+    found: Format = getattr(importlib.import_module(entry.module), entry.class_name)()
     return found
 
 
@@ -80,20 +66,20 @@ def of_input(source: Input, options: ReadOptions) -> str:
         if by_name is not None and get(by_name).empty_file:
             return by_name
         raise NotThisFormatError("is empty; expected data in some format")
-    for name in TABLE:
-        if name not in _UNMARKED and get(name).sniff(head):
-            if name == "lod.h5" and by_name in _HDF5:
+    for name, entry in TABLE.items():
+        if entry.detected and get(name).sniff(head):
+            if by_name is not None and TABLE[by_name].begins_like == name:
                 return by_name
             return "hdf5" if name == "lod.h5" and options.data is not None else name
     if by_name in ("lod.h5", "hdf5") and options.data is not None:
         return "hdf5"  # which may begin with something else
-    if by_name in _ANNOUNCED:
+    if by_name is None:
+        raise NotThisFormatError(f"format not recognised; {_advice(head)}")
+    if TABLE[by_name].announced:
         raise NotThisFormatError(
             f"is named like {by_name} but does not begin like it; it is damaged or something "
             "else (name its format with --from)"
         )
-    if by_name is None:
-        raise NotThisFormatError(f"format not recognised; {_advice(head)}")
     if by_name == "tokens":
         _refuse_other(head)
     return by_name

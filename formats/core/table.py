@@ -1,73 +1,132 @@
-"""The formats, one line each: nothing here loads a module."""
+"""The list of formats, one entry each. Pure data: importing it loads no other module.
 
-# name: (module, class). In the order in which unknown content is tried.
+Everything else that lists formats is derived from it: what `--from` and `--to` take, completion,
+the detection of formats, and the tests that go over all formats.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """Where the class of a format is, and how its files are recognised.
+
+    Attributes:
+        module: the module of its class.
+        class_name: the class, a `Format`.
+        endings: of its files, lower case, with the dot.
+        detected: whether a file is detected by its content alone: `Format.sniff` is called.
+        announced: whether every file begins with a mark, so that a file with one of `endings` and
+            without the mark is damaged.
+        begins_like: a format whose mark its files begin with too; the ending decides which it is.
+        folder_marks: files of which one is in every folder of this format; () if it is no folder.
+        pair_ending: the ending of a second file beside the first; "" if there is none.
+    """
+
+    module: str
+    class_name: str
+    endings: tuple[str, ...] = ()
+    detected: bool = False
+    announced: bool = False
+    begins_like: str | None = None
+    folder_marks: tuple[str, ...] = ()
+    pair_ending: str = ""
+
+
+# In the order in which unknown content is tried.
 TABLE = {
-    "lod.h5": ("lodcli.formats.container.format", "Container"),
-    "lod.stream": ("lodcli.formats.stream.format", "LodStream"),
-    "hdf5": ("lodcli.formats.hdf5.plain", "PlainHdf5"),
-    "megatron": ("lodcli.formats.tokens.megatron", "Megatron"),
-    "awkward": ("lodcli.formats.awkward.awkward_npz", "Awkward"),
-    "awkward-hdf5": ("lodcli.formats.awkward.awkward_hdf5", "AwkwardHdf5"),
-    "npz": ("lodcli.formats.npz.npz", "Npz"),
-    "torch": ("lodcli.formats.torch.torch_file", "Torch"),
-    "safetensors": ("lodcli.formats.safetensors.safetensors_file", "Safetensors"),
-    "paddle": ("lodcli.formats.paddle.lod_tensor", "Paddle"),
-    "arrow": ("lodcli.formats.arrow.formats", "ArrowFile"),
-    "arrow-stream": ("lodcli.formats.arrow.formats", "ArrowStream"),
-    "parquet": ("lodcli.formats.arrow.formats", "Parquet"),
-    "datasets": ("lodcli.formats.arrow.datasets_folder", "Datasets"),
-    "nwb": ("lodcli.formats.hdf5.nwb", "Nwb"),
-    "vtkhdf": ("lodcli.formats.hdf5.vtkhdf", "VtkHdf"),
-    "h5ad": ("lodcli.formats.hdf5.h5ad", "H5ad"),
-    "hdf5-vlen": ("lodcli.formats.hdf5.vlen", "Hdf5Vlen"),
-    "webdataset": ("lodcli.formats.records.webdataset", "WebDataset"),
-    "mds": ("lodcli.formats.records.mds", "Mds"),
-    "llmc": ("lodcli.formats.tokens.tokens", "LlmC"),
-    "tokens": ("lodcli.formats.tokens.tokens", "Tokens"),
-    "ts": ("lodcli.formats.ts.ts", "SktimeTs"),
-    "jsonl": ("lodcli.formats.json.jsonl", "JsonLines"),
-    "csv": ("lodcli.formats.csv.csv_file", "Csv"),
-    "tsv": ("lodcli.formats.csv.csv_file", "Tsv"),
-    "text": ("lodcli.formats.text.text", "Text"),
+    "lod.h5": Entry(
+        "lodcli.formats.container.format",
+        "Container",
+        (".lod.h5",),
+        detected=True,
+        announced=True,
+    ),
+    "lod.stream": Entry(
+        "lodcli.formats.stream.format",
+        "LodStream",
+        (".lods",),
+        detected=True,
+        announced=True,
+    ),
+    "hdf5": Entry("lodcli.formats.hdf5.plain", "PlainHdf5", (".h5", ".hdf5"), announced=True),
+    "megatron": Entry(
+        "lodcli.formats.tokens.megatron",
+        "Megatron",
+        (".idx",),
+        detected=True,
+        pair_ending=".bin",
+    ),
+    "awkward": Entry("lodcli.formats.awkward.awkward_npz", "Awkward", detected=True),
+    "awkward-hdf5": Entry("lodcli.formats.awkward.awkward_hdf5", "AwkwardHdf5"),
+    "npz": Entry("lodcli.formats.npz.npz", "Npz", (".npz",), detected=True, announced=True),
+    "torch": Entry("lodcli.formats.torch.torch_file", "Torch", (".pt", ".pth"), detected=True),
+    "safetensors": Entry(
+        "lodcli.formats.safetensors.safetensors_file",
+        "Safetensors",
+        (".safetensors",),
+        detected=True,
+        announced=True,
+    ),
+    "paddle": Entry(
+        "lodcli.formats.paddle.lod_tensor", "Paddle", (".lodt", ".pdiparams"), detected=True
+    ),
+    "arrow": Entry(
+        "lodcli.formats.arrow.formats",
+        "ArrowFile",
+        (".arrow", ".feather", ".ipc"),
+        detected=True,
+        announced=True,
+    ),
+    "arrow-stream": Entry(
+        "lodcli.formats.arrow.formats",
+        "ArrowStream",
+        (".arrows",),
+        detected=True,
+        announced=True,
+    ),
+    "parquet": Entry(
+        "lodcli.formats.arrow.formats",
+        "Parquet",
+        (".parquet", ".pq"),
+        detected=True,
+        announced=True,
+    ),
+    "mds": Entry("lodcli.formats.records.mds", "Mds", folder_marks=("index.json",)),
+    "datasets": Entry(
+        "lodcli.formats.arrow.datasets_folder",
+        "Datasets",
+        folder_marks=("state.json", "dataset_dict.json"),
+    ),
+    "nwb": Entry("lodcli.formats.hdf5.nwb", "Nwb", (".nwb",), begins_like="lod.h5"),
+    "vtkhdf": Entry("lodcli.formats.hdf5.vtkhdf", "VtkHdf", (".vtkhdf",), begins_like="lod.h5"),
+    "h5ad": Entry("lodcli.formats.hdf5.h5ad", "H5ad", (".h5ad",), begins_like="lod.h5"),
+    "hdf5-vlen": Entry("lodcli.formats.hdf5.vlen", "Hdf5Vlen"),
+    "webdataset": Entry(
+        "lodcli.formats.records.webdataset", "WebDataset", (".tar",), detected=True
+    ),
+    "llmc": Entry("lodcli.formats.tokens.tokens", "LlmC", detected=True),
+    "tokens": Entry("lodcli.formats.tokens.tokens", "Tokens", (".bin",)),
+    "ts": Entry("lodcli.formats.ts.ts", "SktimeTs", (".ts",), detected=True),
+    "jsonl": Entry("lodcli.formats.json.jsonl", "JsonLines", (".jsonl", ".ndjson")),
+    "csv": Entry("lodcli.formats.csv.csv_file", "Csv", (".csv",)),
+    "tsv": Entry("lodcli.formats.csv.csv_file", "Tsv", (".tsv",)),
+    "text": Entry("lodcli.formats.text.text", "Text", (".txt",)),
 }
 
-# What the names of files say, the longest ending first.
-SUFFIXES = {
-    ".lod.h5": "lod.h5",
-    ".lods": "lod.stream",
-    ".h5": "hdf5",
-    ".hdf5": "hdf5",
-    ".npz": "npz",
-    ".safetensors": "safetensors",
-    ".pt": "torch",
-    ".pth": "torch",
-    ".lodt": "paddle",
-    ".pdiparams": "paddle",
-    ".idx": "megatron",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".arrows": "arrow-stream",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".nwb": "nwb",
-    ".vtkhdf": "vtkhdf",
-    ".h5ad": "h5ad",
-    ".tar": "webdataset",
-    ".bin": "tokens",
-    ".ts": "ts",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".txt": "text",
+# By ending, the longest first: the format that the name of a file tells.
+SUFFIXES = dict(
+    sorted(
+        ((ending, name) for name, entry in TABLE.items() for ending in entry.endings),
+        key=lambda found: -found[0].count("."),
+    )
+)
+# By the name of a file in it: the format of a folder.
+FOLDERS = {mark: name for name, entry in TABLE.items() for mark in entry.folder_marks}
+# By the ending of the second file: the ending of the first, and the format that the two are.
+PAIRS = {
+    entry.pair_ending: (entry.endings[0], name)
+    for name, entry in TABLE.items()
+    if entry.pair_ending
 }
-
-# Folders, by a file that lies in every one of a format.
-FOLDERS: dict[str, str] = {
-    "index.json": "mds",
-    "state.json": "datasets",
-    "dataset_dict.json": "datasets",
-}
-# What is in two files: an ending, and if the file of the other ending is there, the format.
-PAIRS = {".bin": (".idx", "megatron")}

@@ -47,7 +47,6 @@ class Csv(Format):
     """
 
     name = "csv"
-    suffixes = (".csv",)
     separator = ","
     dtypes = ALL_DTYPES - {"complex64", "complex128", "bool", "bfloat16"}
     row_ranks = 0
@@ -57,9 +56,6 @@ class Csv(Format):
     zero_rows = False
     options = frozenset({"levels", "field", "dtype"})
     binary = False
-
-    def sniff(self, head: bytes) -> bool:
-        return False  # any text might be a header
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _CsvSource(source, options, self.separator)
@@ -122,7 +118,6 @@ class Tsv(Csv):
     """The same with tabs. See Csv."""
 
     name = "tsv"
-    suffixes = (".tsv",)
     separator = "\t"
 
 

@@ -35,7 +35,6 @@ class H5ad(Format):
     """
 
     name = "h5ad"
-    suffixes = (".h5ad",)
     max_levels = 1
     min_levels = 1
     dtypes = DATA_DTYPES
@@ -45,9 +44,6 @@ class H5ad(Format):
     modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
     isolated = True
     seekable_output = True
-
-    def sniff(self, head: bytes) -> bool:
-        return False  # begins like any HDF5; its name tells
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _H5adSource(source.make_seekable().fileno(), options)

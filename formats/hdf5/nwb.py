@@ -29,13 +29,9 @@ class Nwb(Format):
     """
 
     name = "nwb"
-    suffixes = (".nwb",)
     options = frozenset({"data", "levels"})
     modules = MODULES
     isolated = True
-
-    def sniff(self, head: bytes) -> bool:
-        return False  # begins like any HDF5; its name tells
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         if options.data is None:

@@ -31,13 +31,9 @@ class PlainHdf5(Format):
     """
 
     name = "hdf5"
-    suffixes = (".h5", ".hdf5")
     options = frozenset({"data", "offsets", "lengths", "levels"})
     modules = MODULES
     isolated = True
-
-    def sniff(self, head: bytes) -> bool:
-        return False  # lod.h5 begins alike, and says what to do if a file is none
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         if options.data is None:

@@ -31,13 +31,9 @@ class Hdf5Vlen(Format):
     """
 
     name = "hdf5-vlen"
-    suffixes = ()
     options = frozenset({"data", "levels"})
     modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
     isolated = True
-
-    def sniff(self, head: bytes) -> bool:
-        return False  # begins like any HDF5
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         if options.data is None:

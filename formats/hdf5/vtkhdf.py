@@ -40,12 +40,8 @@ class VtkHdf(Format):
     """
 
     name = "vtkhdf"
-    suffixes = (".vtkhdf",)
     modules = MODULES
     isolated = True
-
-    def sniff(self, head: bytes) -> bool:
-        return False  # begins like any HDF5; its name tells
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         fd = source.make_seekable().fileno()

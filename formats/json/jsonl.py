@@ -50,7 +50,6 @@ class JsonLines(Format):
     """
 
     name = "jsonl"
-    suffixes = (".jsonl", ".ndjson")
     dtypes = ALL_DTYPES - {"complex64", "complex128"}
     many = True
     zero_rows = False
@@ -60,9 +59,6 @@ class JsonLines(Format):
     row_shapes = False
     options = frozenset({"levels", "field", "dtype"})
     binary = False
-
-    def sniff(self, head: bytes) -> bool:
-        return False  # "[1]" may begin a text as well
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _JsonSource(source, options)

@@ -57,7 +57,6 @@ class Npz(Format):
     """
 
     name = "npz"
-    suffixes = (".npz",)
     checksums = "CRC-32 of every array"
     dtypes = NPY_DTYPES
     many = True

@@ -67,7 +67,6 @@ class Paddle(Format):
     """
 
     name = "paddle"
-    suffixes = (".lodt", ".pdiparams")
     dtypes = frozenset(CODES)
     row_ranks = MOST_DIMENSIONS - 1
     many = True

@@ -43,7 +43,6 @@ class Mds(Format):
     """
 
     name = "mds"
-    suffixes = ()
     max_levels = 1
     dtypes = DTYPES
     many = True
@@ -53,9 +52,6 @@ class Mds(Format):
     modules = ("lodcli.formats.arrow.zstd",)
     layout = "folder"
     folder_files = r"index\.json|shard\.[0-9]{5,}\.mds(\.zstd)?"
-
-    def sniff(self, head: bytes) -> bool:
-        return False  # a folder
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         if not source.is_folder:

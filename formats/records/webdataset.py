@@ -43,7 +43,6 @@ class WebDataset(Format):
     """
 
     name = "webdataset"
-    suffixes = (".tar",)
     max_levels = 1
     dtypes = NPY_DTYPES
     many = True

@@ -51,7 +51,6 @@ class Safetensors(Format):
     """
 
     name = "safetensors"
-    suffixes = (".safetensors",)
     dtypes = frozenset(DTYPES.values())
     many = True
     options = FLAT_OPTIONS

@@ -23,7 +23,6 @@ class LodStream(Format):
     """
 
     name: ClassVar[str] = "lod.stream"
-    suffixes: ClassVar[tuple[str, ...]] = (".lods",)
     checksums = "CRC32C of every frame"
     many: ClassVar[bool] = True
     arrays: ClassVar[bool] = True

@@ -48,7 +48,6 @@ class Text(Format):
     """
 
     name = "text"
-    suffixes = (".txt",)
     max_levels = 3
     min_levels = 1
     dtypes = frozenset(["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"])
@@ -58,9 +57,6 @@ class Text(Format):
     options = frozenset({"levels", "vocabulary"})
     write_options = frozenset({"vocabulary"})
     binary = False
-
-    def sniff(self, head: bytes) -> bool:
-        return False  # anything might be text
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         return _TextSource(source, options)

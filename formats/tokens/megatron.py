@@ -40,7 +40,6 @@ class Megatron(Format):
     """
 
     name = "megatron"
-    suffixes = (".idx",)
     max_levels = 2
     min_levels = 1
     dtypes = frozenset(DTYPES.values())

@@ -38,7 +38,6 @@ class Tokens(Format):
     """
 
     name = "tokens"
-    suffixes: ClassVar[tuple[str, ...]] = (".bin",)
     max_levels = 1
     dtypes = frozenset({"uint16", "uint32"})
     row_ranks = 0
@@ -46,9 +45,6 @@ class Tokens(Format):
     write_options = frozenset({"end_token", "start_token"})
     empty_file: ClassVar[bool] = True
     kept_dtypes: ClassVar[frozenset[str] | None] = frozenset({"uint16"})
-
-    def sniff(self, head: bytes) -> bool:
-        return False  # any bytes may be tokens
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         if _magic(source.head()) in (*HEADERS, EVALUATION):
@@ -77,7 +73,6 @@ class LlmC(Tokens):
     """
 
     name = "llmc"
-    suffixes = ()
     options = frozenset({"levels", "end_token", "start_token"})
     kept_dtypes = None
     empty_file = False

@@ -31,7 +31,6 @@ class Torch(Format):
     """
 
     name = "torch"
-    suffixes = (".pt", ".pth")
     checksums = "CRC-32 of every record"
     dtypes = ALL_DTYPES
     many = True

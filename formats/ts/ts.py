@@ -45,7 +45,6 @@ class SktimeTs(Format):
     """
 
     name = "ts"
-    suffixes = (".ts",)
     max_levels = 1
     dtypes = ALL_DTYPES - {"bool", "complex64", "complex128"}
     row_ranks = 1

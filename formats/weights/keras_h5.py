@@ -58,12 +58,8 @@ class _Variables(Format):
     """The variables of recurrent layers, a tensor each, and their paths; read in a sandbox."""
 
     name = "keras-h5"
-    suffixes = ()
     modules = ("lodcli.formats.hdf5.tree", *MODULES)
     isolated = True
-
-    def sniff(self, head: bytes) -> bool:
-        return False
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         from lodcli.formats.hdf5.strict import StrictFile

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.formats.core import registry as table
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.inputs import HEAD_BYTES, Input
 from lodcli.kernels.errors import UnsupportedError
@@ -172,9 +171,3 @@ def test_no_room_for_what_a_pipe_brings_is_named(monkeypatch: pytest.MonkeyPatch
         pytest.raises(OSError, match=r"No space left on device: '/dev/fd/.*, copied to "),
     ):
         source.make_seekable()
-
-
-def test_only_formats_without_marks_are_not_looked_for() -> None:
-    heads = (b"\x89HDF\r\n\x1a\n", b"PK\x03\x04", b"{}", b"ustar", bytes(512), b"\x7fELF")
-    for name in table._UNMARKED:
-        assert not any(table.get(name).sniff(head) for head in heads)

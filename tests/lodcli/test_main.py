@@ -68,6 +68,20 @@ def test_help_lists_every_command_and_loads_none(lod: Lod) -> None:
         assert name not in loaded.split()
 
 
+def test_the_help_of_commands_loads_no_numpy() -> None:
+    # Those of RNNs define their options next to what computes, which loads it.
+    quick = [name for name in commands.TABLE if name not in ("run-rnn", "train")]
+    shown = python(
+        "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
+        f"for name in {quick}:\n"
+        "    run(group, [name, '--help'])\n"
+        "    found = {module.partition('.')[0] for module in sys.modules}\n"
+        "    print('LOADED', name, *{'numpy', 'h5py', 'numba', 'rich', 'pyarrow'} & found)"
+    )
+    lines = [line for line in shown.splitlines() if line.startswith("LOADED")]
+    assert lines == [f"LOADED {name}" for name in quick]
+
+
 @pytest.mark.parametrize("name", commands.TABLE)
 def test_every_command_has_help_with_examples(lod: Lod, name: str) -> None:
     done = lod(name, "--help")

@@ -23,20 +23,12 @@ from lodcli.bench.measure.peer_set import PeerSet
 from lodcli.bench.measure.tasks import COPY, OURS, Task, Way, Work, in_this_process
 from lodcli.bench.suites.cases import Case
 from lodcli.formats.core import io
+from lodcli.formats.core.table import TABLE
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform.files import send
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# name: the ending of its files.
-FORMATS = {
-    "jsonl": ".jsonl",
-    "arrow": ".arrow",
-    "parquet": ".parquet",
-    "megatron": ".idx",
-    "paddle": ".lodt",
-    "npz": ".npz",
-    "safetensors": ".safetensors",
-}
+FORMATS = ("jsonl", "arrow", "parquet", "megatron", "paddle", "npz", "safetensors")
 LOD = "lod"
 CONVERSIONS = [
     *(f"{name}_to_{LOD}" for name in FORMATS),
@@ -118,7 +110,7 @@ def convert_task(op: str, case: Case, dtype: np.dtype[Any], folder: Path, peers:
 
 
 def _ending(name: str) -> str:
-    return ".lod.h5" if name == LOD else FORMATS[name]
+    return TABLE[_name(name)].endings[0]
 
 
 def _name(name: str) -> str:
