@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from h5py import h5s
@@ -13,13 +13,11 @@ from lodcli.formats.container.checksums import BlockChecksums, block_rows, flat_
 from lodcli.formats.container.hdf5_types import hdf5_type
 from lodcli.formats.container.header import DatasetEntry
 from lodcli.formats.container.types import numpy_type
+from lodcli.formats.container.written_file import WrittenFile
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import COPY_BYTES
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array
-
-if TYPE_CHECKING:
-    from lodcli.formats.container.writer import ContainerWriter
 
 # HDF5's own.
 CHUNK_LIMIT_BYTES = 1 << 32
@@ -32,13 +30,13 @@ class Sink(ABC):
 
     def __init__(
         self,
-        writer: ContainerWriter,
+        file: WrittenFile,
         path: str,
         dtype: np.dtype[Any],
         row_shape: tuple[int, ...],
         rows: int | None,
     ) -> None:
-        self.writer = writer
+        self.file = file
         self.path = path
         self.dtype = numpy_type(dtype.name)
         self.row_shape = row_shape
@@ -55,7 +53,7 @@ class Sink(ABC):
         step = max(1, COPY_BYTES // self.row_bytes if self.row_bytes else data.shape[0])
         for start in range(0, data.shape[0], step):
             part = np.ascontiguousarray(data[start : start + step], self.dtype)
-            with self.writer.meanwhile(self.checksums.update, flat_bytes(part)):
+            with self.file.meanwhile(self.checksums.update, flat_bytes(part)):
                 self._put(part)
             self.rows += part.shape[0]
 
@@ -105,18 +103,18 @@ class ContiguousSink(Sink):
         if self.known is not None:
             self._create(self.known)
         else:
-            self._spool = self.writer.spool()
+            self._spool = self.file.spool()
 
     def _create(self, rows: int, at: int | None = None) -> None:
         with shielded():
             kind = hdf5_type(self.dtype.name)
-            dataset = self.writer.create(self.path, kind, (rows, *self.row_shape), at=at)
+            dataset = self.file.create(self.path, kind, (rows, *self.row_shape), at=at)
             self._offset = dataset.get_offset()
 
     def _put(self, part: Array) -> None:
         view = flat_bytes(part).data
         if self._spool is not None and self.rows * self.row_bytes + len(view) >= SPOOLED_BYTES:
-            self._offset = self.writer.reserve()
+            self._offset = self.file.reserve()
             if self._offset is not None:
                 self._unspool()
         if self._spool is not None:
@@ -124,12 +122,12 @@ class ContiguousSink(Sink):
                 view = view[os.write(self._spool.fileno(), view) :]
         elif len(view):
             assert self._offset is not None
-            self.writer.pwrite(view, self._offset + self.rows * self.row_bytes)
+            self.file.pwrite(view, self._offset + self.rows * self.row_bytes)
 
     def _unspool(self) -> None:
         """Copy what waited to its place."""
         assert self._offset is not None
-        self.writer.copy_from(self._spool.fileno(), self.rows * self.row_bytes, self._offset)
+        self.file.copy_from(self._spool.fileno(), self.rows * self.row_bytes, self._offset)
         self.close()
         self._spool = None
 
@@ -160,7 +158,7 @@ class ChunkedSink(Sink):
         with shielded():
             kind = hdf5_type(self.dtype.name)
             shape = (self.known or 0, *self.row_shape)
-            self._dataset = self.writer.create(self.path, kind, shape, self.block_rows)
+            self._dataset = self.file.create(self.path, kind, shape, self.block_rows)
 
     def _put(self, part: Array) -> None:
         self._waiting.append(part)

@@ -308,8 +308,8 @@ def repaid(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Give what sets from how many bytes on the scanner is used."""
 
     def set_to(size: int) -> None:
-        for module in ("jsonl", "json_fast"):
-            monkeypatch.setattr(f"lodcli.formats.{module}.REPAID_BYTES", size)
+        for module in ("jsonl", "compiled_reader"):
+            monkeypatch.setattr(f"lodcli.formats.json.{module}.REPAID_BYTES", size)
 
     return set_to
 

@@ -308,7 +308,7 @@ def test_a_public_name_is_there_and_itself(name: str) -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = lodcli.nonsense
+        _ = lodcli.nonsense  # type: ignore[attr-defined]
 
 
 def test_importing_the_package_loads_nothing() -> None:
