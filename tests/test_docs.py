@@ -115,3 +115,30 @@ def test_every_format_is_described() -> None:
         assert f"| `{name}` |" in page, name
     for suffix in SUFFIXES:
         assert f"`{suffix}`" in page, suffix
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "internals").glob("*.md"))],
+    ids=lambda page: page.name,
+)
+def test_pages_for_developers_name_what_is_there(page: Path) -> None:
+    """Paths in capitals, such as FILE_cupy.py, stand for many."""
+    there = [
+        path.relative_to(ROOT).as_posix() + "/" * path.is_dir()
+        for top in ("kernels", "formats", "lodcli", "tests", "docs", "changes", ".ci")
+        for path in (ROOT / top).rglob("*")
+    ]
+    named = {
+        name
+        for quoted in re.findall(r"`([^`\n]+)`", page.read_text("utf-8"))
+        for name in quoted.split()
+        if re.fullmatch(r"[a-z0-9_./]*(/|\.py|\.pyi|\.md)", name)
+    }
+    tops = ("kernels/", "formats/", "lodcli/", "tests/", "docs/", "changes/", "samples/")
+    missing = [
+        name
+        for name in sorted(named)
+        if name not in tops and not any(f"/{path}".endswith(f"/{name}") for path in there)
+    ]
+    assert not missing
