@@ -204,7 +204,6 @@ def test_a_test_imports_an_optional_package_only_once_it_runs() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.xfail(reason="json", strict=False)
 def test_no_module_imports_itself_through_others() -> None:
     """Imports inside functions and those for types count as well."""
     graph = {

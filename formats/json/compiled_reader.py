@@ -6,21 +6,29 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lodcli.formats.core.threads import thread_pool
 from lodcli.formats.json.columns import Column
+from lodcli.formats.json.scan_native import (
+    PADDING_BYTES,
+    REAL,
+    TEXT,
+    TRUTH,
+    WHOLE,
+    JsonScanner,
+    Plan,
+    Scanned,
+    is_available,
+)
 from lodcli.formats.text.lines import LineReader
 from lodcli.formats.text.numerals import narrowed
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-
-if TYPE_CHECKING:
-    from lodcli.formats.json.scan_native import JsonScanner, Scanned
 
 # Whole lines, and the number of the first.
 Block = tuple[bytes, int]
@@ -32,8 +40,6 @@ _Found = tuple[Tensors | None, int]
 # this.
 REPAID_BYTES = 16 << 20
 BLOCK_BYTES = 1 << 20
-# Zeros behind a block, which end whatever does not end before.
-PADDING_BYTES = 8
 # What the scanner may reserve (not touch) for a block.
 MOST_RESERVED_BYTES = 4 << 30
 
@@ -62,8 +68,6 @@ class FastColumns:
     @property
     def fits(self) -> bool:
         """Whether there are not too many columns, and the scanner is there."""
-        from lodcli.formats.json.scan_native import is_available
-
         return self._threads > 0 and is_available()
 
     def fit(self, lines: bytes) -> bool:
@@ -112,8 +116,6 @@ class FastColumns:
         return result, scanner.lines
 
     def _made(self) -> JsonScanner:
-        from lodcli.formats.json.scan_native import REAL, TEXT, TRUTH, WHOLE, JsonScanner, Plan
-
         kinds = {"b": TRUTH, "i": WHOLE, "u": WHOLE}
         fields = [column.field for column in self._columns]
         plan = Plan(

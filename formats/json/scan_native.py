@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.json.compiled_reader import PADDING_BYTES
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 
@@ -19,6 +18,8 @@ from lodcli.kernels.native import load
 WHOLE, REAL, TRUTH, TEXT = range(4)
 HARD_INTS, MOST_UNKNOWN = 4, 64
 
+# Zeros behind a block, which end whatever does not end before.
+PADDING_BYTES = 8
 # Numbers that are rounded by Python, in one block.
 MOST_HARD = 1 << 16
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from lodcli.kernels.native import settings, sources
 from lodcli.kernels.native.cache import build_of, file_of, write
-from lodcli.kernels.native.library import Entry, compose
-from lodcli.kernels.native.link import link
+from lodcli.kernels.native.linking.library import Entry, compose
+from lodcli.kernels.native.linking.link import link
 from lodcli.kernels.native.processor import LEVELS, Level, level_named
 from lodcli.kernels.platform.machine import usable_cores
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from lodcli.kernels.native import settings, sources
-from lodcli.kernels.native.library import Library, LibraryError
+from lodcli.kernels.native.linking.library import Library, LibraryError
 from lodcli.kernels.native.processor import Level
 from lodcli.kernels.runtime import compile_events as compiling
 

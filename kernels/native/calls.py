@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.native.library import RAISED, Entry
+from lodcli.kernels.native.linking.library import RAISED, Entry
 
 _Call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
 _DATA_AT = 16

@@ -21,7 +21,7 @@ from numba.np.numpy_support import from_dtype
 
 from lodcli.kernels.native.declare import Declared, Group, Parameter, flat
 from lodcli.kernels.native.language_numba import CHECKED, PointerType
-from lodcli.kernels.native.library import RAISED
+from lodcli.kernels.native.linking.library import RAISED
 from lodcli.kernels.native.processor import Level
 from lodcli.kernels.native.target import compile_for
 

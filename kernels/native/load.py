@@ -19,7 +19,7 @@ import numpy as np
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.native import calls, settings
 from lodcli.kernels.native.calls import Kernel, address
-from lodcli.kernels.native.library import Library, LibraryError
+from lodcli.kernels.native.linking.library import Library, LibraryError
 
 __all__ = ["Kernels", "NativeUnavailableError", "address", "is_shipped", "kernel"]
 

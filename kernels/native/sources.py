@@ -12,7 +12,7 @@ from pathlib import Path
 
 _IMPORT = re.compile(rb"^\s*(?:from|import)\s+lodcli\.([\w.]+)(?:\s+import\s+([^#\n]*))?", re.M)
 # Compiled code depends on these, and no kernel imports them.
-_ALWAYS = ("kernels.native.compile_numba", "kernels.native.build", "kernels.native.link")
+_ALWAYS = ("kernels.native.compile_numba", "kernels.native.build", "kernels.native.linking.link")
 _DECLARING = b"from lodcli.kernels.native.declare import "
 _TOOLS = ("numba", "llvmlite")
 _DECLARES = b"\nfrom lodcli.kernels.native.declare import "

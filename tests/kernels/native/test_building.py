@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from lodcli.kernels.native import elf
-from lodcli.kernels.native.relocations import RULES
+from lodcli.kernels.native.linking import elf
+from lodcli.kernels.native.linking.relocations import RULES
 from tests.kernels.native.building import built, python
 
 WRONG = """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lodcli.kernels.native import settings
-from lodcli.kernels.native.library import FORMAT, Library, LibraryError
+from lodcli.kernels.native.linking.library import FORMAT, Library, LibraryError
 from tests.kernels.native.building import built
 
 MODULE = "kernels.native.pool_numba"

@@ -12,7 +12,6 @@ from lodcli.kernels.native.declare import FLOATS, kernel
 from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.rnn.engine.native.barrier_numba import meet
 from lodcli.kernels.rnn.engine.native.cells_numba import shape_of, step_backward
-from lodcli.kernels.rnn.engine.native.lanes_numba import lanes_in, load, store
 from lodcli.kernels.rnn.engine.native.layout import DEPTH, VECTORS
 from lodcli.kernels.rnn.engine.native.products_numba import (
     add_products_of_columns,
@@ -33,6 +32,7 @@ from lodcli.kernels.rnn.engine.native.structures import (
     Sequences,
     Team,
 )
+from lodcli.kernels.simd.lanes_numba import lanes_in, load, store
 
 
 @function()

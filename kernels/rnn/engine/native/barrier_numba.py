@@ -11,8 +11,8 @@ from typing import Any
 
 from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.rnn.engine.native.barrier import STRIDE
-from lodcli.kernels.rnn.engine.native.lanes_numba import address
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.simd.lanes_numba import address
 
 _SPINS = 100
 _sched_yield: Any = types.ExternalFunction("sched_yield", types.int32())

@@ -9,18 +9,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from lodcli.kernels.rnn.engine.native.activations_numba import sigmoid, tanh
-from lodcli.kernels.rnn.engine.native.lanes_numba import (
-    LAYOUT,
-    above,
-    lanes_in,
-    load,
-    positive,
-    store,
-)
 from lodcli.kernels.rnn.engine.native.layout import SHAPES
 from lodcli.kernels.rnn.engine.native.structures import RELU, SIGMOID, TANH, Cell, Elman, Gru, Lstm
 from lodcli.kernels.runtime.jit_numba import overload
+from lodcli.kernels.simd.activations_numba import sigmoid, tanh
+from lodcli.kernels.simd.lanes_numba import LAYOUT, above, lanes_in, load, positive, store
 
 
 class _Numbers(NamedTuple):

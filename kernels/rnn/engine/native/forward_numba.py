@@ -13,7 +13,6 @@ from lodcli.kernels.native.declare import FLOATS, kernel
 from lodcli.kernels.native.language_numba import function, not_inlined
 from lodcli.kernels.rnn.engine.native.barrier_numba import meet
 from lodcli.kernels.rnn.engine.native.cells_numba import shape_of, step_forward
-from lodcli.kernels.rnn.engine.native.lanes_numba import LAYOUT, fetch, lanes_in
 from lodcli.kernels.rnn.engine.native.products_numba import (
     multiply_rows,
     panels_of,
@@ -32,6 +31,7 @@ from lodcli.kernels.rnn.engine.native.structures import (
     Team,
 )
 from lodcli.kernels.rnn.engine.native.tiles_numba import multiply, multiply_one
+from lodcli.kernels.simd.lanes_numba import LAYOUT, fetch, lanes_in
 
 
 @function()

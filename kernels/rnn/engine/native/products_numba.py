@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lodcli.kernels.native.language_numba import function
-from lodcli.kernels.rnn.engine.native.lanes_numba import LAYOUT, lanes_in
 from lodcli.kernels.rnn.engine.native.layout import VECTORS
 from lodcli.kernels.rnn.engine.native.tiles_numba import multiply, multiply_one, multiply_onto
+from lodcli.kernels.simd.lanes_numba import LAYOUT, lanes_in
 
 # Elements of the rows that pass all panels before the next ones do: they stay in the cache.
 _BLOCK = 1 << 16

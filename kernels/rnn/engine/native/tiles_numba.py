@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from lodcli.kernels.native.language_numba import function
-from lodcli.kernels.rnn.engine.native.lanes_numba import LAYOUT, address, splat, vector_type
 from lodcli.kernels.rnn.engine.native.structures import Fours, Threes
 from lodcli.kernels.runtime.jit_numba import cgutils, intrinsic, ir, types
+from lodcli.kernels.simd.lanes_numba import LAYOUT, address, splat, vector_type
 
 _UNROLLED = 32  # products of vectors in one turn of the loop
 _I64 = ir.IntType(64)

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lodcli.kernels.native import elf
-from lodcli.kernels.native.elf import ObjectFile, Section, Segment
-from lodcli.kernels.native.relocations import RULES
+from lodcli.kernels.native.linking import elf
+from lodcli.kernels.native.linking.elf import ObjectFile, Section, Segment
+from lodcli.kernels.native.linking.relocations import RULES
 
 # Segments do not share pages. AArch64 has pages of up to 64 KiB.
 _PAGE = 1 << 16

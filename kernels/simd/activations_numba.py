@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from lodcli.kernels.native.language_numba import function
-from lodcli.kernels.rnn.engine.native.lanes_numba import above, below, power_of_two
 from lodcli.kernels.runtime.jit_numba import overload, types
+from lodcli.kernels.simd.lanes_numba import above, below, power_of_two
 
 _SHIFT = 1.5 * 2.0**52  # added to a float64, it leaves the nearest whole number in the low bits
 _LOG2_E = 1.4426950408889634
