@@ -80,10 +80,15 @@ class _Variables(Format):
         raise UnsupportedError("weights are written by `lod weights`")
 
 
+# Only the model's JSON says them.
+_UNTOLD = ("nonlinearity", "gate_activation", "cell_activation", "candidate_activation")
+
+
 def read(source: Input) -> StateDict:
     """Return the weights of the recurrent layers; those that fit each other are one RNN."""
     layers = stored_layers(source)
-    return stacked([layer_of(stored, None, follows=True) for stored in layers])
+    found = stacked([layer_of(stored, None, follows=True) for stored in layers])
+    return StateDict(found, found.said, untold=_UNTOLD)
 
 
 def stored_layers(source: Input) -> list[Stored]:

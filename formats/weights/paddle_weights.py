@@ -56,7 +56,9 @@ def read(source: Input) -> StateDict:
     layers = tuple(
         tuple(cells[start : start + directions]) for start in range(0, len(cells), directions)
     )
-    return state_dict(RNNWeights(layers))
+    weights = RNNWeights(layers)
+    found = state_dict(weights)
+    return StateDict(found, found.said, untold=weights.option_names())
 
 
 def write(weights: RNNWeights, output: Output) -> None:

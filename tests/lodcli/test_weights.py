@@ -76,6 +76,25 @@ def test_several_rnns_are_chosen_by_prefix(lod: Lod, folder: Path) -> None:
     assert lod("weights", "two.safetensors", "--prefix", "c").code == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "cell", "option", "value"),
+    [
+        ("w.lodt", "gru_paddle", "origin_mode", True),
+        ("w.lodt", "gru_paddle", "candidate_activation", "relu"),
+        ("w.weights.h5", "elman", "nonlinearity", "relu"),
+    ],
+)
+def test_what_a_kind_of_file_has_no_place_for_can_be_said(
+    lod: Lod, folder: Path, name: str, cell: str, option: str, value: str | bool
+) -> None:
+    write_weights(name, seeded_weights(cell, 2, 3, rng=np.random.default_rng(4)))
+    done = lod("weights", name, "--set", f"{option}={str(value).lower()}", "-o", "o.safetensors")
+    assert (done.code, done.stderr) == (0, "")
+    found = read_weights("o.safetensors")
+    assert isinstance(found, StateDict)
+    assert found.said[""][option] == value
+
+
 def test_what_a_file_does_not_tell_can_be_said(lod: Lod, folder: Path) -> None:
     import safetensors.numpy
 

@@ -134,6 +134,14 @@ class RNNWeights:
         """Return read-only copies, in `dtype`: compiled backends prepare those once."""
         return self.map(lambda one: (one if dtype is None else one.astype(dtype)).frozen())
 
+    def option_names(self) -> frozenset[str]:
+        """Return the names of the options that its cell has: activations, origin_mode."""
+        return frozenset(
+            field.name
+            for field in dataclasses.fields(self.layers[0][0])
+            if isinstance(field.default, str | bool)
+        )
+
     def with_options(self, **options: str | bool) -> RNNWeights:
         """Return the same arrays with other options: activations, origin_mode.
 
@@ -143,11 +151,7 @@ class RNNWeights:
         Raises:
             UnsupportedError: the cell has no such option.
         """
-        known = {
-            field.name
-            for field in dataclasses.fields(self.layers[0][0])
-            if isinstance(field.default, str | bool)
-        }
+        known = self.option_names()
         for name in options:
             if name not in known:
                 has = ", ".join(sorted(known)) or "none"

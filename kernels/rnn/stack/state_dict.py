@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
@@ -37,14 +37,17 @@ class StateDict(dict[str, Array]):
     Attributes:
         said: for the prefix of an RNN, with its dot, its "cell" and the options of it that
             are not as usual: {"": {"cell": "gru_paddle", "origin_mode": True}}.
+        untold: options that files of this kind have no place for.
     """
 
     def __init__(
         self,
         arrays: Mapping[str, Array] | None = None,
         said: Mapping[str, Mapping[str, str | bool]] | None = None,
+        untold: Iterable[str] = (),
     ) -> None:
         super().__init__(arrays or {})
+        self.untold = frozenset(untold)
         self.said = {prefix: dict(options) for prefix, options in (said or {}).items()}
 
 
@@ -131,6 +134,7 @@ def weights_from_state_dict(
                     raise InvalidDataError(f"state dict: {missing} is missing")
     said = dict(entries.said.get(picked, {})) if isinstance(entries, StateDict) else {}
     told = said.pop("cell", None)
+    untold = entries.untold if isinstance(entries, StateDict) else ()
     if cell is not None and told is not None and cell != told:
         raise OptionError(f"state dict: the cell is said to be {told}, not {cell}")
     kind = _cell_kind(found[0, 0], str(told) if cell is None and told is not None else cell)
@@ -144,8 +148,8 @@ def weights_from_state_dict(
     changed = weights.with_options(**options) if options else weights
     for name in options or ():
         here, there = (getattr(one.layers[0][0], name) for one in (weights, changed))
-        # A file that says the cell says all that is not as usual.
-        if told is not None and here != there:
+        # A file that says the cell says all that is not as usual, where it has a place for it.
+        if told is not None and here != there and name not in untold:
             raise OptionError(f"state dict: {name} is said to be {here}, not {there}")
     return changed
 
