@@ -15,11 +15,11 @@ from lodcli.formats.container.header import DatasetEntry
 from lodcli.formats.container.stored import Chunks, StoredDataset
 from lodcli.formats.container.types import numpy_type
 from lodcli.formats.core.errors import DamagedFileError, naming
-from lodcli.formats.core.threads import thread_pool
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.platform import files
+from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime import buffers as memory
 from lodcli.kernels.runtime.threads import thread_count
 

@@ -13,9 +13,9 @@ from h5py import h5d, h5p, h5s, h5t, h5z
 from lodcli.formats.container.checksums import Bytes
 from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.owned import OwnedFile, require_memory
-from lodcli.formats.core.threads import thread_pool
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.platform.pools import thread_pool
 
 # Of everything in the file, so that a map of it gives arrays aligned for any dtype.
 ALIGNMENT = 64

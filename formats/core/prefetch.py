@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from lodcli.formats.core.threads import thread_pool
+from lodcli.kernels.platform.pools import thread_pool
 
 T = TypeVar("T")
 

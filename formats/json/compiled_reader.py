@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.core.threads import thread_pool
 from lodcli.formats.json.columns import Column
 from lodcli.formats.json.scan_native import (
     PADDING_BYTES,
@@ -27,6 +26,7 @@ from lodcli.formats.text.lines import LineReader
 from lodcli.formats.text.numerals import narrowed
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 

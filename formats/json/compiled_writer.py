@@ -9,9 +9,9 @@ from concurrent.futures import Future
 import numpy as np
 
 from lodcli.formats.core.schema import Schema
-from lodcli.formats.core.threads import thread_pool
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
+from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
