@@ -12,6 +12,7 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
+from lodcli.kernels.native.calls import Kernel
 from lodcli.kernels.rnn.cells.cell import CellWeights, State
 from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun, last_states
 from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, flat, give_back
@@ -63,7 +64,8 @@ def layer_forward(
     threads: int,
 ) -> LayerRun:
     """See rnn/layer.py. What is kept are the outputs themselves, read-only then, and the gates."""
-    shape = SHAPES[type(cell_of(weights))]
+    cell, matrix = cell_of(weights), projection(weights)
+    shape = SHAPES[type(cell)]
     size, dtype, rows = weights.hidden_size, data.dtype, len(data)
     has_cell = len(begin) == 2
     by_row = has_cell and (cells or keep)
@@ -75,7 +77,8 @@ def layer_forward(
         flat(data), flat(begin[0]), not begin[0].any(), flat(state_c), flat(outputs),
         by_row, flat(by_rows), keep and shape.kept > 0, gates,
     )  # fmt: skip
-    _run(weights, plan, run, reverse, threads_worth(threads, work_of(weights, rows)))
+    kernel = _forward[weights.KIND][dtype.char]
+    _run(kernel, cell, matrix, plan, run, reverse, threads_worth(threads, work_of(weights, rows)))
     through: State = (outputs, by_rows) if by_row else (outputs,)
     last = last_states(through, begin[: len(through)], plan, reverse)
     if has_cell and not by_row:
@@ -128,11 +131,15 @@ def work_of(weights: CellWeights, rows: int) -> float:
 
 
 def _run(
-    weights: CellWeights, plan: StepPlan, run: ForwardRun, reverse: bool, threads: int
+    kernel: Kernel,
+    cell: Cell,
+    matrix: Matrix,
+    plan: StepPlan,
+    run: ForwardRun,
+    reverse: bool,
+    threads: int,
 ) -> None:
     """Run everything forward."""
-    cell, matrix = cell_of(weights), projection(weights)
-    kernel = _forward[weights.KIND][run.data.dtype.char]
     first_words = (*words(cell), *words(matrix))
     row_bytes = cell.hidden * run.outputs.itemsize
     row_work = 2.0 * SHAPES[type(cell)].gates * cell.hidden * (matrix.depth + cell.hidden)
