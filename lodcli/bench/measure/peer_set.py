@@ -16,7 +16,7 @@ from lodcli.bench.measure.tasks import Candidate, in_this_process
 from lodcli.bench.peers import PEERS
 from lodcli.kernels.errors import SelectionError
 
-FOLDER = Path(__file__).parent / "peers"
+FOLDER = Path(__file__).parents[1] / "peers"
 # Benchmarks whose peers have a process each: threads that meet at every step of a sequence
 # cannot share two processors with those of another library that wait by spinning.
 _APART = ("rnn",)
