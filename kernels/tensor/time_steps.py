@@ -165,9 +165,12 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
     Raises:
         ShapeMismatchError: another number of steps, or of items in one; names the step.
     """
-    sizes, found = index_map.step_sizes, steps.lod.lengths(0)
-    if found.size != sizes.size:
-        raise ShapeMismatchError(f"expected {sizes.size} steps, found {found.size}")
+    found = steps.lod.lengths(0)
+    # Before step_sizes, which takes memory for as many steps as the map speaks of.
+    expected = int(index_map.outer.lengths(-1).max(initial=0))
+    if found.size != expected:
+        raise ShapeMismatchError(f"expected {expected} steps, found {found.size}")
+    sizes = index_map.step_sizes
     wrong = np.flatnonzero(found != sizes)
     if wrong.size:
         step = int(wrong[0])
