@@ -72,8 +72,8 @@ def _calls(dtype: str) -> Calls:
     if dtype in FLOATS:
         return each | _smooth(rows, column)
     return each | {
-        "ctc_align": (partial(distance.ctc_align, column),),
-        "edit_distance": (partial(distance.edit_distance, column, column),),
+        "ctc_align": (partial(distance.sequence_ctc_align, column),),
+        "edit_distance": (partial(distance.sequence_edit_distance, column, column),),
         "enumerate": (partial(ids.sequence_enumerate, column, 2),),
         "erase": (partial(ids.sequence_erase, column, [7]),),
     }
@@ -88,7 +88,7 @@ def _moving(rows: LoDTensor) -> dict[str, tuple[Callable[..., Any], ...]]:
         "concat": (partial(concat.sequence_concat, [rows, rows]),),
         "expand": (partial(expand.sequence_expand, singles, rows),),
         "expand_as": (partial(expand.sequence_expand_as, singles, rows),),
-        "im2sequence": (partial(im2sequence.im2sequence, images, kernels=(2, 2)),),
+        "im2sequence": (partial(im2sequence.sequence_im2sequence, images, kernels=(2, 2)),),
         "pad": (partial(pad.sequence_pad, rows),),
         "reverse": (partial(reverse.sequence_reverse, rows),),
         "slice": (partial(slice.sequence_slice, rows, [1, 0], [1, 1]),),
@@ -174,8 +174,8 @@ def _smooth(rows: LoDTensor, column: LoDTensor) -> dict[str, tuple[Callable[...,
             partial(norms.sequence_rms_norm_grad, data, rows),
         ),
         "row_conv": (
-            partial(conv.row_conv, rows, weight[:2]),
-            partial(conv_grad.row_conv_grad, data, rows, weight[:2]),
+            partial(conv.sequence_row_conv, rows, weight[:2]),
+            partial(conv_grad.sequence_row_conv_grad, data, rows, weight[:2]),
         ),
         "scatter": (
             partial(scatter.sequence_scatter, targets, places, column),

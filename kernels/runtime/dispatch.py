@@ -15,19 +15,11 @@ import numpy as np
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.native import load
 from lodcli.kernels.runtime.arrays import is_on_device
+from lodcli.kernels.runtime.index_arguments import INDEX_ARGUMENTS
 
 Backend = Literal["auto", "numpy", "numba", "cupy"]
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Parameters of kernels that describe segments, or are a few numbers to compute with: they lie
-# in main memory wherever the rows are.
-INDEX = frozenset(
-    (
-        *("offsets", "q_offsets", "k_offsets", "hyp_offsets", "ref_offsets", "row_offsets"),
-        *("column_offsets", "starts", "counts", "bounds", "pad_value", "tokens", "blanks"),
-        *("topks", "edges", "plan", "kept"),
-    )
-)
 # From this many bytes of rows on loading a compiled kernel pays: docs/decisions/0022-thresholds.md.
 COMPILED_BYTES = 1 << 20
 
@@ -97,7 +89,7 @@ def _by_place(backend: Backend, reference: F, size_bytes: int) -> F:
 
     def call(*args: Any, **more: Any) -> Any:
         given = dict(zip(_parameters(reference), args, strict=False)) | more
-        rows = {name: value for name, value in given.items() if name not in INDEX}
+        rows = {name: value for name, value in given.items() if name not in INDEX_ARGUMENTS}
         there = any(map(_on_device, rows.values()))
         if not there and backend == "cupy":
             raise UnsupportedError(

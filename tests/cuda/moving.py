@@ -20,6 +20,7 @@ import pytest
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine import layer
 from lodcli.kernels.runtime import dispatch as backends
+from lodcli.kernels.runtime.index_arguments import INDEX_ARGUMENTS
 
 LAYER = {layer.layer_forward, layer.layer_backward}
 
@@ -46,7 +47,7 @@ def moved(twin: Callable[..., Any]) -> Callable[..., Any]:
         bound = signature.bind(*args, **more)
         out = bound.arguments.get("out")
         for name, value in bound.arguments.items():
-            if name not in backends.INDEX:
+            if name not in INDEX_ARGUMENTS:
                 bound.arguments[name] = _there(value)
         return _back(twin(*bound.args, **bound.kwargs), out)
 

@@ -15,14 +15,14 @@ import pytest
 
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.conv.conv import row_conv, sequence_conv
-from lodcli.kernels.ops.ids.edit_distance import ctc_align, edit_distance
+from lodcli.kernels.ops.conv.conv import sequence_conv, sequence_row_conv
+from lodcli.kernels.ops.ids.edit_distance import sequence_ctc_align, sequence_edit_distance
 from lodcli.kernels.ops.ids.ids import sequence_enumerate, sequence_erase
 from lodcli.kernels.ops.joining.concat import sequence_concat
 from lodcli.kernels.ops.joining.expand import sequence_expand, sequence_expand_as
 from lodcli.kernels.ops.padding.pad import sequence_mask, sequence_pad, sequence_unpad
 from lodcli.kernels.ops.pooling import pool
-from lodcli.kernels.ops.reshaping.lod_reset import lod_append, lod_reset
+from lodcli.kernels.ops.reshaping.lod_reset import sequence_lod_append, sequence_lod_reset
 from lodcli.kernels.ops.reshaping.reshape import sequence_reshape
 from lodcli.kernels.ops.scatter.scatter import sequence_scatter
 from lodcli.kernels.ops.slicing.reverse import sequence_reverse
@@ -91,7 +91,7 @@ def _conv(given: Given) -> object:
 
 
 def _lod_reset(given: Given) -> object:
-    op: Any = lod_append if given.attrs.get("append") else lod_reset
+    op: Any = sequence_lod_append if given.attrs.get("append") else sequence_lod_reset
     if "Y" in given.slots:
         return op(given.tensor(), like=given.tensor("Y"))
     return op(given.tensor(), offsets=given.attrs["target_lod"])
@@ -129,7 +129,7 @@ RUN: dict[str, Callable[[Given], object]] = {
     ),
     "sequence_concat": lambda g: sequence_concat(g.tensors("X"), backend=g.backend),
     "sequence_conv": _conv,
-    "row_conv": lambda g: row_conv(g.tensor(), g.array("Filter"), backend=g.backend),
+    "row_conv": lambda g: sequence_row_conv(g.tensor(), g.array("Filter"), backend=g.backend),
     "sequence_reshape": lambda g: sequence_reshape(g.tensor(), g.attrs["new_dim"]),
     "sequence_slice": lambda g: sequence_slice(
         g.tensor(), g.array("Offset"), g.array("Length"), backend=g.backend
@@ -151,10 +151,10 @@ RUN: dict[str, Callable[[Given], object]] = {
         g.tensor(), g.tensor("Ids"), g.tensor("Updates"), backend=g.backend
     ),
     "lod_reset": _lod_reset,
-    "edit_distance": lambda g: edit_distance(
+    "edit_distance": lambda g: sequence_edit_distance(
         g.tensor("Hyps"), g.tensor("Refs"), normalized=g.attrs["normalized"], backend=g.backend
     ),
-    "ctc_align": lambda g: ctc_align(
+    "ctc_align": lambda g: sequence_ctc_align(
         g.tensor("Input"),
         blank=g.attrs["blank"],
         merge_repeated=g.attrs["merge_repeated"],

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.ranking.rank_table import (
-    from_step_array,
-    max_sequence_len,
-    rank_table,
-    reorder_by_rank,
-    reorder_by_rank_gradient,
-    shrink_memory,
-    shrink_memory_gradient,
-    sort_by_length,
-    to_step_array,
+    sequence_from_steps,
+    sequence_max_sequence_len,
+    sequence_rank_table,
+    sequence_reorder_by_rank,
+    sequence_reorder_by_rank_grad,
+    sequence_shrink_memory,
+    sequence_shrink_memory_grad,
+    sequence_sort_by_length,
+    sequence_to_steps,
 )
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -45,20 +45,20 @@ def golden(op: str) -> pytest.MarkDecorator:
 
 @golden("lod_rank_table")
 def test_golden_rank_table(case: GoldenCase) -> None:
-    table = rank_table(LoD(case.inputs["X"].lod), case.attrs["level"])
+    table = sequence_rank_table(LoD(case.inputs["X"].lod), case.attrs["level"])
     assert table.dtype == np.int64
     np.testing.assert_array_equal(table, case.outputs["Items"].data)
 
 
 @golden("max_sequence_len")
 def test_golden_max_sequence_len(case: GoldenCase) -> None:
-    assert max_sequence_len(case.inputs["RankTable"].data) == case.outputs["Out"].data[0]
+    assert sequence_max_sequence_len(case.inputs["RankTable"].data) == case.outputs["Out"].data[0]
 
 
 @golden("lod_tensor_to_array")
 def test_golden_steps(case: GoldenCase) -> None:
     table = case.inputs["RankTable"].data
-    array = to_step_array(tensor_of(case.inputs["X"]), table, case.attrs["level"])
+    array = sequence_to_steps(tensor_of(case.inputs["X"]), table, case.attrs["level"])
     for found, slot in zip(array, case.outputs["Out"], strict=True):
         same(found, slot)
 
@@ -69,56 +69,56 @@ def test_golden_steps_undone(case: GoldenCase) -> None:
     table, level, out = case.inputs["RankTable"].data, case.attrs["level"], case.outputs["Out"]
     # Paddle's table carries the levels above; ours are passed. Of one level it knows all.
     outer = LoD(out.lod[: level + 1]) if level else None
-    same(from_step_array(array, table, outer), out)
+    same(sequence_from_steps(array, table, outer), out)
 
 
 @golden("reorder_lod_tensor_by_rank")
 def test_golden_reorder_and_its_gradient(case: GoldenCase) -> None:
     table = case.inputs["RankTable"].data
-    same(reorder_by_rank(tensor_of(case.inputs["X"]), table), case.outputs["Out"])
+    same(sequence_reorder_by_rank(tensor_of(case.inputs["X"]), table), case.outputs["Out"])
     upstream = tensor_of(case.upstream["Out"])
-    same(reorder_by_rank_gradient(upstream, table), case.grads["X"])
+    same(sequence_reorder_by_rank_grad(upstream, table), case.grads["X"])
 
 
 @golden("shrink_rnn_memory")
 def test_golden_shrink_and_its_gradient(case: GoldenCase) -> None:
     x = tensor_of(case.inputs["X"])
-    shrunk = shrink_memory(x, case.inputs["RankTable"].data, int(case.inputs["I"].data[0]))
+    shrunk = sequence_shrink_memory(x, case.inputs["RankTable"].data, int(case.inputs["I"].data[0]))
     same(shrunk, case.outputs["Out"])
-    same(shrink_memory_gradient(tensor_of(case.upstream["Out"]), x), case.grads["X"])
+    same(sequence_shrink_memory_grad(tensor_of(case.upstream["Out"]), x), case.grads["X"])
 
 
 # -- by hand, and against loops --------------------------------------------------------
 
 
 def test_ties_keep_their_order_and_the_empty_come_last() -> None:
-    table = rank_table(LoD.from_lengths([[1, 0, 2, 1, 2]]))
+    table = sequence_rank_table(LoD.from_lengths([[1, 0, 2, 1, 2]]))
     assert table.tolist() == [[2, 2], [4, 2], [0, 1], [3, 1], [1, 0]]
-    assert max_sequence_len(table) == 2
+    assert sequence_max_sequence_len(table) == 2
 
 
 def test_a_batch_of_none_has_a_table_of_none() -> None:
-    table = rank_table(LoD([[0]]))
+    table = sequence_rank_table(LoD([[0]]))
     assert table.shape == (0, 2)
-    assert max_sequence_len(table) == 0
+    assert sequence_max_sequence_len(table) == 0
     words = LoDTensor(np.zeros((0, 3), np.float32), LoD([[0]]))
-    array = to_step_array(words, table)
+    array = sequence_to_steps(words, table)
     assert array.size() == 0
-    assert from_step_array(array, table).identical(words)
+    assert sequence_from_steps(array, table).identical(words)
 
 
 @given(tensors(min_levels=1, any_bits=True), st.data())
 def test_steps_are_undone_at_every_level(tensor: LoDTensor, data: st.DataObject) -> None:
     level = data.draw(st.integers(0, tensor.lod.n_levels - 1))
     sequences = sequences_of(tree_of(tensor.recursive_sequence_lengths(), tensor.rows), level)
-    table = rank_table(tensor.lod, level)
+    table = sequence_rank_table(tensor.lod, level)
     order = by_length(sequences)
     assert table.tolist() == [[number, len(sequences[number])] for number in order]
-    assert max_sequence_len(table) == max((len(items) for items in sequences), default=0)
-    array = to_step_array(tensor, table, level)
+    assert sequence_max_sequence_len(table) == max((len(items) for items in sequences), default=0)
+    array = sequence_to_steps(tensor, table, level)
     unpacked, index_map = TensorArray.unpack(tensor, level)
     assert array.identical(unpacked)
-    assert from_step_array(array, table, index_map.outer).identical(tensor)
+    assert sequence_from_steps(array, table, index_map.outer).identical(tensor)
 
 
 @given(tensors(min_levels=1, any_bits=True), st.data())
@@ -127,14 +127,14 @@ def test_sequences_are_sorted_and_reordered_whole(tensor: LoDTensor, data: st.Da
     level = data.draw(st.integers(0, levels - 1))
     sequences = sequences_of(tree_of(tensor.recursive_sequence_lengths(), tensor.rows), level)
     part = [sequences[number] for number in by_length(sequences)]
-    found = sort_by_length(tensor, level)
+    found = sequence_sort_by_length(tensor, level)
     assert found.recursive_sequence_lengths() == lengths_of(part, levels - level)
     assert found.data.tobytes() == gathered(tensor.data, rows_of(part)).tobytes()
     if level == 0:
         # Empty sequences too, which Paddle refuses to reorder.
-        table = rank_table(tensor.lod)
-        assert reorder_by_rank(tensor, table).identical(found)
-        assert reorder_by_rank_gradient(found, table).identical(tensor)
+        table = sequence_rank_table(tensor.lod)
+        assert sequence_reorder_by_rank(tensor, table).identical(found)
+        assert sequence_reorder_by_rank_grad(found, table).identical(tensor)
 
 
 @given(
@@ -143,16 +143,16 @@ def test_sequences_are_sorted_and_reordered_whole(tensor: LoDTensor, data: st.Da
 def test_a_shrunk_memory_is_the_living_and_its_gradient_their_own(
     x: LoDTensor, batch: LoDTensor, step: int
 ) -> None:
-    table = rank_table(batch.lod)
+    table = sequence_rank_table(batch.lod)
     alive = sum(length > step for length in batch.recursive_sequence_lengths()[0])
     if len(x) < alive:
         with pytest.raises(ShapeMismatchError, match=f"step {step}: expected at least {alive}"):
-            shrink_memory(x, table, step)
+            sequence_shrink_memory(x, table, step)
         return
-    shrunk = shrink_memory(x, table, step)
+    shrunk = sequence_shrink_memory(x, table, step)
     assert len(shrunk) == alive
     assert not shrunk.data.size or np.shares_memory(shrunk.data, x.data)
-    gradient = shrink_memory_gradient(shrunk * 3, x)
+    gradient = sequence_shrink_memory_grad(shrunk * 3, x)
     assert gradient.lod is x.lod
     # The gradient is linear: what flows in and what comes out agree in any direction.
     np.testing.assert_array_equal(gradient.data[: shrunk.rows], 3 * shrunk.data)
@@ -173,19 +173,25 @@ def test_a_shrunk_memory_is_the_living_and_its_gradient_their_own(
 def test_what_is_no_rank_table_is_refused(table: Any, message: str) -> None:
     array = TensorArray(values=[np.zeros(2)])
     with pytest.raises(InvalidDataError, match=message):
-        from_step_array(array, table)
+        sequence_from_steps(array, table)
+
+
+def test_a_table_of_more_steps_than_memory_holds_is_refused() -> None:
+    array = TensorArray(values=[np.zeros(1)])
+    with pytest.raises(ShapeMismatchError, match=f"expected {2**62} steps, found 1"):
+        sequence_from_steps(array, [[0, 2**62]])
 
 
 def test_tables_of_other_lengths_are_refused() -> None:
     words = LoDTensor(np.arange(6), [[1, 3, 2]])
-    table = rank_table(LoD.from_lengths([[2, 3, 1]]))
+    table = sequence_rank_table(LoD.from_lengths([[2, 3, 1]]))
     with pytest.raises(ShapeMismatchError, match=r"does not fit level 0: .*item 0"):
-        to_step_array(words, table)
+        sequence_to_steps(words, table)
     with pytest.raises(ShapeMismatchError, match="has 3 sequences, the tensor 2 items"):
-        reorder_by_rank(words[:2], table)
+        sequence_reorder_by_rank(words[:2], table)
     with pytest.raises(ShapeMismatchError, match="at most 2 rows"):
-        shrink_memory_gradient(LoDTensor(np.zeros(3)), LoDTensor(np.zeros(2)))
+        sequence_shrink_memory_grad(LoDTensor(np.zeros(3)), LoDTensor(np.zeros(2)))
     with pytest.raises(SelectionError, match="no step -1"):
-        shrink_memory(words, table, -1)
+        sequence_shrink_memory(words, table, -1)
     with pytest.raises(SelectionError, match="no level 1"):
-        rank_table(words.lod, 1)
+        sequence_rank_table(words.lod, 1)

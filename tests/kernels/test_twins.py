@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 from pathlib import Path
@@ -49,9 +50,40 @@ def test_a_twin_has_the_parameters_of_its_reference(file: str, kind: str) -> Non
         assert str(signature) == str(references[name]), name
 
 
+# The gradients of ops that are another op, or share that of another.
+SHARED_GRADIENTS = {
+    "deinterleave": "sequence_interleave",
+    "from_steps": "sequence_to_steps",
+    "interleave": "sequence_deinterleave",
+    "lod_append": "sequence_lod_reset",
+    "lod_reset": "sequence_lod_reset",
+    "max_index": "sequence_max_grad",
+    "min": "sequence_max_grad",
+    "min_index": "sequence_max_grad",
+    "sort_by_length": "sequence_reorder_by_rank_grad",
+    "to_steps": "sequence_from_steps",
+}
+
+
 def test_the_table_is_sorted_and_every_entry_is_there() -> None:
     assert list(OPS) == sorted(OPS)
-    for entry in OPS.values():
-        assert entry.load().__name__ == entry.function
+    for name, entry in OPS.items():
+        assert entry.load().__name__ == f"sequence_{name}"
         assert entry.summary
         assert entry.equation
+
+
+def test_every_gradient_has_the_name_of_its_op() -> None:
+    for name, entry in OPS.items():
+        found = entry.load_gradient()
+        if found is not None:
+            assert found.__name__ == SHARED_GRADIENTS.get(name, f"sequence_{name}_grad")
+
+
+def test_every_public_function_of_the_ops_is_in_the_table() -> None:
+    known = {entry.function for entry in OPS.values()}
+    known |= {entry.gradient.rpartition(".")[2] for entry in OPS.values() if entry.gradient}
+    for path in sorted(OPS_FOLDER.glob("*/*.py")):
+        tree = ast.parse(path.read_text())
+        names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        assert {name for name in names if name.startswith("sequence_")} <= known, path

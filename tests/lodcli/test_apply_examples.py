@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from lodcli.commands.apply.arguments import described, example
 from lodcli.commands.apply.command import command as apply_command
-from lodcli.commands.apply.op_page import gradient_of, page
+from lodcli.commands.apply.op_page import page
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS
@@ -96,12 +95,3 @@ def test_every_example_runs(
 def test_the_page_of_the_ops_is_that_of_the_table() -> None:
     found = (ROOT / "docs" / "ops.md").read_text()
     assert found == page() + "\n", "python -m lodcli.commands.apply.op_page > docs/ops.md"
-
-
-@pytest.mark.parametrize("name", OPS)
-def test_a_gradient_that_the_page_names_is_there(name: str) -> None:
-    named = gradient_of(OPS[name])
-    assert named is not None or OPS[name].gradient is None
-    if named is not None:
-        module, _, function = named.rpartition(".")
-        assert callable(getattr(importlib.import_module(f"lodcli.{module}"), function))

@@ -121,7 +121,7 @@ def conv_arguments(
     return ConvArguments(number, tensor.lod.absolute(number), data, matrix, extra)
 
 
-def row_conv(
+def sequence_row_conv(
     tensor: LoDTensor,
     weight: npt.ArrayLike,
     *,
@@ -149,7 +149,7 @@ def row_conv(
         Amodei et al. (2016), "Deep Speech 2", lookahead convolution.
 
     >>> words = LoDTensor(np.array([[1.0], [2.0], [3.0]]), [[2, 1]])
-    >>> row_conv(words, [[1.0], [10.0]]).data.ravel().tolist()
+    >>> sequence_row_conv(words, [[1.0], [10.0]]).data.ravel().tolist()
     [21.0, 2.0, 3.0]
     """
     data, offsets, matrix = row_conv_arguments(tensor, weight, level, "row_conv")
@@ -161,7 +161,7 @@ def row_conv(
 def row_conv_arguments(
     tensor: LoDTensor, weight: npt.ArrayLike, level: int | str, op: str
 ) -> tuple[Array, Offsets, Array]:
-    """Return rows (N, D), their offsets and the weight (K, D), checked; errors as `row_conv`."""
+    """Return rows (N, D), their offsets and the weight (K, D), checked."""
     data, matrix = working(tensor.data, op), working(weight, f"the weight of {op}")
     if not tensor.lod.n_levels and data.ndim == 3:
         batch, steps, width = data.shape

@@ -76,7 +76,7 @@ def sequence_conv_grad(
     )
 
 
-def row_conv_grad(
+def sequence_row_conv_grad(
     upstream: npt.ArrayLike,
     tensor: LoDTensor,
     weight: npt.ArrayLike,
@@ -84,7 +84,7 @@ def row_conv_grad(
     level: int | str = -1,
     backend: Backend = "auto",
 ) -> tuple[Array, Array]:
-    """Return the gradients of `row_conv` for its rows and its weight.
+    """Return the gradients of `sequence_row_conv` for its rows and its weight.
 
     Args:
         upstream: the shape of the rows, the gradient of the result.
@@ -92,12 +92,12 @@ def row_conv_grad(
         backend: "auto", "numpy", "numba" or "cupy".
 
     Raises:
-        SelectionError, InvalidDataError, ShapeMismatchError: as `row_conv`; or `upstream` has
-            another shape than the result.
+        SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_row_conv`; or `upstream`
+            has another shape than the result.
 
     >>> import numpy as np
     >>> words = LoDTensor(np.array([[1.0], [2.0], [3.0]]), [[2, 1]])
-    >>> rows, weight = row_conv_grad(np.ones((3, 1)), words, [[1.0], [10.0]])
+    >>> rows, weight = sequence_row_conv_grad(np.ones((3, 1)), words, [[1.0], [10.0]])
     >>> rows.ravel().tolist(), weight.ravel().tolist()
     ([1.0, 11.0, 1.0], [6.0, 2.0])
     """

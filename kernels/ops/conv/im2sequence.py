@@ -19,7 +19,7 @@ Pair = Sequence[int]
 Quad = Sequence[int]
 
 
-def im2sequence(
+def sequence_im2sequence(
     images: LoDTensor,
     *,
     kernels: Pair,
@@ -48,7 +48,7 @@ def im2sequence(
         PaddlePaddle 2.6.2, im2sequence.
 
     >>> pictures = LoDTensor(np.arange(6).reshape(1, 1, 2, 3))
-    >>> im2sequence(pictures, kernels=(2, 2)).data.tolist()
+    >>> sequence_im2sequence(pictures, kernels=(2, 2)).data.tolist()
     [[0, 1, 3, 4], [1, 2, 4, 5]]
     """
     if images.lod.n_levels or images.data.ndim != 4:
@@ -100,7 +100,7 @@ def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Q
     return chosen.reshape(count, images.shape[1] * kernels[0] * kernels[1])
 
 
-def im2sequence_grad(
+def sequence_im2sequence_grad(
     grad: npt.ArrayLike,
     shape: tuple[int, int, int, int],
     *,

@@ -18,7 +18,7 @@ from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
-def edit_distance(
+def sequence_edit_distance(
     hyps: LoDTensor,
     refs: LoDTensor,
     *,
@@ -49,7 +49,8 @@ def edit_distance(
         Wagner and Fischer (1974), "The String-to-String Correction Problem".
 
     >>> hyps = LoDTensor(np.array([1, 2, 3, 7]), [[3, 1]])
-    >>> edit_distance(hyps, LoDTensor(np.array([1, 3]), [[2, 0]]), normalized=False).data.tolist()
+    >>> refs = LoDTensor(np.array([1, 3]), [[2, 0]])
+    >>> sequence_edit_distance(hyps, refs, normalized=False).data.tolist()
     [[1.0], [1.0]]
     """
     ignored = list(ignored_tokens)
@@ -96,7 +97,7 @@ def edit_distance_padded(
     ignored_tokens: Iterable[int] = (),
     backend: Backend = "auto",
 ) -> Array:
-    """Return the distances of a padded batch, float32 (B, 1); see `edit_distance`.
+    """Return the distances of a padded batch, float32 (B, 1); see `sequence_edit_distance`.
 
     Args:
         hyps: whole numbers, (B, T).
@@ -107,7 +108,7 @@ def edit_distance_padded(
     >>> edit_distance_padded([[1, 2, 0]], [[1, 0]], [2], [1], normalized=False).tolist()
     [[1.0]]
     """
-    return edit_distance(
+    return sequence_edit_distance(
         from_padded(hyps, hyps_lengths, "hyps"),
         from_padded(refs, refs_lengths, "refs"),
         normalized=normalized,
@@ -116,7 +117,7 @@ def edit_distance_padded(
     ).data
 
 
-def ctc_align(
+def sequence_ctc_align(
     tensor: LoDTensor,
     *,
     blank: int = 0,
@@ -145,7 +146,8 @@ def ctc_align(
         Graves et al. (2006), "Connectionist Temporal Classification", the map B.
 
     >>> path = LoDTensor(np.array([0, 1, 1, 0, 1, 1]), [[5, 1]])
-    >>> ctc_align(path).data.tolist(), ctc_align(path).recursive_sequence_lengths()
+    >>> labels = sequence_ctc_align(path)
+    >>> labels.data.tolist(), labels.recursive_sequence_lengths()
     ([1, 1, 1], [[2, 1]])
     """
     offsets = segments(tensor, level, "ctc_align")
@@ -165,7 +167,9 @@ def ctc_align_padded(
     padding_value: int = 0,
     backend: Backend = "auto",
 ) -> tuple[Array, Array]:
-    """Return the labels of a padded batch, (B, T), and their counts, (B, 1); see `ctc_align`.
+    """Return the labels of a padded batch, (B, T), and their counts, (B, 1).
+
+    See `sequence_ctc_align`.
 
     Args:
         paths: whole numbers, (B, T).
@@ -180,7 +184,7 @@ def ctc_align_padded(
     batch = from_padded(array, lengths, "ctc_align")
     if array.ndim != 2:
         raise InvalidDataError(f"ctc_align: padded paths are (B, T), found {array.shape}")
-    aligned = ctc_align(batch, blank=blank, merge_repeated=merge_repeated, backend=backend)
+    aligned = sequence_ctc_align(batch, blank=blank, merge_repeated=merge_repeated, backend=backend)
     if not exact_ids([padding_value], array.dtype, "ctc_align").size:
         raise InvalidDataError(f"padding_value {padding_value} does not fit {array.dtype}")
     counts, filler = aligned.lod.lengths(0), np.asarray(padding_value, array.dtype)

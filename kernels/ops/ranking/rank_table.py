@@ -19,13 +19,13 @@ from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap, from_steps, longest_first, to_steps
 
 
-def rank_table(lod: LoD, level: int | str = 0) -> Offsets:
+def sequence_rank_table(lod: LoD, level: int | str = 0) -> Offsets:
     """Return the rank table of a level, (S, 2) int64; empty sequences come last.
 
     Raises:
         SelectionError: no such level.
 
-    >>> rank_table(LoD.from_lengths([[1, 3, 2]])).tolist()
+    >>> sequence_rank_table(LoD.from_lengths([[1, 3, 2]])).tolist()
     [[1, 3], [2, 2], [0, 1]]
     """
     lengths = lod.lengths(level)
@@ -33,12 +33,12 @@ def rank_table(lod: LoD, level: int | str = 0) -> Offsets:
     return np.stack([order, lengths[order]], axis=1)
 
 
-def max_sequence_len(table: npt.ArrayLike) -> int:
+def sequence_max_sequence_len(table: npt.ArrayLike) -> int:
     """Return the length of the longest sequence of a rank table; 0 where there are none."""
     return int(_checked(table)[:1, 1].sum())
 
 
-def to_step_array(tensor: LoDTensor, table: npt.ArrayLike, level: int | str = 0) -> TensorArray:
+def sequence_to_steps(tensor: LoDTensor, table: npt.ArrayLike, level: int | str = 0) -> TensorArray:
     """Return step t holding, in table order, item t of every sequence longer than t.
 
     Args:
@@ -51,7 +51,7 @@ def to_step_array(tensor: LoDTensor, table: npt.ArrayLike, level: int | str = 0)
         InvalidDataError, ShapeMismatchError: no rank table, or one of other lengths.
 
     >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[1, 3, 2]]))
-    >>> [step.data.tolist() for step in to_step_array(words, rank_table(words.lod))]
+    >>> [step.data.tolist() for step in sequence_to_steps(words, sequence_rank_table(words.lod))]
     [[1, 4, 0], [2, 5], [3]]
     """
     number = tensor.lod.level(level)
@@ -60,10 +60,10 @@ def to_step_array(tensor: LoDTensor, table: npt.ArrayLike, level: int | str = 0)
     return TensorArray.from_steps(steps)
 
 
-def from_step_array(
+def sequence_from_steps(
     array: TensorArray, table: npt.ArrayLike, outer: LoD | None = None
 ) -> LoDTensor:
-    """Return the sequences of `to_step_array` again.
+    """Return the sequences of `sequence_to_steps` again.
 
     Args:
         array: one value a step.
@@ -75,13 +75,13 @@ def from_step_array(
         InvalidDataError, ShapeMismatchError: no rank table, or one that does not fit.
 
     >>> array = TensorArray(values=[np.array([1, 4, 0]), np.array([2, 5]), np.array([3])])
-    >>> from_step_array(array, [[1, 3], [2, 2], [0, 1]]).recursive_sequence_lengths()
+    >>> sequence_from_steps(array, [[1, 3], [2, 2], [0, 1]]).recursive_sequence_lengths()
     [[1, 3, 2]]
     """
     return from_steps(array.steps, _index_map(table, outer))
 
 
-def shrink_memory(x: LoDTensor, table: npt.ArrayLike, step: int) -> LoDTensor:
+def sequence_shrink_memory(x: LoDTensor, table: npt.ArrayLike, step: int) -> LoDTensor:
     """Return the items of `x` whose sequences are alive at `step`: the first few, a view.
 
     Args:
@@ -94,7 +94,7 @@ def shrink_memory(x: LoDTensor, table: npt.ArrayLike, step: int) -> LoDTensor:
         SelectionError: a step before the start.
         ShapeMismatchError: `x` has fewer items than sequences are alive.
 
-    >>> shrink_memory(LoDTensor(np.arange(3)), [[1, 3], [2, 2], [0, 1]], 1).data
+    >>> sequence_shrink_memory(LoDTensor(np.arange(3)), [[1, 3], [2, 2], [0, 1]], 1).data
     array([0, 1])
     """
     if step < 0:
@@ -105,27 +105,27 @@ def shrink_memory(x: LoDTensor, table: npt.ArrayLike, step: int) -> LoDTensor:
     return x[:alive]
 
 
-def shrink_memory_gradient(gradient: LoDTensor, x: LoDTensor) -> LoDTensor:
-    """Return the gradient of `shrink_memory` with respect to `x`: zeros for what it dropped.
+def sequence_shrink_memory_grad(upstream: LoDTensor, x: LoDTensor) -> LoDTensor:
+    """Return the gradient of `sequence_shrink_memory` for `x`: zeros for what it dropped.
 
     Args:
-        gradient: of the result, (n, ...).
+        upstream: of the result, (n, ...).
         x: what was shrunk, (N, ...), N at least n.
 
     Raises:
         ShapeMismatchError: rows of another shape, or more of them than `x` has.
     """
-    if gradient.row_shape != x.row_shape or gradient.rows > x.rows:
+    if upstream.row_shape != x.row_shape or upstream.rows > x.rows:
         raise ShapeMismatchError(
             f"gradient: expected at most {x.rows} rows of shape {x.row_shape}, "
-            f"found {gradient.rows} of {gradient.row_shape}"
+            f"found {upstream.rows} of {upstream.row_shape}"
         )
-    rows = np.zeros_like(gradient.data, shape=x.data.shape)
-    rows[: gradient.rows] = gradient.data
+    rows = np.zeros_like(upstream.data, shape=x.data.shape)
+    rows[: upstream.rows] = upstream.data
     return x.with_data(rows)
 
 
-def reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTensor:
+def sequence_reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTensor:
     """Return the outermost items in table order, whatever is inside them moving along.
 
     Args:
@@ -136,18 +136,18 @@ def reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTensor:
         ShapeMismatchError: another number of items than the table has.
 
     >>> words = LoDTensor(np.arange(4), LoD.from_lengths([[1, 3]]))
-    >>> reorder_by_rank(words, rank_table(words.lod)).data.tolist()
+    >>> sequence_reorder_by_rank(words, sequence_rank_table(words.lod)).data.tolist()
     [1, 2, 3, 0]
     """
     return take_items(tensor, _order_of(tensor, table))
 
 
-def reorder_by_rank_gradient(gradient: LoDTensor, table: npt.ArrayLike) -> LoDTensor:
-    """Return the gradient of `reorder_by_rank`: every item back at its old place."""
-    return take_items(gradient, np.argsort(_order_of(gradient, table)))
+def sequence_reorder_by_rank_grad(upstream: LoDTensor, table: npt.ArrayLike) -> LoDTensor:
+    """Return the gradient of `sequence_reorder_by_rank`: every item back at its old place."""
+    return take_items(upstream, np.argsort(_order_of(upstream, table)))
 
 
-def sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTensor:
+def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTensor:
     """Return the sequences of a level, longest first, equal ones in their order.
 
     Lengths count items of the next level. The levels above are gone, as sequences of
@@ -156,7 +156,8 @@ def sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTensor:
     References:
         seed "Varient Length supported RNN Design", SortBySeqLen.
 
-    >>> sort_by_length(LoDTensor(np.arange(9), LoD.from_lengths([[4, 2, 3]]))).data.tolist()
+    >>> words = LoDTensor(np.arange(9), LoD.from_lengths([[4, 2, 3]]))
+    >>> sequence_sort_by_length(words).data.tolist()
     [0, 1, 2, 3, 6, 7, 8, 4, 5]
     """
     return take_items(tensor, longest_first(tensor.lod.lengths(level)), level)

@@ -18,7 +18,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 Mask = npt.NDArray[np.bool_]
 
 
-def split_by_mask(
+def sequence_split_by_mask(
     tensor: LoDTensor, mask: npt.ArrayLike, level: int | str = 0
 ) -> tuple[LoDTensor, LoDTensor]:
     """Return the sequences where `mask` is true and those where it is false, in order.
@@ -36,7 +36,7 @@ def split_by_mask(
         InvalidDataError, ShapeMismatchError: no booleans, or not one a sequence.
 
     >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
-    >>> kept, rest = split_by_mask(words, [False, True, True])
+    >>> kept, rest = sequence_split_by_mask(words, [False, True, True])
     >>> kept, rest.data.tolist()
     (LoDTensor(3 int64, LoD.from_lengths([[1, 2]])), [0, 1, 2])
     """
@@ -49,36 +49,36 @@ def split_by_mask(
     )
 
 
-def split_by_mask_gradient(
+def sequence_split_by_mask_grad(
     true: LoDTensor,
     false: LoDTensor,
     mask: npt.ArrayLike,
     lod: LoD,
     level: int | str = 0,
 ) -> LoDTensor:
-    """Return the gradient of `split_by_mask` with respect to its tensor.
+    """Return the gradient of `sequence_split_by_mask` with respect to its tensor.
 
     Args:
         true: gradient of the true part.
         false: gradient of the false part.
-        mask: as in `split_by_mask`.
+        mask: as in `sequence_split_by_mask`.
         lod: the index of the tensor that was split.
-        level: as in `split_by_mask`.
+        level: as in `sequence_split_by_mask`.
     """
-    merged = merge_by_mask(true, false, mask, lod.above(level) if lod.n_levels else lod)
+    merged = sequence_merge_by_mask(true, false, mask, lod.above(level) if lod.n_levels else lod)
     return LoDTensor(merged.data, lod)
 
 
-def merge_by_mask(
+def sequence_merge_by_mask(
     true: LoDTensor, false: LoDTensor, mask: npt.ArrayLike, above: LoD | None = None
 ) -> LoDTensor:
-    """Return two parts as one batch: the inverse of `split_by_mask`.
+    """Return two parts as one batch: the inverse of `sequence_split_by_mask`.
 
     Args:
         true: the sequences (rows, without levels) for the places where `mask` is true.
         false: those for the others; the same row shape, dtype and number of levels.
         mask: (S,) or (S, 1) booleans.
-        above: the levels above those of the parts, which `split_by_mask` left out; its
+        above: the levels above those of the parts, which `sequence_split_by_mask` left out; its
             finest level counts S sequences.
 
     Raises:
@@ -86,7 +86,7 @@ def merge_by_mask(
             for.
         InvalidLoDError: `above` counts another number of sequences.
 
-    >>> merge_by_mask(
+    >>> sequence_merge_by_mask(
     ...     LoDTensor(np.array([7, 8]), LoD.from_lengths([[2]])),
     ...     LoDTensor(np.array([5]), LoD.from_lengths([[1]])),
     ...     mask=[False, True],
@@ -109,17 +109,17 @@ def merge_by_mask(
     return LoDTensor(merged.data, LoD(levels, names))
 
 
-def merge_by_mask_gradient(
-    gradient: LoDTensor, mask: npt.ArrayLike, level: int | str = 0
+def sequence_merge_by_mask_grad(
+    upstream: LoDTensor, mask: npt.ArrayLike, level: int | str = 0
 ) -> tuple[LoDTensor, LoDTensor]:
-    """Return the gradients of `merge_by_mask` with respect to its true and false part.
+    """Return the gradients of `sequence_merge_by_mask` with respect to its true and false part.
 
     Args:
-        gradient: of the result.
-        mask: as in `merge_by_mask`.
-        level: the level of `gradient` that `mask` is about: the number of levels `above`.
+        upstream: of the result.
+        mask: as in `sequence_merge_by_mask`.
+        level: the level of `upstream` that `mask` is about: the number of levels `above`.
     """
-    return split_by_mask(gradient, mask, level)
+    return sequence_split_by_mask(upstream, mask, level)
 
 
 def _checked_mask(mask: npt.ArrayLike, count: int) -> Mask:

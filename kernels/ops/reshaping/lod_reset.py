@@ -12,7 +12,7 @@ from lodcli.kernels.ops.arguments import id_column
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
-def lod_reset(
+def sequence_lod_reset(
     tensor: LoDTensor,
     *,
     lod: LoD | None = None,
@@ -37,13 +37,13 @@ def lod_reset(
     References:
         PaddlePaddle 2.6.2, lod_reset.
 
-    >>> lod_reset(LoDTensor([0.5] * 6, [[2, 3, 1]]), offsets=[0, 4, 6])
+    >>> sequence_lod_reset(LoDTensor([0.5] * 6, [[2, 3, 1]]), offsets=[0, 4, 6])
     LoDTensor(6 float64, LoD.from_lengths([[4, 2]]))
     """
     return LoDTensor(tensor.data, _wanted("lod_reset", lod, offsets, lengths, like))
 
 
-def lod_append(
+def sequence_lod_append(
     tensor: LoDTensor,
     *,
     lod: LoD | None = None,
@@ -57,7 +57,7 @@ def lod_append(
     must be exactly as many of them.
 
     Args:
-        tensor: as in `lod_reset`.
+        tensor: as in `sequence_lod_reset`.
         lod: the new levels.
         offsets: or those of a single one.
         lengths: or item counts, outermost first.
@@ -68,7 +68,8 @@ def lod_append(
         InvalidDataError: not exactly one of these.
         InvalidLoDError: levels that do not fit those above, or the rows.
 
-    >>> lod_append(LoDTensor([0.5] * 6, [[6]]), lengths=[[1] * 6]).recursive_sequence_lengths()
+    >>> rows = LoDTensor([0.5] * 6, [[6]])
+    >>> sequence_lod_append(rows, lengths=[[1] * 6]).recursive_sequence_lengths()
     [[6], [1, 1, 1, 1, 1, 1]]
     """
     below = _wanted("lod_append", lod, offsets, lengths, like)

@@ -24,7 +24,7 @@ from lodcli.bench.suites.cases import Case
 from lodcli.bench.suites.ops import make_inputs, sizes_of, tolerance_of, work_of
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.ranking.rank_table import rank_table, reorder_by_rank
+from lodcli.kernels.ops.ranking.rank_table import sequence_rank_table, sequence_reorder_by_rank
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -216,12 +216,14 @@ def _sorted_before(op: str, case: Case) -> Task:
     inputs = make_inputs(op, case, sizes)
     tensor = LoDTensor(inputs["data"], LoD([inputs["offsets"]]))
     function = OPS[op].load()
-    table = rank_table(tensor.lod)
+    table = sequence_rank_table(tensor.lod)
     back = np.argsort(np.argsort(-lengths, kind="stable"), kind="stable")
-    ready = reorder_by_rank(tensor, table)
+    ready = sequence_reorder_by_rank(tensor, table)
 
     def with_sorting() -> Array:
-        found = function(reorder_by_rank(tensor, rank_table(tensor.lod)), backend="numba")
+        found = function(
+            sequence_reorder_by_rank(tensor, sequence_rank_table(tensor.lod)), backend="numba"
+        )
         rows: Array = found.data[back]
         return rows
 

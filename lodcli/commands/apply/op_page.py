@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 
 from lodcli.commands.apply.arguments import Described, described, example
@@ -33,27 +32,6 @@ def page() -> str:
     return "\n".join([_HEAD, _wrapped(names), *(_section(name) for name in OPS)])
 
 
-def gradient_of(entry: OpEntry) -> str | None:
-    """Return the function that is the gradient of an op, as MODULE.FUNCTION, if there is one."""
-    own = f"lodcli.kernels.ops.{entry.module}"
-    if entry.gradient is not None:
-        file, _, function = entry.gradient.rpartition(".")
-        found = [(f"lodcli.kernels.ops.{file}", function)]
-    else:
-        stem = entry.function.removeprefix("sequence_")
-        functions = (
-            f"{entry.function}_grad",
-            f"{entry.function}_gradient",
-            f"segment_{stem}_grad",
-        )
-        found = [(module, name) for module in (own, f"{own}_grad") for name in functions]
-    for module, name in found:
-        known = importlib.util.find_spec(module) and importlib.import_module(module)
-        if known and hasattr(known, name):
-            return f"{module.removeprefix('lodcli.')}.{name}"
-    return None
-
-
 def twins_of(entry: OpEntry, own: Described) -> list[str]:
     """Return the backends beside NumPy that an op has a kernel for."""
     known = ("numba", "cupy") if own.has_backend else ()
@@ -64,13 +42,13 @@ def twins_of(entry: OpEntry, own: Described) -> list[str]:
 def _section(name: str) -> str:
     entry = OPS[name]
     own = described(entry)
-    gradient, twins = gradient_of(entry), twins_of(entry, own)
+    gradient, twins = entry.gradient, twins_of(entry, own)
     lines = [
         f"\n## {name}\n",
         f"{entry.summary[0].upper()}{entry.summary[1:]}: `{entry.function}`.\n",
         f"    {entry.equation}\n",
         f"- Level: {_levels(own)}",
-        "- Gradient: " + (f"yes, `{gradient}`" if gradient else "no"),
+        "- Gradient: " + (f"yes, `kernels.ops.{gradient}`" if gradient else "no"),
         f"- Twins: {', '.join(twins) or 'none'}",
         f"- In parts: {'yes' if entry.itemwise else 'no'}",
     ]

@@ -13,7 +13,7 @@ import numpy as np
 from lodcli.commands.apply.arguments import Described, Parameter, as_kind, described
 from lodcli.formats.core.schema import Batch, Schema, schema_of
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
-from lodcli.kernels.ops.registry import IN_MAIN_MEMORY, OPS, OpEntry
+from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -169,7 +169,7 @@ def _run(
 def _call(step: Step, tensors: Sequence[LoDTensor], device: str) -> Any:
     wanted = step.described.inputs
     kinds = [wanted[min(place, len(wanted) - 1)] for place in range(len(tensors))]
-    given = [_placed(*pair, device) for pair in zip(kinds, tensors, strict=True)]
+    given = [_placed(step.entry, *pair, device) for pair in zip(kinds, tensors, strict=True)]
     if wanted[0].kind == "tensors":
         keywords: dict[str, Any] = {wanted[0].name: list(given)}
     else:
@@ -184,9 +184,9 @@ def _call(step: Step, tensors: Sequence[LoDTensor], device: str) -> Any:
         raise InvalidDataError(f"{step.name}: {error}") from error
 
 
-def _placed(own: Parameter, tensor: LoDTensor, device: str) -> LoDTensor:
+def _placed(entry: OpEntry, own: Parameter, tensor: LoDTensor, device: str) -> LoDTensor:
     """Return a tensor on the device, unless it is an array that describes an index."""
-    stays = own.kind == "array" and own.name in IN_MAIN_MEMORY
+    stays = own.kind == "array" and entry.is_index(own.name)
     return tensor if stays else tensor.to_device(device)
 
 
@@ -213,7 +213,7 @@ def _with_files(step: Step, device: str) -> Step:
     for key, value in values.items():
         if isinstance(value, Reference):
             value = as_kind(kinds[key], _read(value, kinds[key])[1])
-        if kinds.get(key) == "array" and key not in IN_MAIN_MEMORY:
+        if kinds.get(key) == "array" and not step.entry.is_index(key):
             value = LoDTensor(value).to_device(device).data
         elif isinstance(value, LoDTensor):
             value = value.to_device(device)

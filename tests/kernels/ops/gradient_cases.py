@@ -57,8 +57,10 @@ CASES: dict[str, Case] = {
     "conv after, stride": of.convolved(1, 2),
     "row_conv": Case(
         inputs=lambda s: [(s.rows, 2), (3, 2)],
-        forward=lambda s, x: conv.row_conv(s.tensor(x[0]), x[1], **s.how).data,
-        backward=lambda s, dy, x, y: conv_grad.row_conv_grad(dy, s.tensor(x[0]), x[1], **s.how),
+        forward=lambda s, x: conv.sequence_row_conv(s.tensor(x[0]), x[1], **s.how).data,
+        backward=lambda s, dy, x, y: conv_grad.sequence_row_conv_grad(
+            dy, s.tensor(x[0]), x[1], **s.how
+        ),
         torch=lambda s, torch, x: torch.cat(
             [
                 sum(
@@ -207,10 +209,10 @@ CASES: dict[str, Case] = {
     "im2sequence": Case(
         inputs=lambda s: [(2, 2, 4, 3)],
         forward=lambda s, x: (
-            pictures.im2sequence(LoDTensor(x[0]), kernels=(2, 2), backend=s.backend).data
+            pictures.sequence_im2sequence(LoDTensor(x[0]), kernels=(2, 2), backend=s.backend).data
         ),
         backward=lambda s, dy, x, y: [
-            pictures.im2sequence_grad(
+            pictures.sequence_im2sequence_grad(
                 dy, (2, 2, 4, 3), kernels=(2, 2), strides=(1, 1), paddings=(0, 0, 0, 0)
             )
         ],

@@ -9,7 +9,7 @@ import numpy as np
 
 from lodcli.commands.apply.arguments import described
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.ranking.rank_table import rank_table, to_step_array
+from lodcli.kernels.ops.ranking.rank_table import sequence_rank_table, sequence_to_steps
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -60,7 +60,8 @@ MAKE: dict[str, Callable[[LoDTensor], dict[str, Any]]] = {
     "expand": lambda x: {"x": _alone(x), "y": x},
     "expand_as": lambda x: {"x": _per_sequence(x), "y": x, "level": -1},
     "from_steps": lambda x: {
-        "array": to_step_array(x, rank_table(x.lod)), "table": rank_table(x.lod),
+        "array": sequence_to_steps(x, sequence_rank_table(x.lod)),
+        "table": sequence_rank_table(x.lod),
         "outer": LoD(x.lod.levels[:1]),
     },
     "histogram": lambda x: {"tensor": x, "edges": [0, 1, 2]},
@@ -73,13 +74,13 @@ MAKE: dict[str, Callable[[LoDTensor], dict[str, Any]]] = {
     },
     "lod_reset": lambda x: {"tensor": x, "lengths": [[x.rows]]},
     "mask": lambda x: {"lengths": x.data, "maxlen": 3},
-    "max_sequence_len": lambda x: {"table": rank_table(x.lod)},
+    "max_sequence_len": lambda x: {"table": sequence_rank_table(x.lod)},
     "merge_by_mask": lambda x: {
         "true": x, "false": x, "mask": [True] * len(x) + [False] * len(x),
     },
     "pad": lambda x: {"tensor": x, "level": -1},
     "rank_table": lambda x: {"lod": x.lod},
-    "reorder_by_rank": lambda x: {"tensor": x, "table": rank_table(x.lod)},
+    "reorder_by_rank": lambda x: {"tensor": x, "table": sequence_rank_table(x.lod)},
     "reshape": lambda x: {"tensor": x, "new_dim": 1, "level": -1},
     "row_conv": lambda x: {"tensor": x, "weight": _ones(x, 2, _width(x))},
     "scatter": lambda x: {
@@ -87,13 +88,13 @@ MAKE: dict[str, Callable[[LoDTensor], dict[str, Any]]] = {
         "updates": x,
     },
     "searchsorted": lambda x: {"tensor": x.with_data(np.ones_like(x.data)), "values": x},
-    "shrink_memory": lambda x: {"x": x, "table": rank_table(x.lod), "step": 1},
+    "shrink_memory": lambda x: {"x": x, "table": sequence_rank_table(x.lod), "step": 1},
     "slice": lambda x: {
         "tensor": x, "offset": x.lod.lengths(-1) // 2, "length": x.lod.lengths(-1) // 2,
         "level": -1,
     },
     "split_by_mask": lambda x: {"tensor": x, "mask": _mask(x)},
-    "to_steps": lambda x: {"tensor": x, "table": rank_table(x.lod)},
+    "to_steps": lambda x: {"tensor": x, "table": sequence_rank_table(x.lod)},
     "topk": lambda x: {"tensor": x, "k": 2},
     "topk_avg_pooling": lambda x: {
         "tensor": x, "row": LoD.from_lengths([np.ones(_count(x), int)]),

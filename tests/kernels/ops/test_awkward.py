@@ -15,8 +15,8 @@ from lodcli.kernels.ops.joining.concat import sequence_concat
 from lodcli.kernels.ops.joining.expand import sequence_expand_as
 from lodcli.kernels.ops.padding.pad import sequence_pad
 from lodcli.kernels.ops.pooling import pool
-from lodcli.kernels.ops.ranking.rank_table import sort_by_length
-from lodcli.kernels.ops.ranking.split_by_mask import split_by_mask
+from lodcli.kernels.ops.ranking.rank_table import sequence_sort_by_length
+from lodcli.kernels.ops.ranking.split_by_mask import sequence_split_by_mask
 from lodcli.kernels.ops.slicing.reverse import sequence_reverse
 from lodcli.kernels.ops.slicing.truncate import sequence_truncate
 from lodcli.kernels.ops.softmax.softmax import sequence_softmax
@@ -95,7 +95,7 @@ def test_order_is_awkwards(backend: Any, tensor: LoDTensor, descending: bool) ->
     same(sequence_reverse(tensor, backend=backend), array[:, :, ::-1])
     # Articles by their numbers of sentences, the longest first.
     longest = ak.argsort(ak.num(array, axis=1), ascending=False, stable=True)
-    same(sort_by_length(tensor), array[longest])
+    same(sequence_sort_by_length(tensor), array[longest])
 
 
 @both
@@ -118,7 +118,7 @@ def test_rows_go_where_awkward_puts_them(
     assert padded.tolist() == ak.to_list(box)
     assert lengths.tolist() == ak.to_list(ak.num(ak.flatten(array, axis=1)))
     mask = np.arange(len(tensor)) % 2 == 0
-    true, false = split_by_mask(tensor, mask)
+    true, false = sequence_split_by_mask(tensor, mask)
     same(true, array[mask])
     same(false, array[~mask])
     both_twice = [tensor, LoDTensor(tensor.data[::-1], tensor.lod)]

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.conv.conv import (
-    row_conv,
     segment_conv,
     segment_conv_grad,
     segment_row_conv,
     segment_row_conv_grad,
     sequence_conv,
+    sequence_row_conv,
     strided_offsets,
 )
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -76,7 +76,7 @@ def test_golden_conv(case: GoldenCase, backend: Backend) -> None:
 @golden("row_conv", 7)
 def test_golden_row_conv(case: GoldenCase, backend: Backend) -> None:
     x, weight = case.inputs["X"], case.inputs["Filter"].data
-    same(row_conv(tensor_of(x), weight, backend=backend), case.outputs["Out"])
+    same(sequence_row_conv(tensor_of(x), weight, backend=backend), case.outputs["Out"])
     shape = x.data.shape
     offsets = x.lod[0] if x.lod else [n * shape[1] for n in range(shape[0] + 1)]
     grad_data, grad_weight = on(backend, segment_row_conv_grad)(
@@ -134,7 +134,7 @@ def test_an_upper_level_lets_the_context_cross_sentences(backend: Backend) -> No
         nested, np.eye(2), context_length=2, context_start=0, level=0, stride=3, backend=backend
     )
     assert strided.recursive_sequence_lengths() == [[1, 1]]
-    ahead = row_conv(nested, [[1.0], [100.0]], level=0, backend=backend)
+    ahead = sequence_row_conv(nested, [[1.0], [100.0]], level=0, backend=backend)
     assert ahead.data.ravel().tolist() == [201, 302, 3, 10]
 
 
@@ -143,7 +143,7 @@ def test_float16_is_summed_in_float32(backend: Backend) -> None:
     # 2048 + 1 is not a float16, but 2048 + 1 + 1 is.
     rows = LoDTensor(np.array([[2048.0], [1.0], [1.0]], np.float16), [[3]])
     ones = np.ones((3, 1), np.float16)
-    out = row_conv(rows, ones, backend=backend)
+    out = sequence_row_conv(rows, ones, backend=backend)
     assert out.dtype == np.float16
     assert out.data[0, 0] == 2050
     conv = sequence_conv(rows, ones, context_length=3, context_start=0, backend=backend)
@@ -220,7 +220,7 @@ def test_row_conv_is_that_of_the_loops(
     generator = np.random.default_rng(seed)
     data = laid_out(generator.normal(size=(lod.rows or 0, 3)), layout)
     weight = generator.normal(size=(size, 3))
-    out = row_conv(LoDTensor(data, lod), weight, backend=backend)
+    out = sequence_row_conv(LoDTensor(data, lod), weight, backend=backend)
     parts = [oracles_ids.row_conv(x, weight) for x in oracles_ids.sequences(data, lod.levels[-1])]
     near(out.data, np.concatenate([np.zeros((0, 3)), *parts]), 1e-12)
     assert out.lod is lod
@@ -315,13 +315,13 @@ def test_row_conv_leaves_an_empty_sequence_empty_and_takes_the_last_level(backen
     cases = rejects("row_conv")
     for identity in ("reject028", "reject029"):
         x, weight = cases[identity].tensor("X"), cases[identity].inputs["Filter"].data
-        out = row_conv(x, weight, backend=backend)
+        out = sequence_row_conv(x, weight, backend=backend)
         assert out.lod is x.lod
         parts = oracles_ids.sequences(x.data, x.lod.levels[-1])
         near(out.data, np.concatenate([oracles_ids.row_conv(part, weight) for part in parts]), 4e-6)
     for identity in ("reject030", "reject031"):
         with pytest.raises(LodError):
-            row_conv(cases[identity].tensor("X"), cases[identity].inputs["Filter"].data)
+            sequence_row_conv(cases[identity].tensor("X"), cases[identity].inputs["Filter"].data)
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -333,8 +333,8 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(InvalidDataError, match="stride must be at least 1, found 0"):
         sequence_conv(WORDS, np.eye(1), context_length=1, context_start=0, stride=0)
     with pytest.raises(InvalidDataError, match="floating-point numbers, found int64"):
-        row_conv(LoDTensor(np.zeros((3, 1), int), [[3]]), [[1.0]])
+        sequence_row_conv(LoDTensor(np.zeros((3, 1), int), [[3]]), [[1.0]])
     with pytest.raises(ShapeMismatchError, match=r"weight \(K, D\)"):
-        row_conv(WORDS, np.zeros((0, 1)))
+        sequence_row_conv(WORDS, np.zeros((0, 1)))
     with pytest.raises(ShapeMismatchError, match=r"data \(N, D\)"):
         sequence_conv(LoDTensor(np.zeros(3), [[3]]), [[1.0]], context_length=1, context_start=0)

@@ -17,11 +17,11 @@ from lodcli.kernels.errors import (
 )
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.ids.edit_distance import (
-    ctc_align,
     ctc_align_padded,
-    edit_distance,
     edit_distance_padded,
     segment_edit_distance,
+    sequence_ctc_align,
+    sequence_edit_distance,
 )
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -48,7 +48,7 @@ def test_golden_edit_distance(case: GoldenCase, backend: Backend) -> None:
         lengths = case.inputs["HypsLength"].data, case.inputs["RefsLength"].data
         out = LoDTensor(edit_distance_padded(hyps.data, refs.data, *lengths, **options))
     else:
-        out = edit_distance(tensor_of(hyps), tensor_of(refs), **options)
+        out = sequence_edit_distance(tensor_of(hyps), tensor_of(refs), **options)
     same(out, case.outputs["Out"])
     assert case.outputs["SequenceNum"].data.tolist() == [out.rows]
 
@@ -69,7 +69,7 @@ def test_golden_ctc_align(case: GoldenCase, backend: Backend) -> None:
         same(LoDTensor(out), case.outputs["Output"])
         same(LoDTensor(counts), case.outputs["OutputLength"])
     else:
-        same(ctc_align(tensor_of(x), backend=backend, **options), case.outputs["Output"])
+        same(sequence_ctc_align(tensor_of(x), backend=backend, **options), case.outputs["Output"])
 
 
 # -- by hand ---------------------------------------------------------------------------
@@ -83,14 +83,16 @@ def letters(*words: str) -> LoDTensor:
 @on_every_backend
 def test_kitten_is_three_from_sitting(backend: Backend) -> None:
     hyps, refs = letters("kitten", "", "same"), letters("sitting", "ab", "same")
-    found = edit_distance(hyps, refs, normalized=False, backend=backend)
+    found = sequence_edit_distance(hyps, refs, normalized=False, backend=backend)
     assert found.data.tolist() == [[3], [2], [0]]
-    normalized = edit_distance(hyps, refs, backend=backend)
+    normalized = sequence_edit_distance(hyps, refs, backend=backend)
     near(normalized.data, [[3 / 7], [1], [0]], 1e-7)
     # Without their t and i: ken and sng.
-    ignoring = edit_distance(hyps, refs, normalized=False, ignored_tokens=b"ti", backend=backend)
+    ignoring = sequence_edit_distance(
+        hyps, refs, normalized=False, ignored_tokens=b"ti", backend=backend
+    )
     assert ignoring.data.tolist() == [[3], [2], [0]]
-    assert edit_distance(
+    assert sequence_edit_distance(
         letters("xaxb"), letters("abx"), normalized=False, ignored_tokens=b"x", backend=backend
     ).data.tolist() == [[0]]
 
@@ -99,10 +101,10 @@ def test_kitten_is_three_from_sitting(backend: Backend) -> None:
 def test_sentences_keep_their_articles_and_articles_are_compared_whole(backend: Backend) -> None:
     hyps = LoDTensor(np.array([1, 2, 3, 4]), LoD.from_lengths([[2, 1], [1, 1, 2]]))
     refs = LoDTensor(np.array([1, 2, 3, 5], np.int32), LoD.from_lengths([[2, 1], [0, 2, 2]]))
-    found = edit_distance(hyps, refs, normalized=False, backend=backend)
+    found = sequence_edit_distance(hyps, refs, normalized=False, backend=backend)
     assert found.data.tolist() == [[1], [1], [1]]
     assert found.recursive_sequence_lengths() == [[2, 1]]
-    whole = edit_distance(hyps, refs, normalized=False, level=0, backend=backend)
+    whole = sequence_edit_distance(hyps, refs, normalized=False, level=0, backend=backend)
     assert whole.data.tolist() == [[0], [1]]
     assert whole.lod.n_levels == 0
 
@@ -110,14 +112,14 @@ def test_sentences_keep_their_articles_and_articles_are_compared_whole(backend: 
 @on_every_backend
 def test_paths_of_an_inner_level_keep_the_levels_above(backend: Backend) -> None:
     path = LoDTensor(np.array([3, 3, 3, 0, 3, 3]), LoD.from_lengths([[2, 1], [2, 1, 3]]))
-    out = ctc_align(path, level=-1, backend=backend)
+    out = sequence_ctc_align(path, level=-1, backend=backend)
     assert out.data.tolist() == [3, 3, 3]
     assert out.recursive_sequence_lengths() == [[2, 1], [1, 1, 1]]
-    top = ctc_align(path, backend=backend)
+    top = sequence_ctc_align(path, backend=backend)
     assert top.recursive_sequence_lengths() == [[1, 1]]
-    assert ctc_align(path, blank=9, merge_repeated=False, backend=backend).data.tolist() == [
-        *(3, 3, 3, 0, 3, 3)
-    ]
+    assert sequence_ctc_align(
+        path, blank=9, merge_repeated=False, backend=backend
+    ).data.tolist() == [*(3, 3, 3, 0, 3, 3)]
 
 
 # -- against loops ---------------------------------------------------------------------
@@ -139,7 +141,7 @@ def test_distances_are_those_of_the_recursion(
     for side in range(2):
         ids = np.array([token for pair in pairs for token in pair[side]], dtype)
         sides.append(LoDTensor(laid_out(ids, layout), [[len(pair[side]) for pair in pairs]]))
-    found = edit_distance(*sides, normalized=False, backend=backend)
+    found = sequence_edit_distance(*sides, normalized=False, backend=backend)
     wanted = [[oracles_ids.edit_distance(a, b)] for a, b in pairs]
     assert found.data.tolist() == wanted
     assert found.data.shape == (len(pairs), 1)
@@ -182,7 +184,9 @@ def test_labels_are_those_of_the_loops(
     rows = lod.rows or 0
     data = np.random.default_rng(seed).integers(0, 3, rows).astype(dtype)
     tensor = LoDTensor(laid_out(data[:, None] if column else data, layout), lod)
-    out = ctc_align(tensor, blank=blank, merge_repeated=merge, level=level, backend=backend)
+    out = sequence_ctc_align(
+        tensor, blank=blank, merge_repeated=merge, level=level, backend=backend
+    )
     parts = oracles_ids.sequences(data, lod.absolute(level))
     wanted = [oracles_ids.ctc(part.tolist(), blank, merge) for part in parts]
     assert out.data.ravel().tolist() == [token for labels in wanted for token in labels]
@@ -217,7 +221,7 @@ def test_refused_distances_are_refused(identity: str) -> None:
     case = rejects("edit_distance")[identity]
     assert case.should == "reject"
     with pytest.raises(LodError):
-        edit_distance(case.tensor("Hyps"), case.tensor("Refs"), **case.attrs)
+        sequence_edit_distance(case.tensor("Hyps"), case.tensor("Refs"), **case.attrs)
 
 
 @on_every_backend
@@ -225,7 +229,7 @@ def test_two_levels_are_compared_on_the_last(backend: Backend) -> None:
     cases = rejects("edit_distance")
     assert list(cases)[3:] == ["reject069"]
     hyps, refs = cases["reject069"].tensor("Hyps"), cases["reject069"].tensor("Refs")
-    found = edit_distance(hyps, refs, normalized=False, backend=backend)
+    found = sequence_edit_distance(hyps, refs, normalized=False, backend=backend)
     sides = [oracles_ids.sequences(x.data.ravel(), x.lod.levels[-1]) for x in (hyps, refs)]
     assert found.data.tolist() == [
         [oracles_ids.edit_distance(a.tolist(), b.tolist())] for a, b in zip(*sides, strict=True)
@@ -237,28 +241,30 @@ def test_two_levels_are_compared_on_the_last(backend: Backend) -> None:
 def test_paths_of_blanks_leave_no_rows(backend: Backend) -> None:
     cases = rejects("ctc_align")
     assert list(cases) == ["reject070", "reject071"]
-    out = ctc_align(cases["reject070"].tensor("Input"), backend=backend)
+    out = sequence_ctc_align(cases["reject070"].tensor("Input"), backend=backend)
     assert out.data.shape == (0, 1)
     assert out.recursive_sequence_lengths() == [[0, 0]]
     with pytest.raises(LodError, match="no levels"):
-        ctc_align(cases["reject071"].tensor("Input"))
+        sequence_ctc_align(cases["reject071"].tensor("Input"))
 
 
 def test_refusals_say_where() -> None:
     one, two = letters("ab", "c"), letters("a", "")
     with pytest.raises(EmptySequenceError, match="reference 1 is empty"):
-        edit_distance(one, two)
+        sequence_edit_distance(one, two)
     with pytest.raises(EmptySequenceError, match="reference 0 is empty"):
-        edit_distance(one, one, ignored_tokens=b"ab")
+        sequence_edit_distance(one, one, ignored_tokens=b"ab")
     with pytest.raises(ShapeMismatchError, match="2 hypotheses, 1 references"):
-        edit_distance(one, letters("a"))
+        sequence_edit_distance(one, letters("a"))
     nested = [
         LoDTensor(np.zeros(2, int), LoD.from_lengths([counts, [1, 1]])) for counts in ([2], [1, 1])
     ]
     with pytest.raises(ShapeMismatchError, match="differ above their level"):
-        edit_distance(*nested)
+        sequence_edit_distance(*nested)
     with pytest.raises(InvalidDataError, match="cannot compare uint64 and int64"):
-        edit_distance(LoDTensor(np.zeros(1, np.uint64), [[1]]), LoDTensor(np.zeros(1, int), [[1]]))
+        sequence_edit_distance(
+            LoDTensor(np.zeros(1, np.uint64), [[1]]), LoDTensor(np.zeros(1, int), [[1]])
+        )
     with pytest.raises(InvalidDataError, match="length 3 of sequence 1 is not within 0 to 2"):
         edit_distance_padded([[1, 2], [3, 4]], [[1], [2]], [1, 3], [1, 1])
     with pytest.raises(ShapeMismatchError, match="expected 2 lengths"):

@@ -18,12 +18,12 @@ from lodcli.kernels.ops.joining import concat, expand, windows
 from lodcli.kernels.ops.padding import pad
 from lodcli.kernels.ops.pooling import pool_grad
 from lodcli.kernels.ops.ranking.rank_table import (
-    from_step_array,
-    rank_table,
-    reorder_by_rank,
-    to_step_array,
+    sequence_from_steps,
+    sequence_rank_table,
+    sequence_reorder_by_rank,
+    sequence_to_steps,
 )
-from lodcli.kernels.ops.ranking.split_by_mask import split_by_mask
+from lodcli.kernels.ops.ranking.split_by_mask import sequence_split_by_mask
 from lodcli.kernels.ops.reshaping import lod_reset
 from lodcli.kernels.ops.scan import scan
 from lodcli.kernels.ops.slicing import reverse, truncate
@@ -65,7 +65,9 @@ def test_arbitrary_offsets_make_an_index_only_if_they_are_one(
     assert refused(lambda: LoDTensor(data, LoD(arrays))) != fits(levels, rows)
     if len(levels) == 1:
         plain = LoDTensor(data)
-        assert refused(lambda: lod_reset.lod_reset(plain, offsets=levels[0])) != fits(levels, rows)
+        assert refused(lambda: lod_reset.sequence_lod_reset(plain, offsets=levels[0])) != fits(
+            levels, rows
+        )
     # Lengths: the same offsets, as differences.
     lengths = [np.diff(one) for one in arrays if one.size]
     if len(lengths) == len(levels) and all(one[0] == 0 for one in levels):
@@ -111,15 +113,15 @@ def test_arbitrary_numbers_reach_no_kernel(
 def test_arbitrary_tables_are_rank_tables_only_if_they_are(table: list[tuple[int, int]]) -> None:
     x = LoDTensor(np.arange(5.0), [[2, 0, 3]])
     made = np.array(table, np.int64).reshape(len(table), 2)
-    right = np.array_equal(made, rank_table(x.lod))
-    assert refused(lambda: to_step_array(x, made)) != right
-    steps = to_step_array(x, rank_table(x.lod))
-    assert refused(lambda: from_step_array(steps, made)) != right
+    right = np.array_equal(made, sequence_rank_table(x.lod))
+    assert refused(lambda: sequence_to_steps(x, made)) != right
+    steps = sequence_to_steps(x, sequence_rank_table(x.lod))
+    assert refused(lambda: sequence_from_steps(steps, made)) != right
     order = sorted(number for number, _ in table) == [0, 1, 2]
     falls = all(a[1] >= b[1] for a, b in itertools.pairwise(table))
-    assert refused(lambda: reorder_by_rank(x, made)) != (order and falls)
+    assert refused(lambda: sequence_reorder_by_rank(x, made)) != (order and falls)
     mask = [bool(length) for _, length in table]
-    assert refused(lambda: split_by_mask(x, mask)) == (len(mask) != 3)
+    assert refused(lambda: sequence_split_by_mask(x, mask)) == (len(mask) != 3)
 
 
 # Gradients that take an index beside plain arrays: rows of another number are refused.

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.commands.apply.op_page import gradient_of
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS
 from tests.cases_ops import check_gradient
@@ -51,7 +50,7 @@ def test_every_op_has_a_gradient_or_none_to_have() -> None:
     assert tested | ELSEWHERE | WITHOUT == OPS.keys()
     assert not (tested | ELSEWHERE) & WITHOUT
     for name, entry in OPS.items():
-        assert (gradient_of(entry) is None) == (name in WITHOUT), name
+        assert (entry.gradient is None) == (name in WITHOUT), name
 
 
 @pytest.mark.parametrize(("name", "level", "backend", "lod"), ALL)

@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.ops.conv import im2sequence as im2sequence_module
-from lodcli.kernels.ops.conv.im2sequence import im2sequence, im2sequence_grad, im2sequence_rows
+from lodcli.kernels.ops.conv.im2sequence import (
+    im2sequence_rows,
+    sequence_im2sequence,
+    sequence_im2sequence_grad,
+)
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
@@ -48,21 +52,23 @@ def options_of(case: GoldenCase) -> dict[str, Any]:
 def test_golden_im2sequence(case: GoldenCase) -> None:
     x, options = case.inputs["X"].data, options_of(case)
     assert case.attrs["out_stride"] == [1, 1]
-    same(im2sequence(LoDTensor(x), **options), case.outputs["Out"])
-    found = im2sequence_grad(case.upstream["Out"].data, x.shape, **options)
+    same(sequence_im2sequence(LoDTensor(x), **options), case.outputs["Out"])
+    found = sequence_im2sequence_grad(case.upstream["Out"].data, x.shape, **options)
     near(found, case.grads["X"].data, GRADIENT_TOLERANCE)
 
 
 def test_windows_go_by_rows_and_are_channel_major() -> None:
     picture = np.arange(8, dtype=np.uint8).reshape(1, 2, 2, 2)
-    out = im2sequence(LoDTensor(picture), kernels=(1, 2), strides=(1, 1), paddings=(0, 1, 0, 0))
+    out = sequence_im2sequence(
+        LoDTensor(picture), kernels=(1, 2), strides=(1, 1), paddings=(0, 1, 0, 0)
+    )
     assert out.dtype == np.uint8
     assert out.data.tolist() == [[0, 0, 0, 4], [0, 1, 4, 5], [0, 2, 0, 6], [2, 3, 6, 7]]
     assert out.recursive_sequence_lengths() == [[4]]
 
 
 def test_no_pictures_are_a_batch_of_none() -> None:
-    out = im2sequence(LoDTensor(np.zeros((0, 2, 4, 4))), kernels=(2, 2))
+    out = sequence_im2sequence(LoDTensor(np.zeros((0, 2, 4, 4))), kernels=(2, 2))
     assert out.data.shape == (0, 8)
     assert out.recursive_sequence_lengths() == [[]]
 
@@ -91,14 +97,14 @@ def test_windows_are_those_of_the_loops(
     wanted = [oracles_ids.im2sequence(image, **options) for image in x]
     if not wanted[0]:
         with pytest.raises(InvalidDataError, match="does not fit a padded picture"):
-            im2sequence(LoDTensor(x), **options)
+            sequence_im2sequence(LoDTensor(x), **options)
         return
-    out = im2sequence(LoDTensor(x), **options)
+    out = sequence_im2sequence(LoDTensor(x), **options)
     assert out.data.tolist() == [row for rows in wanted for row in rows]
     assert out.recursive_sequence_lengths() == [[len(rows) for rows in wanted]]
     # Linear: <upstream, f(x)> = <gradient, x>, for every x.
     upstream = generator.normal(size=out.data.shape)
-    gradient = im2sequence_grad(upstream, shape, **options)
+    gradient = sequence_im2sequence_grad(upstream, shape, **options)
     near(np.sum(gradient * x), np.sum(upstream * out.data), 1e-12)
 
 
@@ -107,21 +113,21 @@ def test_gradient_is_that_of_finite_differences() -> None:
     x = generator.normal(size=(2, 2, 4, 3))
     options: dict[str, Any] = {"kernels": (3, 2), "strides": (2, 1), "paddings": (1, 0, 2, 1)}
     upstream = generator.normal(size=im2sequence_rows(x, **options).shape)
-    gradient = im2sequence_grad(upstream, (2, 2, 4, 3), **options)
+    gradient = sequence_im2sequence_grad(upstream, (2, 2, 4, 3), **options)
     check_gradient(lambda at: im2sequence_rows(at, **options), x, upstream, gradient)
 
 
 def test_what_is_no_picture_is_refused() -> None:
     picture = LoDTensor(np.zeros((1, 1, 3, 3)))
     with pytest.raises(InvalidDataError, match=r"pictures \(n, c, h, w\) without levels"):
-        im2sequence(LoDTensor(np.zeros((3, 3))), kernels=(1, 1))
+        sequence_im2sequence(LoDTensor(np.zeros((3, 3))), kernels=(1, 1))
     with pytest.raises(InvalidDataError, match=r"window 4 high does not fit .* picture 3 high"):
-        im2sequence(picture, kernels=(4, 1))
+        sequence_im2sequence(picture, kernels=(4, 1))
     with pytest.raises(InvalidDataError, match="paddings must be at least 0, found -1"):
-        im2sequence(picture, kernels=(1, 1), paddings=(0, -1, 0, 0))
+        sequence_im2sequence(picture, kernels=(1, 1), paddings=(0, -1, 0, 0))
     with pytest.raises(InvalidDataError, match="strides: expected 2 numbers, found 1"):
-        im2sequence(picture, kernels=(1, 1), strides=(1,))
+        sequence_im2sequence(picture, kernels=(1, 1), strides=(1,))
     with pytest.raises(ShapeMismatchError, match=r"grad: expected shape \(9, 1\)"):
-        im2sequence_grad(
+        sequence_im2sequence_grad(
             np.zeros((8, 1)), (1, 1, 3, 3), kernels=(1, 1), strides=(1, 1), paddings=(0, 0, 0, 0)
         )

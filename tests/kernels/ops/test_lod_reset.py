@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.reshaping.lod_reset import lod_append, lod_reset
+from lodcli.kernels.ops.reshaping.lod_reset import sequence_lod_append, sequence_lod_reset
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.cases_ops import GoldenCase, golden, rejects, same, tensor_of
 from tests.strategies import tensors
@@ -18,7 +18,7 @@ from tests.strategies import tensors
 @golden("lod_reset", 11)
 def test_golden_lod_reset(case: GoldenCase) -> None:
     x = tensor_of(case.inputs["X"])
-    op = lod_append if case.attrs["append"] else lod_reset
+    op = sequence_lod_append if case.attrs["append"] else sequence_lod_reset
     if "Y" in case.inputs:
         out = op(x, like=tensor_of(case.inputs["Y"]))
     else:
@@ -33,17 +33,17 @@ def test_reset_moves_no_byte_and_copies_none(tensor: LoDTensor, other: LoDTensor
     target = tensor.lod if tensor.lod.n_levels else LoD.from_lengths([[tensor.rows]])
     plain = LoDTensor(tensor.data)
     for out in (
-        lod_reset(plain, lod=target),
-        lod_reset(plain, lengths=target.recursive_sequence_lengths()),
-        lod_reset(plain, like=LoDTensor(tensor.data, target)),
-        lod_append(plain, lod=target),
+        sequence_lod_reset(plain, lod=target),
+        sequence_lod_reset(plain, lengths=target.recursive_sequence_lengths()),
+        sequence_lod_reset(plain, like=LoDTensor(tensor.data, target)),
+        sequence_lod_append(plain, lod=target),
     ):
         assert out.lod.same_levels(target)
         assert out.data.tobytes() == tensor.data.tobytes()
         assert not out.nbytes or np.shares_memory(out.data, tensor.data)
     if other.lod.n_levels and other.rows != tensor.rows:
         with pytest.raises(InvalidLoDError, match="must be the number of rows"):
-            lod_reset(tensor, like=other)
+            sequence_lod_reset(tensor, like=other)
 
 
 @given(tensors(any_bits=True, max_levels=2), st.data())
@@ -55,9 +55,9 @@ def test_what_was_a_row_is_an_item_of_the_appended_level(
     levels = tensor.recursive_sequence_lengths()
     if sum(lengths) != tensor.rows:
         with pytest.raises(InvalidLoDError, match="must be the number of rows"):
-            lod_append(tensor, lengths=[lengths])
+            sequence_lod_append(tensor, lengths=[lengths])
         return
-    out = lod_append(tensor, lengths=[lengths])
+    out = sequence_lod_append(tensor, lengths=[lengths])
     assert out.recursive_sequence_lengths() == [*levels, lengths]
     assert out.lod.names == (*tensor.lod.names, None)
     assert out.data.tobytes() == tensor.data.tobytes()
@@ -65,18 +65,18 @@ def test_what_was_a_row_is_an_item_of_the_appended_level(
 
 def test_append_with_a_tensor_appends_its_levels() -> None:
     case = rejects("lod_reset")["reject065"]  # PaddlePaddle replaces
-    out = lod_append(case.tensor("X"), like=case.tensor("Y"))
+    out = sequence_lod_append(case.tensor("X"), like=case.tensor("Y"))
     assert out.recursive_sequence_lengths() == [[2, 4], [1] * 6]
 
 
 def test_refusals_say_what_is_wrong() -> None:
     rows = LoDTensor(np.zeros(6), LoD.from_lengths([[2, 4]], ["sentence"]))
     with pytest.raises(InvalidDataError, match="one of lod, offsets, lengths and like, found 0"):
-        lod_reset(rows)
+        sequence_lod_reset(rows)
     with pytest.raises(InvalidDataError, match="found 2"):
-        lod_append(rows, lengths=[[6]], offsets=[0, 6])
+        sequence_lod_append(rows, lengths=[[6]], offsets=[0, 6])
     with pytest.raises(InvalidLoDError, match=r"items of level 1 .expected 3, found 6"):
-        lod_append(rows, offsets=[0, 1, 2, 6])
+        sequence_lod_append(rows, offsets=[0, 1, 2, 6])
     with pytest.raises(InvalidDataError, match="whole numbers, found float64"):
-        lod_reset(rows, like=LoDTensor(np.array([0.0, 6.0])))
-    assert lod_append(rows, lengths=[[1] * 6]).lod.names == ("sentence", None)
+        sequence_lod_reset(rows, like=LoDTensor(np.array([0.0, 6.0])))
+    assert sequence_lod_append(rows, lengths=[[1] * 6]).lod.names == ("sentence", None)
