@@ -11,7 +11,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUWeights
-from lodcli.kernels.rnn.cells.registry import CELLS
+from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 
 Said = dict[str, str | bool]
@@ -78,7 +78,7 @@ def keeping_by_update(weights: RNNWeights) -> RNNWeights:
 
 def options_of(kind: str, **options: str | bool) -> Said:
     """Return the cell and those of its options that are not the defaults."""
-    defaults = {field.name: field.default for field in dataclasses.fields(CELLS[kind][0])}
+    defaults = {field.name: field.default for field in dataclasses.fields(weights_class(kind))}
     said: Said = {"cell": kind}
     said |= {name: value for name, value in options.items() if value != defaults[name]}
     return said

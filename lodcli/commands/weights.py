@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.shell import options, output
 from lodcli.shell.references import naming_os
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from lodcli.kernels.rnn.stack.stack import RNNWeights
 
 KINDS = ("safetensors", "torch", "keras", "keras-h5", "onnx", "paddle")
-CELLS = ("lstm", "gru", "gru_paddle", "elman")
 
 
 @click.command(cls=options.Command)
@@ -27,7 +27,9 @@ CELLS = ("lstm", "gru", "gru_paddle", "elman")
     metavar="KIND",
     help=f"The kind of file to write; else OUT's ending tells. {', '.join(KINDS)}.",
 )
-@click.option("--cell", type=click.Choice(CELLS), help="The cell, where the file does not tell.")
+@click.option(
+    "--cell", type=click.Choice(tuple(CELLS)), help="The cell, where the file does not tell."
+)
 @click.option("--prefix", metavar="NAME", help="Which RNN, if there are several.")
 @click.option(
     "--set",

@@ -75,8 +75,8 @@ class CellWeights:
 
     @property
     def is_plain(self) -> bool:
-        """Whether this is the plain form of the cell, which compiled backends have."""
-        return True
+        """Whether this is a plain form of a cell, which compiled backends have."""
+        return False
 
     def arrays(self) -> dict[str, Array]:
         """Return the arrays there are, by field, in the order of the fields."""

@@ -1,24 +1,55 @@
-"""The table of cells. A new cell is one file beside this one and one line here."""
+"""The table of cells: one line a cell. It costs no import of NumPy.
+
+A new cell is one folder beside this file and one line here. Order matters where only the
+shapes of weights are known: the first cell that they fit is taken.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.rnn.cells.cell import Cell, CellWeights
-from lodcli.kernels.rnn.cells.elman.elman import ElmanCell, ElmanWeights
-from lodcli.kernels.rnn.cells.gru.gru import GRUCell, GRUWeights
-from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUCell, PaddleGRUWeights
-from lodcli.kernels.rnn.cells.lstm.lstm import LSTMCell, LSTMWeights
 
-CELLS: dict[str, tuple[type[CellWeights], type[Cell[Any]]]] = {
-    weights.KIND: (weights, cell)
-    for weights, cell in (
-        (ElmanWeights, ElmanCell),
-        (GRUWeights, GRUCell),
-        (PaddleGRUWeights, PaddleGRUCell),
-        (LSTMWeights, LSTMCell),
-    )
+if TYPE_CHECKING:
+    from lodcli.kernels.rnn.cells.cell import Cell, CellWeights
+
+
+@dataclass(frozen=True)
+class CellEntry:
+    """Where a cell is found.
+
+    Attributes:
+        module: its module in lodcli.kernels.rnn.cells; its twin for a GPU is MODULE_cupy.
+        stem: what its classes are called: STEMWeights and STEMCell, and on a GPU STEMSteps.
+    """
+
+    module: str
+    stem: str
+
+    def weights(self) -> type[CellWeights]:
+        """Return the class of its weights; its file is imported only now."""
+        return self._load("", "Weights")  # type: ignore[no-any-return]
+
+    def cell(self) -> type[Cell[Any]]:
+        """Return the class that steps."""
+        return self._load("", "Cell")  # type: ignore[no-any-return]
+
+    def steps_cupy(self) -> Any:
+        """Return the class that steps on a GPU."""
+        return self._load("_cupy", "Steps")
+
+    def _load(self, suffix: str, kind: str) -> Any:
+        module = importlib.import_module(f"lodcli.kernels.rnn.cells.{self.module}{suffix}")
+        return getattr(module, self.stem + kind)
+
+
+CELLS: dict[str, CellEntry] = {
+    "elman": CellEntry("elman.elman", "Elman"),
+    "gru": CellEntry("gru.gru", "GRU"),
+    "gru_paddle": CellEntry("gru_paddle.gru_paddle", "PaddleGRU"),
+    "lstm": CellEntry("lstm.lstm", "LSTM"),
 }
 
 
@@ -33,9 +64,9 @@ def weights_class(kind: str) -> type[CellWeights]:
     """
     if kind not in CELLS:
         raise UnsupportedError(f"cell: expected one of {', '.join(CELLS)}, found {kind!r}")
-    return CELLS[kind][0]
+    return CELLS[kind].weights()
 
 
 def cell_of(weights: CellWeights) -> Cell[Any]:
     """Return the cell that steps with `weights`."""
-    return CELLS[weights.KIND][1](weights)
+    return CELLS[weights.KIND].cell()(weights)

@@ -13,10 +13,7 @@ import cupy
 
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights, State
-from lodcli.kernels.rnn.cells.elman.elman_cupy import ElmanSteps
-from lodcli.kernels.rnn.cells.gru.gru_cupy import GRUSteps
-from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle_cupy import PaddleGRUSteps
-from lodcli.kernels.rnn.cells.lstm.lstm_cupy import LSTMSteps
+from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.rnn.engine.cupy import persistent
 from lodcli.kernels.rnn.engine.cupy.dot import dot
 from lodcli.kernels.rnn.engine.cupy.graphs import play
@@ -34,13 +31,6 @@ from lodcli.kernels.rnn.engine.cupy.table import Launch, Table
 from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun
 from lodcli.kernels.rnn.engine.plan import StepPlan
 
-_STEPS: dict[str, type[Steps[Any]]] = {
-    "elman": ElmanSteps,
-    "gru": GRUSteps,
-    "gru_paddle": PaddleGRUSteps,
-    "lstm": LSTMSteps,
-}
-
 
 def layer_forward(
     data: Array,
@@ -55,7 +45,7 @@ def layer_forward(
 ) -> LayerRun:
     """See rnn/layer.py. What is kept are the outputs and cells themselves, and the gates."""
     weights = _contiguous(weights)
-    steps = _STEPS[weights.KIND](weights, value_type(data))
+    steps: Steps[Any] = CELLS[weights.KIND].steps_cupy()(weights, value_type(data))
     rows, sequences = len(data), len(plan.order)
     if not rows:
         through = tuple(cupy.empty((0, part.shape[1]), data.dtype) for part in begin)
@@ -142,7 +132,7 @@ def layer_backward(
         ends = tuple(cupy.zeros_like(b) if part is None else part.copy() for part, b in nothing)
         return LayerGradients(cupy.zeros_like(data), weights.zeros_like(), ends)
     weights = _contiguous(weights)
-    steps = _STEPS[weights.KIND](weights, value_type(data))
+    steps: Steps[Any] = CELLS[weights.KIND].steps_cupy()(weights, value_type(data))
     order = order_of(plan, reverse)
     way = persistent.way_backward(steps, plan, data)
     by_steps = _has_steps(way)

@@ -244,13 +244,12 @@ def _cell_kind(first: dict[str, Array], wanted: str | None) -> type[CellWeights]
         )
     rows = weight_hh.shape[0]
     hidden = weight_hh.shape[1] if weight_hr is None else weight_hr.shape[1]
-    fitting = [
-        candidate for candidate, _ in CELLS.values() if hidden and rows == candidate.GATES * hidden
-    ]
+    classes = [weights_class(name) for name in CELLS]
+    fitting = [one for one in classes if hidden and rows == one.GATES * hidden]
     if kind is None and fitting:
         return fitting[0]
     if kind is None or kind not in fitting:
-        gates = ", ".join(f"{c.GATES * hidden} ({c.KIND})" for c, _ in CELLS.values())
+        gates = ", ".join(f"{c.GATES * hidden} ({c.KIND})" for c in classes)
         raise ShapeMismatchError(
             f"weight_hh_l0: expected rows for a hidden size of {hidden}: "
             f"{gates if kind is None else f'{kind.GATES * hidden} ({kind.KIND})'}; found {rows}"

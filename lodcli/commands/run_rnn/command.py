@@ -23,6 +23,7 @@ from lodcli.commands.run_rnn.step_function import load_step
 from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.weights import read_weights
+from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.rnn.nested.state_dict import nested_from_state_dict, seeded_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
 from lodcli.kernels.rnn.stack.run import arithmetic_dtype
@@ -35,14 +36,15 @@ from lodcli.shell.opened import opened
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
-CELLS = ("lstm", "gru", "gru_paddle", "elman")
 COUNT = click.IntRange(min=1)
 
 
 @click.command(cls=options.Command)
 @options.source
 @options.target
-@click.option("--cell", type=click.Choice(CELLS), help="The cell; --weights may tell it, too.")
+@click.option(
+    "--cell", type=click.Choice(tuple(CELLS)), help="The cell; --weights may tell it, too."
+)
 @click.option("--hidden", type=COUNT, metavar="H", help="Hidden size; --weights tells it, too.")
 @click.option("--layers", type=COUNT, metavar="L", help="How many layers; --weights tells it, too.")
 @click.option(

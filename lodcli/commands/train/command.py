@@ -11,12 +11,11 @@ import click
 from lodcli.commands.train import training
 from lodcli.formats.storage import interrupts
 from lodcli.formats.storage.outputs import refuse_existing
+from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.rnn.training.train import Epoch, Recipe, accuracy, train
 from lodcli.shell import options, output
 from lodcli.shell.device import computing_on
 from lodcli.shell.references import Reference, parse_reference
-
-CELLS = ("lstm", "gru", "gru_paddle", "elman")
 
 
 @click.command(cls=options.Command)
@@ -30,7 +29,7 @@ CELLS = ("lstm", "gru", "gru_paddle", "elman")
     "--labels", default="label", metavar="NAME", help="The tensor of class numbers; label."
 )
 @options.level
-@click.option("--cell", type=click.Choice(CELLS), help="The cell; lstm.")
+@click.option("--cell", type=click.Choice(tuple(CELLS)), help="The cell; lstm.")
 @click.option("--hidden", type=click.IntRange(min=1), metavar="H", help="Hidden size; 64.")
 @click.option("--layers", type=click.IntRange(min=1), metavar="L", help="How many layers; 1.")
 @click.option("--bidirectional", is_flag=True, help="Both directions side by side.")

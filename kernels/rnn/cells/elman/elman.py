@@ -32,6 +32,10 @@ class ElmanWeights(CellWeights):
 
     nonlinearity: str = "tanh"
 
+    @property
+    def is_plain(self) -> bool:
+        return True
+
 
 class ElmanCell(Cell[ElmanWeights]):
     """One step of the equation at the head of this file."""

@@ -32,6 +32,10 @@ class GRUWeights(CellWeights):
     KIND: ClassVar[str] = "gru"
     GATES: ClassVar[int] = 3
 
+    @property
+    def is_plain(self) -> bool:
+        return True
+
 
 class GRUCell(Cell[GRUWeights]):
     """One step of the equations at the head of this file."""

@@ -45,10 +45,6 @@ class PaddleGRUWeights(CellWeights):
     candidate_activation: str = "tanh"
     origin_mode: bool = False
 
-    @property
-    def is_plain(self) -> bool:
-        return False
-
 
 class PaddleGRUCell(Cell[PaddleGRUWeights]):
     """One step of the equations at the head of this file."""
