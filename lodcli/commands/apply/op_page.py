@@ -34,9 +34,12 @@ def page() -> str:
 
 def twins_of(entry: OpEntry, own: Described) -> list[str]:
     """Return the backends beside NumPy that an op has a kernel for."""
-    known = ("numba", "cupy") if own.has_backend else ()
+    if not own.has_backend:
+        return []
     module = f"lodcli.kernels.ops.{entry.module}"
-    return [name for name in known if importlib.util.find_spec(f"{module}_{name}")]
+    # What --backend numba runs are compiled kernels.
+    files = {"numba": f"{module}_native", "cupy": f"{module}_cupy"}
+    return [name for name, file in files.items() if importlib.util.find_spec(file)]
 
 
 def _section(name: str) -> str:
