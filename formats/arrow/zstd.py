@@ -32,7 +32,7 @@ def decompressed(file: BinaryIO, size_bytes: int, bounds: Bounds) -> Iterator[Bi
         done = 0
         try:
             with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
-                while done <= size_bytes and (block := stream.read(COPY_BYTES)):
+                while block := stream.read(min(COPY_BYTES, size_bytes + 1 - done)):
                     done += len(block)
                     spool.write(block)
         except (OSError, ValueError) as error:

@@ -373,3 +373,22 @@ def test_a_sample_unlike_the_first_is_named(tmp_path: Path) -> None:
     (tmp_path / "index.json").write_text(json.dumps({"version": 2, "shards": [one]}))
     with pytest.raises(LodError, match=r"sample 1: x: expected int8 of shape \(n, 2\) as in the"):
         content(tmp_path)
+
+
+def test_decompressing_asks_for_no_more_than_the_index_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Blocks of megabytes for a small shard, again and again, use up the address space."""
+    import pyarrow as pa
+
+    asked: list[int] = []
+
+    class Stream(pa.CompressedInputStream):  # type: ignore[misc]
+        def read(self, size: int) -> bytes:
+            asked.append(size)
+            return bytes(super().read(size))
+
+    monkeypatch.setattr(pa, "CompressedInputStream", Stream)
+    content(THEIRS / "mds_zstd")
+    shards = json.loads((THEIRS / "mds_zstd" / "index.json").read_text())["shards"]
+    assert 0 < max(asked) <= 1 + max(shard["raw_data"]["bytes"] for shard in shards)
