@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lodcli.formats.arrow.files import Found, Records
+from lodcli.formats.arrow.files import Found, Records, damage
 from lodcli.formats.arrow.sizes.ipc import IpcFile
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.storage.inputs import Input
@@ -62,4 +62,5 @@ class Shards(Records):
 
 
 def _columns(records: Records) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in records.schema)[:200]
+    with damage():  # a name may be no UTF-8
+        return ", ".join(f"{field.name}: {field.type}" for field in records.schema)[:200]

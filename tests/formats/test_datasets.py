@@ -246,3 +246,10 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     path = made(tmp_path) / FIRST
     with pytest.raises(UnsupportedError, match="name the folder"):
         io.read_all(path, format_name="datasets")
+
+
+def test_a_column_whose_name_is_no_text_is_damage(tmp_path: Path) -> None:
+    shard = made(tmp_path) / SECOND
+    shard.write_bytes(shard.read_bytes().replace(b"tokens\0", b"\xefokens\0"))
+    with pytest.raises(DamagedFileError, match=r"data-00001.*: is damaged \('utf-8' codec"):
+        content(tmp_path / "x")
