@@ -18,7 +18,7 @@ def dataset_paths(file: StrictFile) -> list[str]:
     Raises:
         UnsupportedError: more names, or deeper ones, than any real file has. Hard links can
             lead back to where they come from.
-        DamagedFileError: soft or external links.
+        DamagedFileError: soft or external links, and names that are no text.
     """
     found: list[str] = []
     seen = 0
@@ -37,7 +37,10 @@ def dataset_paths(file: StrictFile) -> list[str]:
                 )
             below: list[tuple[str, h5g.GroupID]] = []
             for name, kind in names:
-                child = f"{path}/{name.decode('utf-8', 'replace')}"
+                try:
+                    child = f"{path}/{name.decode()}"
+                except UnicodeDecodeError:
+                    raise DamagedFileError(f"{path}/{name!r}: a name that is no UTF-8") from None
                 if kind != h5l.TYPE_HARD:
                     raise DamagedFileError(f"{child}: is a soft or external link")
                 opened = h5o.open(group, name)
