@@ -87,3 +87,19 @@ def test_every_public_function_of_the_ops_is_in_the_table() -> None:
         tree = ast.parse(path.read_text())
         names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         assert {name for name in names if name.startswith("sequence_")} <= known, path
+
+
+# By docs/decisions/0017-ops-and-levels.md; every other op takes the finest level.
+ONLY_LEVEL = {"conv", "expand_as", "pad", "reshape", "slice"}
+OUTERMOST = {
+    *("deinterleave", "interleave", "rank_table", "sort_by_length", "split_by_mask", "to_steps"),
+    "ctc_align",
+}
+
+
+def test_every_op_follows_the_rule_for_default_levels() -> None:
+    for name, entry in OPS.items():
+        given = inspect.signature(entry.load()).parameters
+        level = given.get("level", given.get("ref_level"))
+        wanted = None if name in ONLY_LEVEL else 0 if name in OUTERMOST else -1
+        assert level is None or level.default == wanted, name

@@ -132,7 +132,7 @@ def sequence_ctc_align(
         blank: the id that stands for no label.
         merge_repeated: an id equal to the one just before it in its sequence is dropped;
             a blank between keeps both.
-        level: the level whose sequences are paths.
+        level: the level whose sequences are paths; by default the outermost, as in PaddlePaddle.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

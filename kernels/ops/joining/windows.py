@@ -126,7 +126,7 @@ def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -
     Args:
         tensors: one or more with the same row shape, dtype and number of levels, equal
             above `level`.
-        level: the level whose sequences take turns.
+        level: the level whose sequences take turns; by default the outermost.
 
     Returns:
         As many sequences as all of them have; what held n holds n of each.
@@ -166,7 +166,7 @@ def sequence_deinterleave(
         tensor: every sequence of the level above `level`, or the batch, holds a multiple
             of `count`.
         count: how many tensors; 1 or more.
-        level: the level whose sequences took turns.
+        level: the level whose sequences took turns; by default the outermost.
 
     Raises:
         SelectionError: no such level.

@@ -44,7 +44,7 @@ def sequence_to_steps(tensor: LoDTensor, table: npt.ArrayLike, level: int | str 
     Args:
         tensor: data (N, ...), any dtype.
         table: a rank table with the lengths of `level`.
-        level: the level whose sequences are cut into steps.
+        level: the level whose sequences are cut into steps; by default the outermost.
 
     Raises:
         SelectionError: no such level.

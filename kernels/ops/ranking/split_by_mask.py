@@ -26,7 +26,7 @@ def sequence_split_by_mask(
     Args:
         tensor: data (N, ...), any dtype. Without levels its rows are split.
         mask: (S,) or (S, 1) booleans, one for each of the S sequences of `level`.
-        level: the level whose sequences are split.
+        level: the level whose sequences are split; by default the outermost.
 
     Returns:
         Two tensors with the levels from `level` on; either may be a batch of none.

@@ -19,6 +19,9 @@ rows and n how many they are. What the numbers mean in detail, with shapes, dtyp
 and an example, stands in the docstring of the function.
 
 - *Level*: which sequences an op works on, 0 or a name for the outermost; -1 is the finest.
+  The default is the finest; the outermost for ops that rearrange whole sequences (and for
+  ctc_align, as in PaddlePaddle); the only one where PaddlePaddle refuses several, so that with
+  several a level has to be chosen.
 - *Gradient*: the function that carries a gradient back.
 - *Twins*: compiled kernels beside the NumPy reference, for `--backend`.
 - *In parts*: `lod apply` reads and writes batch by batch, so that a file may be larger than
@@ -64,8 +67,8 @@ def _levels(own: Described) -> str:
     chosen = [one for one in own.options if one.kind == "level"]
     if not chosen:
         return "none to choose"
-    default = chosen[0].default
-    return f"any, `{chosen[0].option}`" + ("" if default is None else f" (default {default})")
+    default = {-1: "-1, the finest", 0: "0, the outermost", None: "the only one"}
+    return f"any, `{chosen[0].option}` (default {default[chosen[0].default]})"
 
 
 def _wrapped(words: list[str], width: int = 96) -> str:
