@@ -6,13 +6,24 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Unpack
 
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.errors import name_file, naming
 from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.level_names import NamedLevels
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.losses import Loss, losses
-from lodcli.formats.core.options import ReadOptions, WriteOptions, refuse_unknown_options
+from lodcli.formats.core.options import (
+    ReadKeywords,
+    ReadOptions,
+    WriteKeywords,
+    WriteOptions,
+    read_options,
+    refuse_unknown_options,
+    write_options,
+)
 from lodcli.formats.core.schema import (
     DEFAULT_NAME,
     Batch,
@@ -36,44 +47,121 @@ from lodcli.kernels.tensor.tensor_array import TensorArray
 PathLike = str | os.PathLike[str]
 
 
+@dataclass(frozen=True)
+class OpenFile:
+    """An open file, the bytes it is read from, and its format."""
+
+    source: Source
+    kind: Format
+    input: Input
+
+    @property
+    def checksums(self) -> str:
+        """What checksums were checked, once everything was read; "" for none."""
+        own = self.source.checksums
+        return ", ".join(
+            filter(None, (self.kind.checksums if own is None else own, self.input.checksums))
+        )
+
+
 @contextmanager
-def open_source(
+def open_file(
     path: PathLike,
+    name: str | None = None,
     *,
     format_name: str | None = None,
     options: ReadOptions | None = None,
     limits: Limits | None = None,
-    mmap: bool = False,
-) -> Iterator[Source]:
-    """Open a file, or "-" for standard input, of any format.
+    one: bool = False,
+    optional: frozenset[str] = frozenset(),
+) -> Iterator[OpenFile]:
+    """Open a file of any format: all that reads a file comes by here. See `open_source`.
 
     Args:
         path: what to open.
-        format_name: its format; None: its content decides, then its name.
+        name: the one tensor that is wanted.
+        format_name: its format.
         options: how to read it.
         limits: what reading it may cost.
-        mmap: whether `read` of the source may return maps of the file; see `read`.
+        one: whether only one tensor is wanted, also where there is no `name`; see `find`.
+        optional: options that are left out, not refused, where the format does not know them.
+    """
+    options = options or ReadOptions()
+    with Input(path) as source, naming(source.label):
+        kind = format_of(source, format_name, options)
+        dropped: dict[str, Any] = dict.fromkeys({*optional, "levels"} - kind.options)
+        told = dataclasses.replace(options, **dropped)
+        refuse_unknown_options(kind.options, told, kind.name)
+        if name is not None:
+            # What nobody asked for may be of a kind that no tensor holds.
+            told = dataclasses.replace(told, skip_unsupported=True)
+        opened = open_within(limits or Limits(), kind, source, told)
+        try:
+            if name is not None:
+                opened.refuse_left_out(name)
+            elif not options.skip_unsupported:
+                opened.refuse_left_out()
+            if options.levels is not None and "levels" not in kind.options:
+                only = find(opened.schema, name).name if one or name is not None else None
+                opened = NamedLevels(opened, options.levels, only)
+            yield OpenFile(opened, kind, source)
+        finally:
+            opened.close()
+
+
+@contextmanager
+def open_source(
+    path: PathLike,
+    name: str | None = None,
+    *,
+    format_name: str | None = None,
+    options: ReadOptions | None = None,
+    limits: Limits | None = None,
+    **keywords: Unpack[ReadKeywords],
+) -> Iterator[Source]:
+    """Open a file, or "-" for standard input, of any format: `lodcli.open`.
+
+    Args:
+        path: what to open.
+        name: the one tensor that is wanted: what else the file holds need not fit a tensor, and
+            `levels` are only of this one.
+        format_name: its format, as `--from` calls it; None: its content decides, then its name.
+        options: how to read it, as one value; keywords go before it.
+        limits: what reading it may cost.
+        keywords: how to read it. An option that the format does not know is refused.
+
+            - levels: names of the levels, outermost first, for every format: of each tensor, as
+              many as it has levels. `"day"` is the same as `["day"]`, here and below.
+            - field: names of the fields or columns to read.
+            - dtype: the dtype of rows that a text file gives as numbers.
+            - nulls: "empty" to read a null list as an empty one; "error" (the default).
+            - data, offsets, lengths: the arrays of a plain HDF5, npz or safetensors file that
+              hold the rows, and the offsets or lengths of each level, outermost first.
+            - names: what to call the tensors of a Paddle file, which does not name them.
+            - vocabulary: a text file of one token a line; words become token numbers.
+            - end_token, start_token: the tokens that end and begin a document in a run of tokens.
+            - skip_unsupported: whether to leave out what no tensor can hold; see `left_out` of
+              what is returned.
+            - mmap: whether `read` may return maps of a lod.h5; see `read`.
 
     Yields:
-        The open file; with `skip_unsupported`, its `left_out` tells what could not be read.
+        The open file, a Source: its `schema`, `read`, `slice`, `read_index` and `batches`.
 
     Raises:
         OSError: it cannot be opened.
         LodError: it is damaged, or of no known format; names the file.
+        UnsupportedError: the format does not know an option.
+        OptionError, TypeError: a value that an option cannot have, or no such option.
+        SelectionError: not as many names of levels as levels; no tensor of this name.
+
+    >>> with open_source("samples/events.jsonl", levels=["day", "hour"], dtype="int16") as file:
+    ...     spec = file.schema[0]
+    >>> spec.dtype, spec.level_names
+    (dtype('int16'), ('day', 'hour'))
     """
-    options = options or ReadOptions()
-    if mmap:
-        options = dataclasses.replace(options, mmap=True)
-    with Input(path) as source, naming(source.label):
-        kind = format_of(source, format_name, options)
-        refuse_unknown_options(kind.options, options, kind.name)
-        opened = open_within(limits or Limits(), kind, source, options)
-        try:
-            if not options.skip_unsupported:
-                opened.refuse_left_out()
-            yield opened
-        finally:
-            opened.close()
+    chosen = read_options(options, keywords)
+    with open_file(path, name, format_name=format_name, options=chosen, limits=limits) as file:
+        yield file.source
 
 
 def format_of(source: Input, format_name: str | None, options: ReadOptions) -> Format:
@@ -87,7 +175,9 @@ def read(
     *,
     format_name: str | None = None,
     device: str = "cpu",
-    mmap: bool = False,
+    options: ReadOptions | None = None,
+    limits: Limits | None = None,
+    **keywords: Unpack[ReadKeywords],
 ) -> Item:
     """Return one tensor of a file, in memory and checked.
 
@@ -99,29 +189,35 @@ def read(
         format_name: see open_source.
         device: where its rows shall lie: "cpu", "cuda" (the current GPU) or "cuda:N". The rows
             of a container go there block by block, the next read while one is on its way.
-        mmap: map the rows of a lod.h5 that is not compressed, and check them, in the place of
-            copying them: they take no memory of their own, cannot be written to, and the file
-            must be left alone while they are in use. If somebody cuts it, the process dies of
-            SIGBUS when it touches what is gone; if somebody overwrites it, rows that were
-            checked change, and are then computed with and written as they are. Replacing the
-            file, as lod does, is harmless. The rows of a compressed file are copied.
+        options: see open_source.
+        limits: what reading it may cost.
+        keywords: how to read it; see open_source. With `mmap=True`, the rows of a lod.h5 that is
+            not compressed are mapped and checked in the place of being copied: they take no
+            memory of their own, cannot be written to, and the file must be left alone while they
+            are in use. If somebody cuts it, the process dies of SIGBUS when it touches what is
+            gone; if somebody overwrites it, rows that were checked change, and are then computed
+            with and written as they are. Replacing the file, as lod does, is harmless. The rows
+            of a compressed file are copied.
 
     Returns:
         A LoDTensor; a StoredArray where the file holds a TensorArray.
 
     Raises:
-        OptionError: no such name of a device.
+        OptionError: no such name of a device; and as open_source.
         UnsupportedError: cupy is not installed, there is no such GPU, or it is a TensorArray
             for a GPU; `mmap` for another format.
+
+    >>> read("samples/articles.txt", levels=["article", "sentence", "word"]).lod.names
+    ('article', 'sentence', 'word')
     """
     number = gpu_number(device)
     if number is not None:
         require_gpu(device)
-    # What nobody asked for may be of a kind that no tensor holds.
-    options = None if name is None else ReadOptions(skip_unsupported=True)
-    with open_source(path, format_name=format_name, options=options, mmap=mmap) as source:
-        if name is not None:
-            source.refuse_left_out(name)
+    chosen = read_options(options, keywords)
+    with open_file(
+        path, name, format_name=format_name, options=chosen, limits=limits, one=True
+    ) as file:
+        source = file.source
         wanted = find(source.schema, name).name
         if number is None:
             return source.read([wanted])[wanted]
@@ -131,11 +227,23 @@ def read(
 
 
 def read_all(
-    path: PathLike, *, format_name: str | None = None, mmap: bool = False
+    path: PathLike,
+    *,
+    format_name: str | None = None,
+    options: ReadOptions | None = None,
+    limits: Limits | None = None,
+    **keywords: Unpack[ReadKeywords],
 ) -> dict[str, Item]:
-    """Return all tensors of a file by name, in memory and checked; see `read`."""
-    with open_source(path, format_name=format_name, mmap=mmap) as source:
-        return source.read()
+    """Return all tensors of a file by name, in memory and checked.
+
+    Args: see `open_source`; of `mmap` see `read`.
+
+    >>> list(read_all("samples/japanese_vowels.ts", levels="utterance"))
+    ['data', 'label', 'label_names']
+    """
+    chosen = read_options(options, keywords)
+    with open_file(path, format_name=format_name, options=chosen, limits=limits) as file:
+        return file.source.read()
 
 
 def write(
@@ -146,6 +254,7 @@ def write(
     overwrite: bool = False,
     strict: bool = False,
     options: WriteOptions | None = None,
+    **keywords: Unpack[WriteKeywords],
 ) -> None:
     """Write tensors to a file that appears whole or not at all.
 
@@ -159,11 +268,26 @@ def write(
         format_name: None: the path's ending decides.
         overwrite: whether an existing file may be replaced.
         strict: whether to refuse what reading the file would not give back by itself.
-        options: how to write it.
+        options: how to write it, as one value; keywords go before it.
+        keywords: how to write it. An option that the format does not know is refused.
+
+            - compression: the codec of a lod.h5: "deflate", "lz4" or "zstd".
+            - vocabulary: a text file of one token a line; token numbers become words of a text.
+            - cu_seqlens: names of the arrays of offsets in npz and safetensors, outermost first.
+            - index_dtype: "int32" or "int64", of these.
+            - form: one of torch's forms of sequences: "nested", "packed", "padded", "list", "flat".
+            - end_token, start_token: the tokens that end and begin each item in a run of tokens.
 
     Raises:
-        UnsupportedError: the format cannot hold a tensor; or, if `strict`, not all of it.
+        UnsupportedError: the format cannot hold a tensor, or does not know an option; or, if
+            `strict`, not all of the content is kept.
+        OptionError, TypeError: a value that an option cannot have, or no such option.
         TargetExistsError: the file is there and may not be replaced.
+
+    >>> words = LoDTensor([10, 11, 20], [[2, 1]])
+    >>> write("words.npz", words, cu_seqlens="offsets", index_dtype="int32")
+    >>> read("words.npz", offsets="offsets", data="data", levels="word").lod
+    LoD.from_lengths([[2, 1]], names=['word'])
     """
     require_path(path)
     items = content if isinstance(content, Mapping) else {DEFAULT_NAME: content}
@@ -183,7 +307,7 @@ def write(
         format_name=format_name,
         overwrite=overwrite,
         strict=strict,
-        options=options,
+        options=write_options(options, keywords),
     )
 
 

@@ -1,23 +1,31 @@
-"""What a person may say about how to read and write a file."""
+"""The options of reading and writing files: as values, and as keywords of `lodcli.read`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.dtypes import ALL_DTYPES
+from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
 
+# Imported where a dtype is given: --help can do without.
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
+
+# One name, or several.
+Names = str | Iterable[str]
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a person may say about how to read. A format refuses what it does not know.
+    """How to read a file. A format refuses an option that it does not know.
 
     Attributes:
-        levels: names of the levels, outermost first.
+        levels: names of the levels, outermost first. Every format takes them.
         vocabulary: a text file of one token per line; rows become token numbers.
         field: which fields of a record to read.
         dtype: the dtype to store the rows as.
@@ -78,6 +86,111 @@ class WriteOptions:
     form: str | None = None
     end_token: int | None = None
     start_token: int | None = None
+
+
+class ReadKeywords(TypedDict, total=False):
+    """The fields of ReadOptions as keywords; None leaves an option out."""
+
+    levels: Names | None
+    vocabulary: str | os.PathLike[str] | None
+    field: Names | None
+    dtype: npt.DTypeLike | None
+    data: str | None
+    offsets: Names | None
+    lengths: Names | None
+    names: Names | None
+    nulls: str | None
+    end_token: int | None
+    start_token: int | None
+    mmap: bool | None
+    skip_unsupported: bool | None
+
+
+class WriteKeywords(TypedDict, total=False):
+    """The fields of WriteOptions as keywords; None leaves an option out."""
+
+    compression: str | None
+    vocabulary: str | os.PathLike[str] | None
+    cu_seqlens: Names | None
+    index_dtype: str | None
+    form: str | None
+    end_token: int | None
+    start_token: int | None
+
+
+_NAMES = frozenset({"levels", "field", "offsets", "lengths", "names", "cu_seqlens"})
+_SWITCHES = frozenset({"mmap", "skip_unsupported"})
+_NULLS = {"error": None, "empty": "empty"}
+
+
+def read_options(given: ReadOptions | None, keywords: ReadKeywords) -> ReadOptions:
+    """Return options with keywords added.
+
+    Raises:
+        TypeError: there is no such option.
+        OptionError: no such dtype, a name that is no text, or another impossible value.
+        SelectionError: two levels of one name.
+
+    >>> read_options(None, {"levels": ["day", "hour"], "field": "clicks"}).field
+    ('clicks',)
+    """
+    options = given or ReadOptions()
+    return replace(options, **_values(options, keywords))
+
+
+def write_options(given: WriteOptions | None, keywords: WriteKeywords) -> WriteOptions:
+    """Return options with keywords added; see `read_options`."""
+    options = given or WriteOptions()
+    return replace(options, **_values(options, keywords))
+
+
+def _values(
+    options: ReadOptions | WriteOptions, keywords: ReadKeywords | WriteKeywords
+) -> dict[str, Any]:
+    known = [field.name for field in fields(options)]
+    given: Mapping[str, object] = keywords
+    for name in given:
+        if name not in known:
+            raise TypeError(f"no option is called {name!r}; there are: {', '.join(known)}")
+    return {name: _value(name, value) for name, value in given.items()}
+
+
+def _value(name: str, value: Any) -> Any:
+    """Return the value of one option as its dataclass holds it."""
+    if name in _SWITCHES:
+        return bool(value) or None  # that it is off, every format takes
+    if value is None:
+        return None
+    if name in _NAMES:
+        names = (value,) if isinstance(value, str) else tuple(value)
+        for one in names:
+            if not isinstance(one, str):
+                raise OptionError(f"{name}: names have type str, found {one!r}")
+        return names or None
+    if name == "vocabulary":
+        return Path(value)
+    if name == "dtype":
+        return _dtype(value)
+    if name == "nulls":
+        if value not in _NULLS:
+            raise OptionError(f"nulls: expected 'error' or 'empty', found {value!r}")
+        return _NULLS[value]
+    return value
+
+
+def _dtype(value: Any) -> np.dtype[Any]:
+    """Return a dtype of rows, one of ALL_DTYPES."""
+    import ml_dtypes  # makes NumPy know bfloat16
+    import numpy as np
+
+    dtype: np.dtype[Any] | None
+    try:
+        dtype = np.dtype(ml_dtypes.bfloat16 if value == "bfloat16" else value).newbyteorder("=")
+    except (TypeError, ValueError):
+        dtype = None
+    if dtype is None or dtype.name not in ALL_DTYPES:
+        raise OptionError(f"dtype: no dtype {value!r}; there are: {', '.join(sorted(ALL_DTYPES))}")
+    return dtype
 
 
 def refuse_unknown_options(

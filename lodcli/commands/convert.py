@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.options import read_options
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError
 from lodcli.shell import options
@@ -107,18 +107,21 @@ def command(
     """
     from lodcli.shell.opened import opened
 
-    read_options = ReadOptions(
-        levels=options.names(levels),
-        vocabulary=vocab,
-        field=field or None,
-        dtype=None if dtype is None else options.dtype_named(dtype),
-        nulls=None if nulls == "error" else nulls,
-        data=data,
-        offsets=offsets or None,
-        lengths=lengths or None,
-        names=options.names(names),
-        end_token=end_token,
-        start_token=start_token,
+    chosen = read_options(
+        None,
+        {
+            "levels": options.names(levels),
+            "vocabulary": vocab,
+            "field": field,
+            "dtype": dtype,
+            "nulls": nulls,
+            "data": data,
+            "offsets": offsets,
+            "lengths": lengths,
+            "names": options.names(names),
+            "end_token": end_token,
+            "start_token": start_token,
+        },
     )
     target = target.with_options(
         cu_seqlens=options.names(cu_seqlens), index_dtype=index_dtype, form=form
@@ -127,7 +130,7 @@ def command(
     either = {"vocabulary": vocab, "end_token": end_token, "start_token": start_token}
     spared = frozenset(either) & target.kind.write_options
     target = target.with_options(**{name: either[name] for name in spared})
-    with opened(source, read_options, spared) as file:
+    with opened(source, chosen, spared) as file:
         schema, batches = file.schema, file.batches()
         if name is not None:
             schema, batches = _renamed(schema, batches, name)

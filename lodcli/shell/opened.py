@@ -6,15 +6,12 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from lodcli.formats.core.errors import naming, naming_file
-from lodcli.formats.core.format import BATCH_BYTES, Format, Source
-from lodcli.formats.core.io import format_of, one_tensor
-from lodcli.formats.core.limits import open_within
-from lodcli.formats.core.options import ReadOptions, refuse_unknown_options
-from lodcli.formats.core.schema import Batch, Item, LevelSpec, Schema, StoredArray, TensorSpec, find
-from lodcli.formats.storage.inputs import Input
+from lodcli.formats.core.errors import naming_file
+from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.io import one_tensor, open_file
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, find
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.limits import limits, skips_unsupported
@@ -38,7 +35,6 @@ class Opened:
         read_share: tells how much of the file, from 0 to 1, was read in its order; None where
             nobody can tell.
         checksums: tells what checksums were checked, once everything was read; "" for none.
-        level_names: names to give the levels of every tensor, or None to leave them.
     """
 
     reference: Reference
@@ -46,15 +42,13 @@ class Opened:
     source: Source
     read_share: ReadShare
     checksums: Callable[[], str]
-    level_names: tuple[str, ...] | None = None
 
     @property
     def schema(self) -> Schema:
         """The tensors that were asked for: the named one, or all."""
-        chosen = self.source.schema
-        if self.reference.name is not None:
-            chosen = (find(chosen, self.reference.name),)
-        return tuple(self._renamed_spec(spec) for spec in chosen)
+        if self.reference.name is None:
+            return self.source.schema
+        return (find(self.source.schema, self.reference.name),)
 
     def tensor(self) -> TensorSpec:
         """Return the one tensor that was asked for: named, or alone, or called "data".
@@ -62,7 +56,7 @@ class Opened:
         Raises:
             SelectionError: there is none, or it is a TensorArray.
         """
-        spec = self._renamed_spec(find(self.source.schema, self.reference.name))
+        spec = find(self.source.schema, self.reference.name)
         if spec.array:
             raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")
         return spec
@@ -91,7 +85,7 @@ class Opened:
             for batch in self.source.batches_of(names, limit_bytes):
                 kept = batch if wanted is None else {k: batch[k] for k in batch if k == wanted}
                 if kept:
-                    yield {name: self._renamed(item) for name, item in kept.items()}
+                    yield kept
 
     def tensors(self) -> Iterator[LoDTensor]:
         """Yield the batches of `tensor()`, as large as it takes to compute with them fast."""
@@ -101,78 +95,45 @@ class Opened:
             if isinstance(item, LoDTensor):
                 yield item
 
-    def _renamed(self, item: Item) -> Item:
-        if self.level_names is None or not isinstance(item, LoDTensor):
-            return item
-        return LoDTensor(item.data, item.lod.with_names(self.level_names))
-
-    def _renamed_spec(self, spec: TensorSpec) -> TensorSpec:
-        if self.level_names is None:
-            return spec
-        if spec.array or len(spec.levels) != len(self.level_names):
-            raise SelectionError(
-                f"{len(self.level_names)} level names are given, {spec.name} has "
-                f"{len(spec.levels)} levels"
-            )
-        levels = tuple(
-            LevelSpec(level.key, name, level.items)
-            for level, name in zip(spec.levels, self.level_names, strict=True)
-        )
-        return dataclasses.replace(spec, levels=levels)
-
 
 @contextmanager
 def opened(
     reference: Reference,
     options: ReadOptions | None = None,
-    spared: frozenset[str] = frozenset(),
+    optional: frozenset[str] = frozenset(),
 ) -> Iterator[Opened]:
-    """Open a file; see formats.io.open_source. Level names work for every format.
+    """Open what was named on the command line, and show notes about it.
 
     Args:
-        reference: which.
-        options: how to read it.
-        spared: options that are left out, not refused, where the format knows them not.
+        reference: which file, and which tensor of it.
+        options: how to read it, besides what `guarded` options of the command say.
+        optional: options that are left out, not refused, where the format does not know them.
     """
     options = options or ReadOptions()
     if skips_unsupported():
         options = dataclasses.replace(options, skip_unsupported=True)
-    level_names = None
-    with naming_os(reference.label), Input(reference.path) as source, naming(source.label):
-        kind = format_of(source, reference.format_name, options)
-        if "levels" not in kind.options:
-            level_names = options.levels
-            spared = spared | {"levels"}
-        left_out: dict[str, Any] = dict.fromkeys(spared - kind.options)
-        options = dataclasses.replace(options, **left_out)
-        refuse_unknown_options(kind.options, options, kind.name)
-        asked = options.skip_unsupported
-        if reference.name is not None:
-            options = dataclasses.replace(options, skip_unsupported=True)
-        inner = open_within(limits(), kind, source, options)
-        try:
-            if reference.name is not None:
-                inner.refuse_left_out(reference.name)
-            elif not asked:
-                inner.refuse_left_out()
-            for name, error in inner.left_out.items() if asked else ():
-                # What else could be done about it is not of interest any more.
-                why = str(error).partition("; choose ")[0]
-                note(f"{source.label}: {name} is left out: {why}")
-            yield Opened(
-                *(reference, kind.name, inner, source.read_share),
-                checksums=lambda: _checksums(kind, inner, source),
-                level_names=level_names,
-            )
-            for text in inner.notes:
-                note(f"{source.label}: {text}")
-        finally:
-            inner.close()
-
-
-def _checksums(kind: Format, opened: Source, source: Input) -> str:
-    found = kind.checksums if opened.checksums is None else opened.checksums
-    return ", ".join(filter(None, (found, source.checksums)))
+    with (
+        naming_os(reference.label),
+        open_file(
+            reference.path,
+            reference.name,
+            format_name=reference.format_name,
+            options=options,
+            limits=limits(),
+            optional=optional,
+        ) as file,
+    ):
+        label = file.input.label
+        for name, error in file.source.left_out.items() if options.skip_unsupported else ():
+            # What else could be done about it is not of interest any more.
+            why = str(error).partition("; choose ")[0]
+            note(f"{label}: {name} is left out: {why}")
+        yield Opened(
+            *(reference, file.kind.name, file.source, file.input.read_share),
+            checksums=lambda: file.checksums,
+        )
+        for text in file.source.notes:
+            note(f"{label}: {text}")
 
 
 def size_of(batch: Batch) -> tuple[int, int]:

@@ -216,14 +216,3 @@ def _with_argument(target: Target, option: str | None, argument: str | None) -> 
 def names(text: str | None) -> tuple[str, ...] | None:
     """Return the names of a list such as `a,b,c`; None for none."""
     return None if text is None else tuple(part.strip() for part in text.split(","))
-
-
-def dtype_named(name: str) -> Any:
-    """Return the NumPy dtype of this name, one of formats.base.ALL_DTYPES."""
-    import numpy as np
-
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
