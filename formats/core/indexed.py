@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from lodcli.formats.core.batching import cuts, groups
 from lodcli.formats.core.format import BATCH_BYTES, Source
-from lodcli.formats.core.prefetch import ahead
 from lodcli.formats.core.schema import Batch, TensorSpec, find
+from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select

@@ -11,11 +11,11 @@ from lodcli.formats.core.batching import cuts
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.prefetch import ahead
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
+from lodcli.formats.storage.prefetch import ahead
 from lodcli.formats.tokens.megatron_index import DTYPES, MAGIC, PORTION, Index, portions
 from lodcli.formats.tokens.megatron_writer import MODE, MegatronWriter, refuse_unheld, tokens_name
 from lodcli.kernels.errors import UnsupportedError

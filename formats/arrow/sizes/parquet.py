@@ -13,8 +13,8 @@ from lodcli.formats.arrow.files import Found, Map, Records, damage, pieces
 from lodcli.formats.arrow.layout import plain_type
 from lodcli.formats.arrow.sizes.parquet_pages import Pages
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.core.prefetch import ahead
 from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.prefetch import ahead
 
 # pyarrow takes several times as much to decode them, and one more such piece is read ahead.
 MOST_DECODED_BYTES = 2 << 20
