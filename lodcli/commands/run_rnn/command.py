@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import Any
 
 import click
-import numpy as np
 
-from lodcli.commands.run_rnn.gradients import NestedGradients, PlainGradients, upstream_names
-from lodcli.commands.run_rnn.nested_spec import parse_nested
-from lodcli.commands.run_rnn.runners import (
-    Feed,
-    NestedRunner,
-    PlainRunner,
-    Runner,
-    Settings,
-    StepRunner,
-    fed,
-)
-from lodcli.commands.run_rnn.step_function import load_step
-from lodcli.formats.core.errors import naming_file
-from lodcli.formats.core.schema import TensorSpec
-from lodcli.formats.weights import read_weights
 from lodcli.kernels.rnn.cells.registry import CELLS
-from lodcli.kernels.rnn.nested.state_dict import nested_from_state_dict, seeded_nested
-from lodcli.kernels.rnn.stack.chunked import Chunking
-from lodcli.kernels.rnn.stack.run import arithmetic_dtype
-from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
-from lodcli.kernels.rnn.stack.state_dict import require_shape, weights_from_state_dict
-from lodcli.kernels.runtime.precision import PRECISIONS, float32_products
-from lodcli.shell import options, output
-from lodcli.shell.device import computing_on
-from lodcli.shell.opened import opened
+from lodcli.kernels.runtime.precision import PRECISIONS
+from lodcli.shell import options
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
@@ -138,22 +114,10 @@ def command(source: Reference, target: Target, **given: Any) -> None:
       lod run-rnn vowels.lod.h5 --step model:step -o out.lod.h5
       lod run-rnn vowels.lod.h5 --cell gru --hidden 4 --seed 1 --grad -o gradients.npz
     """
+    from lodcli.commands.run_rnn.running import run
+
     _check(given)
-    with ExitStack() as stack:
-        device = stack.enter_context(computing_on(given["device"]))
-        stack.enter_context(float32_products(given["precision"]))
-        file = stack.enter_context(opened(source))
-        feeds = [stack.enter_context(fed(given[n], f"--{n}")) for n in ("h0", "c0")]
-        kinds = ("all", "last") if given["emit"] == "both" else (given["emit"],)
-        settings = Settings(kinds, given["dtype"], device, given["threads"], *feeds)
-        runner = _runner(settings, file.tensor(), given)
-        if given["upstream"] is not None:
-            assert isinstance(runner, PlainGradients | NestedGradients)
-            runner.gradients.upstream.update(_upstream(stack, given["upstream"], runner, kinds))
-        target.write(*runner.run(file.tensor(), file.tensors()))
-    if given["stats"]:
-        for line in runner.work.lines():
-            output.note(line)
+    run(source, target, given)
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -190,62 +154,3 @@ def _check(given: dict[str, Any]) -> None:
             raise click.UsageError(f"--{name} is for --grad")
     if given["nested"] and (given["checkpoint"] or given["truncate"]):
         raise click.UsageError("--checkpoint and --truncate are for one RNN, not for --nested")
-
-
-def _runner(settings: Settings, spec: TensorSpec, given: dict[str, Any]) -> Runner:
-    width = int(np.prod(spec.row_shape, dtype=np.int64))
-    level = -1 if given["level"] is None else given["level"]
-    dtype = arithmetic_dtype(settings.dtype or spec.dtype)
-    if given["step"]:
-        step = load_step(given["step"])
-        return StepRunner(settings, step, level=level, reverse=given["reverse"])
-    if given["nested"]:
-        shapes = parse_nested(given["nested"])
-        names = tuple(shape.prefix for shape in shapes)
-        if given["path"] is not None:
-            with naming_file(given["path"]):
-                rnn = nested_from_state_dict(read_weights(given["path"]), shapes)
-        else:
-            rnn = seeded_nested(shapes, width, rng=np.random.default_rng(given["seed"]))
-        rnn = rnn.frozen(dtype)
-        if given["grad"]:
-            return NestedGradients(settings, rnn, names, upstream={})
-        return NestedRunner(settings, rnn, names)
-    weights = _weights(width, given).frozen(dtype)
-    where = {"level": level, "reverse": given["reverse"]}
-    if given["grad"]:
-        chunking = Chunking(given["checkpoint"], given["truncate"])
-        return PlainGradients(settings, weights, **where, upstream={}, chunking=chunking)
-    return PlainRunner(settings, weights, **where)
-
-
-def _weights(width: int, given: dict[str, Any]) -> RNNWeights:
-    cell, path = given["cell"], given["path"]
-    shape: dict[str, Any] = {"layers": given["layers"], "bidirectional": given["bidirectional"]}
-    wanted: dict[str, str | bool] = {}
-    if given["nonlinearity"] is not None:
-        wanted["nonlinearity"] = given["nonlinearity"]
-    if given["coupled"]:
-        wanted["coupled"] = True
-    if path is not None:
-        with naming_file(path):
-            weights = weights_from_state_dict(read_weights(path), cell, options=wanted)
-            require_shape(weights, hidden=given["hidden"], **shape)
-        return weights
-    shape |= {"layers": given["layers"] or 1, "rng": np.random.default_rng(given["seed"])}
-    weights = seeded_weights(cell, width, given["hidden"], **shape)
-    return weights.with_options(**wanted) if wanted else weights
-
-
-def _upstream(
-    stack: ExitStack, text: str, runner: Runner, kinds: tuple[str, ...]
-) -> dict[str, Feed]:
-    """Open the file of upstream gradients once for each result it is for."""
-    names = upstream_names(runner, kinds)
-    found = {}
-    for name in names:
-        reference = text if len(names) == 1 else f"{text}::{name}"
-        feed = stack.enter_context(fed(reference, "--upstream"))
-        assert feed is not None
-        found[name] = feed
-    return found

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lodcli.commands.train import training
 from lodcli.formats.storage import interrupts
 from lodcli.formats.storage.outputs import refuse_existing
 from lodcli.kernels.rnn.cells.registry import CELLS
-from lodcli.kernels.rnn.training.train import Epoch, Recipe, accuracy, train
 from lodcli.shell import options, output
-from lodcli.shell.device import computing_on
 from lodcli.shell.references import Reference, parse_reference
+
+# What brings NumPy along is imported where it is used: --help can do without.
+if TYPE_CHECKING:
+    from lodcli.kernels.rnn.training.train import Epoch, Recipe
 
 
 @click.command(cls=options.Command)
@@ -92,6 +93,10 @@ def command(
       lod train more.ts --weights speakers.safetensors --epochs 0
       lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
     """
+    from lodcli.commands.train import training
+    from lodcli.kernels.rnn.training.train import Recipe, accuracy, train
+    from lodcli.shell.device import computing_on
+
     _check(out, force, epochs, weights)
     recipe = Recipe(
         epochs,
