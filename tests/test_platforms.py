@@ -148,8 +148,9 @@ WITHOUT_LINUX = (
     *("tests/formats/test_isolation.py", "tests/formats/test_isolation_requests.py"),
     *("tests/formats/test_container.py", "tests/formats/test_container_parts.py"),
     *("tests/formats/test_stream.py", "tests/formats/test_bombs.py"),
-    *("tests/formats/test_sandbox.py", "tests/kernels/test_compiled_cache.py"),
-    *("tests/lodcli/bench", "tests/lodcli/test_signals.py"),
+    "tests/formats/test_sandbox.py",
+    *("tests/lodcli/bench/test_session.py", "tests/lodcli/bench/test_harness.py"),
+    *("tests/lodcli/bench/test_cases.py", "tests/lodcli/test_signals.py"),
 )
 # Nor locks, nor limits on processes.
 WITHOUT_POSIX = (
