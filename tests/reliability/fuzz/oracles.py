@@ -159,12 +159,18 @@ def _escaped(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in found[0].encode())
 
 
+_PACKED = ("batch_sizes", "sorted_indices", "unsorted_indices")
+
+
 def torch_file(path: Path) -> Content:
     """Read a .pt file with torch: tensors, lists of them, and dicts of those."""
     import torch
+    import torch._dynamo  # without which it loads no nested tensor
 
     with torch.serialization.safe_globals([torch.nn.utils.rnn.PackedSequence]):
         value = torch.load(path, weights_only=True)
+    if isinstance(value, dict) and set(value) == {"data", *_PACKED}:
+        value = torch.nn.utils.rnn.PackedSequence(value["data"], *(value[name] for name in _PACKED))
     if not isinstance(value, dict):
         return {"data": _torch(value)}
     if set(value) == {"padded", "lengths"}:
