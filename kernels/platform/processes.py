@@ -143,6 +143,14 @@ def _limit(name: str, value: int) -> None:
     resource.setrlimit(limit, (value, value))
 
 
+def address_limit_bytes() -> int | None:
+    """Return how many bytes of addresses this process may have; None for no limit."""
+    if resource is None:
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
 def address_space_bytes() -> int | None:
     """Return the size of all addresses this process has, None where the system cannot say."""
     for line in lines_of("/proc/self/statm"):

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 PENDING_SECONDS = 2.0
 # How long the thread has to get the interpreter's lock.
 HELD_SECONDS = 1.0
+# A thread reserves addresses for a stack and a heap, up to 200 MB. Where a process may have few,
+# libraries need them; the child alone watches then, and kills.
+_ROOM_BYTES = 1 << 30
 
 
 def start() -> None:
@@ -52,7 +55,9 @@ def _start() -> None:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     interrupts.on_met(lambda: _tell(wake, 0))
-    threading.Thread(target=_end, args=(late,), name="watchdog", daemon=True).start()
+    limit = processes.address_limit_bytes()
+    if limit is None or limit >= _ROOM_BYTES:
+        threading.Thread(target=_end, args=(late,), name="watchdog", daemon=True).start()
 
 
 def _end(late: int) -> None:
