@@ -1,1 +1,24 @@
-"""Files: bytes to LoDTensors and back. One file a format, one line in table.py."""
+"""Files: bytes to LoDTensors and back. One folder a format, one line in core/table.py.
+
+What is public loads when it is first used: the table of formats, and how to read and write them.
+
+>>> import lodcli
+>>> [each.name for each in lodcli.formats.formats() if ".npz" in each.endings]
+['npz']
+"""
+
+from __future__ import annotations
+
+from lodcli.kernels.lazy_names import by_module, lazy_names
+
+_HOMES = by_module(
+    {
+        "lodcli.formats.core.format": "Source",
+        "lodcli.formats.core.limits": "Limits",
+        "lodcli.formats.core.options": "ReadKeywords ReadOptions WriteKeywords WriteOptions",
+        "lodcli.formats.core.registry": "FormatInfo formats",
+        "lodcli.formats.core.schema": "LevelSpec Schema StoredArray TensorSpec",
+    }
+)
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = lazy_names(__name__, lambda: _HOMES)

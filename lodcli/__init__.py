@@ -4,48 +4,48 @@
 
     words = lodcli.read("words.lod.h5")
     lodcli.write("first.lod.h5", words[0:1])
+    lodcli.ops.softmax(words)
 
-What `__init__.pyi` imports is public; it loads when it is first used, so that a plain
-`import lodcli` costs nothing.
+Every name loads when it is first used, so that a plain `import lodcli` costs nothing. What is
+public and stable is listed in docs/api.md.
 """
 
 from __future__ import annotations
 
-import importlib
+from typing import Any
+
+from lodcli.kernels.lazy_names import Home, by_module, lazy_names
+
+_HOMES: dict[str, Home] = {
+    **{name: (f"lodcli.{name}", "") for name in ("errors", "formats", "ops", "rnn")},
+    "open": ("lodcli.formats.core.io", "open_source"),
+    **by_module(
+        {
+            "lodcli.formats.core.errors": "DamagedFileError NotThisFormatError",
+            "lodcli.formats.core.io": "read read_all write",
+            "lodcli.formats.core.schema": "StoredArray",
+            "lodcli.formats.storage.outputs": "TargetExistsError",
+            "lodcli.kernels.errors": (
+                "EmptySequenceError InvalidDataError InvalidLoDError LodError SelectionError "
+                "ShapeMismatchError UnsupportedError"
+            ),
+            "lodcli.kernels.index.lod": "LoD",
+            "lodcli.kernels.rnn.loops.dynamic_rnn": "DynamicRNN",
+            "lodcli.kernels.rnn.loops.while_loop": "Var while_loop",
+            "lodcli.kernels.runtime.precision": "float32_products",
+            "lodcli.kernels.tensor.lod_tensor": "LoDTensor",
+            "lodcli.kernels.tensor.tensor_array": "TensorArray",
+            "lodcli.kernels.tensor.time_steps": "IndexMap",
+        }
+    ),
+}
+__all__ = sorted([*_HOMES, "__version__"])
+_get, __dir__ = lazy_names(__name__, lambda: _HOMES)
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
-        value: object = version("lodcli")
-    elif name == "__all__":
-        value = sorted({*_homes(), "__version__"})
-    elif not name.startswith("_") and name in _homes():
-        module, attribute = _homes()[name]
-        value = getattr(importlib.import_module(module), attribute)
-    else:
-        raise AttributeError(f"module 'lodcli' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_homes(), "__version__"})
-
-
-_homes_found: dict[str, tuple[str, str]] = {}
-
-
-def _homes() -> dict[str, tuple[str, str]]:
-    """Return the module that each public name lives in, and what it is called there."""
-    if not _homes_found:
-        import ast
-        from pathlib import Path
-
-        stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
-        for node in stub.body:
-            if isinstance(node, ast.ImportFrom):
-                for alias in node.names:
-                    _homes_found[alias.asname or alias.name] = (str(node.module), alias.name)
-    return _homes_found
+        return version("lodcli")
+    return _get(name)

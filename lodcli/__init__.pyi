@@ -1,7 +1,11 @@
-# The public names, and where each lives: type checkers read this, and so does __init__.py.
+# Made by `python -m tests.make_stubs` of the module beside it: change that one.
+from lodcli import errors as errors
+from lodcli import formats as formats
+from lodcli import ops as ops
+from lodcli import rnn as rnn
 from lodcli.formats.core.errors import DamagedFileError as DamagedFileError
 from lodcli.formats.core.errors import NotThisFormatError as NotThisFormatError
-from lodcli.formats.core.io import open_source as open
+from lodcli.formats.core.io import open_source as _open_source
 from lodcli.formats.core.io import read as read
 from lodcli.formats.core.io import read_all as read_all
 from lodcli.formats.core.io import write as write
@@ -23,6 +27,37 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor as LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray as TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap as IndexMap
 
+open = _open_source
+
 __version__: str
-# A name that differs from the one it is imported by must be listed; the others need not.
-__all__ = ["open"]
+
+__all__ = [
+    "DamagedFileError",
+    "DynamicRNN",
+    "EmptySequenceError",
+    "IndexMap",
+    "InvalidDataError",
+    "InvalidLoDError",
+    "LoD",
+    "LoDTensor",
+    "LodError",
+    "NotThisFormatError",
+    "SelectionError",
+    "ShapeMismatchError",
+    "StoredArray",
+    "TargetExistsError",
+    "TensorArray",
+    "UnsupportedError",
+    "Var",
+    "__version__",
+    "errors",
+    "float32_products",
+    "formats",
+    "open",
+    "ops",
+    "read",
+    "read_all",
+    "rnn",
+    "while_loop",
+    "write",
+]

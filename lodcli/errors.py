@@ -1,0 +1,23 @@
+"""All errors that are raised for callers; each descends from LodError."""
+
+from __future__ import annotations
+
+from lodcli.kernels.lazy_names import by_module, lazy_names
+
+_HOMES = by_module(
+    {
+        "lodcli.formats.core.errors": "DamagedFileError NotThisFormatError TooLargeError",
+        "lodcli.formats.storage.outputs": "TargetExistsError",
+        "lodcli.formats.storage.set_commit": "UnfinishedError",
+        "lodcli.formats.storage.sums": "NoSumsError",
+        "lodcli.kernels.errors": (
+            "EmptySequenceError InvalidDataError InvalidLoDError LodError OptionError "
+            "SelectionError ShapeMismatchError UnsupportedError"
+        ),
+        "lodcli.kernels.native.cache": "NotBuiltError",
+        "lodcli.kernels.native.linking.library": "LibraryError",
+        "lodcli.kernels.native.load": "NativeUnavailableError",
+    }
+)
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = lazy_names(__name__, lambda: _HOMES)

@@ -1,0 +1,34 @@
+"""The sequence ops by the names of `lod apply`, and their gradients.
+
+`softmax` and `sequence_softmax` are the same function, and its gradient is `softmax_grad` or
+`sequence_softmax_grad`. `from lodcli.ops import *` takes the long names only, for the short ones
+would hide `sum`, `max` and `slice` of Python.
+
+Derived from the table of ops, kernels/ops/registry.py.
+
+>>> import lodcli
+>>> words = lodcli.LoDTensor([1.0, 2.0, 3.0], [[2, 1]])
+>>> lodcli.ops.sum(words).data.tolist()
+[3.0, 3.0]
+"""
+
+from __future__ import annotations
+
+from lodcli.kernels.lazy_names import Home, by_module, lazy_names
+from lodcli.kernels.ops.registry import OPS
+
+
+def _homes() -> dict[str, Home]:
+    homes = by_module(
+        {"lodcli.kernels.ops.registry": "OPS OpEntry", "lodcli.kernels.runtime.dispatch": "Backend"}
+    )
+    for op in OPS.values():
+        for path in filter(None, (f"{op.module}.{op.function}", op.gradient)):
+            module, _, function = path.rpartition(".")
+            home = f"lodcli.kernels.ops.{module}", function
+            homes[function] = homes[function.removeprefix("sequence_")] = home
+    return homes
+
+
+__all__ = sorted(name for name, (_, attribute) in _homes().items() if name == attribute)
+__getattr__, __dir__ = lazy_names(__name__, _homes)

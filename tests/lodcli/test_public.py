@@ -1,0 +1,182 @@
+"""The public modules: complete, derived from the registries, cheap to import, and typed."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lodcli
+from lodcli.formats.core.table import TABLE
+from lodcli.kernels.ops.registry import OPS, OpEntry
+from lodcli.kernels.rnn.cells.registry import CELLS, CellEntry
+from tests.make_stubs import ROOT, STUBS, homes_of, stub
+from tests.test_imports import parsed, sources
+
+
+@pytest.mark.parametrize("module", STUBS)
+def test_type_checkers_read_the_names_there_are(module: str) -> None:
+    text = (ROOT / STUBS[module]).read_text("utf-8")
+    assert text == stub(module), "run python -m tests.make_stubs"
+
+
+@pytest.mark.parametrize("module", STUBS)
+def test_a_name_is_what_its_home_defines(module: str) -> None:
+    loaded = importlib.import_module(module)
+    for name, (home, attribute) in homes_of(module).items():
+        found = importlib.import_module(home)
+        assert getattr(loaded, name) is (getattr(found, attribute) if attribute else found)
+        assert name in dir(loaded)
+
+
+@pytest.mark.parametrize("module", STUBS)
+def test_what_is_no_name_is_an_attribute_error(module: str) -> None:
+    with pytest.raises(AttributeError, match=f"'{module}' has no attribute 'nonsense'"):
+        getattr(importlib.import_module(module), "nonsense")  # noqa: B009
+
+
+def test_every_op_has_its_short_name_and_its_gradient() -> None:
+    for op in OPS.values():
+        assert getattr(lodcli.ops, op.name) is getattr(lodcli.ops, op.function) is op.load()
+        if op.gradient is not None:
+            assert getattr(lodcli.ops, op.gradient.rpartition(".")[2]) is op.load_gradient()
+
+
+def test_a_new_line_in_a_table_is_a_public_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toys of test_registries.py: what is there already under another name."""
+    monkeypatch.setitem(OPS, "new", OpEntry("new", "softmax.softmax", "", ""))
+    monkeypatch.setitem(CELLS, "new", CellEntry("lstm.lstm", "New"))
+    assert {"new", "sequence_new"} <= set(dir(lodcli.ops))
+    assert {"NewCell", "NewWeights"} <= set(dir(lodcli.rnn))
+
+
+def test_a_star_import_hides_no_builtin() -> None:
+    names: dict[str, object] = {}
+    exec("from lodcli.ops import *", names)
+    assert "sequence_sum" in names
+    assert not names.keys() & {"sum", "max", "slice"}
+
+
+def test_every_error_of_kernels_and_formats_is_public() -> None:
+    ours = {"LodError"}
+    classes = [
+        (node.name, {ast.unparse(base) for base in node.bases})
+        for folder in ("kernels", "formats")
+        for path in sources(folder)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ClassDef)
+    ]
+    while found := {name for name, bases in classes if bases & ours} - ours:
+        ours |= found
+    assert ours == set(lodcli.errors.__all__)
+
+
+def test_every_format_is_in_the_table_that_users_see() -> None:
+    found = lodcli.formats.formats()
+    assert [each.name for each in found] == list(TABLE)
+    assert all("levels" in each.read_options for each in found)
+
+
+def test_every_public_name_is_on_the_page() -> None:
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    derived = {entry.name for entry in OPS.values()}
+    for module in STUBS:
+        for name in homes_of(module):
+            of_an_op = name.removeprefix("sequence_").removesuffix("_grad") in derived
+            assert f"`{name}`" in page or f"`lodcli.{name}`" in page or of_an_op, name
+
+
+def test_ops_load_numpy_and_nothing_else() -> None:
+    code = (
+        "import sys, lodcli\n"
+        "words = lodcli.LoDTensor([1.0, 2.0, 3.0], [[2, 1]])\n"
+        "lodcli.ops.softmax(words)\n"
+        "print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = {name for name in done.stdout.split() if "editable" not in name}
+    assert found == {"__main__", "lodcli", "numpy"}
+
+
+# What a user's project may look like: it passes the strict checks, and what is wrong is found.
+PROJECT = """
+import numpy as np
+
+import lodcli
+from lodcli.errors import SelectionError
+from lodcli.formats import Limits, formats
+from lodcli.ops import sequence_sum, softmax
+from lodcli.rnn import RNNWeights, run_rnn, seeded_weights
+
+
+def scores(words: lodcli.LoDTensor) -> lodcli.LoDTensor:
+    return lodcli.ops.mul(softmax(words), sequence_sum(words), level=-1)
+
+
+def first(path: str) -> lodcli.LoDTensor | None:
+    with lodcli.open(path, levels=["day"], dtype="int16", limits=Limits(isolate=True)) as file:
+        names: list[str] = [spec.name for spec in file.schema]
+    try:
+        found = lodcli.read(path, names[0], mmap=True)
+    except SelectionError:
+        return None
+    return found[0:1] if isinstance(found, lodcli.LoDTensor) else None
+
+
+weights: RNNWeights = seeded_weights("lstm", 3, 8, rng=np.random.default_rng(0))
+states: lodcli.LoDTensor = run_rnn(lodcli.LoDTensor(np.ones((6, 3)), [[6]]), weights).all
+lodcli.write("states.lod.h5", states, overwrite=True, compression="zstd")
+loud: lodcli.LoDTensor = (-states * 2 > 1) | (1 - states >= 0)
+endings: list[str] = [ending for each in formats() for ending in each.endings]
+"""
+WRONG = """
+import lodcli
+
+lodcli.nonsense
+lodcli.ops.nonsense
+lodcli.ops.softmax("text")
+lodcli.read("words.jsonl", no_such_option=1)
+"""
+
+
+def checked(folder: Path, *command: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "good.py").write_text(PROJECT)
+    (tmp_path / "wrong.py").write_text(WRONG)
+    # As the package installed: its own modules are not the user's to check.
+    (tmp_path / "mypy.ini").write_text(
+        f"[mypy]\nstrict = True\nmypy_path = {ROOT}\n[mypy-lodcli.*]\nfollow_imports = silent\n"
+    )
+    settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_project_passes_mypy_strict(project: Path) -> None:
+    pytest.importorskip("mypy")
+    code, said = checked(project, "mypy", "good.py")
+    assert code == 0, said
+    code, said = checked(project, "mypy", "wrong.py")
+    assert said.count(": error:") == 4, said
+
+
+@pytest.mark.slow
+def test_a_project_passes_pyright_strict(project: Path) -> None:
+    pytest.importorskip("basedpyright")
+    code, said = checked(project, "basedpyright", "good.py")
+    assert code == 0, said
+    code, said = checked(project, "basedpyright", "wrong.py")
+    assert all(f"wrong.py:{line}:" in said for line in (4, 5, 6, 7)), said
