@@ -17,9 +17,8 @@ from lodcli.formats.core.names import check_name, name_of
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
+from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
 
-# The names of a field's levels, outermost first, as a JSON list in the field's metadata.
-NAMES_KEY = b"lod.levels"
 MOST_LEVELS = 64
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lodcli.formats.arrow.layout import NAMES_KEY
-from lodcli.formats.core.schema import Batch, Schema, TensorSpec
+from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.outputs import Output
-from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.tensor.exchange.arrow import arrow_array, arrow_field
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # Readers read one at a time, and few read parts of one.
@@ -24,42 +20,9 @@ ROW_GROUP_BYTES = 32 << 20
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the columns that hold these tensors; nothing in them may be null."""
-    return pa.schema([_field(spec) for spec in schema])
-
-
-def _field(spec: TensorSpec) -> pa.Field:
-    kind = pa.from_numpy_dtype(spec.dtype)
-    for extent in reversed(spec.row_shape):
-        kind = pa.list_(pa.field("item", kind, nullable=False), extent)
-    for _ in spec.levels:
-        kind = pa.large_list(pa.field("item", kind, nullable=False))
-    metadata = None
-    if any(spec.level_names):
-        metadata = {NAMES_KEY: json.dumps(spec.level_names).encode()}
-    return pa.field(spec.name, kind, nullable=False, metadata=metadata)
-
-
-def arrow_array(tensor: LoDTensor, kind: pa.DataType) -> pa.Array:
-    """Return a tensor as an array of this type, which `arrow_schema` gave."""
-    data = np.ascontiguousarray(tensor.data).reshape(-1)
-    if data.dtype == np.bool_:
-        data = np.packbits(data, bitorder="little")
-    return _nested(tensor, kind, 0, len(tensor), pa.py_buffer(data))
-
-
-def _nested(tensor: LoDTensor, kind: Any, depth: int, count: int, data: pa.Buffer) -> pa.Array:
-    if depth < tensor.lod.n_levels:
-        offsets = tensor.lod.levels[depth]
-        below = _nested(tensor, kind.value_type, depth + 1, int(offsets[-1]), data)
-        return pa.Array.from_buffers(kind, count, [None, _buffer(offsets)], 0, 0, [below])
-    if isinstance(kind, pa.FixedSizeListType):
-        below = _nested(tensor, kind.value_type, depth, count * kind.list_size, data)
-        return pa.Array.from_buffers(kind, count, [None], 0, 0, [below])
-    return pa.Array.from_buffers(kind, count, [None, data], 0)
-
-
-def _buffer(offsets: Offsets) -> pa.Buffer:
-    return pa.py_buffer(np.ascontiguousarray(offsets))
+    return pa.schema(
+        [arrow_field(spec.name, spec.dtype, spec.row_shape, spec.level_names) for spec in schema]
+    )
 
 
 def record_batches(
@@ -78,7 +41,7 @@ def record_batches(
             assert isinstance(item, LoDTensor)
             items[name] = items.get(name, 0) + len(item)
             if len(item):
-                waiting[name].append(arrow_array(item, columns.field(name).type))
+                waiting[name].append(arrow_array(item.data, item.lod, columns.field(name).type))
         while all(waiting.values()):
             count = min(len(arrays[0]) for arrays in waiting.values())
             parts = [_taken(arrays, count) for arrays in waiting.values()]

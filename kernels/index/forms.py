@@ -49,7 +49,7 @@ def lod_from_absolute_offsets(
     >>> lod_from_absolute_offsets([[0, 9, 10], [0, 3, 5, 9, 10, 12]], rows=15)
     LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
     """
-    given = _outermost_first(levels, order)
+    given = outermost_first(levels, order)
     closed = [
         _closed(as_int64(values, level=level, what="offsets"), rows, level)
         for level, values in enumerate(given)
@@ -74,7 +74,7 @@ def lod_from_absolute_lengths(
     >>> lod_from_absolute_lengths([[9, 1, 5], [3, 2, 4, 1, 2, 3]])
     LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
     """
-    given = _outermost_first(levels, order)
+    given = outermost_first(levels, order)
     offsets = [
         lengths_to_offsets(as_int64(values, level=level, what="lengths"), level=level)
         for level, values in enumerate(given)
@@ -96,13 +96,6 @@ def absolute_lengths(lod: LoD) -> list[list[int]]:
 def nested_offsets(lod: LoD) -> list[list[int]]:
     """Return the stored form as lists, outermost first."""
     return [offsets.tolist() for offsets in lod.levels]
-
-
-def _outermost_first(levels: Iterable[object], order: Order) -> list[object]:
-    if order not in ("coarse-to-fine", "fine-to-coarse"):
-        raise InvalidLoDError(f"no order {order!r}; use coarse-to-fine or fine-to-coarse")
-    given = list(levels)
-    return given[::-1] if order == "fine-to-coarse" else given
 
 
 def _closed(offsets: Offsets, rows: int | None, level: int) -> Offsets:
@@ -148,6 +141,14 @@ def _positions(upper: Offsets, lower: Offsets, level: int) -> Offsets:
                 found=int(upper[position]),
             )
     return left
+
+
+def outermost_first(levels: Iterable[object], order: Order) -> list[object]:
+    """Return levels in the order that an index has."""
+    if order not in ("coarse-to-fine", "fine-to-coarse"):
+        raise InvalidLoDError(f"no order {order!r}; use coarse-to-fine or fine-to-coarse")
+    given = list(levels)
+    return given[::-1] if order == "fine-to-coarse" else given
 
 
 def ranges(starts: Offsets, offsets: Offsets) -> Offsets:

@@ -19,10 +19,12 @@ from lodcli.kernels.index.checks import Array, check_rows
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, Selection, select
 from lodcli.kernels.runtime.arrays import RAGGED, as_array, is_on_device
+from lodcli.kernels.tensor.conversions import Conversions
+from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.numpy_protocol import NumpyProtocol
 
 
-class LoDTensor(NumpyProtocol):
+class LoDTensor(NumpyProtocol, Conversions):
     """Dense rows plus a LoD.
 
     The data cannot be replaced, and the index only by one that fits: an index that no
@@ -270,9 +272,7 @@ class LoDTensor(NumpyProtocol):
         Raises:
             UnsupportedError: the rows lie on a device that is neither.
         """
-        from lodcli.kernels.runtime.devices import from_dlpack
-
-        return LoDTensor(from_dlpack(data), lod)
+        return LoDTensor(rows_of(data), lod)
 
     def __repr__(self) -> str:
         shape = " x ".join(str(n) for n in self._data.shape)

@@ -117,18 +117,11 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         """Return the kind and number of the device that the rows lie on."""
         return self.data.__dlpack_device__()
 
-    def __arrow_array__(self, type: Any = None) -> Any:
-        """Refuse what pyarrow would make of the items one by one: errors that name no cause."""
-        raise UnsupportedError(
-            "pyarrow takes the parts of a LoDTensor: pa.array(tensor.data), and for each level, "
-            "the finest first, pa.LargeListArray.from_arrays(tensor.lod.levels[-1], ..)"
-        )
-
     def _refuse_levels(self, what: str) -> None:
         if self.lod.n_levels:
             raise UnsupportedError(
                 f"{what} cannot hold the {_levels(self.lod)} of a LoDTensor; take tensor.data for "
-                "the rows alone, or list(tensor) for its items"
+                "the rows alone, or to_torch(), to_arrow(), to_awkward() or to_padded()"
             )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:

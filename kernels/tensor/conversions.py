@@ -1,0 +1,399 @@
+"""Tensors from what other libraries hold, and back: the methods of LoDTensor.
+
+docs/api.md lists which of them share memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.forms import (
+    Order,
+    lod_from_absolute_lengths,
+    lod_from_absolute_offsets,
+    outermost_first,
+)
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.runtime.arrays import is_on_device
+from lodcli.kernels.tensor.exchange import lists
+from lodcli.kernels.tensor.exchange.rows import rows_of
+
+Names = Sequence[str | None] | None
+# One level, or several.
+Levels = npt.ArrayLike | Sequence[npt.ArrayLike]
+
+
+class Conversions:
+    """The ways in and out of a LoDTensor. The ways in are class methods."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # what LoDTensor has
+
+        def __init__(self, data: npt.ArrayLike, lod: LoD | None = None) -> None: ...
+        @property
+        def data(self) -> Array: ...
+        @property
+        def lod(self) -> LoD: ...
+
+    # -- in ------------------------------------------------------------------------
+
+    @classmethod
+    def from_lists(
+        cls,
+        values: Sequence[Any],
+        *,
+        levels: int | None = None,
+        dtype: npt.DTypeLike | None = None,
+        names: Names = None,
+    ) -> Self:
+        """Return a tensor of nested lists; it has a level less than they are deep.
+
+        Args:
+            values: a list for each level, then rows. The innermost lists may be arrays.
+            levels: how many levels; lists below them are the axes of a row.
+            dtype: of the rows; None: as NumPy finds it.
+            names: of the levels, outermost first.
+
+        Raises:
+            InvalidDataError: a list beside what is none, rows that differ in shape.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor.from_lists([[1, 2], [], [3]]).recursive_sequence_lengths()
+        [[2, 0, 1]]
+        >>> LoDTensor.from_lists([[[1, 2], [3, 4]], [[5, 6]]], levels=1).row_shape
+        (2,)
+        """
+        return cls(*lists.rows_of_lists(values, levels, dtype, names))
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Sequence[Any], *, dtype: npt.DTypeLike | None = None, names: Names = None
+    ) -> Self:
+        """Return a tensor of one array (T, ...) for each sequence, joined: a copy.
+
+        Args:
+            arrays: a list of arrays, or nested lists of them, of any library with DLPack.
+            dtype: of the rows; None: the arrays' own.
+            names: of the levels, outermost first.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor.from_arrays([np.zeros((2, 3)), np.ones((1, 3))]).recursive_sequence_lengths()
+        [[2, 1]]
+        """
+        return cls.from_lists(arrays, dtype=dtype, names=names)
+
+    @classmethod
+    def from_padded(
+        cls,
+        padded: Any,
+        *,
+        lengths: npt.ArrayLike | None = None,
+        mask: npt.ArrayLike | None = None,
+        names: Names = None,
+    ) -> Self:
+        """Return the rows of a padded box without the padding: a copy.
+
+        Args:
+            padded: (S, T, ...).
+            lengths: (S,) rows of each sequence, which lie at its start.
+            mask: or (S, T), true where there is a row, wherever it lies.
+            names: of the level.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor.from_padded([[1, 2], [3, 0]], lengths=[2, 1]).to_list()
+        [[1, 2], [3]]
+        >>> LoDTensor.from_padded([[1, 2], [0, 3]], mask=[[True, True], [False, True]]).to_list()
+        [[1, 2], [3]]
+        """
+        lists.one_of("from_padded", lengths=lengths, mask=mask)
+        box = rows_of(padded)
+        if mask is None:
+            found = OPS["unpad"].load()(box, lengths)
+            return cls(found.data, found.lod.with_names(names))
+        rows, counts = lists.under_mask(box, mask)
+        return cls(rows, LoD.from_lengths([counts], names))
+
+    @classmethod
+    def from_lengths(
+        cls,
+        data: Any,
+        lengths: Levels,
+        *,
+        absolute: bool = False,
+        order: Order = "coarse-to-fine",
+        names: Names = None,
+    ) -> Self:
+        """Return a tensor over rows where they lie, cut by item counts.
+
+        Args:
+            data: rows (N, ...), of any library with DLPack.
+            lengths: of one level, or a list of those of each level.
+            absolute: whether they count rows on every level, not items of the level below.
+            order: whether the outermost level comes first, or the finest.
+            names: of the levels, outermost first.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor.from_lengths([1, 2, 3], [2, 1]).to_list()
+        [[1, 2], [3]]
+        """
+        rows, levels = rows_of(data), _levels(lengths, "lengths")
+        if absolute:
+            return cls(rows, lod_from_absolute_lengths(levels, order=order, names=names))
+        return cls(rows, LoD.from_lengths(outermost_first(levels, order), names))
+
+    @classmethod
+    def from_offsets(
+        cls,
+        data: Any,
+        offsets: Levels,
+        *,
+        absolute: bool = False,
+        order: Order = "coarse-to-fine",
+        names: Names = None,
+    ) -> Self:
+        """Return a tensor over rows where they lie, cut by running totals.
+
+        Args:
+            data: as for `from_lengths`.
+            offsets: of one level, or a list of those of each level. They start with 0, and
+                close with the total; absolute ones may leave it out.
+            absolute: as for `from_lengths`.
+            order: as for `from_lengths`.
+            names: of the levels, outermost first.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor.from_offsets([1, 2, 3], [0, 2, 3]).to_list()
+        [[1, 2], [3]]
+        """
+        rows, levels = rows_of(data), _levels(offsets, "offsets")
+        if absolute:
+            count = rows.shape[0] if rows.ndim else None
+            lod = lod_from_absolute_offsets(levels, rows=count, order=order, names=names)
+        else:
+            lod = LoD(outermost_first(levels, order), names)
+        return cls(rows, lod)
+
+    @classmethod
+    def from_cu_seqlens(
+        cls, data: Any, cu_seqlens: npt.ArrayLike, *, name: str | None = None
+    ) -> Self:
+        """Return a tensor over rows as attention for sequences of several lengths takes them.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor.from_cu_seqlens([1, 2, 3], np.array([0, 2, 3], np.int32)).to_list()
+        [[1, 2], [3]]
+        """
+        return cls(rows_of(data), LoD([_index(cu_seqlens)], [name]))
+
+    @classmethod
+    def from_row_splits(cls, data: Any, row_splits: Levels, *, names: Names = None) -> Self:
+        """Return a tensor over rows cut by offsets, as TensorFlow calls them.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor.from_row_splits([1, 2, 3], [0, 2, 3]).to_list()
+        [[1, 2], [3]]
+        """
+        return cls.from_offsets(data, row_splits, names=names)
+
+    @classmethod
+    def from_row_ids(
+        cls, data: Any, row_ids: npt.ArrayLike, *, count: int | None = None, name: str | None = None
+    ) -> Self:
+        """Return a tensor over rows of which each says the number of its sequence.
+
+        Args:
+            data: as for `from_lengths`.
+            row_ids: (N,) whole numbers, 0 or more, never decreasing.
+            count: of sequences; None: up to the last that has a row.
+            name: of the level.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor.from_row_ids([1, 2, 3], [0, 0, 2], count=4).to_list()
+        [[1, 2], [], [3], []]
+        """
+        rows = rows_of(data)
+        lengths = lists.lengths_of_ids(_index(row_ids), len(rows) if rows.ndim else 0, count)
+        return cls(rows, LoD.from_lengths([lengths], [name]))
+
+    @classmethod
+    def from_arrow(cls, values: Any, *, names: Names = None) -> Self:
+        """Return a tensor over an Arrow array, or a table of one column.
+
+        Args:
+            values: of pyarrow, or anything with `__arrow_c_array__` or `__arrow_c_stream__`:
+                a Series of Polars, a relation of DuckDB. Several pieces are joined.
+            names: of the levels; None: those that the column keeps.
+
+        Raises:
+            InvalidDataError: a null, several columns.
+            UnsupportedError: values that are no numbers, booleans, text or bytes.
+
+        >>> import pyarrow as pa
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor.from_arrow(pa.array([[1, 2], [], [3]])).to_list()
+        [[1, 2], [], [3]]
+        """
+        from lodcli.kernels.tensor.exchange.arrow import from_arrow
+
+        return cls._renamed(*from_arrow(values), names)
+
+    @classmethod
+    def from_awkward(cls, values: Any, *, names: Names = None) -> Self:
+        """Return a tensor over an array of Awkward; it needs the package awkward."""
+        from lodcli.kernels.tensor.exchange.awkward import from_awkward
+
+        return cls._renamed(*from_awkward(values), names)
+
+    @classmethod
+    def from_torch(cls, values: Any, *, names: Names = None) -> Self:
+        """Return a tensor over a nested tensor of torch, or of a PackedSequence; needs torch."""
+        from lodcli.kernels.tensor.exchange.torch import from_torch
+
+        return cls._renamed(*from_torch(values), names)
+
+    @classmethod
+    def _renamed(cls, data: Array, lod: LoD, names: Names) -> Self:
+        return cls(data, lod if names is None else lod.with_names(names))
+
+    # -- out -----------------------------------------------------------------------
+
+    def to_list(self) -> list[Any]:
+        """Return nested lists of Python's own numbers.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor([1, 2, 3], [[2, 1]]).to_list()
+        [[1, 2], [3]]
+        """
+        found: list[Any] = lists.nested(self.data.tolist(), self.lod)
+        return found
+
+    def to_arrays(self) -> Any:
+        """Return a view of the rows of each finest sequence, in nested lists for the levels.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor([1, 2, 3], [[2, 1]]).to_arrays()
+        [array([1, 2]), array([3])]
+        """
+        return lists.nested(self.data, self.lod)
+
+    def to_numpy(self) -> Array:
+        """Return an array (S, T, ...) over the rows: sequences of a level are equally long.
+
+        Raises:
+            UnsupportedError: they are not; names the level.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor([1, 2, 3, 4], [[2, 2]]).to_numpy().tolist()
+        [[1, 2], [3, 4]]
+        """
+        return lists.box(self.data, self.lod)
+
+    def to_padded(
+        self, *, value: npt.ArrayLike = 0, length: int = -1, level: int | str | None = None
+    ) -> tuple[Array, Offsets]:
+        """Return the sequences of a level side by side in a box (S, T, ...), and their lengths.
+
+        Args:
+            value: what fills a sequence's end: one value, or a row.
+            length: T; -1: the longest sequence.
+            level: whose sequences; None: the only one there is.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor([1, 2, 3], [[2, 1]]).to_padded()[0].tolist()
+        [[1, 2], [3, 0]]
+        """
+        found: tuple[Array, Offsets] = OPS["pad"].load()(
+            self, pad_value=value, maxlen=length, level=level
+        )
+        return found
+
+    def to_arrow(self) -> Any:
+        """Return an array of pyarrow: a large list for each level.
+
+        >>> from lodcli import LoDTensor
+        >>> LoDTensor([1, 2, 3], [[2, 1]]).to_arrow().to_pylist()
+        [[1, 2], [3]]
+        """
+        from lodcli.kernels.tensor.exchange.arrow import to_arrow
+
+        return to_arrow(self._on_host("Arrow"), self.lod)
+
+    def to_awkward(self) -> Any:
+        """Return an array of Awkward; it needs the package awkward."""
+        from lodcli.kernels.tensor.exchange.awkward import to_awkward
+
+        return to_awkward(self._on_host("Awkward"), self.lod)
+
+    def to_torch(self, layout: Literal["jagged", "packed", "padded", "varlen"] = "jagged") -> Any:
+        """Return the sequences of a tensor with one level in a form of torch.
+
+        Args:
+            layout: "jagged", a nested tensor; "packed", a PackedSequence; "padded", the box and
+                the lengths; "varlen", values, cu_seqlens and max_seqlen.
+
+        Raises:
+            OptionError: no such layout.
+            UnsupportedError: not one level; an empty sequence, for "packed".
+        """
+        from lodcli.kernels.tensor.exchange.torch import to_torch
+
+        return to_torch(self.data, self.lod, layout, self.to_padded)
+
+    # -- Arrow's protocol ----------------------------------------------------------
+
+    # A tensor is a column where one is asked for, and a table where those are: a Series and
+    # pyarrow.array take __arrow_c_array__, SQL and pyarrow.table the stream and its schema.
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        """Return the Arrow array that `to_arrow` gives, as capsules."""
+        return self.to_arrow().__arrow_c_array__(requested_schema)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return a table of one column called "data", as a capsule."""
+        return self._arrow_table().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> Any:
+        """Return the schema of that table, as a capsule."""
+        return self._arrow_table().schema.__arrow_c_schema__()
+
+    def _arrow_table(self) -> Any:
+        from lodcli.kernels.tensor.exchange.arrow import to_table
+
+        return to_table(self._on_host("Arrow"), self.lod)
+
+    def __arrow_array__(self, type: Any = None) -> Any:
+        """Return what `pyarrow.array(tensor)` does."""
+        return self.to_arrow() if type is None else self.to_arrow().cast(type)
+
+    def _on_host(self, what: str) -> Array:
+        if is_on_device(self.data):
+            raise UnsupportedError(
+                f"{what} takes rows in main memory, these lie on a GPU; use to_device('cpu') first"
+            )
+        return self.data
+
+
+def _index(values: Any) -> Any:
+    """Return numbers of an index in main memory, of any library."""
+    return rows_of(values) if hasattr(values, "__dlpack__") else values
+
+
+def _levels(given: Any, what: str) -> list[Any]:
+    """Return a list of levels, given that or a single level."""
+    if hasattr(given, "__dlpack__") or isinstance(given, np.ndarray):
+        found = rows_of(given)
+        return [found] if found.ndim == 1 else list(found)
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        raise InvalidDataError(f"{what}: expected a list of numbers, found {type(given).__name__}")
+    parts = list(given)
+    single = not any(isinstance(part, Iterable) or hasattr(part, "__dlpack__") for part in parts)
+    # An empty list is a level of no sequences.
+    return [parts] if single else [_index(part) for part in parts]

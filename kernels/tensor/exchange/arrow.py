@@ -1,0 +1,206 @@
+"""Arrow arrays: a large list a level, a list of fixed size an axis of a row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
+
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LevelNames, LoD
+
+# The names of a field's levels, outermost first, as a JSON list in the field's metadata.
+NAMES_KEY = b"lod.levels"
+# Text and bytes, whose bytes are a level; large binary needs no cast.
+_TEXT = (
+    *(types.is_string, types.is_large_string, types.is_string_view),
+    *(types.is_binary, types.is_binary_view),
+)
+
+
+def arrow_field(
+    name: str, dtype: np.dtype[Any], row_shape: Sequence[int], names: LevelNames
+) -> pa.Field:
+    """Return the field of a tensor with these level names; nothing in it may be null.
+
+    Raises:
+        UnsupportedError: Arrow has no such numbers.
+    """
+    try:
+        kind = pa.from_numpy_dtype(dtype)
+    except pa.ArrowNotImplementedError:
+        raise UnsupportedError(f"Arrow has no {dtype}; take tensor.data, or convert it") from None
+    for extent in reversed(row_shape):
+        kind = pa.list_(pa.field("item", kind, nullable=False), extent)
+    for _ in names:
+        kind = pa.large_list(pa.field("item", kind, nullable=False))
+    metadata = {NAMES_KEY: json.dumps(names).encode()} if any(names) else None
+    return pa.field(name, kind, nullable=False, metadata=metadata)
+
+
+def arrow_array(data: Array, lod: LoD, kind: pa.DataType) -> pa.Array:
+    """Return rows and their index as an array of the type that `arrow_field` gave.
+
+    It shares their memory, but for booleans, of which Arrow keeps eight in a byte.
+    """
+    flat = np.ascontiguousarray(data).reshape(-1)
+    if flat.dtype == np.bool_:
+        flat = np.packbits(flat, bitorder="little")
+    count = lod.count(0) if lod.n_levels else data.shape[0]
+    return _nested(lod, kind, 0, count, pa.py_buffer(flat))
+
+
+def _nested(lod: LoD, kind: Any, depth: int, count: int, data: pa.Buffer) -> pa.Array:
+    if depth < lod.n_levels:
+        offsets = lod.levels[depth]
+        below = _nested(lod, kind.value_type, depth + 1, int(offsets[-1]), data)
+        return pa.Array.from_buffers(kind, count, [None, _buffer(offsets)], 0, 0, [below])
+    if isinstance(kind, pa.FixedSizeListType):
+        below = _nested(lod, kind.value_type, depth, count * kind.list_size, data)
+        return pa.Array.from_buffers(kind, count, [None], 0, 0, [below])
+    return pa.Array.from_buffers(kind, count, [None, data], 0)
+
+
+def _buffer(offsets: Offsets) -> pa.Buffer:
+    return pa.py_buffer(np.ascontiguousarray(offsets))
+
+
+def to_arrow(data: Array, lod: LoD) -> pa.Array:
+    """Return rows and their index as an Arrow array."""
+    field = arrow_field("data", data.dtype, data.shape[1:], lod.names)
+    return arrow_array(data, lod, field.type)
+
+
+def to_table(data: Array, lod: LoD) -> pa.Table:
+    """Return a table of one column called "data", which keeps the names of levels."""
+    field = arrow_field("data", data.dtype, data.shape[1:], lod.names)
+    return pa.table([arrow_array(data, lod, field.type)], schema=pa.schema([field]))
+
+
+def from_arrow(values: Any) -> tuple[Array, LoD]:
+    """Return the rows and the index of an Arrow array, or of a table of one column.
+
+    Args:
+        values: of pyarrow, or anything with `__arrow_c_array__` or `__arrow_c_stream__`.
+
+    Raises:
+        InvalidDataError: no such value, several columns, or a null.
+        UnsupportedError: values that are no numbers, booleans, text or bytes.
+    """
+    array, names = _one_array(values)
+    levels: list[Offsets] = []
+    while True:
+        array = _plain(array)
+        if array.null_count:
+            place = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
+            raise InvalidDataError(
+                f"values: depth {len(levels)}, position {place}: is null, which no tensor holds; "
+                "fill or drop nulls first"
+            )
+        if _is_row(array.type):
+            break
+        offsets, array = _opened(array)
+        levels.append(offsets)
+    shape: list[int] = []
+    count = len(array)
+    while types.is_fixed_size_list(array.type):
+        shape.append(array.type.list_size)
+        array = _plain(array.flatten())
+        if array.null_count:
+            raise InvalidDataError("values: a row has a null, which no tensor holds")
+    rows = array.to_numpy(zero_copy_only=False).reshape(count, *shape)
+    given = names if names is not None and len(names) == len(levels) else None
+    return rows, LoD(levels, given)
+
+
+def _one_array(values: Any) -> tuple[pa.Array, LevelNames | None]:
+    """Return an array in one piece, and the names that its field keeps."""
+    if not isinstance(values, pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch):
+        if hasattr(values, "__arrow_c_array__"):
+            values = pa.array(values)
+        elif hasattr(values, "__arrow_c_stream__"):
+            values = pa.chunked_array(values)
+        else:
+            raise InvalidDataError(
+                f"values: expected an Arrow array or table, found {type(values).__name__}"
+            )
+    if isinstance(values, pa.Table | pa.RecordBatch):
+        _require_one(values.schema.names)
+        field, column = values.schema.field(0), values.column(0)
+        return _in_one_piece(column), _kept_names(field)
+    array = _in_one_piece(values)
+    if types.is_struct(array.type):
+        _require_one([field.name for field in array.type])
+        return array.flatten()[0], _kept_names(array.type.field(0))
+    return array, None
+
+
+def _require_one(names: list[str]) -> None:
+    if len(names) != 1:
+        raise InvalidDataError(
+            f"values: expected one column, found {len(names)} ({', '.join(names)}); choose one"
+        )
+
+
+def _in_one_piece(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+    return values
+
+
+def _kept_names(field: pa.Field) -> LevelNames | None:
+    found = (field.metadata or {}).get(NAMES_KEY)
+    return None if found is None else tuple(json.loads(found))
+
+
+def _plain(array: Any) -> Any:
+    while True:
+        if isinstance(array.type, pa.BaseExtensionType):
+            array = array.storage
+        elif types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        else:
+            return array
+
+
+def _is_row(kind: Any) -> bool:
+    """Return whether values of this type are rows: numbers, or lists of one size of them."""
+    while types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind))
+
+
+def _opened(array: Any) -> tuple[Offsets, Any]:
+    """Return the offsets of lists, text or bytes, from 0, and their items."""
+    kind = array.type
+    if any(is_one(kind) for is_one in _TEXT):
+        array = array.cast(pa.large_binary())
+    if types.is_large_binary(array.type):
+        count = len(array)
+        bounds = np.frombuffer(array.buffers()[1], np.int64)[array.offset :][: count + 1]
+        letters = array.buffers()[2]
+        low, high = (int(bounds[0]), int(bounds[-1])) if count else (0, 0)
+        data = pa.py_buffer(b"") if letters is None else letters.slice(low, high - low)
+        return _rebased(bounds), pa.Array.from_buffers(pa.uint8(), high - low, [None, data])
+    if types.is_list(kind) or types.is_large_list(kind):
+        bounds = array.offsets.to_numpy()
+        low, high = int(bounds[0]), int(bounds[-1])
+        return _rebased(bounds), array.values.slice(low, high - low)
+    if types.is_fixed_size_list(kind):
+        return np.arange(len(array) + 1) * kind.list_size, array.flatten()
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        lengths = pc.list_value_length(array).to_numpy()
+        return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), array.flatten()
+    raise UnsupportedError(f"values: no tensor holds the Arrow type {kind}")
+
+
+def _rebased(bounds: Array) -> Offsets:
+    if not bounds.size:
+        return np.zeros(1, np.int64)
+    return bounds.astype(np.int64) - int(bounds[0])

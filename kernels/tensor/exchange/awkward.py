@@ -1,0 +1,60 @@
+"""Awkward arrays over the same memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import awkward as ak
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
+
+
+def to_awkward(data: Array, lod: LoD) -> Any:
+    """Return rows and their index as an array of Awkward."""
+    try:
+        layout = ak.contents.NumpyArray(data)
+    except TypeError:
+        raise UnsupportedError(f"Awkward has no {data.dtype}; convert it first") from None
+    for offsets in reversed(lod.levels):
+        layout = ak.contents.ListOffsetArray(ak.index.Index64(offsets), layout)
+    return ak.Array(layout)
+
+
+def from_awkward(values: Any) -> tuple[Array, LoD]:
+    """Return the rows and the index of an array of Awkward.
+
+    Raises:
+        InvalidDataError: missing values.
+        UnsupportedError: records, unions.
+    """
+    layout, levels = ak.to_layout(values), list[Offsets]()
+    while not _is_row(layout):
+        if layout.is_option:
+            if ak.any(ak.is_none(ak.Array(layout), axis=0)):
+                raise InvalidDataError(
+                    "values: has missing values, which no tensor holds; ak.fill_none or "
+                    "ak.drop_none first"
+                )
+            layout = layout.project()
+        elif layout.is_indexed:
+            layout = layout.project()
+        elif layout.is_list:
+            lists = layout.to_ListOffsetArray64(True)
+            offsets = np.asarray(lists.offsets)
+            levels.append(offsets)
+            layout = lists.content[: int(offsets[-1])]
+        else:
+            raise UnsupportedError(
+                f"values: no tensor holds a {type(layout).__name__} of Awkward; choose a field"
+            )
+    rows = np.asarray(ak.to_numpy(layout)) if layout.is_regular else np.asarray(layout.data)
+    return rows, LoD(levels)
+
+
+def _is_row(layout: Any) -> bool:
+    while layout.is_regular:
+        layout = layout.content
+    return bool(layout.is_numpy) or layout.is_unknown

@@ -1,0 +1,174 @@
+"""Nested lists, lists of arrays and padded boxes as rows with an index, and back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import InvalidDataError, OptionError, UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.tensor.exchange.rows import rows_of
+
+Names = Sequence[str | None] | None
+
+
+def rows_of_lists(
+    values: Any, levels: int | None, dtype: npt.DTypeLike | None, names: Names
+) -> tuple[Array, LoD]:
+    """Return the rows and the index of nested lists, whose innermost values may be arrays.
+
+    Raises:
+        InvalidDataError: a list beside what is none, or not as deep as `levels`.
+    """
+    items, lengths = _items(values), list[list[int]]()
+    while items and (levels is None or len(lengths) < levels):
+        if all(map(_is_array, items)):
+            parts = [rows_of(item) for item in items]
+            rows = _joined(parts, dtype)
+            return rows, LoD.from_lengths([*lengths, [part.shape[0] for part in parts]], names)
+        if not isinstance(items[0], list | tuple):
+            break
+        _require_lists(items, len(lengths))
+        lengths.append(list(map(len, items)))
+        items = list(itertools.chain.from_iterable(items))
+    missing = 0 if levels is None else levels - len(lengths)
+    if missing and items:
+        raise InvalidDataError(
+            f"values: expected {levels} levels of lists, found {len(lengths)}, then "
+            f"{type(items[0]).__name__}"
+        )
+    if levels is None:
+        wrong = [place for place, item in enumerate(items) if isinstance(item, list | tuple)]
+        if wrong:
+            raise InvalidDataError(
+                f"values: a list at position {wrong[0]} of depth {len(lengths)}, beside "
+                f"{type(items[0]).__name__}"
+            )
+    rows = as_array(items) if dtype is None else _converted(items, dtype)
+    return rows, LoD.from_lengths([*lengths, *[[]] * missing], names)
+
+
+def nested(flat: Any, lod: LoD) -> Any:
+    """Return a list, or an array of rows, cut into nested lists of slices."""
+    for offsets in reversed(lod.levels):
+        bounds = offsets.tolist()
+        flat = [flat[low:high] for low, high in itertools.pairwise(bounds)]
+    return flat
+
+
+def box(data: Array, lod: LoD) -> Array:
+    """Return rows of sequences of one length a level as a view of more axes.
+
+    Raises:
+        UnsupportedError: sequences of a level differ in length; names the level and both.
+    """
+    extents = [lod.count(0)] if lod.n_levels else []
+    for level in range(lod.n_levels):
+        lengths = lod.lengths(level)
+        wrong = np.flatnonzero(lengths != lengths[:1])
+        if wrong.size:
+            raise UnsupportedError(
+                f"level {level}: item 0 has length {lengths[0]} and item {wrong[0]} "
+                f"{lengths[wrong[0]]}, so that no array holds them; use to_padded(), to_arrays(), "
+                "to_list(), or .data for the rows alone"
+            )
+        extents.append(int(lengths[0]) if lengths.size else 0)
+    return data.reshape(*extents, *data.shape[1:]) if lod.n_levels else data
+
+
+def under_mask(padded: Array, mask: npt.ArrayLike) -> tuple[Array, Offsets]:
+    """Return the rows of a box (S, T, ...) where a mask (S, T) is true, and the lengths."""
+    chosen = rows_of(mask)
+    if chosen.dtype != np.bool_:
+        if chosen.dtype.kind not in "iu" or ((chosen != 0) & (chosen != 1)).any():
+            raise InvalidDataError(
+                f"mask: expected true and false, or 1 and 0; found {chosen.dtype}"
+            )
+        chosen = chosen != 0
+    if chosen.ndim != 2 or chosen.shape != padded.shape[:2]:
+        raise InvalidDataError(
+            f"mask: expected shape {padded.shape[:2]}, that of padded, found {chosen.shape}"
+        )
+    return padded[chosen], chosen.sum(axis=1, dtype=np.int64)
+
+
+def lengths_of_ids(ids: npt.ArrayLike, rows: int, count: int | None) -> Offsets:
+    """Return how many rows each sequence has, given the number of the sequence of each row."""
+    array = as_array(ids)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise InvalidDataError(
+            f"row_ids: expected a flat list of whole numbers, found {array.ndim} dimensions of "
+            f"{array.dtype}"
+        )
+    numbers: Offsets = array.astype(np.int64)
+    if numbers.size != rows:
+        raise InvalidDataError(
+            f"row_ids: expected one for each of {rows} rows, found {numbers.size}"
+        )
+    falls = numbers[1:] < numbers[:-1]
+    if falls.any():
+        place = int(np.argmax(falls)) + 1
+        raise InvalidDataError(
+            f"row_ids, position {place}: expected at least {numbers[place - 1]}, found "
+            f"{numbers[place]}; sort the rows by their ids first"
+        )
+    if numbers.size and (numbers[0] < 0 or (count is not None and numbers[-1] >= count)):
+        wrong = numbers[0] if numbers[0] < 0 else numbers[-1]
+        most = "" if count is None else f" to {count - 1}"
+        raise InvalidDataError(f"row_ids: expected 0{most}, found {wrong}")
+    return np.bincount(numbers, minlength=count or 0)
+
+
+def _items(values: Any) -> list[Any]:
+    if isinstance(values, list | tuple):
+        return list(values)
+    raise InvalidDataError(
+        f"values: expected a list of sequences, found {type(values).__name__}; an array of rows is "
+        "given with lengths, LoDTensor(rows, lengths)"
+    )
+
+
+def _is_array(item: Any) -> bool:
+    return hasattr(item, "__array__") and getattr(item, "ndim", 0) > 0
+
+
+def _require_lists(items: list[Any], depth: int) -> None:
+    if set(map(type, items)) <= {list, tuple}:
+        return
+    for place, item in enumerate(items):
+        if not isinstance(item, list | tuple):
+            raise InvalidDataError(
+                f"values: expected a list at position {place} of depth {depth}, found "
+                f"{type(item).__name__}, as the others there are lists"
+            )
+
+
+def _joined(parts: list[Array], dtype: npt.DTypeLike | None) -> Array:
+    for place, part in enumerate(parts):
+        if part.shape[1:] != parts[0].shape[1:]:
+            raise InvalidDataError(
+                f"values: array {place} has rows of shape {part.shape[1:]}, array 0 of "
+                f"{parts[0].shape[1:]}"
+            )
+    joined: Array = np.concatenate(parts)
+    return joined if dtype is None else joined.astype(dtype, copy=False)
+
+
+def _converted(items: list[Any], dtype: npt.DTypeLike | None) -> Array:
+    try:
+        return np.asarray(items, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidDataError(f"values: cannot be rows of {np.dtype(dtype)}: {error}") from None
+
+
+def one_of(what: str, **given: object) -> None:
+    """Raise OptionError unless exactly one of these arguments was given."""
+    found = [name for name, value in given.items() if value is not None]
+    if len(found) != 1:
+        raise OptionError(f"{what} takes one of {' and '.join(given)}, found {len(found)}")

@@ -1,0 +1,168 @@
+"""Tensors of torch: jagged nested ones, packed sequences, padded boxes, cu_seqlens."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from lodcli.kernels.errors import InvalidDataError, OptionError, UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.arrays import is_on_device
+
+LAYOUTS = ("jagged", "packed", "padded", "varlen")
+
+
+class Varlen(NamedTuple):
+    """Rows in one piece, as attention for sequences of several lengths takes them.
+
+    Attributes:
+        values: (N, ...).
+        cu_seqlens: (S + 1,) int32, offsets of the sequences.
+        max_seqlen: rows of the longest one.
+    """
+
+    values: torch.Tensor
+    cu_seqlens: torch.Tensor
+    max_seqlen: int
+
+
+def rows_to_torch(data: Array) -> torch.Tensor:
+    """Return rows as a tensor of torch over the same memory; a copy if they are read-only."""
+    if is_on_device(data):
+        return torch.from_dlpack(data)  # type: ignore[attr-defined]
+    if not data.flags.writeable or any(step < 0 for step in data.strides):
+        data = data.copy()
+    if data.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(data.view(np.uint16)).view(torch.bfloat16)
+    return torch.from_numpy(data)
+
+
+def rows_from_torch(values: torch.Tensor) -> Array:
+    """Return a tensor of torch as rows over the same memory.
+
+    Raises:
+        InvalidDataError: it has a gradient to be tracked, or no such dtype.
+    """
+    if values.requires_grad:
+        raise InvalidDataError("data: is tracked by autograd; give tensor.detach()")
+    if values.is_cuda:
+        from lodcli.kernels.runtime.devices import from_dlpack
+
+        return from_dlpack(values)
+    if values.dtype == torch.bfloat16:
+        return values.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+    return values.numpy()
+
+
+def to_torch(data: Array, lod: LoD, layout: str, padding: Any) -> Any:
+    """Return rows and their one level in a form that torch has for sequences.
+
+    Raises:
+        OptionError: no such layout.
+        UnsupportedError: not one level; an empty sequence, for "packed".
+    """
+    if layout not in LAYOUTS:
+        raise OptionError(f"layout: expected one of {', '.join(LAYOUTS)}, found {layout!r}")
+    if lod.n_levels != 1:
+        raise UnsupportedError(
+            f"{layout} holds 1 level, this tensor has {lod.n_levels}; take tensor.data for the "
+            "rows alone, or tensor[i] for one item"
+        )
+    if layout == "packed":
+        return _packed(data, lod)
+    if layout == "padded":
+        padded, lengths = padding()
+        return rows_to_torch(padded), rows_to_torch(lengths)
+    rows, offsets = rows_to_torch(data), lod.levels[0]
+    if layout == "jagged":
+        return torch.nested.nested_tensor_from_jagged(rows, _index(offsets).to(rows.device))
+    longest = int(np.diff(offsets).max(initial=0))
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise UnsupportedError(f"varlen counts rows in int32, this tensor has {offsets[-1]}")
+    cu_seqlens = torch.from_numpy(offsets.astype(np.int32)).to(rows.device)
+    return Varlen(rows, cu_seqlens, longest)
+
+
+def from_torch(values: Any) -> tuple[Array, LoD]:
+    """Return the rows and the index of a nested tensor or of a packed sequence."""
+    if isinstance(values, torch.nn.utils.rnn.PackedSequence):
+        return _unpacked(values)
+    if not isinstance(values, torch.Tensor):
+        raise InvalidDataError(
+            f"values: expected a tensor of torch or a PackedSequence, found {type(values).__name__}"
+        )
+    if not values.is_nested:
+        return rows_from_torch(values), LoD()
+    if values.layout == torch.jagged:
+        return _of_jagged(values)
+    parts = values.unbind()
+    lengths = [len(part) for part in parts]
+    return rows_from_torch(torch.cat(parts)), LoD.from_lengths([lengths])
+
+
+def _of_jagged(values: Any) -> tuple[Array, LoD]:
+    rows, offsets = values.values(), values.offsets().numpy(force=True).astype(np.int64)
+    if rows.dim() > 1 and getattr(values, "_ragged_idx", 1) != 1:
+        raise UnsupportedError("values: the ragged dimension must be the second; transpose it back")
+    if values.lengths() is None:
+        return rows_from_torch(rows), LoD([offsets])
+    lengths = values.lengths().numpy(force=True).astype(np.int64)  # with gaps between sequences
+    bounds = lengths_to_offsets(lengths, level=0)
+    places = torch.from_numpy(ranges(offsets[: lengths.size], bounds)).to(rows.device)
+    return rows_from_torch(rows[places]), LoD([bounds])
+
+
+def _index(offsets: Offsets) -> torch.Tensor:
+    """Return offsets over the memory of an index, which nothing in torch writes to."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch knows no memory that is only read
+        return torch.from_numpy(offsets)
+
+
+def _packed(data: Array, lod: LoD) -> torch.nn.utils.rnn.PackedSequence:
+    lengths = lod.lengths(0)
+    if not lengths.size or lengths.min() < 1:
+        what = "is empty" if lengths.size else "there is none"
+        place = f"sequence {int(lengths.argmin())}" if lengths.size else "a sequence is needed"
+        raise UnsupportedError(f"packed holds no empty sequence: {place}: {what}")
+    order = np.argsort(-lengths, kind="stable")
+    rows, steps = _step_order(lod.levels[0][:-1][order], lengths[order])
+    in_order = bool((order == np.arange(order.size)).all())
+    sizes = torch.from_numpy(np.bincount(steps))
+    there = torch.from_numpy(order)
+    back = torch.from_numpy(np.argsort(order))
+    values = rows_to_torch(data)
+    taken = values[torch.from_numpy(rows).to(values.device)]
+    if in_order:
+        return torch.nn.utils.rnn.PackedSequence(taken, sizes)
+    device = values.device
+    return torch.nn.utils.rnn.PackedSequence(taken, sizes, there.to(device), back.to(device))
+
+
+def _unpacked(values: torch.nn.utils.rnn.PackedSequence) -> tuple[Array, LoD]:
+    sizes = values.batch_sizes.numpy()
+    count = int(sizes[0]) if sizes.size else 0
+    # Sorted by length, as packed: how many steps each sequence is alive.
+    lengths = np.searchsorted(-sizes, -np.arange(1, count + 1), side="right")
+    order = values.sorted_indices
+    there = np.arange(count) if order is None else order.numpy(force=True)
+    bounds = lengths_to_offsets(lengths[np.argsort(there)], level=0)
+    rows, _ = _step_order(bounds[:-1][there], lengths)
+    places = np.empty_like(rows)
+    places[rows] = np.arange(rows.size)
+    data = values.data
+    return rows_from_torch(data[torch.from_numpy(places).to(data.device)]), LoD([bounds])
+
+
+def _step_order(starts: Offsets, lengths: Offsets) -> tuple[Offsets, Offsets]:
+    """Return the rows of sequences step by step, given longest first, and the step of each."""
+    bounds = lengths_to_offsets(lengths, level=0)
+    steps = ranges(np.zeros_like(lengths), bounds)
+    by_step = np.argsort(steps, kind="stable")
+    return ranges(starts, bounds)[by_step], steps[by_step]
