@@ -141,22 +141,32 @@ def test_reading_and_numpys_kernels_work_without_what_windows_lacks(tmp_path: Pa
 
 
 # The tests that use most of what has a fallback.
-HERE = ("tests/kernels/platform", "tests/kernels/test_threads.py", "tests/kernels/test_memory.py")
+HERE = (
+    "tests/kernels/platform",
+    "tests/kernels/runtime/test_threads.py",
+    "tests/kernels/runtime/test_buffers.py",
+)
 WITHOUT_LINUX = (
-    *("tests/formats/test_outputs.py", "tests/formats/test_output_sets.py"),
-    *("tests/formats/test_journal.py", "tests/formats/test_inputs.py"),
-    *("tests/formats/test_isolation.py", "tests/formats/test_isolation_requests.py"),
-    *("tests/formats/test_container.py", "tests/formats/test_container_parts.py"),
-    *("tests/formats/test_stream.py", "tests/formats/test_bombs.py"),
-    "tests/formats/test_sandbox.py",
+    *("tests/formats/storage/test_outputs.py", "tests/formats/storage/test_output_sets.py"),
+    *("tests/formats/storage/test_journal.py", "tests/formats/storage/test_inputs.py"),
+    *(
+        "tests/formats/sandbox/test_isolation.py",
+        "tests/formats/sandbox/test_isolation_requests.py",
+    ),
+    *(
+        "tests/formats/container/test_container.py",
+        "tests/formats/container/test_container_parts.py",
+    ),
+    *("tests/formats/stream/test_stream.py", "tests/formats/core/test_bombs.py"),
+    "tests/formats/sandbox/test_sandbox.py",
     *("tests/lodcli/bench/test_session.py", "tests/lodcli/bench/test_harness.py"),
-    *("tests/lodcli/bench/test_cases.py", "tests/lodcli/test_signals.py"),
+    *("tests/lodcli/bench/test_cases.py", "tests/lodcli/shell/test_signals.py"),
 )
 # Nor locks, nor limits on processes.
 WITHOUT_POSIX = (
-    *("tests/formats/test_outputs.py", "tests/formats/test_container.py"),
-    *("tests/formats/test_stream.py", "tests/formats/test_inputs.py"),
-    *("tests/formats/test_npz.py", "tests/formats/test_jsonl.py"),
+    *("tests/formats/storage/test_outputs.py", "tests/formats/container/test_container.py"),
+    *("tests/formats/stream/test_stream.py", "tests/formats/storage/test_inputs.py"),
+    *("tests/formats/npz/test_npz.py", "tests/formats/json/test_jsonl.py"),
 )
 
 

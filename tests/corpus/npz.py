@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.formats.broken_npz import BROKEN_MEMBERS, DEFLATED, archive, npy
+from tests.formats.broken.broken_npz import BROKEN_MEMBERS, DEFLATED, archive, npy
 
 ENCRYPTED = 1
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.corpus import npz
-from tests.formats import broken_bytes, broken_hdf5, broken_rules, broken_structures  # noqa: F401 - fill CASES
-from tests.formats.broken_hdf5 import put_others
-from tests.formats.crafted import CASES
-from tests.formats.test_stream_rules import RULES
+from tests.formats.broken import broken_structures  # noqa: F401 - fill CASES
+from tests.formats.broken.broken_hdf5 import put_others
+from tests.formats.broken.crafted import CASES
+from tests.formats.stream.test_stream_rules import RULES
 
 
 @dataclass(frozen=True)

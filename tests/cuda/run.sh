@@ -36,8 +36,8 @@ on_arrays=$("$python" -c 'from tests.cuda.hot import ON_ARRAYS; print(*ON_ARRAYS
 # Finite differences take thousands of runs each to say what torch's gradients say in one.
 run 1 -p tests.cuda.moving $files -k "not finite_differences"
 for order in 0 1; do
-    run $order $on_arrays tests/lodcli/test_run_rnn_device.py tests/lodcli/test_train_device.py \
-        tests/lodcli/test_apply_device.py
+    run $order $on_arrays tests/lodcli/commands/test_run_rnn_device.py tests/lodcli/commands/test_train_device.py \
+        tests/lodcli/commands/test_apply_device.py
 done
 # Beside torch, which finds a GPU there.
 HOST_CUDA_TORCH=1 run 1 tests/lodcli/bench/test_device.py tests/cuda/test_peers.py

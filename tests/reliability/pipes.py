@@ -13,15 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.hanging import HANG_SECONDS
-from tests.reliability.outcome import (
-    LOD,
-    OLD,
-    Outcome,
-    is_whole,
-    make_sources,
-    partials,
-    run_lod,
-)
+from tests.reliability.outcome import LOD, OLD, Outcome, is_whole, make_sources, partials, run_lod
 
 PREFIX_BYTES, FRAME_BYTES = 8, 24
 

@@ -8,15 +8,7 @@ import signal
 from tests.reliability.faults import supervised
 from tests.reliability.faults.commands import COMMANDS, content_of
 from tests.reliability.faults.holds import After, errors, start
-from tests.reliability.faults.supervised import (
-    KILL,
-    READING,
-    SHORT,
-    SIGNALS,
-    WRITING,
-    Call,
-    Fault,
-)
+from tests.reliability.faults.supervised import KILL, READING, SHORT, SIGNALS, WRITING, Call, Fault
 from tests.reliability.faults.workers import Bench, check_all, is_chosen
 from tests.reliability.outcome import Outcome
 

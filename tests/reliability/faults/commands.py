@@ -18,7 +18,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.rnn.stack.stack import seeded_weights
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
-from tests.formats.kinds import KINDS, READ_ONLY
+from tests.formats.cases.kinds import KINDS, READ_ONLY
 
 OLD = b"the only copy of somebody's work"
 

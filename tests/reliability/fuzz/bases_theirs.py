@@ -16,12 +16,7 @@ from typing import Any
 import numpy as np
 
 from tests.reliability.fuzz.base import Base, base
-from tests.reliability.fuzz.bases_ours import (
-    ROWS,
-    WORDS,
-    ZIPS,
-    files_in,
-)
+from tests.reliability.fuzz.bases_ours import ROWS, WORDS, ZIPS, files_in
 from tests.reliability.fuzz.known import Content, known, ragged, without_names
 
 FORMATS = Path(__file__).parents[2] / "formats"

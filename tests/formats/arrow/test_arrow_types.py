@@ -1,0 +1,244 @@
+"""arrow, arrow-stream, parquet: what each type of Arrow is here, and nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    UnsupportedError,
+)
+from tests.formats.cases.opening import content, nested
+from tests.formats.cases.tables import NESTED, SUFFIXES, column, written_by_pyarrow
+
+# -- Arrow's types -------------------------------------------------------------------
+
+
+@SUFFIXES
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda item: pa.list_(pa.list_(item)),
+        lambda item: pa.large_list(pa.list_(item)),
+        lambda item: pa.list_(pa.large_list(item)),
+    ],
+)
+def test_every_kind_of_list_is_a_level(
+    suffix: str, kind: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    table = pa.table({"x": pa.array(NESTED, kind(pa.int16()))})
+    found = column(written_by_pyarrow(tmp_path / f"t{suffix}", table))
+    assert nested(found) == NESTED
+    assert found.dtype == np.int16
+
+
+@pytest.mark.parametrize("kind", [pa.list_view, pa.large_list_view])
+def test_list_views_out_of_order_are_put_in_order(
+    kind: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    small = pa.int64() if kind is pa.large_list_view else pa.int32()
+    offsets, sizes = pa.array([4, 0, 2, 0], small), pa.array([1, 2, 0, 3], small)
+    making = pa.LargeListViewArray if kind is pa.large_list_view else pa.ListViewArray
+    array = making.from_arrays(offsets, sizes, pa.array([10, 11, 12, 13, 14]))
+    path = written_by_pyarrow(tmp_path / "t.arrow", pa.table({"x": array}), records=3)
+    assert nested(column(path)) == array.to_pylist() == [[14], [10, 11], [], [10, 11, 12]]
+
+
+@SUFFIXES
+def test_sliced_and_chunked_arrays_are_rebased(suffix: str, tmp_path: Path) -> None:
+    whole = pa.array(NESTED)
+    text = pa.array(["ab", "", "größe", "c"])
+    chunks = pa.chunked_array([whole.slice(1, 2), whole.slice(0, 0), whole.slice(3)])
+    texts = pa.chunked_array([text.slice(2), text.slice(1, 1)])
+    path = written_by_pyarrow(tmp_path / f"t{suffix}", pa.table({"x": chunks, "t": texts}), 9)
+    assert nested(column(path)) == NESTED[1:]
+    found = column(path, "t")
+    assert found.recursive_sequence_lengths() == [[7, 1, 0]]
+    assert found.data.tobytes().decode() == "größec"
+
+
+@SUFFIXES
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "large_binary"])
+def test_text_and_binary_are_levels_of_bytes(suffix: str, kind: str, tmp_path: Path) -> None:
+    array = pa.array([["ab", ""], [], ["cde"]], pa.list_(getattr(pa, kind)()))
+    found = column(written_by_pyarrow(tmp_path / f"t{suffix}", pa.table({"x": array})))
+    assert found.recursive_sequence_lengths() == [[2, 0, 1], [2, 0, 3]]
+    assert found.data.tobytes() == b"abcde"
+
+
+@pytest.mark.parametrize("kind", ["string_view", "binary_view"])
+def test_views_of_text_are_text(kind: str, tmp_path: Path) -> None:
+    array = pa.array(["a", "a text that is longer than twelve", ""], getattr(pa, kind)())
+    found = column(written_by_pyarrow(tmp_path / "t.arrow", pa.table({"x": array})))
+    assert found.recursive_sequence_lengths() == [[1, 33, 0]]
+
+
+@SUFFIXES
+def test_lists_of_a_fixed_size_are_the_shape_of_a_row_or_a_level(
+    suffix: str, tmp_path: Path
+) -> None:
+    pairs = pa.list_(pa.list_(pa.float32(), 2), 3)
+    rows = pa.array([[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 0], [1, 2]]], pairs)
+    above = pa.array([[[1], []], [[2, 3], [4]]], pa.list_(pa.list_(pa.int8()), 2))
+    raw = pa.array([b"abc", b"def"], pa.binary(3))
+    table = pa.table({"x": rows, "above": above, "raw": raw})
+    found = content(written_by_pyarrow(tmp_path / f"t{suffix}", table.slice(0), 1))
+    assert found["x"].data.shape == (2, 3, 2)
+    assert found["x"].data.tolist() == rows.to_pylist()
+    assert found["above"].recursive_sequence_lengths() == [[2, 2], [1, 0, 2, 1]]
+    assert found["raw"].data.tobytes() == b"abcdef"
+    assert found["raw"].data.shape == (2, 3)
+
+
+@pytest.mark.parametrize("permutation", [None, [0, 1, 2], [1, 0, 2], [0, 2, 1]])
+def test_fixed_shape_tensors_are_rows(permutation: list[int] | None, tmp_path: Path) -> None:
+    kind = pa.fixed_shape_tensor(pa.int32(), [2, 3, 4], permutation=permutation)
+    storage = pa.array(np.arange(72).reshape(3, 24).tolist(), pa.list_(pa.int32(), 24))
+    array = pa.ExtensionArray.from_storage(kind, storage)
+    path = written_by_pyarrow(tmp_path / "t.arrow", pa.table({"x": array}))
+    np.testing.assert_array_equal(column(path).data, array.to_numpy_ndarray())
+    lists = pa.ListArray.from_arrays([0, 2, 3], array)
+    path = written_by_pyarrow(tmp_path / "u.arrow", pa.table({"x": lists}))
+    found = column(path)
+    np.testing.assert_array_equal(found.data, array.to_numpy_ndarray())
+    assert found.recursive_sequence_lengths() == [[2, 1]]
+
+
+def test_a_permutation_that_pyarrow_contradicts_itself_about_is_refused(tmp_path: Path) -> None:
+    kind = pa.fixed_shape_tensor(pa.int8(), [1, 2, 3], permutation=[2, 0, 1])
+    array = pa.ExtensionArray.from_storage(kind, pa.array([[1] * 6], pa.list_(pa.int8(), 6)))
+    path = written_by_pyarrow(tmp_path / "t.arrow", pa.table({"x": array}))
+    with pytest.raises(UnsupportedError, match=r"column 'x': .* permuted as \[2, 0, 1\]"):
+        content(path)
+
+
+@SUFFIXES
+def test_fields_of_structs_and_maps_are_tensors_that_share_levels(
+    suffix: str, tmp_path: Path
+) -> None:
+    values = [[{"id": 1, "text": "ab"}, {"id": 2, "text": ""}], [], [{"id": 3, "text": "c"}]]
+    maps = pa.array([[(1, 2.0)], [], [(3, 4.0), (5, 6.0)]], pa.map_(pa.int64(), pa.float64()))
+    table = pa.table({"token": values, "map": maps})
+    found = content(written_by_pyarrow(tmp_path / f"t{suffix}", table))
+    assert list(found) == ["token.id", "token.text", "map.key", "map.value"]
+    assert nested(found["token.id"]) == [[1, 2], [], [3]]
+    assert found["token.text"].recursive_sequence_lengths() == [[2, 0, 1], [2, 0, 1]]
+    assert nested(found["map.value"]) == [[2.0], [], [4.0, 6.0]]
+    assert found["map.key"].lod is found["map.value"].lod
+    assert found["token.id"].lod.levels[0] is not None
+    only = content(tmp_path / f"t{suffix}", field=("token.text", "map"))
+    assert list(only) == ["token.text", "map.key", "map.value"]
+
+
+def test_dictionaries_and_run_ends_are_undone(tmp_path: Path) -> None:
+    names = pa.array(["b", "a", "b", ""]).dictionary_encode()
+    runs = pa.RunEndEncodedArray.from_arrays([1, 4], [7, 8])
+    path = written_by_pyarrow(tmp_path / "t.arrow", pa.table({"names": names, "runs": runs}))
+    found = content(path)
+    assert found["names"].recursive_sequence_lengths() == [[1, 1, 1, 0]]
+    assert found["names"].data.tobytes() == b"bab"
+    assert found["runs"].data.tolist() == [7, 8, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("timestamp[us]", 0),
+        ("date32", 0),
+        ("decimal128(5, 2)", 1),
+        ("null", None),
+        ("duration[s]", 1),
+    ],
+)
+def test_a_type_that_no_tensor_has_is_refused_by_name(
+    kind: str, value: Any, tmp_path: Path
+) -> None:
+    types = {
+        "timestamp[us]": pa.timestamp("us"),
+        "date32": pa.date32(),
+        "decimal128(5, 2)": pa.decimal128(5, 2),
+        "null": pa.null(),
+        "duration[s]": pa.duration("s"),
+    }
+    table = pa.table({"x": pa.array([[value]], pa.list_(types[kind])), "y": [1]})
+    path = written_by_pyarrow(tmp_path / "t.arrow", table)
+    with pytest.raises(UnsupportedError, match=r"column 'x': no tensor holds .*--field"):
+        content(path)
+    assert content(path, field=("y",))["y"].data.tolist() == [1]
+
+
+# -- nulls ---------------------------------------------------------------------------
+
+
+@SUFFIXES
+@pytest.mark.parametrize(
+    ("values", "where", "empty"),
+    [
+        ([[[1]], None, [[2, 3]]], "record 1: is null; --nulls empty", [[[1]], [], [[2, 3]]]),
+        ([[[1]], [], [[2], None]], r"record 2: item <1>: is null; --nulls", [[[1]], [], [[2], []]]),
+        ([[[1]], [], [[2, 4], [None]]], r"record 2: item <1,0>: is null; no tensor holds", None),
+    ],
+)
+def test_a_null_is_named_or_read_as_empty(
+    suffix: str, values: Any, where: str, empty: Any, tmp_path: Path
+) -> None:
+    table = pa.table({"x": pa.array(values, pa.list_(pa.list_(pa.int64())))})
+    path = written_by_pyarrow(tmp_path / f"t{suffix}", table, records=2)
+    with pytest.raises(InvalidDataError, match=f"t{suffix}: column 'x', {where}"):
+        content(path)
+    if empty is None:
+        with pytest.raises(InvalidDataError, match="no tensor holds"):
+            content(path, nulls="empty")
+    else:
+        assert nested(column(path, nulls="empty")) == empty
+
+
+def test_null_texts_maps_and_views_are_empty_if_asked(tmp_path: Path) -> None:
+    text = pa.array(["ab", None, "c"])
+    maps = pa.array([None, [(1, 2)], None], pa.map_(pa.int8(), pa.int8()))
+    views = pa.array([[1], None, [2, 3]], pa.list_view(pa.int8()))
+    fixed = pa.array([["a"], None, ["b"]], pa.list_(pa.string(), 1))
+    table = pa.table({"text": text, "map": maps, "views": views, "fixed": fixed})
+    found = content(written_by_pyarrow(tmp_path / "t.arrow", table, 3), nulls="empty")
+    assert found["text"].recursive_sequence_lengths() == [[2, 0, 1]]
+    assert nested(found["map.value"]) == [[], [2], []]
+    assert nested(found["views"]) == [[1], [], [2, 3]]
+    assert found["fixed"].recursive_sequence_lengths() == [[1, 0, 1], [1, 1]]
+
+
+def test_what_lies_under_a_null_does_not_show(tmp_path: Path) -> None:
+    array = pa.Array.from_buffers(
+        pa.list_(pa.int64()),
+        3,
+        [pa.py_buffer(b"\x05"), pa.py_buffer(np.array([0, 2, 4, 5], np.int32))],
+        children=[pa.array([1, 2, 3, 4, 5])],
+    )
+    path = written_by_pyarrow(tmp_path / "t.arrow", pa.table({"x": array}), 3)
+    assert nested(column(path, nulls="empty")) == [[1, 2], [], [5]]
+
+
+@pytest.mark.parametrize(
+    ("array", "where"),
+    [
+        (lambda: pa.array([1, None]), "record 1: is null"),
+        (lambda: pa.array([{"a": 1}, None]), "record 1: is null"),
+        (lambda: pa.array([[[1, 2]], [None]], pa.list_(pa.list_(pa.int8(), 2))), "record 1: item"),
+        (
+            lambda: pa.array([[[1, 2]], [[3, 4], [5, None]]], pa.list_(pa.list_(pa.int8(), 2))),
+            "record 1: item <1>: is null",
+        ),
+        (lambda: pa.array(["a", None]).dictionary_encode(), "record 1: is null"),
+    ],
+)
+def test_a_null_that_no_empty_list_could_stand_for_is_an_error(
+    array: Callable[[], Any], where: str, tmp_path: Path
+) -> None:
+    path = written_by_pyarrow(tmp_path / "t.arrow", pa.table({"x": array()}))
+    with pytest.raises(InvalidDataError, match=where):
+        content(path)

@@ -1,0 +1,391 @@
+"""A file, or several, for each rule of docs/format.md on tensors, header and index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h5py
+import numpy as np
+
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, UnsupportedError
+from tests.formats.broken.crafted import byte_case, case, encoded, put, put_header, reseal, sealed
+
+Header = dict[str, Any]
+INDEX = ["/index/0"], ["/index/1"]
+
+
+def _levels(header: Header, name: str = "data") -> Any:
+    return header["tensors"][name]["levels"]
+
+
+# -- 1, what a tensor is -----------------------------------------------------------
+
+
+def _retyped(file: h5py.File, header: Header, dtype: str) -> None:
+    put(file, "/index/0", file["/index/0"][()].astype(dtype))
+    header["datasets"]["/index/0"]["dtype"] = dtype
+
+
+@case("R1", DamagedFileError, "/index/0: offsets must be int64, 1-D", paths=INDEX[0])
+def int32_offsets(file: h5py.File, header: Header) -> None:
+    _retyped(file, header, "int32")
+
+
+@case("R1", DamagedFileError, "/index/0: offsets must be int64, 1-D", paths=INDEX[0])
+def float_offsets(file: h5py.File, header: Header) -> None:
+    _retyped(file, header, "float64")
+
+
+@case("R1", DamagedFileError, "/index/0: offsets must be int64, 1-D", paths=INDEX[0])
+def offsets_in_two_dimensions(file: h5py.File, header: Header) -> None:
+    put(file, "/index/0", file["/index/0"][()].reshape(2, 2))
+
+
+@case("R2", InvalidLoDError, "/index/0: level 0, position 0: first offset", paths=INDEX[0])
+def first_offset_is_one(file: h5py.File, header: Header) -> None:
+    file["/index/0"][0] = 1
+
+
+@case("R2", InvalidLoDError, "/index/0: level 0: no offsets", paths=INDEX[0])
+def no_offsets(file: h5py.File, header: Header) -> None:
+    put(file, "/index/0", np.zeros(0, np.int64))
+
+
+@case("R3", InvalidLoDError, "/index/1: level 1, position 3: offsets decrease", paths=INDEX[1])
+def offsets_decrease(file: h5py.File, header: Header) -> None:
+    file["/index/1"][3] = 4
+
+
+@case("R3", InvalidLoDError, "/index/1: level 1, position 4: offsets decrease", paths=INDEX[1])
+def offset_of_2_to_63(file: h5py.File, header: Header) -> None:
+    file["/index/1"][3] = 2**63 - 1
+
+
+@case("R4", InvalidLoDError, "/index/0: level 0, position 3: the last offset", paths=INDEX[0])
+def level_counts_one_item_less(file: h5py.File, header: Header) -> None:
+    file["/index/0"][3] = 5
+
+
+@case("R4", InvalidLoDError, "expected 6, found 9223372036854775807", paths=INDEX[0])
+def level_counts_2_to_63_items(file: h5py.File, header: Header) -> None:
+    file["/index/0"][3] = 2**63 - 1
+
+
+@case("R5", InvalidLoDError, "/data: level 1, position 6: the last offset", paths=INDEX[1])
+def index_counts_one_row_less(file: h5py.File, header: Header) -> None:
+    file["/index/1"][6] = 14
+
+
+@case("R5", InvalidLoDError, "expected 15, found 9223372036854775807", paths=INDEX[1])
+def index_counts_2_to_63_rows(file: h5py.File, header: Header) -> None:
+    file["/index/1"][6] = 2**63 - 1
+
+
+# -- 2, where things are -----------------------------------------------------------
+
+
+@case("R6", DamagedFileError, "/extra: is not named by the header")
+def a_dataset_more(file: h5py.File, header: Header) -> None:
+    put(file, "/extra", np.zeros(3))
+
+
+@case("R6", DamagedFileError, "/index/more: is not named by the header")
+def a_group_more(file: h5py.File, header: Header) -> None:
+    file.create_group("/index/more")
+
+
+@case("R6", DamagedFileError, "/data: is missing")
+def a_dataset_less(file: h5py.File, header: Header) -> None:
+    del file["/data"]
+
+
+@case("R6", DamagedFileError, "/index: is missing")
+def a_group_less(file: h5py.File, header: Header) -> None:
+    del file["/index"]
+
+
+@case("R6", DamagedFileError, "/other/data: belongs to no tensor")
+def a_dataset_of_no_tensor(file: h5py.File, header: Header) -> None:
+    put(file, "/other/data", np.zeros(3, np.float32))
+    header["datasets"]["/other/data"] = dict(header["datasets"]["/data"])
+    reseal(file, header, "/other/data")
+
+
+@case("R6", DamagedFileError, "/data: is a group")
+def a_group_for_a_dataset(file: h5py.File, header: Header) -> None:
+    del file["/data"]
+    file.create_group("/data")
+
+
+@case("R6", DamagedFileError, "no dataset '/index/2'")
+def a_level_of_no_dataset(file: h5py.File, header: Header) -> None:
+    _levels(header).append({"offsets": "/index/2", "name": None})
+
+
+@case("R6", DamagedFileError, "names no tensor")
+def no_tensor(file: h5py.File, header: Header) -> None:
+    header["tensors"] = {}
+    header["datasets"] = {}
+
+
+@case("R7", DamagedFileError, "/flags/index/0 is no place for level 1", base="shared")
+def level_in_the_place_of_another(file: h5py.File, header: Header) -> None:
+    file.move("/index/1", "/flags/index/0")
+    header["datasets"]["/flags/index/0"] = header["datasets"].pop("/index/1")
+    for name in ("data", "flags"):
+        _levels(header, name)[1]["offsets"] = "/flags/index/0"
+
+
+@case("R7", DamagedFileError, "/index/1: shared by tensors that differ", base="shared")
+def finer_level_shared_without_the_coarser(file: h5py.File, header: Header) -> None:
+    put(file, "/flags/index/0", file["/index/0"][()])
+    header["datasets"]["/flags/index/0"] = header["datasets"]["/index/0"]
+    _levels(header, "flags")[0]["offsets"] = "/flags/index/0"
+
+
+def _renamed(file: h5py.File, header: Header, name: str) -> None:
+    file.move("/flags/data", f"/{name}/data")
+    del file["/flags"]
+    header["tensors"][name] = header["tensors"].pop("flags")
+    header["tensors"][name]["data"] = f"/{name}/data"
+    header["datasets"][f"/{name}/data"] = header["datasets"].pop("/flags/data")
+
+
+@case("R8", DamagedFileError, "cannot name a tensor: it holds '::'", base="shared")
+def name_with_two_colons(file: h5py.File, header: Header) -> None:
+    _renamed(file, header, "a::b")
+
+
+@case("R8", DamagedFileError, "a control character", base="shared")
+def name_with_a_control_character(file: h5py.File, header: Header) -> None:
+    _renamed(file, header, "a\x1b[2J")
+
+
+@case("R8", DamagedFileError, "order: data must be at /::order/data", base="shared")
+def reserved_name_in_the_root(file: h5py.File, header: Header) -> None:
+    _renamed(file, header, "order")
+
+
+@case("R8", DamagedFileError, "data must be at /::../data", base="shared")
+def name_of_the_folder_above(file: h5py.File, header: Header) -> None:
+    header["tensors"][".."] = header["tensors"].pop("flags")
+
+
+# -- 3, the header -----------------------------------------------------------------
+
+
+@case("R9", DamagedFileError, "/header: must be a fixed-length string")
+def header_of_variable_length(file: h5py.File, header: Header) -> None:
+    put(file, "/header", encoded(header).decode(), dtype=h5py.string_dtype())
+
+
+@case("R9", DamagedFileError, "/header: must be a fixed-length string")
+def header_of_bytes(file: h5py.File, header: Header) -> None:
+    put(file, "/header", np.frombuffer(encoded(header), np.uint8))
+
+
+@case("R9", DamagedFileError, "/header: must be one string")
+def header_of_several_strings(file: h5py.File, header: Header) -> None:
+    text = encoded(header)
+    put(file, "/header", np.array([text], f"S{len(text)}"))
+
+
+@case("R9", DamagedFileError, "/header: must be contiguous")
+def header_in_chunks(file: h5py.File, header: Header) -> None:
+    text = encoded(header)
+    put(file, "/header", np.array([text], f"S{len(text)}"), chunks=(1,))
+
+
+@case("R9", DamagedFileError, "/header: must be one string")
+def header_without_value(file: h5py.File, header: Header) -> None:
+    put(file, "/header", h5py.Empty("S100"))
+
+
+@case("R9", DamagedFileError, "/header: is a group")
+def header_that_is_a_group(file: h5py.File, header: Header) -> None:
+    del file["/header"]
+    file.create_group("/header")
+
+
+@case("R9", NotThisFormatError, "no lod container (no /header)")
+def header_missing(file: h5py.File, header: Header) -> None:
+    del file["/header"]
+
+
+@byte_case("R9", DamagedFileError, "/header: ")
+def header_of_4_gigabytes(content: bytes) -> bytes:
+    # The size in the string's type: what the text has, in the datatype message.
+    text = content[content.index(b'{"format"') : content.rindex(b"}") + 1]
+    size = len(text).to_bytes(4, "little")
+    kind = content.rindex(b"\x13", 0, content.rindex(size, 0, content.index(text)))
+    return content[: kind + 4] + b"\xff\xff\xff\xff" + content[kind + 8 :]
+
+
+@case("R10", DamagedFileError, "/header: is no JSON")
+def header_of_prose(file: h5py.File, header: Header) -> None:
+    put_header(file, sealed(b"lod 1, one tensor"))
+
+
+@case("R10", DamagedFileError, "/header: is no JSON object")
+def header_of_a_list(file: h5py.File, header: Header) -> None:
+    put_header(file, b"[1,2,3]")
+
+
+@case("R10", DamagedFileError, "a member appears twice")
+def member_twice(file: h5py.File, header: Header) -> None:
+    put_header(file, sealed(b'{"format":"lod",' + encoded(header)[1:].rpartition(b",")[0]))
+
+
+@case("R10", DamagedFileError, "NaN is no JSON")
+def not_a_number(file: h5py.File, header: Header) -> None:
+    header["datasets"]["/data"]["block_rows"] = float("nan")
+
+
+@case("R10", DamagedFileError, "/header: is no JSON")
+def nested_100_000_deep(file: h5py.File, header: Header) -> None:
+    put_header(file, sealed(b'{"format":' + b"[" * 100_000 + b"]" * 100_000))
+
+
+@case("R10", DamagedFileError, "/header: is no JSON")
+def number_of_10_000_digits(file: h5py.File, header: Header) -> None:
+    put_header(file, sealed(b'{"format":"lod","version":' + b"1" * 10_000))
+
+
+@case("R10", DamagedFileError, "/data: no shape")
+def shape_of_400_digits(file: h5py.File, header: Header) -> None:
+    header["datasets"]["/data"]["shape"] = [10**400, 2]
+
+
+@case("R10", DamagedFileError, "/header: the header has an unknown member 'colour'")
+def unknown_member(file: h5py.File, header: Header) -> None:
+    header["colour"] = "blue"
+
+
+@case("R10", DamagedFileError, "/header: data lacks member 'levels'")
+def missing_member(file: h5py.File, header: Header) -> None:
+    del header["tensors"]["data"]["levels"]
+
+
+@case("R10", DamagedFileError, "/data: no shape [-1, 2]")
+def negative_shape(file: h5py.File, header: Header) -> None:
+    header["datasets"]["/data"]["shape"] = [-1, 2]
+
+
+@case("R10", DamagedFileError, "/data: block_rows must be positive")
+def blocks_of_no_rows(file: h5py.File, header: Header) -> None:
+    header["datasets"]["/data"]["block_rows"] = 0
+
+
+@case("R10", DamagedFileError, "'7' is no level name")
+def level_named_like_a_number(file: h5py.File, header: Header) -> None:
+    _levels(header)[0]["name"] = "7"
+
+
+@case("R10", DamagedFileError, "data: no kind of tensor 'list'")
+def unknown_kind(file: h5py.File, header: Header) -> None:
+    header["tensors"]["data"]["kind"] = "list"
+
+
+@case("R11", DamagedFileError, "/header: is not of a lod container")
+def another_format(file: h5py.File, header: Header) -> None:
+    header["format"] = "dol"
+
+
+@case("R11", UnsupportedError, "container version 2; this program reads version 1")
+def version_2(file: h5py.File, header: Header) -> None:
+    header["version"] = 2
+
+
+@case("R11", UnsupportedError, "container version 1.0")
+def version_with_a_point(file: h5py.File, header: Header) -> None:
+    header["version"] = 1.0
+
+
+@case("R11", UnsupportedError, "container version True")
+def version_true(file: h5py.File, header: Header) -> None:
+    header["version"] = True
+
+
+@byte_case("R12", DamagedFileError, "/header: the checksum does not match")
+def header_altered(content: bytes) -> bytes:
+    return content.replace(b'"article"', b'"artikel"')
+
+
+@case("R12", DamagedFileError, "/header: the checksum does not match")
+def white_space_behind(file: h5py.File, header: Header) -> None:
+    put_header(file, encoded(header) + b"\n")
+
+
+@case("R12", DamagedFileError, "/header: the checksum does not match")
+def checksum_in_the_middle(file: h5py.File, header: Header) -> None:
+    text = encoded(header)
+    put_header(file, text[:-1] + b',"colour":1}')
+
+
+@case("R13", DamagedFileError, "/data: expected shape (14, 2), found (15, 2)")
+def another_shape(file: h5py.File, header: Header) -> None:
+    header["datasets"]["/data"]["shape"] = [14, 2]
+
+
+@case("R13", DamagedFileError, "/data: is not stored as little-endian uint32")
+def another_dtype(file: h5py.File, header: Header) -> None:
+    header["datasets"]["/data"]["dtype"] = "uint32"
+
+
+@case("R14", DamagedFileError, "/data: rows 0 to 14 were altered")
+def rows_altered(file: h5py.File, header: Header) -> None:
+    file["/data"][3, 1] += 1
+
+
+@case("R14", DamagedFileError, "/data: rows 4 to 7 were altered")
+def second_block_altered(file: h5py.File, header: Header) -> None:
+    header["datasets"]["/data"]["block_rows"] = 4
+    reseal(file, header, "/data")
+    file["/data"][7, 0] += 1
+
+
+@case("R14", DamagedFileError, "/index/1: rows 0 to 6 were altered")
+def index_altered_into_another_index(file: h5py.File, header: Header) -> None:
+    file["/index/1"][1] = 2
+
+
+@case("R14", DamagedFileError, "/data: 1 blocks need 1 checksums")
+def a_checksum_more(file: h5py.File, header: Header) -> None:
+    header["datasets"]["/data"]["crc32c"] *= 2
+
+
+@case("R16", InvalidDataError, "/flags/data: a boolean must be stored as 0 or 1", base="shared")
+def boolean_of_two(file: h5py.File, header: Header) -> None:
+    two = np.full(15, 2, np.int8)
+    dataset = file["/flags/data"].id
+    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, two, dataset.get_type())
+    reseal(file, header, "/flags/data")
+
+
+# -- 5, TensorArrays ---------------------------------------------------------------
+
+
+@case("R24", InvalidDataError, "/order: order: sequence 2 comes 2 times", base="array")
+def order_names_one_twice(file: h5py.File, header: Header) -> None:
+    order = file["/order"]
+    order[:] = np.where(order[:] == 0, 2, order[:])
+    reseal(file, header, "/order")
+
+
+@case("R24", InvalidDataError, "/order: order, position 1: no sequence 6", base="array")
+def order_names_one_that_is_not_there(file: h5py.File, header: Header) -> None:
+    file["/order"][1] = 6
+    reseal(file, header, "/order")
+
+
+@case("R24", InvalidDataError, "expected 1125899906842624 items, found 15", base="array")
+def steps_for_2_to_50_items(file: h5py.File, header: Header) -> None:
+    file["/outer/1"][6] = 2**50
+    reseal(file, header, "/outer/1")
+
+
+@case("R24", InvalidDataError, "step 0: expected 6 items, found 5", base="array")
+def a_step_of_other_size(file: h5py.File, header: Header) -> None:
+    file["/index/0"][1] = 5
+    reseal(file, header, "/index/0")

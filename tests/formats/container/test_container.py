@@ -1,0 +1,306 @@
+"""The container: what is written is what is read, and any HDF5 tool reads it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Item, StoredArray
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
+from tests.strategies import BFLOAT16, DTYPES, random_values, tensors
+
+ROOT = Path(__file__).parents[3]
+CODECS = (None, "deflate", "lz4", "zstd")
+ARTICLES = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]], ["article", "größe"])
+# One folder serves all examples: each replaces the file of the one before.
+EXAMPLES = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.fixture(params=CODECS, ids=str)
+def codec(request: pytest.FixtureRequest) -> str | None:
+    """Give every codec there is, and none."""
+    if request.param in ("lz4", "zstd"):
+        pytest.importorskip("hdf5plugin")
+    found: str | None = request.param
+    return found
+
+
+def write(path: Path, content: Item | Mapping[str, Item], codec: str | None = None) -> Path:
+    io.write(path, content, overwrite=True, options=WriteOptions(compression=codec))
+    return path
+
+
+def read(path: Path, name: str | None = None) -> LoDTensor:
+    return io.one_tensor(io.read(path, name), "this test")
+
+
+@EXAMPLES
+@given(tensor=tensors(any_bits=True))
+def test_a_tensor_comes_back_bit_by_bit(
+    tensor: LoDTensor, tmp_path: Path, codec: str | None
+) -> None:
+    assert read(write(tmp_path / "t.lod.h5", tensor, codec)).identical(tensor)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_rows_of_several_blocks_come_back(dtype: np.dtype[Any], tmp_path: Path) -> None:
+    generator = np.random.default_rng(3)
+    rows = random_values(generator, (700_001, 3), dtype, any_bits=True)
+    # Runs compress, random bits do not: HDF5 then skips the filter for a chunk.
+    rows[:400_000] = rows[0]
+    tensor = LoDTensor(rows, LoD.from_lengths([[0, 700_000, 1]]))
+    for compression in (None, "deflate"):
+        path = write(tmp_path / f"{compression}.lod.h5", tensor, compression)
+        assert read(path).identical(tensor)
+    assert path.stat().st_size < rows.nbytes
+
+
+@EXAMPLES
+@given(parts=st.lists(tensors(max_levels=2), min_size=1, max_size=4))
+def test_several_tensors_come_back(
+    parts: list[LoDTensor], tmp_path: Path, codec: str | None
+) -> None:
+    content = dict(zip(("data", "a.b", "Größe", "x+y_z-1"), parts, strict=False))
+    found = io.read_all(write(tmp_path / "t.lod.h5", content, codec))
+    assert list(found) == list(content)
+    for name, tensor in content.items():
+        item = found[name]
+        assert isinstance(item, LoDTensor)
+        assert item.identical(tensor)
+
+
+@EXAMPLES
+@given(tensor=tensors(min_levels=1), level=st.integers(0, 2), by_length=st.booleans())
+def test_a_tensor_array_comes_back(
+    tensor: LoDTensor, level: int, by_length: bool, tmp_path: Path, codec: str | None
+) -> None:
+    level = min(level, tensor.lod.n_levels - 1)
+    stored = StoredArray(*TensorArray.unpack(tensor, level, by_length))
+    found = io.read(write(tmp_path / "t.lod.h5", {"data": tensor, "steps": stored}, codec), "steps")
+    assert isinstance(found, StoredArray)
+    assert found.array.identical(stored.array)
+    assert found.index_map == stored.index_map
+    assert found.array.pack(found.index_map.level, found.index_map).identical(tensor)
+
+
+def test_shared_levels_are_stored_once_and_shared_again(tmp_path: Path) -> None:
+    upper = LoD(ARTICLES.levels[:1], ["article"])
+    content: dict[str, Item] = {
+        "data": LoDTensor(np.arange(15), ARTICLES),
+        "tags": LoDTensor(np.arange(15, dtype=np.uint8), ARTICLES),
+        "titles": LoDTensor(np.arange(6.0), upper),
+        "others": LoDTensor(np.arange(15), LoD([level.copy() for level in ARTICLES.levels])),
+    }
+    path = write(tmp_path / "t.lod.h5", content)
+    with h5py.File(path) as file:
+        assert sorted(file) == ["data", "header", "index", "others", "tags", "titles"]
+        assert list(file["tags"]) == list(file["titles"]) == ["data"]
+        assert sorted(file["others/index"]) == ["0", "1"]
+    found: dict[str, Any] = io.read_all(path)
+    assert found["tags"].lod is found["data"].lod
+    assert found["titles"].lod.levels[0] is found["data"].lod.levels[0]
+    assert found["others"].lod.levels[0] is not found["data"].lod.levels[0]
+    assert all(found[name].identical(tensor) for name, tensor in content.items())
+    # What was read shares as much when it is written again.
+    assert write(tmp_path / "again.lod.h5", found).read_bytes() == path.read_bytes()
+
+
+def test_shared_levels_may_have_other_names(tmp_path: Path) -> None:
+    renamed = ARTICLES.with_names(["page", None])
+    content = {
+        "data": LoDTensor(np.arange(15), ARTICLES),
+        "more": LoDTensor(np.arange(15), renamed),
+    }
+    found: dict[str, Any] = io.read_all(write(tmp_path / "t.lod.h5", content))
+    assert found["data"].lod.names == ("article", "größe")
+    assert found["more"].lod.names == ("page", None)
+    assert found["more"].lod.levels[0] is found["data"].lod.levels[0]
+
+
+def test_the_same_tensors_give_the_same_bytes(tmp_path: Path, codec: str | None) -> None:
+    tensor = LoDTensor(np.arange(30, dtype=np.float32).reshape(15, 2), ARTICLES)
+    content: dict[str, Item] = {
+        "data": tensor,
+        "steps": StoredArray(*TensorArray.unpack(tensor)),
+        "flags": LoDTensor(np.arange(15) % 3 == 0, ARTICLES),
+    }
+    first = write(tmp_path / "a.lod.h5", content, codec).read_bytes()
+    time.sleep(1.1)  # HDF5 would keep times to the second
+    assert write(tmp_path / "b.lod.h5", content, codec).read_bytes() == first
+
+
+def test_memory_does_not_leak_into_the_last_chunk(tmp_path: Path) -> None:
+    np.full(1 << 18, 0x5A, np.uint8)  # what lies about in freed memory
+    path = write(tmp_path / "t.lod.h5", LoDTensor(np.arange(5, dtype=np.uint8)), "deflate")
+    with h5py.File(path) as file:
+        _, packed = file["data"].id.read_direct_chunk((0,))
+    assert zlib.decompress(packed) == bytes([0, 1, 2, 3, 4]).ljust(1 << 18, b"\0")
+
+
+# -- other tools -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("compression", [None, "deflate"])
+def test_h5py_reads_the_same_arrays(
+    dtype: np.dtype[Any], compression: str | None, tmp_path: Path
+) -> None:
+    rows = random_values(np.random.default_rng(1), (15, 2), dtype)
+    path = write(tmp_path / "t.lod.h5", LoDTensor(rows, ARTICLES), compression)
+    with h5py.File(path) as file:
+        found = file["data"][()]
+        offsets = [file["index/0"][()], file["index/1"][()]]
+        assert not file.attrs
+    if dtype != BFLOAT16:  # which h5py gives as the next larger float
+        assert found.dtype == dtype
+    assert found.astype(dtype).tobytes() == rows.tobytes()
+    for level, expected in zip(offsets, ARTICLES.levels, strict=True):
+        assert level.dtype == np.int64
+        np.testing.assert_array_equal(level, expected)
+
+
+def _said(*command: str) -> str:
+    if not shutil.which(command[0]):
+        pytest.skip(f"needs {command[0]}")
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_h5ls_shows_the_layout(tmp_path: Path) -> None:
+    tensor = LoDTensor(np.zeros((15, 2), np.float32), ARTICLES)
+    path = write(
+        tmp_path / "t.lod.h5", {"data": tensor, "tags": LoDTensor(np.arange(15), ARTICLES)}
+    )
+    lines = [line.split(maxsplit=1) for line in _said("h5ls", "-r", str(path)).splitlines()]
+    assert lines == [
+        ["/", "Group"],
+        ["/data", "Dataset {15, 2}"],
+        ["/header", "Dataset {SCALAR}"],
+        ["/index", "Group"],
+        ["/index/0", "Dataset {4}"],
+        ["/index/1", "Dataset {7}"],
+        ["/tags", "Group"],
+        ["/tags/data", "Dataset {15}"],
+    ]
+
+
+def test_h5dump_shows_types_and_header(tmp_path: Path) -> None:
+    flags = LoDTensor(np.zeros(15, np.bool_), ARTICLES)
+    waves = LoDTensor(np.zeros(15, np.complex64), ARTICLES)
+    path = write(tmp_path / "t.lod.h5", {"flags": flags, "waves": waves})
+    structure = _said("h5dump", "-H", str(path))
+    assert "ATTRIBUTE" not in structure
+    for kind in ("H5T_STD_I64LE", "H5T_STD_I8LE", '"TRUE"', 'H5T_IEEE_F32LE "r"'):
+        assert kind in structure
+    text = _said("h5dump", "-d", "/header", str(path)).replace("\\", "")
+    assert '{"format":"lod","version":1,"tensors":{"flags":{"kind":"tensor"' in text
+
+
+def test_a_file_that_h5py_has_open_is_read(tmp_path: Path) -> None:
+    tensor = LoDTensor(np.arange(15), ARTICLES)
+    path = write(tmp_path / "t.lod.h5", tensor, "deflate")
+    with h5py.File(path), io.open_source(path) as first:
+        with io.open_source(path) as second:
+            assert second.slice("data", (0,)).rows == 9
+        assert first.slice("data", (slice(0, 3),)).identical(tensor)
+
+
+# -- pipes and codecs --------------------------------------------------------------
+
+COPY = """
+from lodcli.formats.core import io
+from lodcli.formats.core.format import WriteOptions
+io.write("-", io.read_all("-"), format_name="lod.h5", options=WriteOptions(compression="deflate"))
+"""
+
+
+@pytest.mark.parametrize("first", [1, 7, 5000])
+def test_a_container_passes_through_pipes_in_any_portions(first: int, tmp_path: Path) -> None:
+    tensor = LoDTensor(np.arange(30, dtype=np.float32).reshape(15, 2), ARTICLES)
+    content = write(tmp_path / "t.lod.h5", tensor).read_bytes()
+    command = [sys.executable, "-c", COPY]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(content[:first])
+        process.stdin.flush()
+        time.sleep(0.3)
+        process.stdin.write(content[first:])
+        process.stdin.close()
+        copied = process.stdout.read()
+    assert process.returncode == 0
+    (tmp_path / "copy.lod.h5").write_bytes(copied)
+    assert read(tmp_path / "copy.lod.h5").identical(tensor)
+
+
+def test_a_codec_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hdf5plugin", None)
+    path = tmp_path / "t.lod.h5"
+    for name in ("lz4", "zstd"):
+        with pytest.raises(UnsupportedError, match=rf"{name} needs .*lodcli\[codecs\]"):
+            write(path, LoDTensor(np.arange(3)), name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_codec_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="no codec 'rar'; there are: deflate, lz4, zstd"):
+        write(tmp_path / "t.lod.h5", LoDTensor(np.arange(3)), "rar")
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+@pytest.mark.parametrize("keep", [0, 3, 30, -5])
+def test_a_damaged_chunk_of_an_extra_codec_is_refused(
+    codec: str, keep: int, tmp_path: Path
+) -> None:
+    pytest.importorskip("hdf5plugin")
+    rows = (256 << 10) // 8  # a full chunk: what lies behind the last row is not checked
+    path = write(tmp_path / "t.lod.h5", LoDTensor(np.arange(rows) // 3), codec)
+    with h5py.File(path, "r+") as file:
+        chunks = file["data"].id
+        _, packed = chunks.read_direct_chunk((0,))
+        chunks.write_direct_chunk((0,), packed[:keep] + bytes(range(40)))
+    with pytest.raises(DamagedFileError, match="/data: "):
+        io.read_all(path)
+
+
+# -- what is written stays readable ------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["version1", "version1_deflate"])
+def test_a_container_written_by_the_first_version_is_read(name: str) -> None:
+    found: dict[str, Any] = io.read_all(ROOT / "tests" / "formats" / "kept" / f"{name}.lod.h5")
+    assert list(found) == ["data", "flags", "waves", "brief", "steps"]
+    assert found["data"].identical(LoDTensor(np.arange(15, dtype=np.float32) / 2, ARTICLES))
+    assert found["flags"].data.tolist() == [True, False] * 7 + [True]
+    assert found["waves"].data.tolist() == [complex(0, n) for n in range(15)]
+    assert found["brief"].dtype == BFLOAT16
+    assert found["brief"].data.astype(int).tolist() == [[2 * n, 2 * n + 1] for n in range(15)]
+    # Six sentences of 3, 2, 4, 1, 2 and 3 words: the longest first, then as they came.
+    assert found["steps"].index_map.order.tolist() == [2, 0, 5, 1, 4, 3]
+    assert found["steps"].array.read(3).data.tolist() == [4]
+
+
+def test_samples_stay_readable() -> None:
+    for path in sorted((ROOT / "samples").glob("*.lod.h5")):
+        assert io.read_all(path)

@@ -1,0 +1,74 @@
+"""Converting takes as much memory for a large file as for a small one, in every such format."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SMALL, LARGE = 4_500_000, 16_500_000  # numbers of eight bytes; compiled code works on both
+ALLOWED_BYTES = 72 << 20  # of 96 MB more: shards and row groups, and what allocators hold back
+
+# In a process of its own: the most memory it ever had is asked for.
+CODE = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import LevelSpec, TensorSpec
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+folder, sizes = Path(sys.argv[1]), [int(size) for size in sys.argv[2:4]]
+files = dict(name.split("=") for name in sys.argv[4:])
+
+def batches(size):
+    part = LoDTensor(np.arange(500_000) % 999, LoD([np.arange(0, 500_001, 1_000)]))
+    return ({"data": part} for _ in range(size // 500_000))
+
+def convert(source, target, name):
+    with io.open_source(source, format_name=name[0]) as opened:
+        io.write_batches(target, opened.schema, opened.batches(), format_name=name[1])
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+for size in sizes:
+    begin = folder / f"{size}.lod.h5"
+    spec = TensorSpec("data", np.dtype(np.int64), (), (LevelSpec("0"),))
+    io.write_batches(begin, (spec,), batches(size))
+    for name, file in files.items():
+        target, back = folder / f"{size}{file}", folder / f"{size}.{name}.lod.h5"
+        convert(begin, target, (None, name))
+        convert(target, back, (name, None))
+        with io.open_source(back) as opened:  # the rows would be mapped, and count as memory
+            assert opened.schema[0].rows == size
+        back.unlink()
+    print(peak())
+"""
+FILES = {
+    "lod.stream": ".lods",
+    "paddle": ".lodt",
+    "megatron": ".idx",
+    "npz": ".npz",
+    "jsonl": ".jsonl",
+}
+COLUMNS = {"arrow": ".arrow", "parquet": ".parquet", "datasets": ".ds"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("files", [FILES, COLUMNS], ids=["ours", "columns"])
+def test_memory_does_not_grow_with_the_file(files: dict[str, str], tmp_path: Path) -> None:
+    named = [f"{name}={file}" for name, file in files.items()]
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, str(tmp_path), str(SMALL), str(LARGE), *named],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    small, large = map(int, done.stdout.split())
+    assert large - small < ALLOWED_BYTES

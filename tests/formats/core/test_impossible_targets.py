@@ -1,0 +1,162 @@
+"""What a target cannot hold is refused before a row is read."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Batch, schema_of
+from lodcli.kernels.errors import LodError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.kinds import KINDS, Content, contents, require
+from tests.lodcli.conftest import Lod, lod  # noqa: F401 - a fixture
+
+# Errors about single values or lengths, which only reading can find.
+OF_VALUES = (
+    *("is empty", "holds no empty", "no item without rows", "has none", "JSON has none"),
+    "whole numbers up to 2**53",
+    *("does not end with it", "does not begin with it", "has it inside"),
+    *("the longest sequences first", "--vocab"),
+)
+FORMS = (None, "nested", "packed", "padded", "list", "flat")
+SEQLENS = (None, ("a",), ("a", "b"), ("data",))
+
+
+class RowsReadError(Exception):
+    """Somebody asked for rows."""
+
+
+def unread() -> Iterator[Batch]:
+    raise RowsReadError
+    yield {}
+
+
+@st.composite
+def options(draw: st.DrawFn, name: str, content: Content) -> dict[str, Any]:
+    """Draw what a writer may be told."""
+    known = table.get(name).write_options
+    found = KINDS[name].write(content)
+    if "form" in known:
+        found = {"form": draw(st.sampled_from(FORMS))}
+    if "cu_seqlens" in known:
+        found["cu_seqlens"] = draw(st.sampled_from(SEQLENS))
+    return found
+
+
+def check(name: str, data: st.DataObject) -> None:
+    content = data.draw(contents(name, held=False))
+    chosen = WriteOptions(**data.draw(options(name, content)))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, KINDS[name].path)
+        told = dict(format_name=name, options=chosen)
+        try:
+            io.write_batches(path, schema_of(content), [content], **told)  # type: ignore[arg-type]
+            return
+        except LodError as error:
+            expected = str(error)
+        if any(part in expected for part in OF_VALUES):
+            return
+        with pytest.raises(LodError) as caught:
+            io.write_batches(path, schema_of(content), unread(), **told)  # type: ignore[arg-type]
+        assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_what_a_format_cannot_hold_is_refused_before_rows_are_read(
+    name: str, data: st.DataObject
+) -> None:
+    require(name)
+    check(name, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_much_that_a_format_cannot_hold(name: str, data: st.DataObject) -> None:
+    require(name)
+    check(name, data)
+
+
+# -- commands ------------------------------------------------------------------------
+
+
+def _damaged(path: Path) -> None:
+    """Change a byte in the middle: of the rows, which are most of it."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _late_fault(path: Path) -> None:
+    """Append a line that is no record."""
+    with path.open("ab") as file:
+        file.write(b'{"\n')
+
+
+ROWS = 100_000
+# Not Parquet: its first records are decoded to tell which columns share their levels.
+SOURCES = {
+    **dict.fromkeys(("s.lod.h5", "s.lods", "s.npz", "s.safetensors"), _damaged),
+    **dict.fromkeys(("s.jsonl",), _late_fault),
+}
+# Of int64 under two levels: no format below holds it so.
+TARGETS = [
+    ["o.pt", "--form", "nested"],
+    ["o.pt", "--form", "packed"],
+    ["o.pt", "--form", "padded"],
+    ["o.npz", "--cu-seqlens", "one"],
+    ["o.safetensors", "--cu-seqlens", "a,a"],
+    ["o.pt", "--cu-seqlens", "one"],
+    ["o.ts"],
+    ["o.bin", "--end-token", "0"],
+    ["o.bin", "--to", "llmc"],
+    ["o.txt"],
+    ["o.tar"],
+    ["o", "--to", "mds"],
+    ["o.h5ad"],
+    ["o.h5", "--to", "nwb"],
+    ["o.lod.h5", "--form", "flat"],
+    ["o.parquet.gz"],
+    ["-", "--to", "datasets"],
+    ["-", "--to", "megatron"],
+    ["missing/o.npz"],
+    ["o.unknown"],
+    ["there.npz"],
+]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_command_refuses_the_target_and_not_the_damage(
+    lod: Lod,  # noqa: F811
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).integers(-(2**62), 2**62, ROWS)
+    item = LoDTensor(rows, LoD.from_lengths([[10] * 10, [ROWS // 100] * 100], ("a", "b")))
+    io.write(name, item)
+    SOURCES[name](Path(name))
+    Path("there.npz").touch()
+    if "safetensors" not in name:  # which has no checksums
+        assert lod("convert", name, "o.lod.h5").code == 1
+    for target in TARGETS:
+        done = lod("convert", name, *target)
+        assert done.code in (2, 3, 4), (target, done.stderr)
+        assert done.stdout == ""
+        assert len(done.stderr.splitlines()) == 1
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "there.npz"])

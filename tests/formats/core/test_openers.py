@@ -1,0 +1,196 @@
+"""`lodcli.open`, `read`, `read_all` and `write`: every option as a keyword, names of levels."""
+
+from __future__ import annotations
+
+import doctest
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lodcli
+from lodcli import LoDTensor
+from lodcli.formats.core import io
+from lodcli.formats.core import options as options_module
+from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.options import (
+    ReadKeywords,
+    ReadOptions,
+    WriteKeywords,
+    WriteOptions,
+    read_options,
+)
+from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.tensor.tensor_array import TensorArray
+from tests.formats.cases.every_file import FILES, NEEDS, SAMPLES, file_of
+
+NAMES = ("first", "second", "third", "fourth")
+DEEP = LoDTensor(np.arange(6.0), [[2, 1], [1, 2, 3]])
+FLAT = LoDTensor(np.arange(3.0), [[2, 1]])
+
+
+def test_the_keywords_are_the_options() -> None:
+    for keywords, options in ((ReadKeywords, ReadOptions), (WriteKeywords, WriteOptions)):
+        assert list(keywords.__annotations__) == [field.name for field in fields(options)]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_levels_of_every_format_are_named(name: str, tmp_path: Path) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    path, options = file_of(name, tmp_path)
+    names: tuple[str, ...]
+    if name in ("csv", "tsv"):  # its levels are columns
+        chosen, names = "data", ("level0",)
+    else:
+        with lodcli.open(path, format_name=name, **options) as source:
+            spec = max(source.schema, key=lambda spec: len(spec.levels))
+        chosen, names = spec.name, NAMES[: len(spec.levels)]
+    told: dict[str, Any] = {**options, "levels": list(names), "format_name": name}
+    item = lodcli.read(path, chosen, **told)
+    assert isinstance(item, LoDTensor)
+    assert item.lod.names == names
+    with lodcli.open(path, chosen, **told) as source:
+        spec = next(spec for spec in source.schema if spec.name == chosen)
+        assert spec.level_names == names
+        assert source.read_index(chosen).names == names
+    for unread in ("batches", "read", "slice"):
+        with lodcli.open(path, chosen, **told) as source:
+            if unread == "batches":
+                parts = [batch[chosen] for batch in source.batches() if chosen in batch]
+                assert all(isinstance(p, LoDTensor) and p.lod.names == names for p in parts)
+                assert parts
+            elif unread == "read":
+                found = source.read([chosen])[chosen]
+                assert isinstance(found, LoDTensor)
+                assert found.identical(item)
+            elif names:
+                part = source.slice(chosen, (slice(0, 1),), names[-1])
+                assert part.identical(item.select(slice(0, 1), level=names[-1]))
+    with pytest.raises(lodcli.LodError) as caught:
+        lodcli.read(path, chosen, **{**told, "levels": (*names, "surplus")})
+    assert str(path.name) in str(caught.value)
+
+
+def test_names_are_of_the_tensor_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "t.npz"
+    lodcli.write(path, {"data": DEEP, "flat": FLAT})
+    for item, names in (
+        (lodcli.read(path, levels=("a", "b")), ("a", "b")),
+        (lodcli.read(path, "flat", levels="ab"), ("ab",)),
+    ):
+        assert isinstance(item, LoDTensor)
+        assert item.lod.names == names
+    with lodcli.open(path, "flat", levels="ab") as source:
+        found = source.read()
+        assert [item.lod.names for item in found.values() if isinstance(item, LoDTensor)] == [
+            (None, None),
+            ("ab",),
+        ]
+    with pytest.raises(SelectionError, match=r"t\.npz: 2 level names are given, flat has 1 level"):
+        lodcli.read_all(path, levels=("a", "b"))
+
+
+def test_levels_of_a_tensor_array_take_no_names(tmp_path: Path) -> None:
+    steps, index_map = TensorArray.unpack(FLAT)
+    lodcli.write(tmp_path / "t.lod.h5", lodcli.StoredArray(steps, index_map))
+    with pytest.raises(SelectionError, match="data is a TensorArray, whose levels take no names"):
+        lodcli.read(tmp_path / "t.lod.h5", levels="a")
+
+
+def test_names_survive_a_child_process_and_a_map(tmp_path: Path) -> None:
+    path = tmp_path / "t.lod.h5"
+    lodcli.write(path, DEEP)
+    each: tuple[dict[str, Any], ...] = ({"limits": Limits(isolate=True)}, {"mmap": True})
+    for told in each:
+        item = lodcli.read(path, levels=("a", "b"), **told)
+        assert isinstance(item, LoDTensor)
+        assert item.lod.names == ("a", "b")
+        np.testing.assert_array_equal(item.data, DEEP.data)
+
+
+def test_options_are_keywords_and_go_before_the_value(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a":[1,2],"b":[3]}\n')
+    assert list(lodcli.read_all(path, field="b")) == ["b"]
+    assert list(lodcli.read_all(path, options=ReadOptions(field=("a",)), field=["b"])) == ["b"]
+    for dtype in ("int16", np.int16, np.dtype(">i2")):
+        item = lodcli.read(path, "a", dtype=dtype)
+        assert isinstance(item, LoDTensor)
+        assert item.dtype == np.int16
+    assert read_options(None, {"dtype": "bfloat16"}).dtype == bfloat16()
+    # What is off is known to every format.
+    off: dict[str, Any] = {
+        "mmap": False,
+        "skip_unsupported": False,
+        "nulls": "error",
+        "dtype": None,
+        "field": (),
+    }
+    assert list(lodcli.read_all(SAMPLES / "articles.txt", **off)) == ["data"]
+
+
+def bfloat16() -> np.dtype[Any]:
+    import ml_dtypes
+
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("told", "error", "message"),
+    [
+        ({"level": "a"}, TypeError, "no option is called 'level'; there are: levels, vocabulary"),
+        ({"nulls": "drop"}, OptionError, "nulls: expected 'error' or 'empty', found 'drop'"),
+        ({"dtype": "float"}, None, ""),
+        ({"dtype": "S3"}, OptionError, "dtype: no dtype 'S3'; there are: bfloat16, bool"),
+        ({"dtype": "nonsense"}, OptionError, "dtype: no dtype 'nonsense'"),
+        ({"field": [1]}, OptionError, "field: names have type str, found 1"),
+        ({"levels": ["a", "a"]}, SelectionError, "two levels are called 'a'"),
+        ({"names": "x"}, UnsupportedError, "jsonl has no option 'names'"),
+    ],
+)
+def test_an_impossible_option_is_an_error(
+    told: dict[str, Any], error: type[Exception] | None, message: str
+) -> None:
+    for call in (lodcli.read, lodcli.read_all):
+        if error is None:
+            call(SAMPLES / "events.jsonl", **told)
+        else:
+            with pytest.raises(error, match=message):
+                call(SAMPLES / "events.jsonl", **told)
+
+
+def test_what_nobody_asked_for_need_not_fit_a_tensor(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("name,age\nAda,36\n")
+    with pytest.raises(lodcli.LodError), lodcli.open(tmp_path / "t.csv"):
+        pass
+    with lodcli.open(tmp_path / "t.csv", "age") as source:
+        assert list(source.left_out) == ["name"]
+    assert list(lodcli.read_all(tmp_path / "t.csv", skip_unsupported=True)) == ["age"]
+
+
+def test_write_takes_its_options_as_keywords(tmp_path: Path) -> None:
+    lodcli.write(tmp_path / "t.npz", FLAT, cu_seqlens="cu", index_dtype="int32")
+    with np.load(tmp_path / "t.npz") as found:
+        assert found["cu"].dtype == np.int32
+        assert found["cu"].tolist() == [0, 2, 3]
+    lodcli.write(
+        tmp_path / "u.npz", FLAT, options=WriteOptions(index_dtype="int32"), cu_seqlens=["cu"]
+    )
+    assert (tmp_path / "u.npz").read_bytes() == (tmp_path / "t.npz").read_bytes()
+    with pytest.raises(TypeError, match="no option is called 'compress'; there are: compression"):
+        lodcli.write(tmp_path / "v.lod.h5", FLAT, compress="zstd")  # type: ignore[call-arg]
+    with pytest.raises(UnsupportedError, match="npz has no option 'compression'"):
+        lodcli.write(tmp_path / "v.npz", FLAT, compression="deflate")
+
+
+def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "samples").symlink_to(SAMPLES)
+    monkeypatch.chdir(tmp_path)
+    for module in (io, options_module):
+        failed, attempted = doctest.testmod(module)
+        assert failed == 0
+        assert attempted

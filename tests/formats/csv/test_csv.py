@@ -1,0 +1,179 @@
+"""csv, tsv: the long form, read and written."""
+
+from __future__ import annotations
+
+import csv
+import os
+import tempfile
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lodcli.formats.core import io
+from lodcli.formats.core.options import ReadOptions
+from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.opening import batches_of, content, content_of, nested, pipe
+from tests.strategies import DTYPES, tensors
+
+HELD = [dtype for dtype in DTYPES if dtype.kind in "iuf" and dtype.name != "bfloat16"]
+VISITS = b"user,visit,value,weight\na,1,1,0.5\na,1,2,1.5\na,2,3,2\nb,1,4,3\n"
+
+
+def given_lines(folder: Path, data: bytes, **options: Any) -> dict[str, LoDTensor]:
+    return content_of(folder, ".csv", data, **options)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_tensor_comes_back_or_is_refused(suffix: str, data: st.DataObject) -> None:
+    tensor = data.draw(tensors(HELD, row_shapes=[()]))
+    names = tuple(f"l{n}" for n in range(tensor.lod.n_levels))
+    tensor = LoDTensor(tensor.data, tensor.lod.with_names(names))
+    empty = any((np.diff(tensor.lod.absolute(n)) == 0).any() for n in range(len(names)))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"t{suffix}")
+        if empty:
+            with pytest.raises(UnsupportedError, match="holds no item without rows"):
+                io.write(path, tensor)
+            assert not os.listdir(folder)
+            return
+        io.write(path, tensor)
+        found = content(path, levels=names, dtype=tensor.dtype)["data"]
+        assert found.identical(tensor)
+        with open(path, newline="") as file:
+            rows = list(csv.reader(file, delimiter="," if suffix == ".csv" else "\t"))
+        assert rows[0] == [*names, "data"]
+        values = np.array([float(row[-1]) for row in rows[1:]]).astype(tensor.dtype)
+        assert values.tolist() == tensor.data.tolist()
+
+
+def test_columns_group_and_the_others_share_the_levels(tmp_path: Path) -> None:
+    found = given_lines(tmp_path, VISITS, levels=("user", "visit"))
+    assert nested(found["value"]) == [[[1, 2], [3]], [[4]]]
+    assert nested(found["weight"]) == [[[0.5, 1.5], [2.0]], [[3.0]]]
+    assert found["value"].lod is found["weight"].lod
+    assert found["value"].lod.names == ("user", "visit")
+    assert found["value"].dtype == np.int64
+    only = given_lines(tmp_path, VISITS, levels=("user",), field=("weight",))
+    assert {name: nested(one) for name, one in only.items()} == {"weight": [[0.5, 1.5, 2], [3]]}
+
+
+@pytest.mark.parametrize("limit", [64, 200, 1 << 20])
+def test_batches_are_whole_items_whatever_their_size(limit: int, tmp_path: Path) -> None:
+    rows = [(n // 7, n // 3, n) for n in range(2000)]
+    text = "a,b,v\n" + "".join(f"{a},{b},{v}\n" for a, b, v in rows)
+    (tmp_path / "t.csv").write_text(text)
+    found = batches_of(tmp_path / "t.csv", limit, levels=("a", "b"))
+    expected = [
+        [[row[2] for row in part] for _, part in groupby(list(item), key=lambda row: row[1])]
+        for _, item in groupby(rows, key=lambda row: row[0])
+    ]
+    assert nested(LoDTensor.concatenate([batch["v"] for batch in found])) == expected
+    with pipe(tmp_path, ".csv", text.encode()) as path:
+        assert nested(content(path, levels=("a", "b"))["v"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "keys"),
+    [
+        (b'k,v\n"a,b",1\n"a,b",2\n', [2]),
+        (b'k,v\n"a\nb",1\n"a ""q""",2\n', [1, 1]),
+        (b"\xef\xbb\xbfk,v\r\na,1\r\na,2\r\n", [2]),
+        (b"k,v\na,1\na,2", [2]),
+        ("k,v\nä,1\nä,2\n€,3\n".encode(), [2, 1]),
+    ],
+)
+def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path) -> None:
+    found = given_lines(tmp_path, data, levels=("k",))["v"]
+    assert found.recursive_sequence_lengths() == [keys]
+    assert found.data.tolist() == list(range(1, sum(keys) + 1))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"k,v\na,1\nb,2\na,3\n", "line 4: k 'a' was there before.*sort the records by k"),
+        (b"k,v\na,1\na\n", "line 3: expected 2 fields, as line 1 has, found 1 field;.*in quotes"),
+        (
+            b"k,v\na,1\n\na,2\n",
+            "line 3: expected 2 fields, as line 1 has, found a blank line; take it out",
+        ),
+        (b"k,v\na,1\na,2,3\n", "line 3: expected 2 fields, as line 1 has, found 3 fields"),
+        (b"k,v\na,1\na,2.5\n", r"line 3, column 'v': expected a whole number .*--dtype float64"),
+        (b"k,v\na,1\na,nan\n", "line 3, column 'v': expected a whole number"),
+        (b"k,v\na,1\na,\n", "line 3, column 'v': expected a whole number .*found ''"),
+        (b"k,v\na,1.5\na,x\n", "line 3, column 'v': expected a number .*found 'x'"),
+        (b"k,v\na,1\na,1_0\n", "line 3, column 'v': .*found '1_0'"),
+        (b"k,v\na,1\na,9223372036854775808\n", "line 3, column 'v': expected a whole number"),
+        (b"k,v\na,1\n\xff,2\n", "line 3: is not UTF-8 .*iconv"),
+        (b"k,v\na,1\na\0,2\n", "line 3: holds NUL"),
+        (b'k,v\na,1\n"a,2\n', "line 3: is no record"),
+        (b'k,v\na,1\n"a"b,2\n', "line 3: is no record"),
+        (b"v,v\n1,2\n", "line 1: two columns are named 'v'"),
+        (
+            b"a;b\n1;2\n",
+            "line 1: has no comma but semicolons: 'a;b'; convert it, as with tr ';' ','",
+        ),
+        (b"a|b\n", "line 1: has no comma but bars"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(data: bytes, message: str, tmp_path: Path) -> None:
+    with pytest.raises(LodError, match=message):
+        given_lines(tmp_path, data, levels=("k",) if data[:1] == b"k" else None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    keys=st.lists(st.sampled_from(["a", "b", "é", "", " "]), min_size=1, max_size=12),
+    end=st.sampled_from(["\n", "\r\n"]),
+    closed=st.booleans(),
+    wrong=st.sampled_from(["", "1,", "a,b,c", "b", "b,x", "é,1_0"]),
+    limit=st.sampled_from([64, 1 << 20]),
+)
+def test_quotes_around_the_fields_change_nothing(
+    keys: list[str], end: str, closed: bool, wrong: str, limit: int
+) -> None:
+    records = [f"{key},{n}" for n, key in enumerate(sorted(keys))] + ([wrong] if wrong else [])
+    plain = end.join(["k,v", *records]) + end * closed
+    quoted = plain.replace(f"k,v{end}", f'"k",v{end}', 1)  # the one sends the block another way
+    found: list[Any] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for text in (plain, quoted):
+            path = Path(folder, "t.csv")
+            path.write_bytes(text.encode())
+            try:
+                options = ReadOptions(levels=("k",))
+                with io.open_source(path, options=options) as source:
+                    parts = [dict(batch)["v"] for batch in source.batches(limit)]
+                tensor = LoDTensor.concatenate([p for p in parts if isinstance(p, LoDTensor)])
+                found.append((tensor.data.tolist(), tensor.lod.recursive_sequence_lengths()))
+            except LodError as error:
+                found.append(str(error))
+    assert found[0] == found[1]
+
+
+def test_numbers_beyond_a_dtype_are_refused(tmp_path: Path) -> None:
+    for text, dtype in (("300", "int8"), ("-1", "uint16"), ("1e300", "float32")):
+        with pytest.raises(LodError, match="line 2, column 'v': expected"):
+            given_lines(tmp_path, f"v\n{text}\n".encode(), dtype=np.dtype(dtype))
+
+
+def test_columns_that_are_not_there_are_named(tmp_path: Path) -> None:
+    for options in ({"levels": ("x",)}, {"field": ("x",)}):
+        with pytest.raises(SelectionError, match="no column 'x'; there are: user, visit"):
+            given_lines(tmp_path, VISITS, **options)
+
+
+def test_tensors_that_share_no_levels_are_refused(tmp_path: Path) -> None:
+    two = {name: LoDTensor(np.arange(2), LoD.from_lengths([[2]])) for name in "ab"}
+    with pytest.raises(LodError, match="share all their levels"):
+        io.write(tmp_path / "t.csv", two)
+    assert not os.listdir(tmp_path)

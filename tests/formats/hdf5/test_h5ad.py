@@ -1,0 +1,297 @@
+"""h5ad: sparse rows, as anndata and scipy have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.hdf5.h5ad_layout import DATA_DTYPES
+from lodcli.formats.storage.inputs import Input
+from lodcli.kernels.errors import LodError, SelectionError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.opening import batches_of, content, nested
+from tests.strategies import DTYPES, lods
+
+THEIRS = Path(__file__).parents[1] / "theirs" / "anndata.h5ad"
+NAMES = ["obs_names", "var_names"]
+HELD = tuple(dtype for dtype in DTYPES if dtype.name in DATA_DTYPES)
+
+
+def text(*names: str) -> LoDTensor:
+    letters = "".join(names).encode()
+    return LoDTensor(
+        np.frombuffer(letters, np.uint8), LoD.from_lengths([[len(n.encode()) for n in names]])
+    )
+
+
+def crafted(folder: Path, change: Callable[[Any], None]) -> Path:
+    """Return a file like anndata's with something changed."""
+    path = folder / "x.h5ad"
+    path.write_bytes(THEIRS.read_bytes())
+    with h5py.File(path, "r+") as file:
+        change(file)
+    return path
+
+
+def test_a_file_of_anndata_is_read() -> None:
+    found = content(THEIRS)
+    assert list(found) == ["data", "indices", "obs_names", "var_names"]
+    assert nested(found["data"]) == [[1.5], [2.0, -3.0], [], [4.0]]
+    assert nested(found["indices"]) == [[1], [0, 2], [], [2]]
+    assert found["data"].dtype == np.float32
+    assert found["data"].lod is found["indices"].lod
+    assert found["data"].lod.names == ("obs",)
+    assert found["obs_names"].identical(text("a", "b", "c", "d"))
+    assert found["var_names"].identical(text("Actb", "g2", "größe"))
+    with io.open_source(THEIRS) as source:
+        assert source.slice("data", (1,)).data.tolist() == [2.0, -3.0]
+    assert len(batches_of(THEIRS, 1)) >= 1
+
+
+def older(file: Any) -> None:
+    """Turn a file of anndata into what versions before 0.7 wrote: records for frames."""
+    for attribute, older in (("encoding-type", "h5sparse_format"), ("shape", "h5sparse_shape")):
+        file["X"].attrs[older] = "csr" if "type" in attribute else file["X"].attrs[attribute]
+        del file["X"].attrs[attribute]
+    file.move("X", "raw.X")
+    for frame, names in (("obs", [b"a", b"b", b"c", b"d"]), ("var", [b"Actb", b"g2", b"g3"])):
+        del file[frame]
+        records = np.array([(name, 1.5) for name in names], [("index", "S5"), ("n", "<f4")])
+        file[frame if frame == "obs" else "raw.var"] = records
+    file["var"] = np.zeros(2, [("index", "S5")])
+    file["X"] = np.zeros((4, 2), np.float32)
+
+
+def test_a_file_of_older_anndata_is_read(tmp_path: Path) -> None:
+    path = crafted(tmp_path, older)
+    found = content(path, data="/raw.X")
+    assert nested(found["data"]) == [[1.5], [2.0, -3.0], [], [4.0]]
+    assert found["obs_names"].identical(text("a", "b", "c", "d"))
+    assert found["var_names"].identical(text("Actb", "g2", "g3"))
+    with pytest.raises(UnsupportedError, match=r"dense matrix; choose .* --data: /raw\.X; or"):
+        content(path)
+
+
+def test_names_are_those_of_the_matrix_that_is_read(tmp_path: Path) -> None:
+    anndata = pytest.importorskip("anndata")
+    pytest.importorskip("scipy")
+    from scipy.sparse import csr_matrix
+
+    whole = anndata.AnnData(
+        csr_matrix(np.arange(6.0).reshape(2, 3)), {"n": [1, 2]}, {"m": [1, 2, 3]}
+    )
+    whole.obs_names, whole.var_names = ["x", "y"], ["p", "q", "r"]
+    part = whole[:, :2].copy()
+    part.raw = whole
+    part.layers["twice"] = part.X * 2
+    part.obsp["near"] = csr_matrix(np.eye(2))
+    part.uns["other"] = csr_matrix(np.eye(5))
+    part.write_h5ad(tmp_path / "x.h5ad")
+    expected = {
+        "/X": (text("x", "y"), text("p", "q")),
+        "/layers/twice": (text("x", "y"), text("p", "q")),
+        "/raw/X": (text("x", "y"), text("p", "q", "r")),
+        "/obsp/near": (text("x", "y"), text("x", "y")),
+        "/uns/other": (),
+    }
+    for path, names in expected.items():
+        found = content(tmp_path / "x.h5ad", data=path)
+        assert [name for name in found if name.endswith("names")] == NAMES[: len(names)]
+        for name, one in zip(NAMES, names, strict=False):
+            assert found[name].identical(one)
+
+
+def test_anndata_reads_what_we_write(tmp_path: Path) -> None:
+    anndata = pytest.importorskip("anndata")
+    found = content(THEIRS)
+    io.write(tmp_path / "x.h5ad", found)
+    theirs, ours = anndata.read_h5ad(THEIRS), anndata.read_h5ad(tmp_path / "x.h5ad")
+    assert (ours.X != theirs.X).nnz == 0
+    assert ours.X.dtype == theirs.X.dtype
+    assert list(ours.obs_names) == list(theirs.obs_names)
+    assert list(ours.var_names) == list(theirs.var_names)
+    del found["obs_names"], found["var_names"]
+    io.write(tmp_path / "y.h5ad", found)
+    assert list(anndata.read_h5ad(tmp_path / "y.h5ad").var_names) == ["0", "1", "2"]
+
+
+@given(lod=lods(max_levels=1, min_levels=1), dtype=st.sampled_from(HELD), seed=st.integers(0, 99))
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_bits_come_back(tmp_path: Path, lod: LoD, dtype: np.dtype[Any], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 256, (int(lod.levels[0][-1]), dtype.itemsize), np.uint8)
+    data = (rows > 127)[:, 0] if dtype == np.bool_ else rows.view(dtype)[:, 0]
+    indices = rng.integers(0, 9, len(data)).astype(np.int32)
+    named = lod.with_names(["obs"])
+    items = {"data": LoDTensor(data, named), "indices": LoDTensor(indices, named)}
+    io.write(tmp_path / "x.h5ad", items, overwrite=True)
+    found = content(tmp_path / "x.h5ad")
+    for name, tensor in items.items():
+        assert found[name].identical(tensor)
+    assert len(found["obs_names"]) == lod.count(0)
+
+
+def test_matrices_of_scipy_are_read_from_npz(tmp_path: Path) -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    matrix = sparse.csr_matrix(np.array([[0, 1.5], [0, 0], [2, 3]]))
+    np.savez(tmp_path / "x.npz", data=matrix.data, indices=matrix.indices, indptr=matrix.indptr)
+    found = content(tmp_path / "x.npz", data="data,indices", offsets=("indptr",))
+    assert nested(found["data"]) == [[1.5], [], [2.0, 3.0]]
+    assert nested(found["indices"]) == [[1], [], [0, 1]]
+
+
+LOD = LoD.from_lengths([[2, 1]])
+DATA, INDICES = LoDTensor(np.arange(3.0), LOD), LoDTensor(np.arange(3), LOD)
+
+
+@pytest.mark.parametrize(
+    ("items", "error", "message"),
+    [
+        ({"data": DATA}, UnsupportedError, "holds data and indices of one index"),
+        ({"data": DATA, "indices": INDICES, "x": DATA}, UnsupportedError, "found data, indices, x"),
+        ({"data": DATA, "indices": INDICES[0:]}, UnsupportedError, "must share their level"),
+        ({"data": DATA, "indices": DATA}, UnsupportedError, "are whole numbers, found float64"),
+        (
+            {"data": DATA, "indices": INDICES, "obs_names": INDICES},
+            UnsupportedError,
+            "obs_names are text, uint8; found int64",
+        ),
+        (
+            {"data": DATA, "indices": INDICES, "obs_names": text("a")},
+            ShapeMismatchError,
+            "obs_names: expected 2 names, found 1",
+        ),
+        (
+            {"data": DATA, "indices": INDICES, "var_names": text("a", "b")},
+            ShapeMismatchError,
+            "var_names: expected 3 names, found 2",
+        ),
+        ({"data": DATA, "indices": INDICES.with_data([0, -1, 2])}, LodError, "-1 is no column"),
+        (
+            {"data": DATA, "indices": INDICES, "obs_names": text("a\0", "b")},
+            LodError,
+            "has a zero in it",
+        ),
+    ],
+)
+def test_what_no_such_file_holds_is_refused(
+    items: dict[str, LoDTensor], error: type[LodError], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        io.write(tmp_path / "x.h5ad", items)
+    assert not list(tmp_path.iterdir())
+
+
+def _replace(path: str, value: Any) -> Callable[[Any], None]:
+    def change(file: Any) -> None:
+        del file[path]
+        if value is not None:
+            file[path] = value
+
+    return change
+
+
+def _attribute(path: str, name: str, value: Any) -> Callable[[Any], None]:
+    def change(file: Any) -> None:
+        del file[path].attrs[name]
+        if value is not None:
+            file[path].attrs[name] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_replace("X", None), "/X: is not there"),
+        (_replace("X", np.zeros((2, 2))), "/X: is a dense matrix"),
+        (_replace("X/data", None), "/X/data: is not there"),
+        (_replace("X/data", np.zeros(3)), "/X/data: "),
+        (_replace("X/data", np.zeros((4, 1))), "expected numbers in one dimension"),
+        (_replace("X/data", h5py.Empty("f4")), "/X/data: "),
+        (_replace("X/data", np.array([b"a"] * 4)), "expected numbers in one dimension"),
+        (_replace("X/indices", np.zeros(5, np.int32)), "/X/indices: "),
+        (_replace("X/indices", np.zeros(4)), "expected whole numbers"),
+        (_replace("X/indices", np.array([0, 1, 3, 0])), "position 2: column 3 of 3"),
+        (_replace("X/indices", np.array([0, -1, 2, 0])), "position 1: column -1 of 3"),
+        (_replace("X/indptr", np.array([0, 1, 4])), r"/X/indptr: expected 5, found \(3,\)"),
+        (
+            _replace("X/indptr", np.array([0, 3, 1, 3, 4])),
+            "/X/indptr: level 0, position 2: offsets decrease",
+        ),
+        (_replace("X/indptr", np.array([1, 1, 3, 3, 4])), "/X/indptr: "),
+        (_replace("X/indptr", np.zeros((5, 1), int)), r"found \(5, 1\)"),
+        (_attribute("X", "encoding-type", None), "is stored as None, expected csr_matrix"),
+        (_attribute("X", "encoding-type", "csc_matrix"), "is stored as csc_matrix"),
+        (_attribute("X", "encoding-type", 7), "is stored as 7"),
+        (_attribute("X", "shape", None), "its shape is not two numbers"),
+        (_attribute("X", "shape", [4, 3, 1]), "its shape is not two numbers"),
+        (_attribute("X", "shape", [4.0, 3.0]), "its shape is not two numbers"),
+        (_attribute("X", "shape", [-4, 3]), "has the shape -4 x 3"),
+        (_attribute("X", "shape", [2**62, 3]), "expected 4611686018427387905"),
+        (_attribute("X", "shape", [4, 2]), "column 2 of 2|expected 2 names"),
+        (_replace("obs/_index", np.arange(4)), "/obs/_index: holds int64, expected text"),
+        (_replace("var/_index", np.array([b"a"])), "/var/_index: expected 3 names"),
+        (_replace("var", np.zeros(3)), "/var: expected a group, or records with a field"),
+    ],
+)
+def test_damage_is_named(change: Callable[[Any], None], message: str, tmp_path: Path) -> None:
+    path = crafted(tmp_path, change)
+    with pytest.raises(LodError, match=message) as caught:
+        content(path)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("part", ["X", "X/data", "X/indptr"])
+def test_what_is_missing_is_damage_unless_a_person_named_it(part: str, tmp_path: Path) -> None:
+    path = crafted(tmp_path, _replace(part, None))
+    with pytest.raises(DamagedFileError, match=f"/{part}: is not there"):
+        content(path)
+    with pytest.raises(SelectionError, match="/layers/nothing: is not there"):
+        content(path, data="/layers/nothing")
+
+
+def test_another_matrix_and_its_columns_are_told_apart() -> None:
+    with pytest.raises(UnsupportedError, match=r"stored as csc_matrix.*convert it with .tocsr"):
+        content(THEIRS, data="/layers/columns")
+    with pytest.raises(UnsupportedError, match="/obsm/dense: is a dense matrix"):
+        content(THEIRS, data="/obsm/dense")
+
+
+def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
+    whole = THEIRS.read_bytes()
+    kind = table.get("h5ad")  # in this process: thousands of children would take minutes
+    for size in range(0, len(whole) - 1, 29):
+        (tmp_path / "x.h5ad").write_bytes(whole[:size])
+        with Input(tmp_path / "x.h5ad") as source, pytest.raises(LodError):
+            kind.open(source, ReadOptions())
+
+
+@pytest.mark.slow
+def test_a_flipped_byte_never_reaches_this_process(tmp_path: Path) -> None:
+    whole = THEIRS.read_bytes()
+    rng = np.random.default_rng(3)
+    refused = 0
+    for place in rng.integers(0, len(whole), 60).tolist():
+        data = bytearray(whole)
+        data[place] ^= 1 << int(rng.integers(8))
+        (tmp_path / "x.h5ad").write_bytes(data)
+        try:
+            content(tmp_path / "x.h5ad")
+        except LodError:
+            refused += 1
+    assert refused

@@ -1,0 +1,291 @@
+"""nwb, vtkhdf, hdf5-vlen, awkward-hdf5: HDF5 of other projects, reading only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import Item
+from lodcli.formats.storage.inputs import Input
+from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.opening import batches_of, content, nested, tensors_of
+
+THEIRS = Path(__file__).parents[1] / "theirs"
+UNITS, GRID, AWKWARD = THEIRS / "units.nwb", THEIRS / "grid.vtkhdf", THEIRS / "awkward.h5"
+LEAVES = "/acquisition/trees/leaves"
+
+
+def read_as(kind: str, path: Path, **options: Any) -> dict[str, LoDTensor]:
+    with io.open_source(path, format_name=kind, options=ReadOptions(**options)) as source:
+        return tensors_of(source.read())
+
+
+def crafted(theirs: Path, folder: Path, changes: dict[str, Any]) -> Path:
+    """Return a copy of a file with some datasets replaced, or removed (None)."""
+    path = folder / theirs.name
+    path.write_bytes(theirs.read_bytes())
+    with h5py.File(path, "r+") as file:
+        for name, value in changes.items():
+            del file[name]
+            if value is not None:
+                file[name] = value
+    return path
+
+
+# -- nwb -----------------------------------------------------------------------------
+
+
+def test_ragged_columns_of_nwb_are_read() -> None:
+    found = content(UNITS, data="/units/spike_times")
+    assert nested(found["spike_times"]) == [[0.5, 1.25, 2.0], [], [3.5]]
+    found = content(UNITS, data=LEAVES, levels=("tree", "branch"))
+    assert nested(found["leaves"]) == [[[1, 2], [3]], [], [[], [4, 5, 6]]]
+    assert found["leaves"].lod.names == ("tree", "branch")
+    found = content(UNITS, data=f"/units/spike_times, {LEAVES},/units/id")
+    assert list(found) == ["spike_times", "leaves", "id"]
+    assert found["id"].lod.n_levels == 0
+    with io.open_source(UNITS, options=ReadOptions(data=LEAVES)) as source:
+        assert source.slice("leaves", (2, 1)).data.tolist() == [4, 5, 6]
+        assert source.slice("leaves", (2, 1, slice(0, 1))).data.tolist() == [4]
+    assert len(batches_of(UNITS, 1, data=LEAVES)) == 3
+
+
+def test_pynwb_says_the_same_of_its_file() -> None:
+    pynwb = pytest.importorskip("pynwb")
+    with pynwb.NWBHDF5IO(str(UNITS), "r") as file:
+        units = file.read().units
+        theirs = [list(units.get_unit_spike_times(number)) for number in range(len(units))]
+    assert theirs == nested(content(UNITS, data="/units/spike_times")["spike_times"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({LEAVES: None}, "leaves: there is no such dataset"),
+        ({LEAVES: 3}, "leaves: is a single value"),
+        ({LEAVES: [b"a"] * 6}, "leaves: holds no numbers"),
+        ({LEAVES: np.arange(5)}, "leaves: "),
+        ({LEAVES + "_index": np.array([2, 3, 3, 7])}, "expected 6|7"),
+        ({LEAVES + "_index": np.array([2, 3, 1, 6])}, "leaves_index: level 1"),
+        ({LEAVES + "_index": np.array([-2, 3, 3, 6])}, "leaves_index: level 1"),
+        ({LEAVES + "_index": np.array([2.5, 3, 3, 6])}, "leaves_index: "),
+        ({LEAVES + "_index": np.zeros((4, 1), int)}, "leaves_index: must be 1-D"),
+        ({LEAVES + "_index": np.array([2, 3, 3])}, "level"),
+        ({LEAVES + "_index_index": np.array([2, 2, 5])}, "level"),
+        ({LEAVES + "_index_index": np.array([2, 1, 4])}, "leaves_index_index: level 0"),
+        ({LEAVES + "_index_index": np.array([2**63] * 3, np.uint64)}, "leaves_index_index: "),
+        ({LEAVES + "_index_index": h5py.Empty("i8")}, "leaves_index_index: holds nothing"),
+        ({LEAVES + "_index": h5py.SoftLink("/units/id")}, "soft or external link"),
+        ({LEAVES: h5py.ExternalLink("other.h5", "/x")}, "soft or external link"),
+    ],
+)
+def test_damage_in_nwb_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = crafted(UNITS, tmp_path, changes)
+    with pytest.raises(LodError, match=message) as caught:
+        content(path, data=LEAVES)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_columns_must_be_named_and_differ() -> None:
+    with pytest.raises(SelectionError, match="name a column with --data"):
+        content(UNITS)
+    with pytest.raises(SelectionError, match="two columns are named id"):
+        content(UNITS, data="/units/id,/acquisition/trees/id")
+
+
+@pytest.mark.parametrize(("kind", "theirs"), [("vtkhdf", GRID), ("nwb", UNITS)])
+def test_no_length_of_a_cut_file_is_taken_for_whole(
+    kind: str, theirs: Path, tmp_path: Path
+) -> None:
+    whole = theirs.read_bytes()
+    path = tmp_path / theirs.name
+    options = {"data": LEAVES} if kind == "nwb" else {}
+    for size in range(0, len(whole) - 1, 31):
+        path.write_bytes(whole[:size])
+        with pytest.raises(LodError):
+            read_as(kind, path, **options)
+
+
+# -- variable length -----------------------------------------------------------------
+
+
+@pytest.fixture
+def vlen(tmp_path: Path) -> Path:
+    path = tmp_path / "vlen.h5"
+    with h5py.File(path, "w") as file:
+        items = np.empty(3, object)
+        items[:] = [np.array(part, np.int32) for part in ([1, 2], [], [3])]
+        file.create_dataset("numbers", data=items, dtype=h5py.vlen_dtype(np.int32))
+        file.create_dataset("big", data=items, dtype=h5py.vlen_dtype(np.dtype(">i4")))
+        file.create_dataset("none", (0,), h5py.vlen_dtype(np.float32))
+        file["text"] = ["ab", "", "größe"]
+        file["fixed"] = np.array([b"ab", b"c"])
+        file["plain"] = np.arange(3)
+        file.create_dataset("square", (2, 2), h5py.vlen_dtype(np.int8))
+        file.create_dataset("nested", (2,), h5py.vlen_dtype(h5py.vlen_dtype(np.int8)))
+    return path
+
+
+def test_sequences_and_texts_are_one_level(vlen: Path) -> None:
+    found = read_as("hdf5-vlen", vlen, data="/numbers", levels=("item",))["data"]
+    assert nested(found) == [[1, 2], [], [3]]
+    assert found.dtype == np.int32
+    assert found.lod.names == ("item",)
+    found = read_as("hdf5-vlen", vlen, data="/text")["data"]
+    assert found.data.tobytes().decode() == "abgröße"
+    assert found.recursive_sequence_lengths() == [[2, 0, 7]]
+    assert nested(read_as("hdf5-vlen", vlen, data="/fixed")["data"]) == [[97, 98], [99]]
+    assert read_as("hdf5-vlen", vlen, data="/none")["data"].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, "name the dataset with --data"),
+        ("/nothing", "/nothing: is not there"),
+        ("/", "/: is no dataset"),
+        ("/plain", "is no variable-length data but int64; --from hdf5"),
+        ("/square", r"expected one dimension of sequences, found \(2, 2\)"),
+        ("/big", "holds big-endian sequences, which h5py reads wrongly"),
+        ("/nested", "holds object, which no tensor can"),
+    ],
+)
+def test_what_is_no_such_data_is_named(data: str | None, message: str, vlen: Path) -> None:
+    with pytest.raises(LodError, match=message):
+        read_as("hdf5-vlen", vlen, data=data)
+
+
+@pytest.mark.slow
+def test_damage_ends_in_the_child(vlen: Path) -> None:
+    """Some of these make HDF5 hang or crash; none of it reaches this process."""
+    whole = vlen.read_bytes()
+    rng = np.random.default_rng(5)
+    for place in rng.integers(0, len(whole), 60).tolist():
+        data = bytearray(whole)
+        data[place] ^= 1 << int(rng.integers(8))
+        vlen.write_bytes(data)
+        try:
+            found = read_as("hdf5-vlen", vlen, data="/numbers")["data"]
+        except LodError:
+            continue
+        assert len(found) <= 3
+
+
+def test_a_hang_in_the_library_is_ended(vlen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(*args: object) -> list[Any]:
+        while True:
+            pass
+
+    monkeypatch.setattr("lodcli.formats.sandbox.process.CPU_SECONDS", 1)
+    monkeypatch.setattr("lodcli.formats.hdf5.trusting.texts", hang)
+    with pytest.raises(LodError, match="takes more processor time"):
+        read_as("hdf5-vlen", vlen, data="/text")
+
+
+# -- awkward -------------------------------------------------------------------------
+
+
+def test_a_group_of_awkward_is_read() -> None:
+    for options in ({}, {"data": "/awkward"}):
+        found = read_as("awkward-hdf5", AWKWARD, **options)
+        assert nested(found["x"]) == [[[1, 2], [3]], []]
+        assert nested(found["y"]) == [[97, 98], [99]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"awkward/node1-offsets": None}, "node1-offsets: this buffer is missing"),
+        ({"awkward/node1-offsets": np.array([0, 2])}, "expected at least 3 numbers, found 2"),
+        ({"awkward/node1-offsets": np.array([0, 2, 1])}, "node1-offsets: decrease"),
+        ({"awkward/node1-offsets": 7}, "node1-offsets: "),
+        ({"awkward/node3-data": np.array([b"a"])}, "node3-data: holds"),
+        ({"awkward": None}, "0 groups have a form"),
+    ],
+)
+def test_damage_in_a_group_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(LodError, match=message):
+        read_as("awkward-hdf5", crafted(AWKWARD, tmp_path, changes))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("form", None), ("form", "{"), ("length", "-1"), ("length", 2.5)]
+)
+def test_broken_attributes_are_named(name: str, value: Any, tmp_path: Path) -> None:
+    path = crafted(AWKWARD, tmp_path, {})
+    with h5py.File(path, "r+") as file:
+        del file["awkward"].attrs[name]
+        if value is not None:
+            file["awkward"].attrs[name] = value
+    with pytest.raises(LodError, match=r"form|length"):
+        read_as("awkward-hdf5", path, data="/awkward")
+
+
+# -- all -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["nwb", "vtkhdf", "hdf5-vlen", "awkward-hdf5"])
+def test_nothing_is_written(kind: str, tmp_path: Path) -> None:
+    items: dict[str, Item] = {"data": LoDTensor(np.arange(3), LoD.from_lengths([[3]]))}
+    with pytest.raises(UnsupportedError, match=f"{kind} is only read"):
+        io.write(tmp_path / "x", items, format_name=kind)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["hdf5-vlen", "awkward-hdf5"])
+def test_no_length_of_a_cut_file_opens(kind: str, vlen: Path, tmp_path: Path) -> None:
+    theirs = vlen if kind == "hdf5-vlen" else AWKWARD
+    whole, path = theirs.read_bytes(), tmp_path / "cut.h5"
+    options = ReadOptions(data="/numbers" if kind == "hdf5-vlen" else None)
+    open_here: Callable[..., Any] = table.get(kind).open  # a child for each would take minutes
+    for size in range(0, len(whole) - 1, 31):
+        path.write_bytes(whole[:size])
+        with Input(path) as source, pytest.raises(LodError):
+            open_here(source, options)
+
+
+# -- parts ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "options"),
+    [
+        ("nwb", UNITS, {"data": LEAVES}),
+        ("vtkhdf", GRID, {}),
+        ("h5ad", THEIRS / "anndata.h5ad", {}),
+        ("hdf5-vlen", None, {"data": "/numbers"}),
+        ("awkward-hdf5", AWKWARD, {}),
+    ],
+)
+def test_a_slice_is_that_of_the_tensor(
+    kind: str, path: Path | None, options: dict[str, Any], vlen: Path
+) -> None:
+    branches: list[tuple[Key, ...]] = [
+        *((0,), (1,), (-1,), (9,), (slice(1, None),), (slice(0, 1),), (0, 0), (1, slice(1, 2))),
+        *((slice(0, 2), 0), (0, 0, 0), (0, 1, slice(0, 9)), (0, 0, 0, 0)),
+    ]
+    asked = ReadOptions(**options)
+    with io.open_source(path or vlen, format_name=kind, options=asked) as source:
+        whole = tensors_of(source.read())
+        for name, tensor in whole.items():
+            assert source.read_index(name) == tensor.lod
+            for branch in branches:
+                for level in (0, 1):
+                    try:
+                        expected = tensor.select(*branch, level=level)
+                    except LodError as error:
+                        with pytest.raises(type(error)):
+                            source.slice(name, branch, level)
+                    else:
+                        assert source.slice(name, branch, level).identical(expected)

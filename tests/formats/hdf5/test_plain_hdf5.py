@@ -1,0 +1,371 @@
+"""Files of other programs: rows and offsets, or lengths, in datasets one names."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.kernels.errors import (
+    InvalidLoDError,
+    LodError,
+    SelectionError,
+    UnsupportedError,
+)
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.broken.broken_hdf5 import OTHER_BYTES, OTHER_HDF5, put_others
+
+LENGTHS = [[3, 1, 2], [3, 2, 4, 1, 2, 3]]
+ARTICLES = LoD.from_lengths(LENGTHS, ["article", "sentence"])
+ROWS = np.arange(30, dtype=np.float32).reshape(15, 2)
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> h5py.File:
+    """Give a new file, open for writing."""
+    with h5py.File(tmp_path / "theirs.h5", "w") as file:
+        file["x"] = ROWS
+        file["starts"] = ARTICLES.levels[1]
+        yield file
+
+
+def _read(file: h5py.File, **options: Any) -> LoDTensor:
+    """Return what the file holds, by way of a container of ours."""
+    path = Path(file.filename)
+    file.close()
+    with io.open_source(path, options=ReadOptions(**options)) as source:
+        whole = io.one_tensor(source.read()["data"], "this test")
+        parts: list[Any] = [batch["data"] for batch in source.batches(limit_bytes=20)]
+        assert LoDTensor.concatenate(parts).identical(whole)
+        assert source.read_index("data") == whole.lod
+        assert source.slice("data", (slice(0, 1),)).identical(whole[0:1])
+        ours = path.with_name("ours.lod.h5")
+        io.write_batches(ours, source.schema, source.batches(), overwrite=True)
+    assert io.one_tensor(io.read(ours), "this test").identical(whole)
+    return whole
+
+
+def _refused(file: h5py.File, error: type[LodError], message: str, **options: Any) -> None:
+    path = file.filename
+    file.close()
+    with (
+        pytest.raises(error) as caught,
+        io.open_source(path, options=ReadOptions(**options)) as source,
+    ):
+        source.read()
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
+def test_rows_and_offsets(theirs: h5py.File) -> None:
+    found = _read(theirs, data="/x", offsets=("/starts",))
+    assert found.identical(LoDTensor(ROWS, LoD.from_lengths(LENGTHS[1:])))
+
+
+def test_rows_alone(theirs: h5py.File) -> None:
+    assert _read(theirs, data="x").identical(LoDTensor(ROWS))
+
+
+def test_lengths_of_several_levels_with_names(theirs: h5py.File) -> None:
+    for number, lengths in enumerate(LENGTHS):
+        theirs[f"deep/lengths{number}"] = np.array(lengths, np.uint16)
+    levels = ("article", "sentence")
+    found = _read(theirs, data="/x", lengths=("/deep/lengths0", "deep/lengths1"), levels=levels)
+    assert found.identical(LoDTensor(ROWS, ARTICLES))
+
+
+@pytest.mark.parametrize("kind", ["i4", ">i8", "u8", ">u4", "i2"])
+def test_offsets_of_any_integers(theirs: h5py.File, kind: str) -> None:
+    theirs["other"] = ARTICLES.levels[1].astype(kind)
+    found = _read(theirs, data="/x", offsets=("/other",))
+    assert found.lod.levels[0].dtype == np.int64
+    assert found.lod.recursive_sequence_lengths() == LENGTHS[1:]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [">f4", ">f8", ">i2", ">u8", ">c16", "<f2", ">f2", "c8", "?", "i1"],
+)
+def test_rows_of_any_numbers_arrive_in_native_order(theirs: h5py.File, kind: str) -> None:
+    rows = (ROWS % 2).astype(kind)
+    theirs["other"] = rows
+    found = _read(theirs, data="/other", offsets=("/starts",))
+    assert found.dtype == np.dtype(kind).newbyteorder("=")
+    np.testing.assert_array_equal(found.data, rows)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"chunks": (4, 1), "compression": "gzip", "shuffle": True},
+        {"chunks": (4, 2), "fletcher32": True},
+        {"chunks": (15, 2), "scaleoffset": 2},
+        {"maxshape": (None, 2)},
+    ],
+    ids=str,
+)
+def test_chunks_and_the_filters_of_hdf5(theirs: h5py.File, options: dict[str, Any]) -> None:
+    theirs.create_dataset("other", data=ROWS, **options)
+    found = _read(theirs, data="/other", offsets=("/starts",))
+    np.testing.assert_array_equal(found.data, ROWS)
+
+
+def test_attributes_are_ignored(theirs: h5py.File) -> None:
+    theirs.attrs["made by"] = "another program"
+    theirs["x"].attrs["units"] = np.array(["mm", "s"], dtype=h5py.string_dtype())
+    theirs["starts"].dims[0].label = "sentence"
+    theirs["starts"].make_scale("sentence")
+    assert _read(theirs, data="/x", offsets=("/starts",)).rows == 15
+
+
+def test_enumerations_are_their_numbers(theirs: h5py.File) -> None:
+    kind = h5py.enum_dtype({"NOUN": 3, "VERB": 7}, np.uint8)
+    theirs.create_dataset("tags", data=np.array([3, 7, 7]), dtype=kind)
+    found = _read(theirs, data="/tags")
+    assert found.dtype == np.uint8
+    assert found.data.tolist() == [3, 7, 7]
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (15, 0)])
+def test_no_rows_and_rows_without_bytes(theirs: h5py.File, shape: tuple[int, ...]) -> None:
+    theirs["none"] = np.zeros(shape)
+    theirs["one"] = np.array([0, shape[0]])
+    assert _read(theirs, data="/none", offsets=("/one",)).data.shape == shape
+
+
+def test_a_user_block_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.h5"
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file["x"] = ROWS
+    with io.open_source(path, options=ReadOptions(data="/x")) as source:
+        found = io.one_tensor(source.read()["data"], "this test")
+    np.testing.assert_array_equal(found.data, ROWS)
+
+
+# -- what is refused ---------------------------------------------------------------
+
+
+def test_a_wrong_name_is_an_error(theirs: h5py.File) -> None:
+    _refused(
+        theirs,
+        SelectionError,
+        "/rows: there is no such dataset; beside it are: starts, x",
+        data="/rows",
+    )
+
+
+def test_a_wrong_name_of_offsets_is_an_error(theirs: h5py.File) -> None:
+    message = "/deep/ends: there is no such dataset"
+    _refused(theirs, SelectionError, message, data="/x", offsets=("/deep/ends",))
+
+
+def test_a_group_is_no_dataset(theirs: h5py.File) -> None:
+    theirs.create_group("deep")
+    _refused(theirs, DamagedFileError, "/deep: is a group", data="/deep")
+
+
+def test_no_name_at_all_is_an_error(theirs: h5py.File) -> None:
+    path = theirs.filename
+    theirs.close()
+    with (
+        pytest.raises(SelectionError, match="name the dataset of the rows with --data"),
+        io.open_source(path, format_name="hdf5"),
+    ):
+        pass
+
+
+def test_offsets_and_lengths_exclude_each_other(theirs: h5py.File) -> None:
+    message = "give offsets or lengths, not both"
+    _refused(theirs, SelectionError, message, data="/x", offsets=("a",), lengths=("b",))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([0, 3, 5, 4, 15], "/wrong: level 0, position 3: offsets decrease"),
+        ([1, 3, 15], "/wrong: level 0, position 0: first offset: expected 0, found 1"),
+        ([0, 3, 14], "/wrong: level 0, position 2: the last offset"),
+        ([], "/wrong: level 0: no offsets"),
+        ([0, 2**63], "/wrong: level 0, position 1: offsets: expected at most 2**63 - 1"),
+        ([0.0, 15.0], "/wrong: level 0: offsets must be integers, found float64"),
+        ([[0], [15]], "/wrong: must be 1-D, found shape (2, 1)"),
+    ],
+    ids=str,
+)
+def test_wrong_offsets_name_dataset_level_and_position(
+    theirs: h5py.File, values: Any, message: str
+) -> None:
+    theirs["wrong"] = np.array(values, np.uint64 if 2**63 in values else None)
+    _refused(theirs, InvalidLoDError, message, data="/x", offsets=("/wrong",))
+
+
+def test_levels_that_do_not_chain_name_the_upper_one(theirs: h5py.File) -> None:
+    theirs["upper"] = np.array([0, 3, 5])
+    message = "/upper: level 0, position 2: the last offset must be the number of items of level 1"
+    _refused(theirs, InvalidLoDError, message, data="/x", offsets=("/upper", "/starts"))
+
+
+def test_a_negative_length_names_its_position(theirs: h5py.File) -> None:
+    theirs["wrong"] = np.array([10, -1, 6])
+    message = "/wrong: level 0, position 1: length: expected 0 or more, found -1"
+    _refused(theirs, InvalidLoDError, message, data="/x", lengths=("/wrong",))
+
+
+def test_too_few_level_names_are_refused(theirs: h5py.File) -> None:
+    message = "1 levels need 1 names"
+    options = {"data": "/x", "offsets": ("/starts",), "levels": ("a", "b")}
+    _refused(theirs, InvalidLoDError, message, **options)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        (None, h5py.vlen_dtype(np.int32)),
+        (None, h5py.string_dtype()),
+        (None, h5py.ref_dtype),
+        (None, np.dtype([("a", "i4"), ("b", "f8")])),
+        (None, np.dtype([("a", h5py.string_dtype())])),
+        (None, np.dtype(("f4", (2,)))),
+        (None, np.dtype("S5")),
+        (None, np.dtype("V5")),
+        (None, np.dtype("longdouble")),
+        (h5py.Empty("f4"), None),
+    ],
+    ids=str,
+)
+def test_what_is_no_tensor_of_numbers_is_refused(theirs: h5py.File, data: Any, dtype: Any) -> None:
+    shape, chunks = (None, None) if data is not None else ((15,), (15,))
+    theirs.create_dataset("other", shape, data=data, dtype=dtype, chunks=chunks)
+    _refused(theirs, UnsupportedError, "/other: ", data="/other")
+
+
+def test_a_single_value_is_refused(theirs: h5py.File) -> None:
+    theirs["one"] = 7
+    _refused(theirs, UnsupportedError, "/one: is a single value", data="/one")
+
+
+def _refusals(folder: Path) -> dict[str, str]:
+    """Make a file whose datasets are elsewhere; return what is said of each."""
+    put_others(folder)
+    with h5py.File(folder / "tempting.h5", "w") as file:
+        place = [(str(folder / OTHER_BYTES), 0, 120)]
+        file.create_dataset("external", (15, 2), "f4", external=place)
+        file["linked"] = h5py.ExternalLink(str(folder / OTHER_HDF5), "/data")
+        file["soft"] = h5py.SoftLink("/linked")
+        layout = h5py.VirtualLayout((15, 2), "f4")
+        layout[:] = h5py.VirtualSource(str(folder / OTHER_HDF5), "data", (15, 2))
+        file.create_virtual_dataset("virtual", layout)
+    return {
+        "external": "is stored in another file",
+        "linked": "is a soft or external link",
+        "soft": "is a soft or external link",
+        "virtual": "is virtual",
+    }
+
+
+@pytest.mark.parametrize("name", ["external", "linked", "soft", "virtual"])
+def test_rows_in_another_file_are_refused(name: str, tmp_path: Path) -> None:
+    message = _refusals(tmp_path)[name]
+    options = ReadOptions(data=f"/{name}")
+    with (
+        pytest.raises(DamagedFileError, match=rf"tempting.h5: .*{name}'?:? {message}"),
+        io.open_source(tmp_path / "tempting.h5", options=options),
+    ):
+        pass
+
+
+def test_a_filter_of_others_is_unsupported(theirs: h5py.File) -> None:
+    theirs.create_dataset("packed", data=ROWS, compression="lzf")
+    _refused(theirs, UnsupportedError, "/packed: filter 32000 is not allowed", data="/packed")
+
+
+def test_rows_that_were_never_written_are_refused(theirs: h5py.File) -> None:
+    theirs.create_dataset("huge", (2**50,), "f8")
+    _refused(theirs, DamagedFileError, "/huge: its rows were never written", data="/huge")
+
+
+def test_more_chunks_than_can_be_stored_are_refused(theirs: h5py.File) -> None:
+    theirs.create_dataset("huge", (2**50,), "f8", chunks=(1 << 20,))
+    _refused(theirs, DamagedFileError, "bytes cannot come from", data="/huge")
+
+
+def test_a_truncated_file_is_refused(theirs: h5py.File) -> None:
+    path = Path(theirs.filename)
+    theirs.close()
+    path.write_bytes(path.read_bytes()[:-8])
+    with (
+        pytest.raises(DamagedFileError, match="file: HDF5 cannot read it"),
+        io.open_source(path, options=ReadOptions(data="/x")),
+    ):
+        pass
+
+
+def test_plain_hdf5_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"is only read; write lod\.h5"):
+        io.write(tmp_path / "t.h5", LoDTensor(ROWS), format_name="hdf5")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_option_of_the_container_is_refused(tmp_path: Path) -> None:
+    options = WriteOptions(compression="deflate")
+    with pytest.raises(UnsupportedError, match="hdf5 has no option 'compression'"):
+        io.write(tmp_path / "t.h5", LoDTensor(ROWS), format_name="hdf5", options=options)
+
+
+def test_what_is_no_hdf5_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.h5"
+    path.write_bytes(b"no HDF5 at all")
+    with pytest.raises(NotThisFormatError, match="is named like hdf5"), io.open_source(path):
+        pass
+    with (
+        pytest.raises(NotThisFormatError, match="is no HDF5 file"),
+        io.open_source(path, options=ReadOptions(data="/x")),
+    ):
+        pass
+
+
+def test_narrow_addresses_are_unsupported(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.h5"
+    plist = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+    plist.set_sizes(4, 4)
+    h5py.h5f.create(str(path).encode(), fcpl=plist).close()
+    with (
+        pytest.raises(UnsupportedError, match="addresses are not of eight bytes"),
+        io.open_source(path, options=ReadOptions(data="/x")),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("user_block", [0, 512, 2048])
+def test_a_heap_that_returns_to_itself_is_refused(user_block: int, tmp_path: Path) -> None:
+    path = tmp_path / "theirs.h5"
+    with h5py.File(path, "w", userblock_size=user_block) as file:
+        file["x"] = ROWS
+    content = path.read_bytes()
+    heap = content.index(b"HEAP")
+    free, address = struct.unpack("<QQ", content[heap + 16 : heap + 32])
+    place = user_block + address + free
+    assert content[place : place + 8] == struct.pack("<Q", 1)
+    path.write_bytes(content[:place] + struct.pack("<Q", free) + content[place + 8 :])
+    with (
+        pytest.raises(DamagedFileError, match="leads back to itself"),
+        io.open_source(path, options=ReadOptions(data="/x")),
+    ):
+        pass
+
+
+def test_a_file_that_h5py_wrote_in_the_newest_form_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        file.create_dataset("x", data=ROWS, chunks=(4, 2), maxshape=(None, 2), compression=9)
+    with io.open_source(path, options=ReadOptions(data="/x")) as source:
+        found = io.one_tensor(source.read()["data"], "this test")
+    np.testing.assert_array_equal(found.data, ROWS)

@@ -1,0 +1,280 @@
+"""webdataset: samples in a tar archive."""
+
+from __future__ import annotations
+
+import gc
+import io as bytes_io
+import tarfile
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lodcli.formats.core import io
+from lodcli.formats.npz.members import NPY_DTYPES
+from lodcli.kernels.errors import (
+    LodError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.opening import batches_of, content, nested, pipe
+from tests.strategies import DTYPES, tensors
+
+THEIRS = Path(__file__).parents[1] / "theirs" / "webdataset.tar"
+HELD = tuple(dtype for dtype in DTYPES if dtype.name in NPY_DTYPES)
+
+
+def npy(value: Any) -> bytes:
+    stream = bytes_io.BytesIO()
+    np.save(stream, np.asarray(value))
+    return stream.getvalue()
+
+
+def archive(
+    folder: Path, files: Iterable[tuple[str, bytes]], kind: int = tarfile.GNU_FORMAT
+) -> Path:
+    path = folder / "x.tar"
+    with tarfile.open(path, "w", format=kind) as file:
+        for name, data in files:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            file.addfile(info, bytes_io.BytesIO(data))
+    return path
+
+
+# -- the real tool -------------------------------------------------------------------
+
+
+def check(found: dict[str, LoDTensor]) -> None:
+    assert sorted(found) == ["cls", "frames", "score", "tokens", "txt", "weight"]
+    assert nested(found["tokens"]) == [[], [0], [0, 1]]
+    assert found["tokens"].dtype == np.int32
+    assert nested(found["frames"])[1] == [[1, 1], [1, 1]]
+    assert found["weight"].data.tolist() == [0, 0.5, 1]
+    assert found["weight"].dtype == np.float32
+    assert found["cls"].data.tolist() == [-1, 0, 1]
+    assert found["score"].data.tolist() == [0.5, 0.75, 1]
+    assert found["txt"][2].data.tobytes().decode() == "größe" * 2
+    assert found["txt"].lod.names == ("sample",)
+
+
+def test_an_archive_of_webdataset_is_read(tmp_path: Path) -> None:
+    check(content(THEIRS))
+    assert len(batches_of(THEIRS, 1)) == 3
+    assert list(content(THEIRS, field=("cls", "tokens"))) == ["cls", "tokens"]
+    with pipe(tmp_path, ".tar", THEIRS.read_bytes()) as path:
+        check(content(path))
+
+
+def test_webdataset_reads_what_we_write(tmp_path: Path) -> None:
+    webdataset = pytest.importorskip("webdataset")
+    items = content(THEIRS)
+    io.write(tmp_path / "x.tar", items)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # it leaves its file open
+        reader = webdataset.WebDataset(str(tmp_path / "x.tar"), shardshuffle=False)
+        samples = list(reader.decode())
+        del reader
+        gc.collect()
+    assert len(samples) == 3
+    for number, sample in enumerate(samples):
+        for name in ("tokens", "frames", "txt", "weight", "score"):
+            value = sample[f"{name}.npy"]
+            tensor = items[name]
+            expected = tensor[number] if tensor.lod.n_levels else tensor.data[number]
+            np.testing.assert_array_equal(value, np.asarray(expected))
+            assert value.dtype == tensor.dtype
+        assert sample["cls.cls"] == number - 1
+
+
+# -- round trips ---------------------------------------------------------------------
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> dict[str, LoDTensor]:
+    first = draw(tensors(HELD, row_shapes=[(), (3,), (0, 2)], min_levels=1, max_levels=1))
+    label = LoDTensor(np.arange(len(first)) - 2)
+    weight = LoDTensor(np.arange(len(first)).astype(draw(st.sampled_from(HELD))))
+    return {"data": first, "label": label, "w.x": weight}
+
+
+@given(items=samples(), limit_bytes=st.sampled_from([1, 60, 1 << 20]))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_bits_come_back(tmp_path: Path, items: dict[str, LoDTensor], limit_bytes: int) -> None:
+    path = tmp_path / "x.tar"
+    if not len(items["data"]):
+        with pytest.raises(UnsupportedError, match="at least one sample"):
+            io.write(path, items, overwrite=True)
+        return
+    io.write(path, items, overwrite=True)
+    batches = batches_of(path, limit_bytes)
+    for name, tensor in items.items():
+        found = LoDTensor.concatenate([batch[name] for batch in batches])
+        names = ["sample"] * tensor.lod.n_levels
+        assert found.identical(LoDTensor(np.array(tensor.data), tensor.lod.with_names(names)))
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([("a.npy", npy([1, 2]))], {"npy": [[1, 2]]}),
+        ([("deep/er/a.x.npy", npy([1]))], {"x": [[1]]}),
+        ([("a.x.y.npy", npy([1]))], {"x.y": [[1]]}),
+        ([("a.CLS", b" 7\n")], {"CLS": [7]}),
+        ([("a.json", b"[1, 2]"), ("b.json", b"[]")], None),
+        ([("a.json", b"[1.5, 2]"), ("b.json", b"[3]")], None),
+        ([("a.json", b"[1.5, 2]"), ("b.json", b"[3.5]")], {"json": [[1.5, 2], [3.5]]}),
+        ([("a.bin", b"\1\2")], {"bin": [[1, 2]]}),
+        ([("README", b"not of a sample"), ("a.id", b"1")], {"id": [1]}),
+        ([(f"{'long/' * 40}a.id", b"1"), ("b.id", b"2")], {"id": [1, 2]}),
+    ],
+)
+@pytest.mark.parametrize("kind", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])
+def test_files_are_fields_by_their_endings(
+    files: list[tuple[str, bytes]], expected: Any, kind: int, tmp_path: Path
+) -> None:
+    if kind == tarfile.USTAR_FORMAT and max(len(name) for name, _ in files) > 100:
+        pytest.skip("that format holds no such name")
+    path = archive(tmp_path, files, kind)
+    if expected is None:
+        with pytest.raises(LodError, match="sample 1: json: expected"):
+            content(path)
+        return
+    found = content(path)
+    assert {name: nested(item) for name, item in found.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("items", "error", "message"),
+    [
+        ({"a": LoDTensor(np.zeros((2, 3)))}, UnsupportedError, r"rows of a have shape \(3,\)"),
+        (
+            {"a": LoDTensor(np.arange(2), [[2]]), "b": LoDTensor(np.arange(2))},
+            ShapeMismatchError,
+            "a has 1, b has 2",
+        ),
+        ({"a": LoDTensor(np.zeros(1), [[1], [1]])}, UnsupportedError, "holds 1 level, a has 2"),
+    ],
+)
+def test_what_cannot_be_held_is_refused(
+    items: dict[str, LoDTensor], error: type[LodError], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        io.write(tmp_path / "x.tar", items)
+    assert not list(tmp_path.iterdir())
+
+
+# -- damage --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ([], "holds no samples"),
+        ([("README", b"")], "holds no samples"),
+        ([("a.jpg", b"")], r"a\.jpg: files of the kind \.jpg hold no numbers"),
+        ([("a.pyd", b"")], r"files of the kind \.pyd hold no numbers, or must not be trusted"),
+        ([("a.cls", b"x")], "expected a whole number, found b'x'"),
+        ([("a.cls", b"")], "expected a whole number, found b''"),
+        ([("a.cls", b"9" * 30)], "expected a whole number"),
+        ([("a.json", b"{")], "is no JSON"),
+        ([("a.json", b"[" * 10**5)], "is no JSON"),
+        ([("a.json", b'{"a": 1}')], "is neither a number nor a list of numbers"),
+        ([("a.json", b"[[1], [2]]")], "is neither a number nor a list of numbers"),
+        ([("a.npy", b"")], r"a\.npy: is no \.npy file"),
+        ([("a.npy", npy([1])[:-1])], "needs 8 bytes, 7 there"),
+        ([("a.npy", npy([1]) + b"x")], "needs 8 bytes, 9 there"),
+        ([("a.npy", npy([1])[:60])], "its header is malformed"),
+        ([("a.npy", npy(np.array([1, "x"], object)))], "Python objects"),
+        ([("a.npy", npy("text"))], "has dtype"),
+        ([("a.npy", npy([1])), ("b.npy", npy([1.5]))], "sample 1: npy: expected int64"),
+        ([("a.npy", npy([[1]])), ("b.npy", npy([[1, 2]]))], r"shape \(n, 1\) as in the first"),
+        ([("a.npy", npy([1])), ("b.x.npy", npy([1]))], "sample 1: has no npy, which other"),
+        ([("a.id", b"1"), ("b.id", b"1"), ("b.x.id", b"1")], "has the field x, which the first"),
+        ([("a.id", b"1"), ("a.id", b"1")], r"a\.id: a second field id of this sample"),
+    ],
+)
+def test_damage_is_named(files: list[tuple[str, bytes]], message: str, tmp_path: Path) -> None:
+    path = archive(tmp_path, files)
+    with pytest.raises(LodError, match=message) as caught:
+        content(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def changed(data: bytes, place: int, new: bytes, *, sealed: bool = True) -> bytes:
+    """Return an archive with part of its first header overwritten, its checksum mended."""
+    head = bytearray(data[:512])
+    head[place : place + len(new)] = new
+    if sealed:
+        head[148:156] = b" " * 8
+        head[148:156] = b"%06o\0 " % sum(head)
+    return bytes(head) + data[512:]
+
+
+@pytest.mark.parametrize(
+    ("place", "new", "sealed", "message"),
+    [
+        (0, b"b", False, "checksum does not match"),
+        (148, b"999999", False, "in the place of a number"),
+        (124, b"99999999999", True, "in the place of a number"),
+        (124, b"77777777777", True, "ends .* bytes early, within a file"),
+        (124, b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", True, "bytes early, within a file"),
+        (124, b"\xff" * 12, True, "bytes early, within a file"),
+        (156, b"1", True, "is a link or a device"),
+        (156, b"2", True, "is a link or a device"),
+        (156, b"3", True, "is a link or a device"),
+        (156, b"6", True, "is a link or a device"),
+        (156, b"x", True, "a pax header contradicts itself|no samples"),
+        (0, b"\xff\xfe.id", True, "a name that is no UTF-8"),
+    ],
+)
+def test_a_broken_header_is_named(
+    place: int, new: bytes, sealed: bool, message: str, tmp_path: Path
+) -> None:
+    path = archive(tmp_path, [("a.id", b"1")])
+    path.write_bytes(changed(path.read_bytes(), place, new, sealed=sealed))
+    with pytest.raises(LodError, match=message):
+        io.read_all(path, format_name="webdataset")
+
+
+def test_a_name_without_end_is_refused(tmp_path: Path) -> None:
+    head = tarfile.TarInfo("x")
+    head.type, head.size = b"L", 1 << 30
+    (tmp_path / "x.tar").write_bytes(head.tobuf(tarfile.GNU_FORMAT))
+    with pytest.raises(LodError, match="a name of 1073741824 bytes"):
+        content(tmp_path / "x.tar")
+
+
+def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
+    items = {"data": LoDTensor(np.arange(3, dtype=np.int8), [[1, 2]])}
+    io.write(tmp_path / "x.tar", items)
+    whole = (tmp_path / "x.tar").read_bytes()
+    for size in range(len(whole)):
+        (tmp_path / "x.tar").write_bytes(whole[:size])
+        with pytest.raises(LodError):
+            io.read_all(tmp_path / "x.tar", format_name="webdataset")
+    (tmp_path / "x.tar").write_bytes(whole + whole)
+    with pytest.raises(UnsupportedError, match="goes on behind its end"):
+        content(tmp_path / "x.tar")
+
+
+def test_a_field_that_is_not_there_is_named() -> None:
+    with pytest.raises(SelectionError, match="the first sample has no field 'x'"):
+        content(THEIRS, field=("cls", "x"))
+    assert LoD.from_lengths([[0, 1, 2]]).same_levels(content(THEIRS)["tokens"].lod)
+
+
+@pytest.mark.parametrize("value", [-(2**63), 2**63 - 1, -6696874842932477345])
+def test_a_whole_number_of_64_bits_comes_back(tmp_path: Path, value: int) -> None:
+    io.write(tmp_path / "t.tar", LoDTensor(np.array([value])))
+    found = io.read(tmp_path / "t.tar")
+    assert isinstance(found, LoDTensor)
+    assert found.data.tolist() == [value]

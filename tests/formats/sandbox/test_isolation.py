@@ -1,0 +1,221 @@
+"""Reading in a child process: what it finds is the same, what it suffers is an error."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError
+from lodcli.formats.core.format import Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Item, StoredArray
+from lodcli.formats.sandbox import process as sandbox
+from lodcli.formats.sandbox.source import IsolatedSource
+from lodcli.formats.storage.inputs import Input
+from lodcli.kernels.errors import InvalidLoDError, LodError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.platform import processes
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
+from tests.formats.cases.isolating import (
+    ISOLATED,
+    NESTED,
+    TENSOR,
+    Strange,
+    StrangeSource,
+    held,
+    read_by,
+    same,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("t.lod.h5", WriteOptions()),
+        ("t.lod.h5", WriteOptions(compression="deflate")),
+        ("t.lods", WriteOptions()),
+        ("t.npz", WriteOptions()),
+    ],
+)
+def test_the_content_is_thesame(name: str, options: WriteOptions, tmp_path: Path) -> None:
+    path = tmp_path / name
+    items: dict[str, Item] = {"a": TENSOR, "b": NESTED}
+    if name != "t.npz":
+        items["steps"] = StoredArray(*TensorArray.unpack(NESTED, 0))
+    io.write(path, items, options=options)
+    with io.open_source(path, limits=ISOLATED) as source:
+        for _ in range(2):  # another child for another pass
+            found = source.read()
+            assert found.keys() == items.keys()
+            assert all(same(found[key], items[key]) for key in items)
+        assert source.read_index("b") == NESTED.lod
+        np.testing.assert_array_equal(source.slice("a", (1,)).data, [3, 4, 5, 6])
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.txt"])
+def test_text_formats_are_read_too(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    words = LoDTensor(np.frombuffer(b"abc", np.uint8), LoD.from_lengths([[1], [2], [1, 2]]))
+    tensor = words if name == "t.txt" else TENSOR
+    io.write(path, tensor)
+    with io.open_source(path, limits=ISOLATED) as source:
+        assert same(source.read()["data"], io.read(path))
+
+
+@pytest.mark.parametrize("name", ["t.arrow", "t.arrows", "t.parquet"])
+def test_what_is_mapped_is_read_too(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    io.write(path, TENSOR)
+    with io.open_source(path, limits=ISOLATED) as source:
+        assert same(source.read()["data"], TENSOR)
+
+
+@pytest.mark.slow
+def test_torch_is_read_where_nothing_else_was_looked_at(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "t.pt"
+    io.write(path, TENSOR)
+    # In a new process: which modules are there already decides.
+    code = (
+        "import sys; from lodcli.formats.core import io\n"
+        "from lodcli.formats.core.limits import Limits\n"
+        "with io.open_source(sys.argv[1], format_name='torch', limits=Limits(isolate=True)) as s:\n"
+        "    print(*s.read())"
+    )
+    found = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+    assert (found.stdout, found.stderr) == ("data\n", "")
+
+
+def test_what_the_child_raises_is_raised_here(tmp_path: Path) -> None:
+    path = tmp_path / "t.lod.h5"
+    io.write(path, TENSOR)
+    content = bytearray(path.read_bytes())
+    content[content.index(np.arange(12).tobytes()) + 8] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(DamagedFileError) as plainly:
+        io.read_all(path)
+    with (
+        pytest.raises(DamagedFileError) as caught,
+        io.open_source(path, limits=ISOLATED) as source,
+    ):
+        source.read()
+    assert str(caught.value) == str(plainly.value)
+
+
+def test_a_deed_of_nothing_is_harmless(tmp_path: Path) -> None:
+    assert same(read_by(lambda path: None, tmp_path / "f"), TENSOR)
+
+
+def test_a_crash_is_an_error(tmp_path: Path) -> None:
+    def crash(path: Path) -> None:
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    with pytest.raises(DamagedFileError, match=r"ended the process .*SIGSEGV"):
+        read_by(crash, tmp_path / "f")
+
+
+def test_an_endless_loop_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "CPU_SECONDS", 1)
+
+    def spin(path: Path) -> NoReturn:
+        while True:
+            pass
+
+    with pytest.raises(DamagedFileError, match="processor time"):
+        read_by(spin, tmp_path / "f")
+
+
+class Copied(Strange):
+    """A format that needs all of a pipe, and tells what time is left then."""
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        source.make_seekable()
+
+        def left() -> NoReturn:
+            soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
+            raise DamagedFileError(f"{soft - time.process_time():.0f} s left")
+
+        return StrangeSource(left)
+
+
+def test_a_loop_over_what_came_through_a_pipe_ends_as_early() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"strange")
+    os.close(writing)
+    with Input.of_descriptor(reading, "pipe") as source:
+        isolated = IsolatedSource(Copied(str), source, ReadOptions(), 1 << 20, None)
+        try:
+            for _ in range(2):
+                with pytest.raises(DamagedFileError, match=r"\b[0-4] s left"):
+                    isolated.read()
+        finally:
+            isolated.close()
+
+
+@pytest.mark.skipif(processes.address_space_bytes() is None, reason="needs limits on memory")
+def test_an_allocation_beyond_reason_is_an_error(tmp_path: Path) -> None:
+    def hoard(path: Path) -> object:
+        return np.ones(1 << 30, np.uint8)
+
+    with pytest.raises(TooLargeError, match="needs more memory"):
+        read_by(hoard, tmp_path / "f")
+
+
+def test_no_other_file_can_be_opened_and_none_written(tmp_path: Path) -> None:
+    def look_elsewhere(path: Path) -> object:
+        return Path("/etc/passwd").read_bytes()
+
+    def write(path: Path) -> None:
+        with path.open("ab") as file:
+            file.write(b"more")
+
+    for deed in (look_elsewhere, write, lambda path: socket.socket()):
+        with pytest.raises(OSError, match="Too many open files"):
+            read_by(deed, tmp_path / "f")
+    assert (tmp_path / "f").read_bytes() == b"strange"
+
+
+def test_details_of_an_error_survive(tmp_path: Path) -> None:
+    def refuse(path: Path) -> NoReturn:
+        raise InvalidLoDError("offsets decrease", level=1, position=4, expected=9, found=7)
+
+    with pytest.raises(InvalidLoDError, match="level 1, position 4: offsets decrease") as caught:
+        read_by(refuse, tmp_path / "f")
+    assert (caught.value.level, caught.value.position) == (1, 4)
+    assert (caught.value.expected, caught.value.found) == (9, 7)
+
+
+def test_a_mistake_of_ours_is_no_silence(tmp_path: Path) -> None:
+    def err(path: Path) -> NoReturn:
+        raise ZeroDivisionError("one by none")
+
+    with pytest.raises(LodError, match="ZeroDivisionError: one by none"):
+        read_by(err, tmp_path / "f")
+
+
+def test_nothing_of_the_child_is_left(tmp_path: Path) -> None:
+    def wait(path: Path) -> None:
+        time.sleep(60)
+
+    path = tmp_path / "f"
+    path.write_bytes(b"strange")
+    before = held()
+    with Input(path) as source:
+        begun = time.monotonic()
+        isolated = IsolatedSource(Strange(wait), source, ReadOptions(), None, None)
+        isolated.close()  # while it is at work
+        isolated.close()
+        assert time.monotonic() - begun < 30
+    assert held() == before

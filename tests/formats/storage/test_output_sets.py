@@ -1,0 +1,325 @@
+"""Outputs of several files, and folders: all of the new ones or all of the old ones."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lodcli.formats.storage import journal
+from lodcli.formats.storage.folder_output import FolderOutput
+from lodcli.formats.storage.outputs import Output, TargetExistsError
+from lodcli.formats.storage.set_commit import UnfinishedError
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.platform import files
+from lodcli.kernels.platform.files import exchange
+from tests.formats.broken.failing import CALLS, error_of, failing
+from tests.formats.cases.sets import (
+    NEW,
+    OLD,
+    SETS,
+    Content,
+    Set,
+    folder_in,
+    old_folder,
+    pair_in,
+    write_folder,
+    write_pair,
+)
+from tests.formats.cases.writing import partials_in
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Power cuts are simulated elsewhere; here thousands of syncs would only take long."""
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Give a folder in which no partial file may stay."""
+    yield tmp_path
+    assert not partials_in(tmp_path)
+
+
+def hidden_in(folder: Path) -> list[str]:
+    return [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+def check_after_a_fault(kind: Set, folder: Path, old: Content) -> Content:
+    """Check what stands in a folder after a fault; return which set it is, old or new."""
+    there = {name: data for name, data in kind.there(folder).items() if name[0] != "."}
+    assert there in (old, NEW) or kind.between(there)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal, "finish", not_permitted)
+        found = kind.found(folder)
+        assert found in (old, NEW)
+    assert kind.found(folder) == found, "finished to something else"
+    there = {name: data for name, data in kind.there(folder).items() if name[0] != "."}
+    assert there == found, "a reader that may has not finished it"
+    kind.write(folder)
+    assert kind.there(folder) == kind.found(folder) == NEW
+    assert not hidden_in(folder), "the next writer has not cleaned up"
+    return found
+
+
+def not_permitted(*args: object, **options: object) -> bool:
+    raise PermissionError
+
+
+@SETS
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EPERM], ids=errno.errorcode.get)
+@pytest.mark.parametrize("old", [OLD, {}], ids=["old", "none"])
+def test_whatever_call_fails_all_old_files_or_all_new_ones_are_there(
+    kind: Set, old: Content, number: int, tmp_path: Path
+) -> None:
+    failed = set()
+    for fail_at in range(1, 100):
+        folder = tmp_path / str(fail_at)
+        folder.mkdir()
+        if old:
+            kind.old(folder)
+        with failing(fail_at, number, (*CALLS, "rename", "unlink", "listdir")) as calls:
+            error = error_of(lambda target=folder: kind.write(target, overwrite=bool(old)))  # type: ignore[misc]
+        if error is not None:
+            assert "t" in str(error)
+            assert error.errno == number or isinstance(error, UnfinishedError)
+        found = check_after_a_fault(kind, folder, old)
+        # Whole, although an error was reported: only its durability may be lost.
+        assert found == NEW if error is None else True
+        shutil.rmtree(folder)
+        if not calls.failed:
+            break
+        failed.add(calls.failed)
+    assert not calls.failed
+    assert {"write", "fsync", "fchmod", "open"} <= failed
+
+
+@SETS
+@pytest.mark.parametrize("old", [OLD, {}], ids=["old", "none"])
+def test_after_being_killed_anywhere_the_old_set_or_the_new_one_is_found(
+    kind: Set, old: Content, tmp_path: Path
+) -> None:
+    seen = []
+    for kill_at in range(1, 100):
+        folder = tmp_path / str(kill_at)
+        folder.mkdir()
+        if old:
+            kind.old(folder)
+        killed = killed_in(lambda target=folder: kind.write(target, overwrite=bool(old)), kill_at)  # type: ignore[misc]
+        seen.append(check_after_a_fault(kind, folder, old))
+        shutil.rmtree(folder)
+        if not killed:
+            break
+    assert old in seen
+    assert seen[-1] == NEW
+    assert seen == sorted(seen, key=lambda one: one == NEW), "new, and then old again"
+
+
+@pytest.mark.slow
+@SETS
+def test_after_a_reader_is_killed_while_it_finishes_all_is_still_found(
+    kind: Set, tmp_path: Path
+) -> None:
+    """Every moment of a writer's end, and for each every moment of the end of who finishes."""
+    for kill_at in range(1, 100):
+        for again_at in range(1, 100):
+            folder = tmp_path / f"{kill_at}-{again_at}"
+            folder.mkdir()
+            kind.old(folder)
+            if not killed_in(lambda target=folder: kind.write(target), kill_at):  # type: ignore[misc]
+                assert kill_at > 10
+                return
+            pending = [name for name in hidden_in(folder) if name.endswith(".lod-commit")]
+            again = bool(pending) and killed_in(
+                lambda target=folder: kind.found(target),  # type: ignore[misc]
+                again_at,
+            )
+            check_after_a_fault(kind, folder, OLD)
+            shutil.rmtree(folder)
+            if not again:
+                break
+
+
+MUTATING = ("replace", "rename", "link", "unlink", "rmdir", "fsync", "open", "write", "fchmod")
+
+
+class Killing:
+    """Calls of `os`, before the k-th of which the process is killed."""
+
+    def __init__(self, kill_at: int) -> None:
+        self.left = kill_at
+
+    def wrap(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.left -= 1
+            if not self.left:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args, **kwargs)
+
+        return call
+
+
+def killed_in(work: Callable[[], object], kill_at: int) -> bool:
+    """Do something in a child that kills itself at its k-th call; return whether it came to it."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            killing = Killing(kill_at)
+            for name in MUTATING:
+                setattr(os, name, killing.wrap(getattr(os, name)))
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, -signal.SIGKILL)
+    return status != 0
+
+
+@SETS
+def test_an_error_while_writing_leaves_the_old_files(
+    kind: Set,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind.old(folder)
+
+    def broken(self: Output, data: bytes) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Output, "write", broken)
+    with pytest.raises(KeyboardInterrupt):
+        kind.write(folder)
+    assert kind.there(folder) == OLD
+
+
+@SETS
+@pytest.mark.parametrize("there", ["t.bin", "t.idx"])
+def test_what_exists_is_refused_or_replaced(
+    kind: Set,
+    there: str,
+    folder: Path,
+) -> None:
+    kind.old(folder)
+    for path in folder.rglob("t.*"):
+        if path.name != there:
+            path.unlink()
+    before = kind.there(folder)
+    with pytest.raises(TargetExistsError, match="exists already; use --force to replace it"):
+        kind.write(folder, overwrite=False)
+    assert kind.there(folder) == before
+    kind.write(folder)
+    assert kind.there(folder) == NEW
+
+
+@pytest.mark.parametrize("there", ["t.bin", "t.idx"])
+def test_a_part_that_appears_meanwhile_is_refused(there: str, folder: Path) -> None:
+    output = Output(folder / "t.idx")
+    output.part("t.bin").write(b"new")
+    (folder / there).write_bytes(b"somebody's")
+    with pytest.raises(TargetExistsError, match="appeared while it was being written"), output:
+        pass
+    assert pair_in(folder) == {there: b"somebody's"}
+
+
+def test_a_folder_that_appears_meanwhile_is_refused(folder: Path) -> None:
+    output = FolderOutput(folder / "t", may_hold="a")
+    output.part("a").write(b"new")
+    old_folder(folder)
+    with pytest.raises(TargetExistsError, match="exists already"), output:
+        pass
+    assert folder_in(folder) == OLD
+
+
+@pytest.mark.parametrize("name", ["photo.jpg", "t.idx.bak", "deep"])
+def test_a_folder_that_holds_something_else_is_not_replaced(name: str, folder: Path) -> None:
+    old_folder(folder)
+    stranger = folder / "t" / name
+    if name == "deep":
+        stranger.mkdir()
+    else:
+        stranger.write_bytes(b"mine")
+    with pytest.raises(TargetExistsError, match=f"holds '{name}', which is no part"):
+        write_folder(folder)
+    assert stranger.exists()
+
+
+def test_a_file_in_the_place_of_a_folder_stays(folder: Path) -> None:
+    (folder / "t").write_bytes(b"mine")
+    with pytest.raises(TargetExistsError, match="is no folder and stays as it is"):
+        write_folder(folder)
+    assert (folder / "t").read_bytes() == b"mine"
+
+
+def test_a_stranger_that_comes_at_the_last_moment_brings_the_old_folder_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_folder(folder)
+
+    def late(one: Path, other: Path) -> bool:
+        (folder / "t" / "photo.jpg").touch()
+        return exchange(one, other)
+
+    monkeypatch.setattr(files, "exchange", late)
+    with pytest.raises(TargetExistsError, match=r"/t: holds 'photo\.jpg', which is no part"):
+        write_folder(folder)
+    assert folder_in(folder) == {**OLD, "photo.jpg": b""}
+
+
+def test_a_pair_is_replaced_where_its_links_lead(folder: Path) -> None:
+    (folder / "deep").mkdir()
+    for ending in ("bin", "idx"):
+        (folder / f"t.{ending}").symlink_to(folder / "deep" / f"other.{ending}")
+    write_pair(folder)
+    assert pair_in(folder) == NEW
+    assert all(path.is_symlink() for path in folder.glob("t.*"))
+    assert pair_in(folder / "deep") == {f"other{name[1:]}": NEW[name] for name in NEW}
+
+
+@pytest.mark.parametrize("to", ["deep/t.idx", "other.idx"])
+def test_a_pair_that_links_tear_apart_is_refused(to: str, folder: Path) -> None:
+    (folder / "deep").mkdir()
+    (folder / to).write_bytes(b"mine")
+    (folder / "t.idx").symlink_to(folder / to)
+    with pytest.raises(UnsupportedError, match=f"{to} and .*/t.bin by links; files that belong"):
+        write_pair(folder)
+    assert (folder / "t.idx").read_bytes() == b"mine"
+    assert not (folder / "t.bin").exists()
+    assert not partials_in(folder / "deep")
+
+
+def test_standard_output_has_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        Output("-", seekable=True) as output,
+        pytest.raises(UnsupportedError, match="several files cannot go through a pipe"),
+    ):
+        output.part("t.bin")
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_the_umask_and_the_old_permissions_are_respected(mask: int, folder: Path) -> None:
+    def modes(*paths: str) -> list[int]:
+        return [stat.S_IMODE((folder / path).stat().st_mode) for path in paths]
+
+    before = os.umask(mask)
+    try:
+        write_pair(folder)
+        write_folder(folder)
+        assert modes("t.bin", "t.idx", "t/t.bin") == [0o666 & ~mask] * 3
+        assert modes("t") == [0o777 & ~mask]
+        (folder / "t.bin").chmod(0o640)
+        (folder / "t").chmod(0o750)
+        write_pair(folder)
+        write_folder(folder)
+        assert modes("t.bin", "t") == [0o640, 0o750]
+    finally:
+        os.umask(before)

@@ -1,0 +1,261 @@
+"""Outputs: the old file or the new one, whole, whatever call of the system fails."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from lodcli.formats.container.owned import ReadFile
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import schema_of
+from lodcli.formats.storage.outputs import Output, TargetExistsError
+from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.platform import files
+from tests.formats.broken.failing import error_of, failing
+from tests.formats.cases.writing import OLD, TENSOR, WRITERS, partials_in, write, write_streamed
+
+COMPRESSIONS = pytest.mark.parametrize("compression", [None, "deflate"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Give a folder in which no partial file may stay."""
+    yield tmp_path
+    assert not partials_in(tmp_path)
+
+
+@WRITERS
+@COMPRESSIONS
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=errno.errorcode.get)
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_whatever_call_fails_the_old_file_or_the_new_one_is_there(
+    writer: Callable[..., None],
+    compression: str | None,
+    number: int,
+    overwrite: bool,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "_renameat2", lambda *args: False)  # a link, and an unlink
+    path, new = folder / "t.lod.h5", folder / "new.lod.h5"
+    writer(new, compression=compression)
+    failed = set()
+    for fail_at in range(1, 1000):
+        path.unlink(missing_ok=True)
+        if overwrite:
+            path.write_bytes(OLD)
+        with failing(fail_at, number) as calls:
+            error = error_of(lambda: writer(path, overwrite=overwrite, compression=compression))
+        if error is None:
+            # What a file system may lack is done without: hard links, files without a name.
+            assert calls.failed in ("", "link", "open")
+        else:
+            assert error.errno == number
+            assert str(path) in (error.filename, error.filename2)
+            assert str(path) in str(error)
+        assert not partials_in(folder), (fail_at, calls.failed)
+        if path.exists() and path.read_bytes() != OLD:
+            assert path.read_bytes() == new.read_bytes()
+            # Whole, although an error was reported: only the folder's entry may be lost.
+            assert calls.failed in ("", "link", "open", "fsync")
+        else:
+            assert path.exists() == overwrite
+            assert calls.failed
+        if not calls.failed:
+            break
+        failed.add(calls.failed)
+    expected = {"pwrite", "fsync", "fchmod", "replace" if overwrite else "link"}
+    assert expected <= failed
+
+
+def _no_descriptor_left(before: int) -> None:
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_failure_leaves_no_descriptor_open(folder: Path) -> None:
+    path = folder / "t.lod.h5"
+    with suppress(OSError), failing(3, errno.EIO):
+        write(path)
+    before = len(os.listdir("/proc/self/fd"))
+    for fail_at in range(1, 30):
+        with suppress(OSError), failing(fail_at, errno.EIO):
+            write(path)
+        with suppress(OSError), failing(fail_at, errno.EIO):
+            write_streamed(path)
+    _no_descriptor_left(before)
+
+
+def test_hdf5_never_writes_to_a_number_that_is_another_file_by_now(folder: Path) -> None:
+    """What HDF5 still holds after a failure must not reach whatever is opened next."""
+    kept: list[h5py.File] = []
+    close = h5py.File.close
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(h5py.File, "close", lambda file: kept.append(file))
+        with pytest.raises(ShapeMismatchError, match="expected 9000 rows, got 0"):
+            io.write_batches(folder / "t.lod.h5", schema_of({"data": TENSOR}), [])
+    with (folder / "other").open("w+b", buffering=0) as other:
+        other.write(b"mine")
+        for file in kept:
+            close(file)
+        assert kept
+    assert (folder / "other").read_bytes() == b"mine"
+
+
+def test_a_file_for_hdf5_is_zero_beyond_its_end(folder: Path) -> None:
+    with (folder / "t").open("w+b", buffering=0) as raw:
+        raw.write(b"abc")
+        file = ReadFile(raw.fileno())
+        for place, expected in ((1, b"bc\0\0"), (9, bytes(4)), (2**63, bytes(4)), (-1, bytes(4))):
+            file.seek(place)
+            room = bytearray(b"????")
+            assert file.readinto(room) == 4
+            assert (bytes(room), file.tell()) == (expected, place + 4)
+        assert file.error is None
+
+
+# -- the target --------------------------------------------------------------------
+
+
+def test_an_existing_target_is_refused(folder: Path) -> None:
+    path = folder / "t.lod.h5"
+    path.write_bytes(OLD)
+    with pytest.raises(TargetExistsError, match=f"^{path}: exists already; use --force"):
+        write(path, overwrite=False)
+    assert path.read_bytes() == OLD
+
+
+def test_a_target_that_appears_meanwhile_is_refused(folder: Path) -> None:
+    path = folder / "t.lod.h5"
+    output = Output(path)
+    output.write(b"new")
+    path.write_bytes(OLD)
+    with pytest.raises(TargetExistsError, match="appeared while it was being written"), output:
+        pass
+    assert path.read_bytes() == OLD
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_without_renameat2_a_target_that_appears_meanwhile_is_refused(
+    links: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(files, "_renameat2", lambda *args: False)
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    test_a_target_that_appears_meanwhile_is_refused(folder)
+
+
+def test_a_target_that_appears_meanwhile_is_replaced_if_it_may_be(folder: Path) -> None:
+    path = folder / "t"
+    with Output(path, overwrite=True) as output:
+        output.write(b"new")
+        path.write_bytes(OLD)
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP])
+def test_a_file_system_without_hard_links_is_written_to(
+    number: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files, "_renameat2", lambda *args: False)
+    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse if number == errno.ENOTSUP else fcntl.flock)
+    with Output(folder / "t") as output:
+        output.write(b"new")
+    assert (folder / "t").read_bytes() == b"new"
+
+
+def test_a_link_is_followed_and_stays(folder: Path) -> None:
+    (folder / "deep").mkdir()
+    target, link = folder / "deep" / "t", folder / "link"
+    link.symlink_to(target)
+    for overwrite in (False, True):  # it names nothing at first
+        with Output(link, overwrite=overwrite) as output:
+            output.write(b"new")
+            assert len(partials_in(folder / "deep")) == 1
+        assert target.read_bytes() == b"new"
+        assert link.is_symlink()
+    assert not partials_in(folder / "deep")
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo], ids=["folder", "pipe"])
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_what_is_no_regular_file_stays(
+    make: Callable[[Path], None], overwrite: bool, folder: Path
+) -> None:
+    path = folder / "t"
+    make(path)
+    kind = path.stat().st_mode
+    with pytest.raises(OSError, match=r"is a folder|is a pipe and stays") as caught:
+        Output(path, overwrite=overwrite)
+    assert str(path) in str(caught.value)
+    assert path.stat().st_mode == kind
+
+
+def test_a_missing_folder_is_an_error_that_names_the_target(folder: Path) -> None:
+    path = folder / "nowhere" / "t.lod.h5"
+    with pytest.raises(FileNotFoundError) as caught:
+        write(path)
+    assert str(path) in (caught.value.filename, caught.value.filename2)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o600, 0o444, 0o200])
+def test_the_permissions_of_the_old_file_are_kept(mode: int, folder: Path) -> None:
+    path = folder / "t.lod.h5"
+    path.write_bytes(OLD)
+    path.chmod(mode)
+    write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o000])
+def test_the_umask_is_respected(mask: int, folder: Path) -> None:
+    before = os.umask(mask)
+    try:
+        with Output(folder / "t") as output:
+            partial = partials_in(folder)[0]
+            assert stat.S_IMODE(partial.stat().st_mode) == 0o600  # nobody else's before it is whole
+            output.write(b"new")
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((folder / "t").stat().st_mode) == 0o666 & ~mask
+
+
+@pytest.mark.parametrize("name", ["a" * 255, "ß" * 127, "語" * 85, "a[b]*?.x", "-x", "\udcff.h5"])
+def test_any_name_a_file_can_have(name: str, folder: Path) -> None:
+    for _ in range(2):
+        with Output(folder / name, overwrite=True) as output:
+            output.write(b"new")
+    assert (folder / name).read_bytes() == b"new"
+    assert len(os.listdir(folder)) == 1
+
+
+def test_an_empty_view_is_written(folder: Path) -> None:
+    with Output(folder / "t") as output:
+        output.write(np.zeros((0, 3)).data)
+        output.write(np.arange(3, dtype=np.uint16).data)
+        output.write(b"")
+        assert output.size_bytes == 6
+    assert (folder / "t").stat().st_size == 6
+
+
+def test_without_memory_hdf5_is_not_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lodcli.formats.container.owned._NEEDED_BYTES", 1 << 60)
+    with pytest.raises(MemoryError):
+        io.write(tmp_path / "t.lod.h5", TENSOR)
+    assert not os.listdir(tmp_path)

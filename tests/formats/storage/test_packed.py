@@ -1,0 +1,175 @@
+"""Files packed by gzip and Zstandard: read and written as if they were not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.opening import content, nested, pipe
+
+LISTS = [list(range(n % 30)) for n in range(2000)]
+TEXT = "".join(f"{json.dumps(line)}\n" for line in LISTS).encode()
+
+
+def zstd(data: bytes) -> bytes:
+    package = pytest.importorskip("zstandard")
+    packed: bytes = package.ZstdCompressor(write_checksum=True).compress(data)
+    return packed
+
+
+def unzstd(data: bytes) -> bytes:
+    package = pytest.importorskip("zstandard")
+    found: bytes = package.ZstdDecompressor().decompressobj().decompress(data)
+    return found
+
+
+CODECS = pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstd)])
+Pack = Callable[[bytes], bytes]
+
+
+@CODECS
+def test_a_packed_file_is_read(suffix: str, pack: Pack, tmp_path: Path) -> None:
+    path = tmp_path / f"t.jsonl{suffix}"
+    path.write_bytes(pack(TEXT))
+    assert nested(content(path)["data"]) == LISTS
+    with pipe(tmp_path, f".jsonl{suffix}", pack(TEXT)) as fifo:
+        assert nested(content(fifo)["data"]) == LISTS
+
+
+@CODECS
+def test_several_members_are_one_file(suffix: str, pack: Pack, tmp_path: Path) -> None:
+    path = tmp_path / f"t.jsonl{suffix}"
+    path.write_bytes(pack(TEXT[:1000]) + pack(b"") + pack(TEXT[1000:]))
+    assert nested(content(path)["data"]) == LISTS
+
+
+@CODECS
+def test_standard_input_may_be_packed(suffix: str, pack: Pack) -> None:
+    command = [sys.executable, "-m", "lodcli", "convert", "-", "--from", "jsonl", "--to", "jsonl"]
+    done = subprocess.run(command, input=pack(TEXT), capture_output=True)
+    assert done.stderr == b""
+    assert done.stdout == TEXT.replace(b" ", b"")
+
+
+@CODECS
+def test_a_file_cut_anywhere_is_named_as_such(suffix: str, pack: Pack, tmp_path: Path) -> None:
+    whole, path = pack(TEXT[:3000]), tmp_path / f"t.jsonl{suffix}"
+    for size in range(6, len(whole)):
+        path.write_bytes(whole[:size])
+        with pytest.raises(
+            DamagedFileError, match=r"t\.jsonl\.(gz|zst): (gzip|zstd): is truncated"
+        ):
+            content(path)
+
+
+@CODECS
+def test_altered_bytes_are_found(suffix: str, pack: Pack, tmp_path: Path) -> None:
+    whole, path = pack(TEXT[:3000]), tmp_path / f"t.jsonl{suffix}"
+    refused = 0
+    for place in range(10, len(whole)):
+        data = bytearray(whole)
+        data[place] ^= 0x10
+        path.write_bytes(data)
+        try:
+            assert nested(content(path)["data"]) == LISTS[: len(content(path)["data"])]
+        except LodError:
+            refused += 1
+    assert refused > (len(whole) - 10) * 0.9
+
+
+def test_what_follows_a_member_must_be_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.gz"
+    path.write_bytes(gzip.compress(TEXT) + bytes(512))  # as tapes end
+    assert nested(content(path)["data"]) == LISTS
+    path.write_bytes(gzip.compress(TEXT) + b"hello")
+    with pytest.raises(DamagedFileError, match="gzip: is damaged"):
+        content(path)
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.ts", "t.txt"])
+@pytest.mark.parametrize(("suffix", "unpack"), [(".gz", gzip.decompress), (".zst", unzstd)])
+def test_text_is_packed_as_its_name_says(
+    name: str, suffix: str, unpack: Pack, tmp_path: Path
+) -> None:
+    if suffix == ".zst":
+        zstd(b"")
+    if name == "t.ts":
+        tensor = LoDTensor(np.arange(6.0).reshape(6, 1), LoD.from_lengths([[2, 4]], ["series"]))
+    elif name == "t.txt":
+        letters = np.frombuffer(b"abcdef", np.uint8)
+        lod = LoD.from_lengths([[2], [1, 1], [2, 4]], ["article", "sentence", "word"])
+        tensor = LoDTensor(letters, lod)
+    else:
+        tensor = LoDTensor(np.arange(6), LoD.from_lengths([[2, 4]]))
+    for path in (tmp_path / name, tmp_path / f"{name}{suffix}"):
+        io.write(path, tensor)
+    assert unpack((tmp_path / f"{name}{suffix}").read_bytes()) == (tmp_path / name).read_bytes()
+    both = [content(path) for path in (tmp_path / name, tmp_path / f"{name}{suffix}")]
+    assert all(both[0][key].identical(both[1][key]) for key in both[0])
+
+
+def test_binary_formats_are_not_packed_as_a_whole(tmp_path: Path) -> None:
+    for name in ("t.npz.gz", "t.lod.h5.zst"):
+        with pytest.raises(UnsupportedError, match="is not packed as a whole"):
+            io.write(tmp_path / name, LoDTensor(np.arange(3)))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_binary_file_packed_by_others_is_read(tmp_path: Path) -> None:
+    io.write(tmp_path / "t.npz", LoDTensor(np.arange(3)))
+    (tmp_path / "t.npz.gz").write_bytes(gzip.compress((tmp_path / "t.npz").read_bytes()))
+    assert content(tmp_path / "t.npz.gz")["data"].data.tolist() == [0, 1, 2]
+
+
+def test_zstandard_that_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(20))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(UnsupportedError, match=r"install lodcli\[codecs\], or unpack it with"):
+        content(tmp_path / "t.jsonl.zst")
+    with pytest.raises(UnsupportedError, match=r"lodcli\[codecs\]"):
+        io.write(tmp_path / "u.jsonl.zst", LoDTensor(np.arange(3)))
+    assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl.zst"]
+
+
+@CODECS
+def test_a_bomb_is_read_in_little_memory(suffix: str, pack: Pack, tmp_path: Path) -> None:
+    path = tmp_path / f"t.txt{suffix}"
+    path.write_bytes(pack(b"a" * 100 + b"\n" + b" " * (90 << 20) + b"b\n"))
+    assert path.stat().st_size < 1 << 20
+    code = (
+        "import sys, re\nfrom lodcli.formats.storage.inputs import Input\n"
+        "source = Input(sys.argv[1])\n"
+        "while source.file.read(1 << 20): pass\n"
+        "print(int(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]) >> 10)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 100
+
+
+def test_a_file_named_so_but_not_packed_is_refused(tmp_path: Path) -> None:
+    for name in ("t.jsonl.gz", "t.txt.zst"):
+        (tmp_path / name).write_bytes(TEXT)
+        with pytest.raises(DamagedFileError, match=r"named as if compressed .* does not begin so"):
+            content(tmp_path / name)
+    (tmp_path / "t.txt.gz").write_bytes(b"")
+    with pytest.raises(DamagedFileError, match=r"named as if compressed .* but is empty"):
+        content(tmp_path / "t.txt.gz")
+    (tmp_path / "t.jsonl").write_bytes(gzip.compress(TEXT))
+    with pytest.raises(InvalidDataError, match="line 1"):
+        content(tmp_path / "t.jsonl")

@@ -1,0 +1,326 @@
+"""Weights files: there and back, what a kind cannot hold, and what is no weights file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.weights import KINDS, read_weights, write_weights
+from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
+from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
+from tests.formats.weights.weights_cases import CELLS, SHAPES, outputs, rnn, rows
+
+EXACT = 1e-12  # float64: the two biases are added before the rows instead of behind
+PACKAGE = {"onnx": "onnx", "torch": "torch"}
+
+
+def need(kind: str) -> None:
+    if kind in PACKAGE:
+        pytest.importorskip(PACKAGE[kind])
+
+
+def again(folder: Path, weights: RNNWeights, kind: str) -> RNNWeights:
+    need(kind)
+    write_weights(folder / "w", weights, kind=kind, overwrite=True)
+    return weights_from_state_dict(read_weights(folder / "w"))
+
+
+def held(kind: str, cell: str) -> bool:
+    return {"torch": cell != "gru_paddle", "paddle": cell in ("lstm", "gru_paddle")}.get(kind, True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("bias", [True, False])
+def test_what_is_read_computes_what_was_written(
+    tmp_path: Path, kind: str, cell: str, shape: str, bias: bool
+) -> None:
+    weights = rnn(cell, bias=bias, **SHAPES[shape])
+    if not held(kind, cell):
+        need(kind)
+        with pytest.raises(UnsupportedError, match=r"reset|elman|torch's GRU"):
+            write_weights(tmp_path / "w", weights, kind=kind)
+        assert not list(tmp_path.iterdir())
+        return
+    if kind == "keras-h5" and cell == "gru" and not bias:
+        with pytest.raises(UnsupportedError, match="nothing tells whether its reset"):
+            again(tmp_path, weights, kind)
+        return
+    if kind == "keras-h5" and cell == "gru_paddle" and not bias:
+        with pytest.raises(UnsupportedError, match="nothing tells whether its reset"):
+            again(tmp_path, weights, kind)
+        return
+    found = again(tmp_path, weights, kind)
+    assert (found.cell, len(found.layers), found.directions) == (
+        cell, len(weights.layers), weights.directions,
+    )  # fmt: skip
+    np.testing.assert_allclose(outputs(found), outputs(weights), rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "onnx", "keras", "paddle", "keras-h5"])
+def test_a_gru_of_either_meaning_of_its_update_gate(tmp_path: Path, kind: str) -> None:
+    for origin_mode in (False, True):
+        weights = rnn("gru_paddle").with_options(origin_mode=origin_mode)
+        found = again(tmp_path, weights, kind)
+        if kind == "paddle":  # which keeps no options
+            found = found.with_options(origin_mode=origin_mode)
+        np.testing.assert_allclose(outputs(found), outputs(weights), rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cell", "options"),
+    [
+        ("safetensors", "elman", {"nonlinearity": "sigmoid"}),
+        ("safetensors", "lstm", {"gate_activation": "relu", "coupled": True}),
+        ("onnx", "elman", {"nonlinearity": "relu"}),
+        ("onnx", "lstm", {"cell_activation": "relu", "coupled": True}),
+        ("onnx", "gru_paddle", {"candidate_activation": "relu"}),
+        ("keras", "elman", {"nonlinearity": "identity"}),
+        ("keras", "lstm", {"cell_activation": "relu", "candidate_activation": "relu"}),
+        ("keras", "gru_paddle", {"candidate_activation": "identity", "origin_mode": True}),
+    ],
+)
+def test_options_come_along(tmp_path: Path, kind: str, cell: str, options: dict[str, Any]) -> None:
+    weights = rnn(cell).with_options(**options)
+    found = again(tmp_path, weights, kind)
+    np.testing.assert_allclose(outputs(found), outputs(weights), rtol=0, atol=EXACT)
+    assert not np.allclose(outputs(rnn(cell)), outputs(weights), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "onnx", "paddle"])
+def test_peepholes_come_along(tmp_path: Path, kind: str) -> None:
+    weights = rnn("lstm", peepholes=True, bidirectional=True)
+    found = again(tmp_path, weights, kind)
+    np.testing.assert_allclose(outputs(found), outputs(weights), rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "torch"])
+def test_a_projection_comes_along(tmp_path: Path, kind: str) -> None:
+    weights = rnn("lstm", projection_size=2, layers=2)
+    found = again(tmp_path, weights, kind)
+    np.testing.assert_array_equal(outputs(found), outputs(weights))
+
+
+REFUSED: list[tuple[str, str, dict[str, Any], dict[str, Any], str]] = [
+    ("torch", "lstm", {"peepholes": True}, {}, "torch's LSTM has no peepholes"),
+    ("torch", "lstm", {}, {"coupled": True}, "torch has no lstm with coupled=True"),
+    ("torch", "elman", {}, {"nonlinearity": "sigmoid"}, "no elman with nonlinearity=sigmoid"),
+    ("onnx", "lstm", {"projection_size": 2}, {}, "ONNX's LSTM has no projection"),
+    ("onnx", "elman", {}, {"nonlinearity": "identity"}, "ONNX has no activation identity"),
+    ("onnx", "gru_paddle", {}, {"gate_activation": "relu"}, "without origin_mode"),
+    ("keras", "lstm", {"peepholes": True}, {}, "no projection, peepholes or coupled"),
+    ("keras", "lstm", {}, {"coupled": True}, "no projection, peepholes or coupled"),
+    ("keras", "lstm", {}, {"cell_activation": "relu"}, "one activation for candidate and cell"),
+    ("paddle", "lstm", {"projection_size": 2}, {}, "Paddle's lstm has no projection"),
+    ("paddle", "lstm", {}, {"coupled": True}, "Paddle's lstm has no coupled gates"),
+    ("paddle", "elman", {}, {}, "elman is none"),
+]
+
+
+@pytest.mark.parametrize(("kind", "cell", "shape", "options", "message"), REFUSED)
+def test_what_a_kind_cannot_hold_is_refused(
+    tmp_path: Path,
+    kind: str,
+    cell: str,
+    shape: dict[str, Any],
+    options: dict[str, Any],
+    message: str,
+) -> None:
+    need(kind)
+    weights = rnn(cell, **shape).with_options(**options)
+    with pytest.raises(UnsupportedError, match=message):
+        write_weights(tmp_path / "w", weights, kind=kind)
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_cells_of_one_shape_have_no_place_in_a_paddle_file(tmp_path: Path) -> None:
+    from lodcli.kernels.rnn.stack.stack import seeded_weights
+
+    square = seeded_weights("lstm", 4, 4, layers=2, rng=np.random.default_rng(0))
+    with pytest.raises(UnsupportedError, match="layers or directions"):
+        write_weights(tmp_path / "w.lodt", square)
+
+
+def test_the_ending_tells_the_kind_and_files_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    write_weights(path, rnn("lstm"))
+    with pytest.raises(LodError, match="exists already"):
+        write_weights(path, rnn("gru"))
+    assert weights_from_state_dict(read_weights(path)).cell == "lstm"
+    with pytest.raises(SelectionError, match="its ending names no kind of weights"):
+        write_weights(tmp_path / "w.bin", rnn("lstm"))
+    with pytest.raises(SelectionError, match="no kind of weights 'x'"):
+        write_weights(tmp_path / "w.bin", rnn("lstm"), kind="x")
+
+
+# -- what is said beside the arrays --------------------------------------------------
+
+
+def test_a_state_dict_says_cell_and_options() -> None:
+    weights = rnn("gru_paddle").with_options(origin_mode=True)
+    said = state_dict(weights).said
+    assert said == {"": {"cell": "gru_paddle", "origin_mode": True}}
+    assert weights_from_state_dict(StateDict(state_dict(weights), said)).cell == "gru_paddle"
+    assert weights_from_state_dict(dict(state_dict(weights))).cell == "gru"
+    with pytest.raises(InvalidDataError, match="is said to be gru_paddle, not gru"):
+        weights_from_state_dict(state_dict(weights), "gru")
+
+
+def test_layers_of_unlike_options_are_refused() -> None:
+    one, other = (rnn("elman").with_options(nonlinearity=n).layers[0] for n in ("tanh", "relu"))
+    with pytest.raises(InvalidDataError, match="expected the same options in all layers"):
+        state_dict(RNNWeights(((one[0], other[0]),)))
+
+
+@pytest.mark.parametrize("said", ["7", "[]", '{"": 3}', '{"": {"cell": 1}}', "{", "null"])
+def test_a_description_that_is_none_is_damage(tmp_path: Path, said: str) -> None:
+    path = tmp_path / "w.safetensors"
+    header = json.dumps({"__metadata__": {"lod.rnn": said}}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(DamagedFileError, match="is no description of RNNs"):
+        read_weights(path)
+
+
+def test_unknown_options_are_named(tmp_path: Path) -> None:
+    entries = StateDict(state_dict(rnn("lstm")), {"": {"cell": "lstm", "flavour": "sweet"}})
+    with pytest.raises(UnsupportedError, match="no option 'flavour'"):
+        weights_from_state_dict(entries)
+    with pytest.raises(UnsupportedError, match="cell: expected one of"):
+        weights_from_state_dict(StateDict(state_dict(rnn("lstm")), {"": {"cell": "x"}}))
+
+
+# -- what is none --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (b"", NotThisFormatError, "is empty"),
+        (b"hello world", NotThisFormatError, "is no weights file"),
+        (b"\x80\x04 a pickle", UnsupportedError, "runs the code in it"),
+        (b"PK\x03\x04" + bytes(40), DamagedFileError, "the zip directory"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(40), LodError, "rewrite it with h5repack"),
+        (bytes(4) + b"\1" * 30, DamagedFileError, "tensor 0: claims"),
+        (b"\x02\0\0\0\0\0\0\0{}", InvalidDataError, "no RNN weights"),
+    ],
+)
+def test_files_that_are_no_weights_are_told(
+    tmp_path: Path, content: bytes, error: type[LodError], message: str
+) -> None:
+    path = tmp_path / "w"
+    path.write_bytes(content)
+    with pytest.raises(error, match=message):
+        weights_from_state_dict(read_weights(path))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_cut_anywhere_is_refused(tmp_path: Path, kind: str) -> None:
+    need(kind)
+    cell = "gru_paddle" if kind == "paddle" else "elman"
+    path = tmp_path / "w"
+    write_weights(path, rnn(cell, "float32"), kind=kind)
+    whole = path.read_bytes()
+    expected = outputs(weights_from_state_dict(read_weights(path)))
+    for size in range(0, len(whole), max(1, len(whole) // 200)):
+        path.write_bytes(whole[:size])
+        try:
+            found = weights_from_state_dict(read_weights(path))
+        except LodError:
+            continue
+        # An ONNX file says nowhere how long it is: what follows the weights may be gone.
+        # A Paddle file without its bias is one.
+        assert kind in ("onnx", "paddle")
+        if kind == "onnx":
+            np.testing.assert_array_equal(outputs(found), expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_changed_bytes_never_crash(tmp_path: Path, kind: str) -> None:
+    need(kind)
+    cell = "gru_paddle" if kind == "paddle" else "lstm"
+    path = tmp_path / "w"
+    write_weights(path, rnn(cell, "float32"), kind=kind)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(9)
+    refused = 0
+    for _ in range(150):
+        data = bytearray(whole)
+        for _ in range(int(rng.integers(1, 9))):
+            data[int(rng.integers(len(data)))] = int(rng.integers(256))
+        path.write_bytes(data)
+        try:
+            weights_from_state_dict(read_weights(path))
+        except LodError:
+            refused += 1
+    assert refused > 5
+
+
+# -- Paddle's own files --------------------------------------------------------------
+
+MADE = Path(__file__).parents[1] / "made"
+
+
+@pytest.mark.parametrize("case", ["rnn003", "rnn018", "rnn031"])
+def test_weights_saved_by_paddle_give_what_paddle_computes(case: str) -> None:
+    from lodcli.kernels.rnn.stack.stack import stack_forward
+    from tests.golden_data import golden_cases
+
+    (golden,) = (one for one in golden_cases("lstm", "gru", "fusion_lstm") if one.id == case)
+    weights = weights_from_state_dict(read_weights(MADE / f"{case}.pdiparams"))
+    if golden.attrs.get("origin_mode"):
+        weights = weights.with_options(origin_mode=True)
+    data = golden.inputs["X" if "X" in golden.inputs else "Input"]
+    states = [golden.array(slot) for slot in ("H0", "C0")]
+    found = stack_forward(
+        data.data,
+        np.array(data.lod[-1]),
+        weights,
+        initial_hidden=states[0],
+        initial_cell=states[1],
+        reverse=bool(golden.attrs["is_reverse"]),
+    )
+    # float32, a few dozen operations deep
+    np.testing.assert_allclose(found.outputs, golden.outputs["Hidden"].data, rtol=0, atol=2e-6)
+
+
+def test_paddle_weights_of_another_order_or_shape_are_told(tmp_path: Path) -> None:
+    from lodcli.formats.core import io
+    from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+    def read(*shapes: tuple[int, ...]) -> RNNWeights:
+        tensors = {str(n): LoDTensor(np.ones(s, np.float32)) for n, s in enumerate(shapes)}
+        io.write(tmp_path / "w.lodt", tensors, overwrite=True)
+        return weights_from_state_dict(read_weights(tmp_path / "w.lodt"))
+
+    assert read((1, 16), (3, 16), (4, 16)).input_size == 3
+    assert read((1, 16), (4, 16), (3, 16)).input_size == 3
+    assert read((3, 16), (4, 16), (1, 16), (3, 16), (4, 16), (1, 16)).directions == 2
+    assert len(read((3, 16), (4, 16), (1, 16), (4, 16), (4, 16), (1, 16)).layers) == 2
+    for shapes, message in (
+        (((1, 16), (4, 16), (4, 16)), "either may come first"),
+        (((4, 16), (4, 16), (1, 16)) * 2, "two layers or two directions"),
+        (((3, 16), (4, 16), (1, 16), (9, 16), (4, 16), (1, 16)), "neither layers nor directions"),
+        (((5, 7),), "no weights of Paddle's lstm or gru"),
+        (((3, 12), (4, 16), (1, 16)), "no weights of Paddle's lstm or gru"),
+        (((4, 16), (1, 15)), "no weights of Paddle's lstm or gru"),
+        (((4,),), "expected matrices without levels"),
+    ):
+        with pytest.raises(InvalidDataError, match=message):
+            read(*shapes)
+
+
+def test_projected_data_of_paddle_stay_as_they_are(tmp_path: Path) -> None:
+    """The lstm op takes data projected already: its file comes back without a WeightX."""
+    weights = weights_from_state_dict(read_weights(MADE / "rnn003.pdiparams"))
+    write_weights(tmp_path / "w.lodt", weights)
+    from lodcli.formats.core import io
+
+    assert len(io.read_all(tmp_path / "w.lodt")) == 2
+    assert rows().shape == (9, 3)

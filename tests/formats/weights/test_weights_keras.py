@@ -1,0 +1,198 @@
+"""Keras: files that Keras wrote, models that Keras loads, and broken ones."""
+
+from __future__ import annotations
+
+import io as bytes_io
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.weights import read_weights, write_weights
+from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
+from lodcli.kernels.rnn.stack.stack import stack_forward
+from lodcli.kernels.rnn.stack.state_dict import rnn_prefixes, weights_from_state_dict
+from tests.formats.weights.weights_cases import CELLS, LENGTHS, OFFSETS, SHAPES, outputs, rnn, rows
+
+MADE = Path(__file__).parents[1] / "made"
+CLOSE = 1e-6  # float32, sums of eight products, two layers
+
+
+@pytest.mark.parametrize("suffix", ["keras", "weights.h5", "h5"])
+@pytest.mark.parametrize("name", ["lstm", "gru", "gru_before"])
+def test_files_of_keras_compute_what_keras_does(name: str, suffix: str) -> None:
+    with np.load(MADE / "keras.npz") as made:
+        data, expected = made["x"], made[name]
+    weights = weights_from_state_dict(read_weights(MADE / f"keras_{name}.{suffix}"))
+    if name == "gru_before" and suffix != "keras":  # only the model's description says relu
+        assert weights.layers[0][0].candidate_activation == "tanh"  # type: ignore[attr-defined]
+        weights = weights.with_options(candidate_activation="relu")
+    found = stack_forward(data, np.array([0, len(data)]), weights)
+    np.testing.assert_allclose(found.outputs, expected, rtol=0, atol=CLOSE)
+
+
+def test_layers_with_others_between_them_are_rnns_of_their_own() -> None:
+    found = read_weights(MADE / "keras_simple.keras")
+    assert rnn_prefixes(found) == ["second.", "simple_rnn."]
+    assert found.said["simple_rnn."] == {"cell": "elman", "nonlinearity": "relu"}
+    assert found.said["second."] == {"cell": "elman"}
+    numbered = read_weights(MADE / "keras_simple.weights.h5")
+    assert rnn_prefixes(numbered) == ["simple_rnn.", "simple_rnn_1."]
+
+
+def test_keras_loads_what_we_write_and_computes_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    os.environ.setdefault("KERAS_BACKEND", "torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        keras = pytest.importorskip("keras")
+        for cell in CELLS:
+            weights = rnn(cell, "float32", **SHAPES["both" if cell == "gru" else "layers"])
+            write_weights(tmp_path / "w.keras", weights, overwrite=True)
+            write_weights(tmp_path / "w.weights.h5", weights, overwrite=True)
+            model = keras.models.load_model(tmp_path / "w.keras")
+            _check(model, weights)
+            for variable in model.weights:
+                variable.assign(variable * 0)
+            model.load_weights(tmp_path / "w.weights.h5")
+            _check(model, weights)
+
+
+def _check(model: Any, weights: Any) -> None:
+    data = rows(dtype="float32")
+    for start, length in zip(OFFSETS, LENGTHS, strict=False):
+        part = slice(start, start + length)
+        found = np.asarray(model(data[np.newaxis, part]).detach())[0]
+        np.testing.assert_allclose(found, outputs(weights)[part], rtol=0, atol=CLOSE)
+
+
+# -- broken ones ---------------------------------------------------------------------
+
+
+def image(change: Callable[[h5py.File], object] = lambda file: None) -> bytes:
+    """Return a .weights.h5 with an LSTM of 3 inputs and H 2, changed."""
+    stream = bytes_io.BytesIO()
+    with h5py.File(stream, "w") as file:
+        for number, shape in enumerate([(3, 8), (2, 8), (8,)]):
+            file[f"layers/lstm/cell/vars/{number}"] = np.ones(shape, np.float32)
+        change(file)
+    return stream.getvalue()
+
+
+def put(path: str, value: Any) -> Callable[[h5py.File], object]:
+    def change(file: h5py.File) -> None:
+        del file[path]
+        file[path] = value
+
+    return change
+
+
+def lstm(**options: Any) -> dict[str, Any]:
+    return {"class_name": "LSTM", "config": {"name": "lstm", **options}}
+
+
+def archive(config: Any = None, weights: bytes | None = None, **more: bytes) -> bytes:
+    if config is None:
+        config = {"config": {"layers": [lstm()]}}
+    text = config if isinstance(config, bytes) else json.dumps(config).encode()
+    members = {"metadata.json": b"{}", "config.json": text, "model.weights.h5": image()}
+    if weights is not None:
+        members["model.weights.h5"] = weights
+    stream = bytes_io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as file:
+        for name, content in (members | more).items():
+            file.writestr(name, content)
+    return stream.getvalue()
+
+
+def layers(*entries: Any) -> dict[str, Any]:
+    return {"config": {"layers": list(entries)}}
+
+
+def both(**options: Any) -> dict[str, Any]:
+    return {"class_name": "Bidirectional", "config": {"layer": lstm(), **options}}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    entry: dict[str, Any] = lstm()
+    for _ in range(depth):
+        entry = {"class_name": "Functional", "config": {"layers": [entry]}}
+    return entry
+
+
+KERNEL, RECURRENT, BIAS = (f"layers/lstm/cell/vars/{n}" for n in range(3))
+ONES = np.ones((2, 8), np.float32)
+BROKEN: list[tuple[bytes, type[LodError], str]] = [
+    (image(put(KERNEL, np.ones((3, 7), "f4"))), DamagedFileError, r"found \(3, 7\), \(2, 8\)"),
+    (image(put(RECURRENT, np.ones((2, 10), "f4"))), DamagedFileError, "expected kernel"),
+    (image(put(RECURRENT, np.ones((0, 8), "f4"))), DamagedFileError, "expected kernel"),
+    (image(put(BIAS, np.ones(7, "f4"))), DamagedFileError, "expected kernel"),
+    (image(put(BIAS, ONES)), DamagedFileError, "expected kernel"),
+    (image(put(KERNEL, np.ones((3, 8, 1), "f4"))), InvalidDataError, "a matrix or a vector"),
+    (image(put(KERNEL, np.ones((3, 8), int))), UnsupportedError, "holds int64"),
+    (image(put(KERNEL, "text")), UnsupportedError, "holds no numbers"),
+    (image(put(KERNEL, 1.0)), InvalidDataError, "a matrix or a vector"),
+    (image(lambda f: f.pop(KERNEL)), InvalidDataError, "has no kernel"),
+    (image(lambda f: f.pop("layers")), InvalidDataError, "holds no recurrent layers"),
+    (image(put(KERNEL, h5py.SoftLink("/x"))), DamagedFileError, "is a soft or external link"),
+    (
+        image(put(KERNEL, h5py.ExternalLink("/etc/passwd", "/x"))),
+        DamagedFileError,
+        "is a soft or external link",
+    ),
+    (image().replace(b"layers\0", b"\xefayers\0"), DamagedFileError, "a name that is no UTF-8"),
+    (image(lambda f: f.__setitem__("a/loop", f["/"])), LodError, "groups in each other|names"),
+    (
+        image(lambda f: f.move("layers/lstm/cell", "layers/lstm/forward_layer/cell")),
+        InvalidDataError,
+        "has the directions forward",
+    ),
+    (archive(b"{"), DamagedFileError, "config.json: is no JSON"),
+    (archive(b"[" * 10**5), DamagedFileError, "config.json: is no JSON"),
+    (archive(b"7"), DamagedFileError, "config.json: is no JSON object"),
+    (archive({"config": 7}), DamagedFileError, "describes no model"),
+    (archive({"config": {"layers": [7]}}), DamagedFileError, "a layer without class_name"),
+    (archive({"config": {"layers": []}}), InvalidDataError, "has no LSTM, GRU or SimpleRNN"),
+    (archive(layers(lstm(), lstm())), DamagedFileError, "has no layers/lstm_1 for it"),
+    (archive(layers(lstm(activation="elu"))), UnsupportedError, "activation 'elu'; expected"),
+    (archive(layers(lstm(activation={"a": 1}))), UnsupportedError, "activation {'a': 1}"),
+    (archive(layers(lstm(go_backwards=True))), UnsupportedError, "runs backwards only"),
+    (archive(layers(both(merge_mode="sum"))), LodError, "merge_mode|has no layers/bidirectional"),
+    (archive(layers(nested(40))), DamagedFileError, "more than 32 deep"),
+    (archive(weights=b"nothing"), LodError, "model.weights.h5: .*HDF5"),
+    (archive(weights=image()[:-200]), LodError, "model.weights.h5: "),
+    (archive()[:-30], DamagedFileError, "the zip directory"),
+]
+
+
+@pytest.mark.parametrize(("data", "error", "message"), BROKEN)
+def test_what_is_broken_or_no_rnn_of_ours_is_named(
+    tmp_path: Path, data: bytes, error: type[LodError], message: str
+) -> None:
+    path = tmp_path / "w"
+    path.write_bytes(data)
+    with pytest.raises(error, match=message) as caught:
+        weights_from_state_dict(read_weights(path))
+    assert str(caught.value).startswith(f"{path}: ")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_the_unbroken_ones_are_read(tmp_path: Path) -> None:
+    for data in (image(), archive(), archive(layers(lstm()))):
+        (tmp_path / "w").write_bytes(data)
+        assert weights_from_state_dict(read_weights(tmp_path / "w")).hidden_size == 2
+
+
+def test_a_zip_of_something_else_is_told(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "w", "w") as file:
+        file.writestr("x.txt", "hello")
+    with pytest.raises(NotThisFormatError, match=r"is no \.keras file"):
+        read_weights(tmp_path / "w")

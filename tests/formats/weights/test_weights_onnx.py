@@ -1,0 +1,178 @@
+"""ONNX: models that torch exported, models that onnxruntime runs, and broken ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.weights import read_weights, write_weights
+from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
+from lodcli.kernels.rnn.stack.stack import stack_forward
+from lodcli.kernels.rnn.stack.state_dict import rnn_prefixes, weights_from_state_dict
+from tests.formats.weights.weights_cases import CELLS, LENGTHS, OFFSETS, SHAPES, outputs, rnn, rows
+
+onnx = pytest.importorskip("onnx")
+
+MADE = Path(__file__).parents[1] / "made"
+CLOSE = 1e-6  # float32, sums of eight products, two layers
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn"])
+def test_models_exported_by_torch_compute_what_torch_does(kind: str) -> None:
+    with np.load(MADE / "torch_onnx.npz") as made:
+        data, expected = made["x"], made[kind]
+    weights = weights_from_state_dict(read_weights(MADE / f"torch_{kind}.onnx"))
+    found = stack_forward(data, np.array([0, len(data)]), weights)
+    np.testing.assert_allclose(found.outputs, expected, rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_onnxruntime_computes_what_we_do(tmp_path: Path, cell: str, shape: str) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    weights = rnn(cell, "float32", **SHAPES[shape])
+    if cell == "lstm":
+        weights = rnn(cell, "float32", peepholes=True, **SHAPES[shape])
+    write_weights(tmp_path / "w.onnx", weights)
+    data = rows(dtype="float32")
+    padded = np.zeros((5, 3, 3), np.float32)
+    for number, (start, length) in enumerate(zip(OFFSETS, LENGTHS, strict=False)):
+        padded[:length, number] = data[start : start + length]
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    session = runtime.InferenceSession(str(tmp_path / "w.onnx"), options)
+    (found,) = session.run(None, {"X": padded, "lengths": LENGTHS.astype(np.int32)})
+    ours = np.concatenate([found[:length, n] for n, length in enumerate(LENGTHS)])
+    np.testing.assert_allclose(ours, outputs(weights), rtol=0, atol=CLOSE)
+
+
+# -- models made by hand -------------------------------------------------------------
+
+
+def model(*nodes: Any, **arrays: Any) -> bytes:
+    graph = onnx.helper.make_graph(
+        list(nodes),
+        "g",
+        [],
+        [],
+        [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()],
+    )
+    data: bytes = onnx.helper.make_model(graph).SerializeToString()
+    return data
+
+
+def node(kind: str = "RNN", inputs: str = "X W R B", name: str = "rnn", **attributes: Any) -> Any:
+    parts = ["" if part == "-" else part for part in inputs.split()]
+    return onnx.helper.make_node(kind, parts, [f"Y_{name}"], name=name, **attributes)
+
+
+def arrays(gates: int = 1, directions: int = 1, width: int = 3) -> dict[str, Any]:
+    rng = np.random.default_rng(2)
+    return {
+        "W": rng.normal(size=(directions, gates * 2, width)).astype(np.float32),
+        "R": rng.normal(size=(directions, gates * 2, 2)).astype(np.float32),
+        "B": rng.normal(size=(directions, 2 * gates * 2)).astype(np.float32),
+    }
+
+
+def read(folder: Path, data: bytes) -> Any:
+    (folder / "w.onnx").write_bytes(data)
+    return read_weights(folder / "w.onnx")
+
+
+def test_weights_in_constant_nodes_are_read(tmp_path: Path) -> None:
+    given = arrays()
+    value = onnx.numpy_helper.from_array(given.pop("R"))
+    constant = onnx.helper.make_node("Constant", [], ["R"], value=value)
+    assert weights_from_state_dict(read(tmp_path, model(constant, node(), **given))).cell == "elman"
+
+
+def test_nodes_that_do_not_feed_each_other_have_their_names(tmp_path: Path) -> None:
+    data = model(node(name="a/b"), node(name="c"), node("RNN", "X2 W2 R", "d"), **arrays(),
+                 W2=np.ones((1, 2, 2), np.float32))  # fmt: skip
+    found = read(tmp_path, data)
+    assert rnn_prefixes(found) == ["a_b.", "c.", "d."]
+    assert found.said["a_b."] == {"cell": "elman"}
+
+
+def test_layers_are_found_behind_transpose_and_reshape(tmp_path: Path) -> None:
+    between = [
+        onnx.helper.make_node("Transpose", ["Y_one"], ["t"]),
+        onnx.helper.make_node("Reshape", ["t", "shape"], ["r"]),
+    ]
+    second = {f"{name}2": array for name, array in arrays(width=2).items()}
+    data = model(node(name="one"), *between, node("RNN", "r W2 R2 B2", "two"), **arrays(), **second)
+    assert len(weights_from_state_dict(read(tmp_path, data)).layers) == 2
+
+
+def broken(**changed: Any) -> dict[str, Any]:
+    return arrays() | changed
+
+
+def external(data: bytes) -> bytes:
+    loaded = onnx.ModelProto.FromString(data)
+    loaded.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
+    entry = loaded.graph.initializer[0].external_data.add()
+    entry.key, entry.value = "location", "/etc/passwd"
+    return bytes(loaded.SerializeToString())
+
+
+def edited(change: Callable[[Any], object]) -> bytes:
+    loaded = onnx.ModelProto.FromString(model(node(), **arrays()))
+    change(loaded.graph.initializer[0])
+    return bytes(loaded.SerializeToString())
+
+
+ZEROS = np.zeros((1, 2, 3), np.float32)
+GRU_BEFORE: dict[str, Any] = {"activations": ["HardSigmoid", "Tanh"]}
+BROKEN: list[tuple[bytes, type[LodError], str]] = [
+    (b"\x08\x07", NotThisFormatError, "it has no nodes"),
+    (b"\x08\xff\xff", DamagedFileError, "is no whole ONNX model"),
+    (model(onnx.helper.make_node("Add", ["a", "b"], ["c"])), InvalidDataError, "no node LSTM"),
+    (model(node(inputs="X W"), **arrays()), DamagedFileError, "rnn: has no inputs W and R"),
+    (model(node(inputs="X V R"), **arrays()), UnsupportedError, r"W \(V\) is computed by the mod"),
+    (model(node(direction="reverse"), **arrays()), UnsupportedError, "runs backwards only"),
+    (model(node(direction="up"), **arrays()), DamagedFileError, "direction b'up' is none"),
+    (model(node(clip=1.0), **arrays()), UnsupportedError, "clips its cells"),
+    (model(node(activations=["Elu"]), **arrays()), UnsupportedError, "activation elu; expected"),
+    (model(node(activations=["Tanh"] * 2), **arrays()), DamagedFileError, "1 activations, found"),
+    (
+        model(node(direction="bidirectional", activations=["Tanh", "Relu"]), **arrays(1, 2)),
+        UnsupportedError,
+        "other activations backwards",
+    ),
+    (
+        model(node("GRU", linear_before_reset=1, activations=["Sigmoid", "Relu"]), **arrays(3)),
+        UnsupportedError,
+        "has sigmoid and tanh here",
+    ),
+    (model(node("GRU", **GRU_BEFORE), **arrays(3)), UnsupportedError, "activation hardsigmoid"),
+    (model(node("GRU"), **arrays(4)), DamagedFileError, r"W: expected shape \(1, 6, 3\), found"),
+    (model(node(direction="bidirectional"), **arrays()), DamagedFileError, "W: expected shape"),
+    (model(node(), **broken(W=ZEROS[0])), DamagedFileError, "W: expected shape"),
+    (model(node(), **broken(R=ZEROS)), DamagedFileError, "expected shape"),
+    (model(node(), **broken(B=np.zeros((1, 3), "f4"))), DamagedFileError, r"B: expected shape"),
+    (model(node(), **broken(R=np.zeros((1, 0, 0), "f4"))), DamagedFileError, "expected shape"),
+    (model(node(), **broken(W=ZEROS.astype(np.int64))), UnsupportedError, "W: is of type int64"),
+    (model(node(), **broken(W=np.array(["a"]))), UnsupportedError, "W: is of type string"),
+    (external(model(node(), **arrays())), UnsupportedError, "W: lies in another file"),
+    (edited(lambda t: t.dims.append(2**40)), DamagedFileError, "W: "),
+    (edited(lambda t: t.dims.__setitem__(0, -1)), DamagedFileError, "W: dims"),
+    (edited(lambda t: setattr(t, "raw_data", b"abc")), DamagedFileError, "W: "),
+    (edited(lambda t: setattr(t, "data_type", 77)), LodError, "W: "),
+]
+
+
+@pytest.mark.parametrize(("data", "error", "message"), BROKEN)
+def test_what_is_broken_or_no_rnn_of_ours_is_named(
+    tmp_path: Path, data: bytes, error: type[LodError], message: str
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        read(tmp_path, data)
+    assert str(caught.value).startswith(f"{tmp_path / 'w.onnx'}: ")
+    assert len(str(caught.value).splitlines()) == 1

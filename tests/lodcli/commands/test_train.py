@@ -1,0 +1,305 @@
+"""`lod train`: real speech, what torch makes of the model, interrupts, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.hanging import HANG_SECONDS
+from tests.lodcli.conftest import Lod, environment, tensor
+
+SAMPLES = Path(__file__).parents[3] / "samples"
+TRAIN, TEST = SAMPLES / "japanese_vowels.ts", SAMPLES / "japanese_vowels_test.ts"
+# float32, two dozen steps, against another library: the bound that is promised.
+TOLERANCE = 1e-5
+
+
+@pytest.fixture
+def torch() -> Iterator[Any]:
+    """torch with one thread: two that wait for each other take ten times as long here."""
+    module = pytest.importorskip("torch")
+    before = module.get_num_threads()
+    module.set_num_threads(1)
+    yield module
+    module.set_num_threads(before)
+
+
+@pytest.fixture
+def signs(folder: Path) -> Path:
+    """A file of 40 sequences whose class is the sign of the last value."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 7, 40)
+    data = rng.normal(size=(int(lengths.sum()), 2)).astype(np.float32)
+    labels = (data[np.cumsum(lengths) - 1, 0] > 0).astype(np.int64)
+    path = folder / "signs.lod.h5"
+    io.write(
+        path, {"data": LoDTensor(data, LoD.from_lengths([lengths])), "label": LoDTensor(labels)}
+    )
+    return path
+
+
+def torch_model(path: str, torch: Any, **rnn: Any) -> Any:
+    """Return a torch module with the model that is in a file."""
+    from safetensors.torch import load_file
+
+    module = torch.nn.Module()
+    entries = load_file(path)
+    hidden = entries["rnn.weight_hh_l0"].shape[1]
+    module.rnn = torch.nn.LSTM(entries["rnn.weight_ih_l0"].shape[1], hidden, **rnn)
+    module.out = torch.nn.Linear(*entries["out.weight"].shape[::-1])
+    module.load_state_dict(entries)
+    return module
+
+
+def torch_right(module: Any, path: Path, torch: Any) -> int:
+    """Return how many sequences of a file torch scores right, one at a time."""
+    items = io.read_all(path)
+    data, labels = items["data"], items["label"]
+    assert isinstance(data, LoDTensor)
+    assert isinstance(labels, LoDTensor)
+    right = 0
+    for part, label in zip(data, labels.data, strict=True):
+        _, (hidden, _) = module.rnn(torch.from_numpy(part.data.astype(np.float32)))
+        last = hidden[-2:].reshape(-1) if module.rnn.bidirectional else hidden[-1]
+        right += int(module.out(last).argmax()) == label
+    return right
+
+
+@pytest.mark.slow
+def test_real_speech_is_told_apart_and_torch_scores_the_same(
+    lod: Lod, shell: Lod, torch: Any
+) -> None:
+    line = f"lod train {TRAIN} -o m.safetensors --test {TEST} --json"
+    # One thread of NumPy's: two that wait for each other take ten times as long here.
+    done = shell(f"{line} --bidirectional --hidden 32 --dropout 0.3", OPENBLAS_NUM_THREADS="1")
+    assert (done.code, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert report["schema_version"] == 1
+    assert (report["classes"], report["training_sequences"], report["test_sequences"]) == (
+        9,
+        270,
+        370,
+    )
+    assert report["test_accuracy"] >= 0.95
+    module = torch_model("m.safetensors", torch, bidirectional=True)
+    right = torch_right(module, TEST, torch)
+    assert right == round(report["test_accuracy"] * 370)
+    # The saved model, scored again.
+    again = lod("train", TEST, "--weights", "m.safetensors", "--epochs", "0")
+    assert again.stdout == f"training {right / 3.7:.1f} % right ({right} of 370)\n"
+    # Its states, by the other command.
+    args = ["--weights", "m.safetensors", "--dtype", "float32", "--emit", "last"]
+    assert lod("run-rnn", TEST, "-o", "last.npz", *args).code == 0
+    scores = tensor("last.npz").data @ module.out.weight.detach().numpy().T
+    scores += module.out.bias.detach().numpy()
+    labels = io.read(TEST, "label")
+    assert isinstance(labels, LoDTensor)
+    assert int((scores.argmax(axis=1) == labels.data).sum()) == right
+
+
+def test_a_model_trained_in_torch_runs_here_equal(lod: Lod, folder: Path, torch: Any) -> None:
+    from safetensors.torch import save_file
+
+    torch.manual_seed(0)
+    items = io.read_all(TRAIN)
+    data, labels = items["data"], items["label"]
+    assert isinstance(data, LoDTensor)
+    assert isinstance(labels, LoDTensor)
+    module = torch.nn.Module()
+    module.rnn = torch.nn.LSTM(12, 24)
+    module.out = torch.nn.Linear(24, 9)
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
+    rows = [torch.from_numpy(part.data.astype(np.float32)) for part in data]
+    packed = torch.nn.utils.rnn.pack_sequence(rows, enforce_sorted=False)
+    for _ in range(10):
+        optimizer.zero_grad()
+        last = module.rnn(packed)[1][0][-1]
+        loss = torch.nn.functional.cross_entropy(module.out(last), torch.from_numpy(labels.data))
+        loss.backward()
+        optimizer.step()
+    save_file(module.state_dict(), "torch.safetensors")
+    args = ["--weights", "torch.safetensors", "--dtype", "float32", "--emit", "both"]
+    assert lod("run-rnn", TRAIN, "-o", "out.npz", *args).code == 0
+    outputs, (hidden, _) = module.rnn(packed)
+    unpacked, _ = torch.nn.utils.rnn.pad_packed_sequence(outputs, batch_first=True)
+    lengths = data.lod.lengths(0)
+    wanted = np.concatenate(
+        [part[:n].detach().numpy() for part, n in zip(unpacked, lengths, strict=True)]
+    )
+    np.testing.assert_allclose(tensor("out.npz", "all").data, wanted, rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(
+        tensor("out.npz", "last").data, hidden[-1].detach().numpy(), rtol=0, atol=TOLERANCE
+    )
+    right = torch_right(module, TRAIN, torch)
+    assert 0 < right < 270
+    scored = lod("train", TRAIN, "--weights", "torch.safetensors", "--epochs", "0", "--json")
+    assert round(json.loads(scored.stdout)["training_accuracy"] * 270) == right
+
+
+def test_the_same_seed_gives_the_same_file(lod: Lod, signs: Path) -> None:
+    args = ["--hidden", "4", "--epochs", "3", "--dropout", "0.2"]
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        assert lod("train", signs, "-o", name, *args, "--seed", seed).code == 0
+    contents = [Path(name).read_bytes() for name in "abc"]
+    assert contents[0] == contents[1]
+    assert contents[0] != contents[2]
+
+
+def test_training_goes_on_from_a_saved_model(lod: Lod, signs: Path) -> None:
+    args = ["--epochs", "8", "--lr", "0.05", "--json", "--pool", "mean"]
+    first = lod("train", signs, "-o", "a", "--hidden", "8", "--cell", "gru", *args)
+    more = lod("train", signs, "-o", "b", "--weights", "a", *args)
+    assert (first.code, more.code) == (0, 0)
+    assert json.loads(more.stdout)["loss"] < json.loads(first.stdout)["loss"]
+    # What the arrays do not say is in the file: the mean is taken again.
+    scored = lod("train", signs, "--weights", "a", "--epochs", "0", "--json")
+    assert (
+        json.loads(scored.stdout)["training_accuracy"]
+        == json.loads(first.stdout)["training_accuracy"]
+    )
+
+
+def test_the_report_says_what_was_learnt(lod: Lod, signs: Path) -> None:
+    done = lod("train", signs, "-o", "m", "--hidden", "8", "--epochs", "12", "--lr", "0.05")
+    assert done.code == 0
+    assert done.stdout.startswith("best of 12 epochs: 12, loss 0.")
+    assert done.stdout.endswith("of 40)\n")
+
+
+def test_a_model_may_go_to_a_pipe(signs: Path) -> None:
+    done = subprocess.run(
+        ["lod", "train", signs, "-o", "-", "--epochs", "1", "--hidden", "3"],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+        timeout=HANG_SECONDS,
+    )
+    assert safetensors.numpy.load(done.stdout)["out.weight"].shape == (2, 3)
+    assert done.stderr.startswith(b"lod train: best of 1 epochs")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_leaves_the_best_model_so_far(signs: Path, signum: int, code: int) -> None:
+    model = signs.parent / "m.safetensors"
+    process = subprocess.Popen(
+        ["lod", "train", signs, "-o", model, "--epochs", "100000", "--hidden", "8"],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        end = time.monotonic() + HANG_SECONDS
+        while not model.exists():  # the first save, after some seconds
+            assert time.monotonic() < end
+            assert process.poll() is None
+            time.sleep(0.05)
+        safetensors.numpy.load_file(model)
+        process.send_signal(signum)
+        stdout, stderr = process.communicate(timeout=HANG_SECONDS)
+    finally:
+        process.kill()
+    assert (process.returncode, stdout, stderr) == (code, b"", b"")
+    assert "rnn.weight_ih_l0" in safetensors.numpy.load_file(model)
+    assert not [name for name in os.listdir(signs.parent) if "partial" in name]
+
+
+def test_progress_is_shown_on_a_terminal(signs: Path) -> None:
+    import pty
+
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        ["lod", "train", signs, "-o", signs.parent / "m", "--epochs", "3", "--hidden", "3"],
+        env=environment(TERM="xterm", COLUMNS="120"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=follower,
+    )
+    os.close(follower)
+    shown = b""
+    try:
+        while part := os.read(leader, 4096):
+            shown += part
+    except OSError:  # what Linux answers when nobody has the other end any more
+        pass
+    os.close(leader)
+    assert process.stdout is not None
+    assert process.stdout.read().startswith(b"best of 3 epochs")
+    process.stdout.close()
+    assert process.wait(timeout=HANG_SECONDS) == 0
+    for number in (b"1", b"2", b"3"):
+        assert b"epoch " + number + b" of 3" in shown
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["--epochs", "2"], 2, "give -o MODEL"),
+        (["--epochs", "0"], 2, "give --weights, and no -o"),
+        (["-o", "m", "--labels", "nothing"], 2, "no tensor named 'nothing'"),
+        (["-o", "m", "--labels", "data"], 1, "labels: expected 40"),
+        (["-o", "m", "--lr", "-1"], 1, "rate: expected more than 0"),
+        (["-o", "m", "--dropout", "1"], 1, "dropout: expected 0 or more and less than 1"),
+        (["-o", "m", "--weights", "gone"], 3, "gone: no such file"),
+        (["-o", "signs.lod.h5"], 3, "exists already"),
+        (["-o", "m", "--test", "words.lod.h5"], 2, "no tensor named 'label'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    lod: Lod, signs: Path, args: list[str], code: int, said: str
+) -> None:
+    before = sorted(os.listdir(signs.parent))
+    done = lod("train", signs.name, *args)
+    assert (done.code, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert sorted(os.listdir(signs.parent)) == before
+
+
+def test_a_test_set_of_other_rows_or_classes_is_refused(lod: Lod, signs: Path) -> None:
+    rows, lod_of_2 = np.zeros((3, 5), np.float32), LoD.from_lengths([[1, 2]])
+    other = {"data": LoDTensor(rows, lod_of_2), "label": LoDTensor(np.array([0, 1]))}
+    io.write("wide.npz", other)
+    io.write(
+        "many.npz",
+        {**other, "data": LoDTensor(rows[:, :2], lod_of_2), "label": LoDTensor(np.array([0, 7]))},
+    )
+    for name, said in (("wide", "expected rows of 2 values"), ("many", "has label 7")):
+        done = lod("train", signs, "-o", "m", "--test", f"{name}.npz", "--epochs", "1")
+        assert done.code == 1
+        assert said in done.stderr
+        assert f"{name}.npz" in done.stderr
+
+
+def test_a_model_that_does_not_fit_is_refused(lod: Lod, signs: Path) -> None:
+    assert lod("train", TRAIN, "-o", "vowels", "--epochs", "1", "--hidden", "2").code == 0
+    done = lod("train", signs, "-o", "m", "--weights", "vowels")
+    assert done.code == 1
+    assert "vowels: takes rows of 12 values" in done.stderr
+
+
+def test_a_saved_model_says_which_cell_it_has(lod: Lod, signs: Path) -> None:
+    # The arrays of a gru_paddle are those of a gru: only the file tells them apart.
+    args = ["--cell", "gru_paddle", "--epochs", "1", "--hidden", "3"]
+    assert lod("train", signs, "-o", "m.safetensors", *args).code == 0
+    assert "gru_paddle" in lod("weights", "m.safetensors").stdout
+    for name, more in (("a", []), ("b", ["--cell", "gru_paddle"])):
+        args = ["--weights", "m.safetensors", "-o", f"{name}.npz", *more]
+        assert lod("run-rnn", signs, *args).code == 0
+    assert np.array_equal(tensor("a.npz").data, tensor("b.npz").data)
+    assert lod("train", signs, "--weights", "m.safetensors", "--epochs", "0").code == 0

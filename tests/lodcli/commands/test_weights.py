@@ -1,0 +1,143 @@
+"""`lod weights`, and `lod run-rnn --weights` with every kind of file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.weights import read_weights, write_weights
+from lodcli.kernels.rnn.stack.run import run_rnn
+from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
+from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
+from tests.hanging import HANG_SECONDS
+from tests.lodcli.conftest import Lod, articles, tensor
+
+ROOT = Path(__file__).parents[3]
+
+
+def lstm() -> RNNWeights:
+    return seeded_weights("lstm", 2, 3, layers=2, bidirectional=True, rng=np.random.default_rng(4))
+
+
+def test_what_a_file_holds_is_shown(lod: Lod, folder: Path) -> None:
+    write_weights("w.safetensors", lstm())
+    done = lod("weights", "w.safetensors")
+    assert (done.code, done.complaints) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "lstm, 2 layers, 2 directions, input 2, hidden 3, output 6"
+    assert lines[2].split() == ["weight_ih_l0", "12", "x", "2", "float32"]
+    assert len(lines) == 2 + 16
+
+
+def test_json_says_the_same(lod: Lod, folder: Path) -> None:
+    gru = seeded_weights("gru_paddle", 2, 3, rng=np.random.default_rng(4))
+    write_weights("w.safetensors", gru.with_options(origin_mode=True))
+    (found,) = json.loads(lod("weights", "w.safetensors", "--json").stdout)["rnns"]
+    arrays = found.pop("arrays")
+    assert found == {
+        "prefix": "", "cell": "gru_paddle", "options": {"origin_mode": True}, "layers": 1,
+        "directions": 1, "input_size": 2, "hidden_size": 3, "output_size": 3,
+    }  # fmt: skip
+    assert arrays[0] == {"name": "weight_ih_l0", "dtype": "float32", "shape": [9, 2]}
+
+
+@pytest.mark.parametrize("name", ["w.keras", "w.weights.h5", "w.lodt", "w.onnx", "w.pt"])
+def test_run_rnn_takes_every_kind(lod: Lod, folder: Path, name: str) -> None:
+    package = {"w.onnx": "onnx", "w.pt": "torch"}.get(name, "numpy")
+    pytest.importorskip(package)
+    write_weights("w.safetensors", lstm())
+    assert lod("weights", "w.safetensors", "-o", name).code == 0
+    done = lod("run-rnn", "words.lod.h5", "--weights", name, "-o", "out.npz")
+    assert (done.code, done.complaints) == (0, "")
+    expected = run_rnn(articles(), lstm()).all
+    # float32: the two biases of some kinds are one
+    np.testing.assert_allclose(tensor("out.npz").data, expected.data, rtol=0, atol=1e-6)
+
+
+def test_several_rnns_are_chosen_by_prefix(lod: Lod, folder: Path) -> None:
+    import safetensors.numpy
+
+    both = {f"{name}.{key}": a for name in ("a.rnn", "b") for key, a in state_dict(lstm()).items()}
+    safetensors.numpy.save_file(both, "two.safetensors")
+    done = lod("weights", "two.safetensors")
+    assert done.code == 0
+    assert "a.rnn: lstm, 2 layers" in done.stdout
+    assert "\n\nb: lstm" in done.stdout
+    done = lod("weights", "two.safetensors", "-o", "one.keras")
+    assert done.code == 2
+    assert "holds 2 RNNs, 'a.rnn', 'b'; pick one with --prefix" in done.stderr
+    assert lod("weights", "two.safetensors", "-o", "one.keras", "--prefix", "b").code == 0
+    assert weights_from_state_dict(read_weights("one.keras")).directions == 2
+    assert lod("weights", "two.safetensors", "--prefix", "c").code == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "option", "value"),
+    [
+        ("w.lodt", "gru_paddle", "origin_mode", True),
+        ("w.lodt", "gru_paddle", "candidate_activation", "relu"),
+        ("w.weights.h5", "elman", "nonlinearity", "relu"),
+    ],
+)
+def test_what_a_kind_of_file_has_no_place_for_can_be_said(
+    lod: Lod, folder: Path, name: str, cell: str, option: str, value: str | bool
+) -> None:
+    write_weights(name, seeded_weights(cell, 2, 3, rng=np.random.default_rng(4)))
+    done = lod("weights", name, "--set", f"{option}={str(value).lower()}", "-o", "o.safetensors")
+    assert (done.code, done.stderr) == (0, "")
+    found = read_weights("o.safetensors")
+    assert isinstance(found, StateDict)
+    assert found.said[""][option] == value
+
+
+def test_what_a_file_does_not_tell_can_be_said(lod: Lod, folder: Path) -> None:
+    import safetensors.numpy
+
+    gru = seeded_weights("gru_paddle", 2, 3, rng=np.random.default_rng(4))
+    safetensors.numpy.save_file(dict(state_dict(gru)), "w.safetensors")
+    args = ["--cell", "gru_paddle", "--set", "origin_mode=true", "-o", "said.safetensors"]
+    assert lod("weights", "w.safetensors", *args).code == 0
+    found = read_weights("said.safetensors")
+    assert isinstance(found, StateDict)
+    assert found.said == {"": {"cell": "gru_paddle", "origin_mode": True}}
+    assert lod("weights", "w.safetensors", "--set", "x=1").code == 4
+    assert lod("weights", "w.safetensors", "--set", "x").code == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["no.safetensors"], 3, "no.safetensors: no such file"),
+        (["words.lod.h5"], 1, "words.lod.h5: holds no recurrent layers"),
+        (["w.safetensors", "--to", "keras"], 2, "are for -o OUT"),
+        (["w.safetensors", "-o", "w.bin"], 2, "w.bin: its ending names no kind of weights"),
+        (["w.safetensors", "-o", "w.safetensors"], 3, "exists already"),
+        (["w.safetensors", "--cell", "gru"], 2, "the cell is said to be lstm, not gru"),
+        (["w.safetensors", "-o", "no/w.keras"], 3, "no/w.keras: cannot be written"),
+    ],
+)
+def test_what_goes_wrong_is_told(
+    lod: Lod, folder: Path, args: list[str], code: int, said: str
+) -> None:
+    write_weights("w.safetensors", lstm())
+    done = lod("weights", *args)
+    assert (done.code, done.stdout) == (code, "")
+    assert said in done.stderr
+
+
+def test_without_onnx_the_remedy_is_told(folder: Path) -> None:
+    made = ROOT / "tests" / "formats" / "made" / "torch_lstm.onnx"
+    code = (
+        "import sys; sys.modules['onnx'] = None\n"
+        "from lodcli.main import main\n"
+        f"sys.argv = ['lod', 'weights', {str(made)!r}]\nsys.exit(main())"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_SECONDS)
+    assert done.returncode == 4
+    assert "torch_lstm.onnx: ONNX models need the package onnx; install lodcli[onnx]" in done.stderr
