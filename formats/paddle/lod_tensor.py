@@ -20,13 +20,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
-from lodcli.formats.core.flat_arrays import EqualLevels, array_name
-from lodcli.formats.core.format import Format, Source
-from lodcli.formats.core.names import check_name
-from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema, TensorSpec
-from lodcli.formats.storage.array_file import (
+from lodcli.formats.arrays.array_file import (
     Layout,
     PlacedArray,
     PlacedSource,
@@ -34,6 +28,12 @@ from lodcli.formats.storage.array_file import (
     array_bytes,
     write_placed,
 )
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
+from lodcli.formats.core.flat_arrays import EqualLevels, array_name
+from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.names import check_name
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema, TensorSpec
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into

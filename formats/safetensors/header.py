@@ -9,8 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from lodcli.formats.arrays.array_file import PlacedArray, array_bytes
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
-from lodcli.formats.storage.array_file import PlacedArray, array_bytes
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.errors import UnsupportedError
 

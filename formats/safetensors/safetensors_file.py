@@ -11,6 +11,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from lodcli.formats.arrays.array_file import (
+    Layout,
+    PlacedArray,
+    PlacedSource,
+    Plan,
+    read_rows,
+    write_placed,
+)
 from lodcli.formats.core.flat_arrays import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
@@ -30,14 +38,6 @@ from lodcli.formats.safetensors.header import (
     looks_like_header,
     read_header,
     require_tensor_dtype,
-)
-from lodcli.formats.storage.array_file import (
-    Layout,
-    PlacedArray,
-    PlacedSource,
-    Plan,
-    read_rows,
-    write_placed,
 )
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from lodcli.formats.arrays.array_file import read_rows
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.safetensors.header import Header, encoded_header, read_header
-from lodcli.formats.storage.array_file import read_rows
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import with_two_biases

@@ -1,0 +1,1 @@
+"""Arrays of a file: read where they lie, and written in parts, as batches come."""
