@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable
-from contextlib import ExitStack
 
 import numpy as np
 
+from lodcli.formats.arrays.spool import Spool
 from lodcli.formats.awkward.forms import MOST_FORM_BYTES, PRIMITIVES, Plan, Reader, parsed_form
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError
@@ -16,12 +16,11 @@ from lodcli.formats.core.in_memory import MemorySource
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.npz.members import Rows, read_header, read_single
-from lodcli.formats.npz.npz import Spool, new_archive, new_member
+from lodcli.formats.npz.npz import new_archive, new_member, spool_arrays, store
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import damage, first_name, open_archive
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 FORM, LENGTH = "form.npy", "length.npy"
 
@@ -52,19 +51,16 @@ class Awkward(Format):
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         plan = Plan(schema)
-        with ExitStack() as stack:
-            spools = {spec.name: Spool(spec, output, stack) for spec in schema}
-            for batch in batches:
-                for name, item in batch.items():
-                    assert isinstance(item, LoDTensor)
-                    spools[name].add(item)
-            counts = {spec.name: spools[spec.name].items for spec in schema}
+        with Spool(output) as spool:
+            counted, arrays = spool_arrays(
+                spool, schema, batches, lambda *at: plan.keys[at], np.dtype(np.int64)
+            )
+            counts = {spec.name: spec.items or 0 for spec in counted}
             self.require_equal(counts)
             with new_archive(output) as archive:
                 _write_single(archive, FORM, np.array(_json(plan)))
                 _write_single(archive, LENGTH, np.array(counts[schema[0].name]))
-                for spool in spools.values():
-                    spool.store(archive, lambda *at: plan.keys[at], np.dtype(np.int64))
+                store(archive, arrays)
 
 
 def _json(plan: Plan) -> str:

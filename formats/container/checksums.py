@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import google_crc32c
-import numpy as np
-import numpy.typing as npt
 
+from lodcli.formats.arrays.byte_blocks import Bytes, flat_bytes
 from lodcli.kernels.index.checks import Array
 
 BLOCK_BYTES = 256 << 10
@@ -15,11 +14,6 @@ HEX_DIGITS = 8
 def block_rows(row_bytes: int) -> int:
     """Return how many rows of this size make a block: whole rows of about BLOCK_BYTES."""
     return max(1, BLOCK_BYTES // max(1, row_bytes))
-
-
-# An array and not a memoryview: google_crc32c takes the one without a copy, and the other
-# not at all.
-Bytes = npt.NDArray[np.uint8]
 
 
 def crc32c(content: bytes) -> int:
@@ -97,10 +91,3 @@ def first_other(found: Array, checksums: str) -> int | None:
         for block, start in enumerate(starts)
         if text[start : start + HEX_DIGITS] != checksums[start : start + HEX_DIGITS]
     )
-
-
-def flat_bytes(data: Array) -> Bytes:
-    """Return the bytes of a C-contiguous array, without copying."""
-    if data.size == 0:
-        return np.empty(0, np.uint8)
-    return data.reshape(-1).view(np.uint8)

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from lodcli.formats.container.checksums import Bytes
+from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.core.errors import DamagedFileError
 
 DEFLATE, SHUFFLE, LZ4, ZSTD = 1, 2, 32004, 32015

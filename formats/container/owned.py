@@ -105,24 +105,26 @@ class OwnedFile(ReadFile):
             self.error = error
         self._size = max(self._size, end)
 
-    def copy_from(self, fd: int, size: int, offset: int) -> None:
-        """Write the first bytes of another file at `offset`, as `pwrite` does.
+    def copy_from(self, fd: int, start: int, size: int, offset: int) -> None:
+        """Write some bytes of another file at `offset`, as `pwrite` does.
 
         Where it can, the file system copies, or lets both files have the same blocks.
         """
-        done = 0
+        stop = start + size
         try:
-            while self.error is None and done < size:
-                sent = files.copy_range(fd, self._fd, size - done, done, offset + done)
+            while self.error is None and start < stop:
+                sent = files.copy_range(fd, self._fd, stop - start, start, offset)
                 if not sent:
                     break
-                done += sent
+                start, offset = start + sent, offset + sent
         except OSError as error:
             self.error = error
-        self._size = max(self._size, offset + done)
-        while self.error is None and done < size and (part := files.pread(fd, COPY_BYTES, done)):
-            self.pwrite(memoryview(part), offset + done)
-            done += len(part)
+        self._size = max(self._size, offset)
+        while self.error is None and (
+            part := files.pread(fd, min(COPY_BYTES, stop - start), start)
+        ):
+            self.pwrite(memoryview(part), offset)
+            start, offset = start + len(part), offset + len(part)
 
     def truncate(self, size: int | None = None) -> int:
         if self.kept_bytes:

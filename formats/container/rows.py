@@ -9,7 +9,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from lodcli.formats.container.checksums import Bytes, first_bad_block, first_other, flat_bytes
+from lodcli.formats.arrays.byte_blocks import Bytes, flat_bytes
+from lodcli.formats.container.checksums import first_bad_block, first_other
 from lodcli.formats.container.chunks import decode
 from lodcli.formats.container.header import DatasetEntry
 from lodcli.formats.container.stored import Chunks, StoredDataset

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 from h5py import h5s
 
-from lodcli.formats.container.checksums import BlockChecksums, block_rows, flat_bytes
+from lodcli.formats.arrays.array_writer import ArraySpec
+from lodcli.formats.arrays.byte_blocks import Bytes
+from lodcli.formats.arrays.spool import SpooledArray
+from lodcli.formats.container.checksums import BlockChecksums, block_rows
 from lodcli.formats.container.hdf5_types import hdf5_type
 from lodcli.formats.container.header import DatasetEntry
 from lodcli.formats.container.types import numpy_type
 from lodcli.formats.container.written_file import WrittenFile
 from lodcli.formats.storage.interrupts import shielded
-from lodcli.formats.storage.outputs import COPY_BYTES
-from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.errors import UnsupportedError
 
 # HDF5's own.
 CHUNK_LIMIT_BYTES = 1 << 32
@@ -28,40 +27,21 @@ SPOOLED_BYTES = 4 << 20
 class Sink(ABC):
     """One dataset being written."""
 
-    def __init__(
-        self,
-        file: WrittenFile,
-        path: str,
-        dtype: np.dtype[Any],
-        row_shape: tuple[int, ...],
-        rows: int | None,
-    ) -> None:
+    def __init__(self, file: WrittenFile, array: ArraySpec) -> None:
         self.file = file
-        self.path = path
-        self.dtype = numpy_type(dtype.name)
-        self.row_shape = row_shape
-        self.known = rows
+        self.path = array.name
+        self.dtype = numpy_type(array.dtype.name)
+        self.row_shape = array.row_shape
+        self.known = array.rows
         self.rows = 0
-        self.row_bytes = int(np.prod(row_shape, dtype=np.int64)) * dtype.itemsize
+        self.row_bytes = int(np.prod(array.row_shape, dtype=np.int64)) * array.dtype.itemsize
         self.block_rows = block_rows(self.row_bytes)
-        self.checksums = BlockChecksums(self.block_rows * self.row_bytes)
+        self._checksums = BlockChecksums(self.block_rows * self.row_bytes)
 
-    def append(self, data: Array) -> None:
-        """Write rows (n, D1, ..) after the others, a few MB at a time."""
-        if self.known is not None and self.rows + data.shape[0] > self.known:
-            raise ShapeMismatchError(f"{self.path}: more than the {self.known} rows announced")
-        step = max(1, COPY_BYTES // self.row_bytes if self.row_bytes else data.shape[0])
-        for start in range(0, data.shape[0], step):
-            part = np.ascontiguousarray(data[start : start + step], self.dtype)
-            with self.file.meanwhile(self.checksums.update, flat_bytes(part)):
-                self._put(part)
-            self.rows += part.shape[0]
-
-    def complete(self) -> None:
-        """Make the dataset what it will be: all rows are there."""
-        if self.known is not None and self.rows != self.known:
-            raise ShapeMismatchError(f"{self.path}: expected {self.known} rows, got {self.rows}")
-        self._complete()
+    def write(self, block: Bytes) -> None:
+        """Take the next bytes."""
+        with self.file.output.naming(), self.file.meanwhile(self._checksums.update, block):
+            self._put(block)
 
     @property
     def placed(self) -> bool:
@@ -70,40 +50,39 @@ class Sink(ABC):
 
     def entry(self) -> DatasetEntry:
         """Return its line in the header."""
-        return DatasetEntry(
-            self.dtype.name,
-            (self.rows, *self.row_shape),
-            self.block_rows,
-            self.checksums.finish(),
-        )
+        shape = (self.rows, *self.row_shape)
+        return DatasetEntry(self.dtype.name, shape, self.block_rows, self._checksums.finish())
 
     @abstractmethod
-    def _put(self, part: Array) -> None:
-        """Write contiguous rows behind those before."""
+    def _put(self, block: Bytes) -> None:
+        """Write bytes behind those before."""
+
+    def complete(self, rows: int) -> None:
+        """Make the dataset what it will be: so many rows are there."""
+        self.rows = rows
+        self._complete()
 
     @abstractmethod
     def _complete(self) -> None:
         """See `complete`."""
-
-    def close(self) -> None:  # noqa: B027 - not every sink holds something
-        """Release what the sink holds."""
 
 
 class ContiguousSink(Sink):
     """Rows at one place: known at once if their number is.
 
     If it is not, they wait in a nameless file. Once they are many, they go where the dataset
-    is going to be, if there is still such a place; see `ContainerWriter.reserve`.
+    is going to be, if there is still such a place; see `WrittenFile.reserve`.
     """
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._spool: Any = None
+    def __init__(self, file: WrittenFile, array: ArraySpec) -> None:
+        super().__init__(file, array)
+        self._spooled: SpooledArray | None = None
         self._offset: int | None = None
+        self._bytes = 0
         if self.known is not None:
             self._create(self.known)
         else:
-            self._spool = self.file.spool()
+            self._spooled = SpooledArray(self.file.spool)
 
     def _create(self, rows: int, at: int | None = None) -> None:
         with shielded():
@@ -111,47 +90,45 @@ class ContiguousSink(Sink):
             dataset = self.file.create(self.path, kind, (rows, *self.row_shape), at=at)
             self._offset = dataset.get_offset()
 
-    def _put(self, part: Array) -> None:
-        view = flat_bytes(part).data
-        if self._spool is not None and self.rows * self.row_bytes + len(view) >= SPOOLED_BYTES:
+    def _put(self, block: Bytes) -> None:
+        if self._spooled is not None and self._bytes + len(block) >= SPOOLED_BYTES:
             self._offset = self.file.reserve()
             if self._offset is not None:
-                self._unspool()
-        if self._spool is not None:
-            while len(view):
-                view = view[os.write(self._spool.fileno(), view) :]
-        elif len(view):
+                self._unspool(self._spooled)
+        if self._spooled is not None:
+            self._spooled.write(block)
+        else:
             assert self._offset is not None
-            self.file.pwrite(view, self._offset + self.rows * self.row_bytes)
+            self.file.pwrite(block.data, self._offset + self._bytes)
+        self._bytes += len(block)
 
-    def _unspool(self) -> None:
+    def _unspool(self, spooled: SpooledArray) -> None:
         """Copy what waited to its place."""
         assert self._offset is not None
-        self.file.copy_from(self._spool.fileno(), self.rows * self.row_bytes, self._offset)
-        self.close()
-        self._spool = None
+        offset = self._offset
+        for start, size in spooled.extents():
+            self.file.copy_from(self.file.spool.fd, start, size, offset)
+            offset += size
+        self._spooled = None
 
     @property
     def placed(self) -> bool:
-        return self.known is None and self._spool is None
+        return self.known is None and self._spooled is None
 
     def _complete(self) -> None:
-        if self.known is not None:
-            return
-        self._create(self.rows, self._offset)
-        if self._spool is not None and self._offset is not None:  # there are bytes
-            self._unspool()
-
-    def close(self) -> None:
-        if self._spool is not None:
-            self._spool.close()
+        if self.known is None:
+            self._create(self.rows, self._offset)
+            if self._spooled is not None and self._bytes:
+                self._unspool(self._spooled)
 
 
 class ChunkedSink(Sink):
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._waiting: list[Array] = []
-        self._waiting_rows = 0
+    """Rows in chunks, which libhdf5 compresses and writes."""
+
+    def __init__(self, file: WrittenFile, array: ArraySpec) -> None:
+        super().__init__(file, array)
+        self._waiting: list[Bytes] = []
+        self._waiting_bytes = 0
         self._written = 0
         if self.row_bytes >= CHUNK_LIMIT_BYTES:
             raise UnsupportedError(f"{self.path}: rows of {self.row_bytes} bytes: no compression")
@@ -160,27 +137,31 @@ class ChunkedSink(Sink):
             shape = (self.known or 0, *self.row_shape)
             self._dataset = self.file.create(self.path, kind, shape, self.block_rows)
 
-    def _put(self, part: Array) -> None:
-        self._waiting.append(part)
-        self._waiting_rows += part.shape[0]
-        if self._waiting_rows >= self.block_rows:
-            self._flush(self._waiting_rows - self._waiting_rows % self.block_rows)
+    def _put(self, block: Bytes) -> None:
+        self._waiting.append(block)
+        self._waiting_bytes += len(block)
+        chunk_bytes = self.block_rows * self.row_bytes
+        if self._waiting_bytes >= chunk_bytes:
+            self._flush(self._waiting_bytes - self._waiting_bytes % chunk_bytes)
 
-    def _flush(self, rows: int) -> None:
+    def _flush(self, size: int) -> None:
         data = np.concatenate(self._waiting)
-        ready, rest = data[:rows], data[rows:]
+        rows = size // self.row_bytes
+        ready = data[:size].view(self.dtype).reshape(rows, *self.row_shape)
         with shielded():
             if self.known is None:
                 self._dataset.set_extent((self._written + rows, *self.row_shape))
-            if ready.size:
-                space = self._dataset.get_space()
-                space.select_hyperslab((self._written, *(0,) * len(self.row_shape)), ready.shape)
-                memory = h5s.create_simple(ready.shape)
-                self._dataset.write(memory, space, ready, self._dataset.get_type())
+            space = self._dataset.get_space()
+            space.select_hyperslab((self._written, *(0,) * len(self.row_shape)), ready.shape)
+            memory = h5s.create_simple(ready.shape)
+            self._dataset.write(memory, space, ready, self._dataset.get_type())
+        self.file.raise_error()
         self._written += rows
-        # A copy: the rest must not keep the whole part alive.
-        self._waiting, self._waiting_rows = [rest.copy()], rest.shape[0]
+        # A copy: the rest must not keep the whole block alive.
+        self._waiting, self._waiting_bytes = [data[size:].copy()], len(data) - size
 
     def _complete(self) -> None:
-        if self._waiting_rows:
-            self._flush(self._waiting_rows)
+        if self._waiting_bytes:
+            self._flush(self._waiting_bytes)
+        if self.known is None:  # rows without bytes never came
+            self._dataset.set_extent((self.rows, *self.row_shape))

@@ -10,7 +10,8 @@ from typing import Any
 import h5py
 from h5py import h5d, h5p, h5s, h5t, h5z
 
-from lodcli.formats.container.checksums import Bytes
+from lodcli.formats.arrays.byte_blocks import Bytes
+from lodcli.formats.arrays.spool import Spool
 from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.owned import OwnedFile, require_memory
 from lodcli.formats.storage.interrupts import shielded
@@ -35,10 +36,14 @@ class WrittenFile:
     Args:
         output: where to; must be seekable.
         compression: a codec for datasets in chunks, or None.
+
+    Attributes:
+        spool: for what waits for its place.
     """
 
     def __init__(self, output: Output, compression: str | None) -> None:
-        self._output = output
+        self.output = output
+        self.spool = Spool(output)
         self._owned = OwnedFile(output.fd)
         self._compression = compression
         self._file: Any = None
@@ -57,6 +62,7 @@ class WrittenFile:
         finally:
             # Should HDF5 still hold something: the number will soon be another file's.
             self._owned.release()
+            self.spool.close()
             if self._pool is not None:
                 self._pool.shutdown()
 
@@ -142,9 +148,9 @@ class WrittenFile:
         self._owned.pwrite(view, offset)
         self._owned.raise_error()
 
-    def copy_from(self, fd: int, size: int, offset: int) -> None:
-        """Write the first bytes of another file; raises at once what goes wrong."""
-        self._owned.copy_from(fd, size, offset)
+    def copy_from(self, fd: int, start: int, size: int, offset: int) -> None:
+        """Write some bytes of another file; raises at once what goes wrong."""
+        self._owned.copy_from(fd, start, size, offset)
         self._owned.raise_error()
 
     @contextmanager
@@ -161,10 +167,6 @@ class WrittenFile:
             yield
         finally:
             done.result()
-
-    def spool(self) -> Any:
-        """Return a nameless file where there is room for what will be the target."""
-        return self._output.spool(buffering=0)
 
 
 def _set_filters(plist: Any, compression: str | None) -> None:

@@ -1,12 +1,15 @@
-"""Where to cut tensors into batches of whole outermost items."""
+"""Batches of whole outermost items: where to cut them, and tensors that come together."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from lodcli.formats.core.schema import Schema, TensorSpec
+from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, tensor_of
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def groups(schema: Schema) -> list[list[TensorSpec]]:
@@ -46,3 +49,61 @@ def cuts(
         start = stop
         if start >= count:
             return
+
+
+def regrouped(schema: Schema, batch: Batch, limit_bytes: int) -> Iterator[Batch]:
+    """Yield a batch as parts of about `limit_bytes`, cut between outermost items.
+
+    They are views. TensorArrays stay whole.
+    """
+    if sum(tensor_of(item).nbytes for item in batch.values()) <= limit_bytes:
+        yield batch
+        return
+    for group in groups(schema):
+        first = batch.get(group[0].name)
+        if isinstance(first, LoDTensor) and first.lod.n_levels:
+            tensors = {spec.name: tensor_of(batch[spec.name]) for spec in group}
+            yield from _cut_items(tensors, limit_bytes)
+        elif isinstance(first, LoDTensor):
+            step = max(1, limit_bytes // max(1, group[0].row_bytes))
+            for start in range(0, max(1, first.rows), step):
+                yield {group[0].name: LoDTensor(first.data[start : start + step])}
+        elif first is not None:
+            yield {group[0].name: first}
+
+
+def _cut_items(tensors: dict[str, LoDTensor], limit_bytes: int) -> Iterator[Batch]:
+    ends = [tensor.lod.absolute(0) for tensor in tensors.values()]
+    sizes = [tensor.data[:1].nbytes for tensor in tensors.values()]
+    for start, stop in cuts(ends, sizes, limit_bytes):
+        part: dict[str, Item] = {}
+        shared: dict[int, LoD] = {}
+        for name, tensor in tensors.items():
+            lod, rows = tensor.lod.items(0, start, stop)
+            part[name] = LoDTensor(tensor.data[rows], shared.setdefault(id(tensor.lod), lod))
+        yield part
+
+
+def together(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield the batches so that tensors that share their outermost level are never apart."""
+    group_of = {spec.name: group for group in groups(schema) for spec in group}
+    held: dict[str, Item] = {}
+    for batch in batches:
+        for name, item in batch.items():
+            if name not in group_of:
+                raise InvalidDataError(f"tensor {name!r} was not announced")
+            if name in held:
+                missing = next(s.name for s in group_of[name] if s.name not in held)
+                raise InvalidDataError(
+                    f"tensors {name} and {missing} share a level and must come together"
+                )
+            held[name] = item
+        ready = [n for n in held if all(spec.name in held for spec in group_of[n])]
+        if ready:
+            yield {name: held.pop(name) for name in ready}
+    if held:
+        name = next(iter(held))
+        missing = next(s.name for s in group_of[name] if s.name not in held)
+        raise InvalidDataError(
+            f"tensor {missing} has fewer items than {name}, which shares a level"
+        )

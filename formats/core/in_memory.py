@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from lodcli.formats.core.batching import regrouped
 from lodcli.formats.core.format import BATCH_BYTES, LeftOut, Source
 from lodcli.formats.core.schema import Batch, Item, find, schema_of
-from lodcli.formats.stream.writer import regrouped
 
 
 class MemorySource(Source):

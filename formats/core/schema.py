@@ -37,6 +37,11 @@ Item = LoDTensor | StoredArray
 Batch = Mapping[str, Item]
 
 
+def tensor_of(item: Item) -> LoDTensor:
+    """Return a tensor, or the steps of a TensorArray one after another."""
+    return item if isinstance(item, LoDTensor) else item.array.steps
+
+
 @dataclass(frozen=True)
 class LevelSpec:
     """One level. Tensors of a file that name the same key share its offsets.
@@ -202,7 +207,7 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
     for name, item in items.items():
         check_name(name)
         array = isinstance(item, StoredArray)
-        tensor = item if isinstance(item, LoDTensor) else item.array.steps
+        tensor = tensor_of(item)
         outer = item.index_map.outer if isinstance(item, StoredArray) else LoD()
         specs.append(
             TensorSpec(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any, cast
 
 import numpy as np
 
+from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
+from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.core.batching import cuts, groups
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.flat_arrays import (
@@ -18,7 +20,6 @@ from lodcli.formats.core.flat_arrays import (
     described,
     held,
     index_dtype,
-    require_index_fits,
     tensors_in,
 )
 from lodcli.formats.core.format import BATCH_BYTES, Format, LeftOut, Source
@@ -26,7 +27,6 @@ from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find
 from lodcli.formats.npz.members import (
-    COPY_BYTES,
     NPY_DTYPES,
     Member,
     Rows,
@@ -43,6 +43,8 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
+SpooledArrays = Mapping[str, tuple[ArraySpec, SpooledArray]]
+
 
 class Npz(Format):
     """Named tensors in an uncompressed zip of .npy files that `numpy.load` reads.
@@ -52,8 +54,8 @@ class Npz(Format):
     `numpy.savez` wrote can be read. Nothing is ever unpickled. Level names are lost.
 
     Reading takes constant memory but for the index and for arrays in Fortran order.
-    Writing keeps the index in memory and the rows in nameless temporary files, for an
-    array's size must stand before its rows.
+    Writing keeps everything in a nameless temporary file, for an array's size must stand
+    before its rows.
     """
 
     name = "npz"
@@ -73,58 +75,43 @@ class Npz(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        names, kind = array_names(schema, options), index_dtype(options)
-        with ExitStack() as stack:
-            spools = {spec.name: Spool(spec, output, stack) for spec in schema}
-            for batch in batches:
-                for name, item in batch.items():
-                    assert isinstance(item, LoDTensor)
-                    spools[name].add(item)
+        names = array_names(schema, options)
+        with Spool(output) as spool:
+            _, arrays = spool_arrays(spool, schema, batches, names, index_dtype(options))
             with new_archive(output) as archive:
-                for spool in spools.values():
-                    spool.store(archive, names, kind)
+                store(archive, arrays)
 
 
-class Spool:
-    """The batches of one tensor until all are there."""
+def spool_arrays(
+    spool: Spool,
+    schema: Schema,
+    batches: Iterable[Batch],
+    name: Callable[[str, int], str],
+    index_dtype: np.dtype[Any],
+) -> tuple[Schema, SpooledArrays]:
+    """Return the schema with all counts, and all batches as arrays by name.
 
-    def __init__(self, spec: TensorSpec, output: Output, stack: ExitStack) -> None:
-        self._spec = spec
-        self._rows = 0
-        self._parts: list[LoD] = []
-        self._file = stack.enter_context(output.spool())
+    Args:
+        name: of the array of a tensor's level, or of its rows (level -1).
+    """
+    writer = ArrayWriter(
+        keyed_by_array(schema, name),
+        lambda tensor: name(tensor, -1),
+        lambda array: SpooledArray(spool),
+        index_dtype=index_dtype,
+    )
+    writer.write(batches)
+    return writer.finish()
 
-    def add(self, tensor: LoDTensor) -> None:
-        self._parts.append(tensor.lod)
-        self._rows += tensor.rows
-        data = np.ascontiguousarray(tensor.data)
-        self._file.write(data.reshape(-1).view(np.uint8).data)
 
-    @property
-    def items(self) -> int:
-        """Number of outermost items that came."""
-        return sum(part.count(0) for part in self._parts) if self._spec.levels else self._rows
-
-    def store(
-        self,
-        archive: zipfile.ZipFile,
-        names: Callable[[str, int], str],
-        index_dtype: np.dtype[Any],
-    ) -> None:
-        """Append this tensor's members to `archive`; those that are there already are shared."""
-        lod = LoD.concatenate(self._parts) if self._parts else self._spec.empty().lod
-        self._file.seek(0)
-        shape = (self._rows, *self._spec.row_shape)
-        with new_member(archive, names(self._spec.name, -1), self._spec.dtype, shape) as member:
-            while block := self._file.read(COPY_BYTES):
+def store(archive: zipfile.ZipFile, arrays: SpooledArrays) -> None:
+    """Append arrays to `archive`, a member each."""
+    for array, spooled in arrays.values():
+        assert array.rows is not None
+        shape = (array.rows, *array.row_shape)
+        with new_member(archive, array.name, array.dtype, shape) as member:
+            for block in spooled.blocks():
                 member.write(block)
-        for level, offsets in enumerate(lod.levels):
-            name = names(self._spec.name, level)
-            if f"{name}.npy" in archive.NameToInfo:
-                continue
-            require_index_fits(int(offsets[-1]), level, index_dtype)
-            with new_member(archive, name, index_dtype, offsets.shape) as member:
-                member.write(np.ascontiguousarray(offsets, index_dtype).view(np.uint8).data)
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import google_crc32c
 import numpy as np
-import numpy.typing as npt
 
+from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
@@ -23,18 +23,12 @@ PREFIX = MAGIC + bytes([VERSION])
 
 HEADER_BYTES = 24
 PAYLOAD_LIMIT_BYTES = 256 << 20
-# Written frames are much smaller than the limit, so that a reader checks early and often.
-FRAME_BYTES = 8 << 20
 _PIPE_BYTES = 1 << 20
 _SMALL_BYTES = 64 << 10
 
 # kind, three zeros, part, payload bytes, CRC32C of the payload
 _CHECKED = struct.Struct("<B3sIQI")
 _CRC = struct.Struct("<I")
-
-# An array and not a memoryview: google_crc32c takes the one without a copy, and the other
-# not at all.
-Bytes = npt.NDArray[np.uint8]
 
 
 class Kind(IntEnum):

@@ -10,14 +10,15 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.formats.core.batching import groups
+from lodcli.formats.arrays.batch_parts import check_array
+from lodcli.formats.arrays.byte_blocks import Bytes
+from lodcli.formats.core.batching import groups, regrouped
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Source, named_batches
-from lodcli.formats.core.schema import Batch, Item, StoredArray, TensorSpec, find
+from lodcli.formats.core.schema import Batch, Item, StoredArray, TensorSpec, find, tensor_of
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.stream.frames import Bytes, Frame, FrameReader, Kind, widen_pipe
+from lodcli.formats.stream.frames import Frame, FrameReader, Kind, widen_pipe
 from lodcli.formats.stream.header import JSON_LIMIT_BYTES, StreamHeader, Trailer, decode, numbers
-from lodcli.formats.stream.writer import check_array, regrouped
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, check_chain, check_offsets, check_rows
 from lodcli.kernels.index.immutable import immutable
@@ -85,7 +86,7 @@ class StreamSource(Source):
         parts = []
         for batch in self.batches():
             if (item := batch.get(spec.name)) is not None:
-                parts.append((item if isinstance(item, LoDTensor) else item.array.steps).lod)
+                parts.append(tensor_of(item).lod)
         return LoD.concatenate(parts)
 
 

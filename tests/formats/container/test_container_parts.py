@@ -21,7 +21,6 @@ from lodcli.formats.core.schema import Batch, LevelSpec, Schema, StoredArray, sc
 from lodcli.kernels.errors import (
     LodError,
     SelectionError,
-    ShapeMismatchError,
     UnsupportedError,
 )
 from lodcli.kernels.index.lod import LoD
@@ -297,33 +296,6 @@ def test_a_large_tensor_of_unknown_size_is_the_same(tmp_path: Path) -> None:
 
 
 PAIR = LoDTensor(np.arange(4.0), LoD.from_lengths([[1, 3]]))
-
-
-@COMPRESSIONS
-@pytest.mark.parametrize(
-    ("batches", "message"),
-    [
-        ([], "data: expected 4 rows, got 0|index/0: expected 3 rows, got 1"),
-        ([{"data": PAIR}, {"data": PAIR}], "data: /index/0: more than the 3 rows announced"),
-        ([{"data": PAIR.with_data(np.arange(4))}], "expected rows of float64 .*found int64"),
-        ([{"data": PAIR.with_data(np.zeros((4, 1)))}], r"expected rows .* \(\), found .* \(1,\)"),
-        ([{"data": LoDTensor(np.arange(4.0))}], "data: expected 1 levels, found 0"),
-    ],
-)
-def test_batches_that_do_not_fit_the_schema_are_refused(
-    batches: list[Batch], message: str, compression: str | None, tmp_path: Path
-) -> None:
-    options = WriteOptions(compression=compression)
-    with pytest.raises(ShapeMismatchError, match=message):
-        io.write_batches(tmp_path / "t.lod.h5", schema_of({"data": PAIR}), batches, options=options)
-    assert not list(tmp_path.iterdir())
-
-
-def test_tensors_that_do_not_share_what_they_should_are_refused(tmp_path: Path) -> None:
-    schema = schema_of({"a": PAIR, "b": PAIR.with_data(np.arange(4))})
-    other = LoDTensor(np.arange(4), LoD.from_lengths([[2, 2]]))
-    with pytest.raises(ShapeMismatchError, match="b: the shared level /a/index/0 differs"):
-        io.write_batches(tmp_path / "t.lod.h5", schema, [{"a": PAIR, "b": other}])
 
 
 def test_an_error_of_whoever_makes_the_batches_leaves_nothing(tmp_path: Path) -> None:

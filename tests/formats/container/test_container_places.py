@@ -79,9 +79,9 @@ def test_large_rows_are_not_written_twice(tmp_path: Path, monkeypatch: pytest.Mo
     copied: list[int] = []
     copy = OwnedFile.copy_from
 
-    def counted(self: OwnedFile, fd: int, size: int, offset: int) -> None:
+    def counted(self: OwnedFile, fd: int, start: int, size: int, offset: int) -> None:
         copied.append(size)
-        copy(self, fd, size, offset)
+        copy(self, fd, start, size, offset)
 
     monkeypatch.setattr(OwnedFile, "copy_from", counted)
     data = np.arange(4_000_000)

@@ -11,7 +11,6 @@ import safetensors.numpy
 
 from lodcli.formats.core import io
 from lodcli.formats.core.options import WriteOptions
-from lodcli.formats.core.schema import LevelSpec, TensorSpec
 from lodcli.kernels.errors import InvalidLoDError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -155,11 +154,3 @@ def test_names_that_do_not_fit_are_refused(
     with pytest.raises(LodError, match=message):
         io.write(tmp_path / f"x{suffix}", tensors, options=options(*names))
     assert not list(tmp_path.iterdir())
-
-
-def test_batches_that_share_a_level_and_differ_are_refused(tmp_path: Path) -> None:
-    levels = (LevelSpec("0"),)
-    schema = tuple(TensorSpec(name, np.dtype(np.int64), (), levels) for name in ("a", "b"))
-    batch = {"a": IDS, "b": LoDTensor(np.arange(5), [[4, 0, 1]])}
-    with pytest.raises(LodError, match="b: cu: the tensors that share it differ"):
-        io.write_batches(tmp_path / "x.safetensors", schema, [batch], options=options("cu"))

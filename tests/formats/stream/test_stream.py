@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lodcli.formats.core.batching import regrouped
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, schema_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.stream.format import LodStream
-from lodcli.formats.stream.writer import regrouped
-from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
+from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -270,40 +270,6 @@ def test_a_wrong_beginning_is_named(prefix: bytes, kind: type[LodError], message
     with pytest.raises(kind, match=message):
         read(raw)
     assert LodStream().sniff(raw) == (b"LODS" in prefix)
-
-
-def test_batches_that_are_not_as_announced_are_refused() -> None:
-    lod = articles()
-    items: dict[str, Item] = {"a": LoDTensor(np.arange(15.0), lod), "b": LoDTensor(lod_rows(), lod)}
-    schema = schema_of(items)
-    other = LoDTensor(np.arange(3.0), LoD.from_lengths([[1], [3]]))
-    cases: list[tuple[list[Batch], str]] = [
-        ([{"c": other}], "'c' was not announced"),
-        ([{"a": items["a"]}], "tensor b has fewer items than a"),
-        ([{"a": items["a"]}, {"a": items["a"]}], "a and b share a level and must come together"),
-        ([{"a": items["a"], "b": other}], "b was announced with dtype int64, found float64"),
-        ([items, items], "rows of a: 15 were announced, 30 came"),
-        ([{"a": other, "b": items["b"]}], "b: level 0 is shared .* segmented differently"),
-    ]
-    for batches, message in cases:
-        with pytest.raises(InvalidDataError, match=message):
-            written(schema, batches)
-
-
-def lod_rows() -> Any:
-    return np.arange(15)
-
-
-def test_a_tensor_array_in_two_parts_is_refused() -> None:
-    stored = unpacked()
-    schema = schema_of({"steps": stored})
-    with pytest.raises(InvalidDataError, match="came in two parts"):
-        written(schema, [{"steps": stored}, {"steps": stored}])
-    with pytest.raises(InvalidDataError, match="did not come"):
-        written(schema, [])
-    fewer = StoredArray(TensorArray.from_steps(stored.array.steps[:2]), stored.index_map)
-    with pytest.raises(InvalidDataError, match="describes 4 steps, the array has 2"):
-        written(schema_of({"steps": fewer}), [{"steps": fewer}])
 
 
 # -- memory and pipes --------------------------------------------------------------

@@ -1,0 +1,138 @@
+"""The arrays of a file being written: opened once each, batches appended to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from lodcli.formats.arrays.batch_parts import BatchSplitter, Kind, Part
+from lodcli.formats.arrays.byte_blocks import Bytes, byte_blocks
+from lodcli.formats.core.batching import together
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.flat_arrays import require_index_fits
+from lodcli.formats.core.schema import Batch, LevelSpec, Schema
+from lodcli.kernels.index.checks import Array
+
+_INT64 = np.dtype(np.int64)
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """An array to be written.
+
+    Attributes:
+        name: what the file calls it.
+        dtype: of its values, native byte order.
+        row_shape: of one of them.
+        rows: how many rows it will have, None while unknown.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    row_shape: tuple[int, ...] = ()
+    rows: int | None = None
+
+
+class Sink(Protocol):
+    """Where the bytes of an array go."""
+
+    def write(self, block: Bytes) -> None:
+        """Take the next bytes; never none."""
+
+
+S = TypeVar("S", bound=Sink)
+
+
+class ArrayWriter(Generic[S]):
+    """Writes batches to the arrays that hold them.
+
+    Args:
+        schema: what the batches hold together; the key of a level is the name of its array.
+        rows_name: a function of a tensor's name: that of the array of its rows.
+        open_sink: makes the sink of an array; called once for each.
+        order_name: as `rows_name`, of the order of a TensorArray.
+        index_dtype: int64 or int32, of the offsets.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        rows_name: Callable[[str], str],
+        open_sink: Callable[[ArraySpec], S],
+        *,
+        order_name: Callable[[str], str] = str,
+        index_dtype: np.dtype[Any] = _INT64,
+    ) -> None:
+        self._schema = schema
+        self._splitter = BatchSplitter(schema)
+        self._names: dict[Kind, Callable[[str], str]] = {
+            Kind.OFFSETS: str,
+            Kind.ROWS: rows_name,
+            Kind.ORDER: order_name,
+        }
+        self._index_dtype = index_dtype
+        self._sinks: dict[str, S] = {}
+        for kind, array in self._arrays(schema):
+            if array.name not in self._sinks:
+                sink = self._sinks[array.name] = open_sink(array)
+                if kind is Kind.OFFSETS:
+                    sink.write(np.zeros(index_dtype.itemsize, np.uint8))
+
+    def _arrays(self, schema: Schema) -> Iterator[tuple[Kind, ArraySpec]]:
+        """Yield the arrays of each tensor: its rows, its levels, its order."""
+        for spec in schema:
+            name = self._names[Kind.ROWS](spec.name)
+            yield Kind.ROWS, ArraySpec(name, spec.dtype, spec.row_shape, spec.rows)
+            for level in (*spec.levels, *spec.outer):
+                count = None if level.items is None else level.items + 1
+                yield Kind.OFFSETS, ArraySpec(level.key, self._index_dtype, (), count)
+            if spec.array:
+                name = self._names[Kind.ORDER](spec.name)
+                count = self._splitter.counts.get((Kind.ORDER, spec.name))
+                yield Kind.ORDER, ArraySpec(name, _INT64, (), count)
+
+    def write(self, batches: Iterable[Batch]) -> None:
+        """Write all batches.
+
+        Raises:
+            InvalidDataError: they are not what the schema says.
+            UnsupportedError: an offset that does not fit the dtype of offsets.
+        """
+        for batch in together(self._schema, batches):
+            for part in self._splitter.split(batch):
+                sink = self._sinks[self._names[part.kind](part.key)]
+                for block in byte_blocks(self._stored(part)):
+                    sink.write(block)
+
+    def _stored(self, part: Part) -> Array:
+        """Return what is stored of a part: its offsets go on from those of earlier batches."""
+        if part.kind is not Kind.OFFSETS:
+            return part.data
+        with naming(part.tensor):
+            require_index_fits(part.base + int(part.data[-1]), part.level, self._index_dtype)
+        offsets = part.data[1:] + part.base if part.base else part.data[1:]
+        return offsets.astype(self._index_dtype, copy=False)
+
+    def finish(self) -> tuple[Schema, dict[str, tuple[ArraySpec, S]]]:
+        """Return the schema with the counts that came, and by name each array and its sink.
+
+        Raises:
+            InvalidDataError: other counts were announced.
+        """
+        schema = self._splitter.counted()
+        arrays = (array for _, array in self._arrays(schema))
+        return schema, {array.name: (array, self._sinks[array.name]) for array in arrays}
+
+
+def keyed_by_array(schema: Schema, name: Callable[[str, int], str]) -> Schema:
+    """Return the schema with the names of the arrays that hold levels as their keys."""
+
+    def named(tensor: str, levels: tuple[LevelSpec, ...]) -> tuple[LevelSpec, ...]:
+        return tuple(
+            replace(level, key=name(tensor, number)) for number, level in enumerate(levels)
+        )
+
+    return tuple(replace(spec, levels=named(spec.name, spec.levels)) for spec in schema)

@@ -1,0 +1,197 @@
+"""Batches as what they add to each array of a file, checked and counted.
+
+A file has an array for the rows of each tensor, one for the offsets of each level, and one for the
+order of each TensorArray's sequences. Tensors that share a level share its array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.schema import (
+    Batch,
+    Item,
+    LevelSpec,
+    Schema,
+    StoredArray,
+    TensorSpec,
+    tensor_of,
+)
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.time_steps import IndexMap
+
+
+class Kind(Enum):
+    """What an array holds."""
+
+    OFFSETS = "offsets"
+    ROWS = "rows"
+    ORDER = "order"
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one batch adds to one array.
+
+    Attributes:
+        kind: what the array holds.
+        key: the key of its level, else the name of its tensor.
+        tensor: the first tensor that has the array.
+        level: the number of the level in that tensor; -1 if the array is of no level.
+        data: rows, an order, or the offsets of the batch alone, which begin with 0.
+        base: for offsets: what the batches before sum to.
+    """
+
+    kind: Kind
+    key: str
+    tensor: str
+    level: int
+    data: Array
+    base: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many rows, sequences of a level, or entries of an order."""
+        return len(self.data) - (self.kind is Kind.OFFSETS)
+
+
+class BatchSplitter:
+    """Splits batches into parts, and counts what came.
+
+    Args:
+        schema: what the batches hold together. Levels of one key are one array.
+
+    Attributes:
+        counts: how many rows, sequences or entries of each array came.
+        seen: the tensors that came.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self.counts: dict[tuple[Kind, str], int] = {}
+        for spec in schema:
+            self.counts[Kind.ROWS, spec.name] = 0
+            for level in (*spec.levels, *spec.outer):
+                self.counts[Kind.OFFSETS, level.key] = 0
+        self._ends: dict[str, int] = {}
+        self.seen: set[str] = set()
+
+    def split(self, batch: Batch) -> list[Part]:
+        """Return the parts of a batch: of each tensor its offsets, order and rows.
+
+        Raises:
+            InvalidDataError: the batch is not what the schema says.
+        """
+        parts: dict[tuple[Kind, str], Part] = {}
+        for spec in self._schema:
+            if spec.name in batch:
+                with naming(spec.name):
+                    self._collect(parts, spec, batch[spec.name])
+        return list(parts.values())
+
+    def _collect(self, parts: dict[tuple[Kind, str], Part], spec: TensorSpec, item: Item) -> None:
+        tensor = tensor_of(item)
+        outer = item.index_map.outer if isinstance(item, StoredArray) else LoD()
+        for what, expected, found in (
+            ("dtype", spec.dtype.newbyteorder("="), tensor.dtype),
+            ("row shape", spec.row_shape, tensor.row_shape),
+            ("levels", len(spec.levels), tensor.lod.n_levels),
+            ("outer levels", len(spec.outer), outer.n_levels),
+        ):
+            if expected != found:
+                raise ShapeMismatchError(f"was announced with {what} {expected}, found {found}")
+        if spec.array and spec.name in self.seen:
+            raise InvalidDataError("is a TensorArray and came in two parts")
+        self._collect_levels(parts, spec.name, spec.outer, outer)
+        if isinstance(item, StoredArray):
+            check_array(tensor.lod.levels[0], item.index_map)
+            order = np.asarray(item.index_map.order)
+            part = Part(Kind.ORDER, spec.name, spec.name, -1, order)
+            parts[Kind.ORDER, spec.name] = part
+            self.counts[Kind.ORDER, spec.name] = part.count
+        self._collect_levels(parts, spec.name, spec.levels, tensor.lod)
+        rows = Part(Kind.ROWS, spec.name, spec.name, -1, tensor.data)
+        parts[Kind.ROWS, spec.name] = rows
+        self._count(rows, spec.rows, "rows")
+        self.seen.add(spec.name)
+
+    def _collect_levels(
+        self,
+        parts: dict[tuple[Kind, str], Part],
+        tensor: str,
+        levels: tuple[LevelSpec, ...],
+        lod: LoD,
+    ) -> None:
+        for number, (level, offsets) in enumerate(zip(levels, lod.levels, strict=True)):
+            known = parts.get((Kind.OFFSETS, level.key))
+            if known is None:
+                base = self._ends.get(level.key, 0)
+                part = Part(Kind.OFFSETS, level.key, tensor, number, offsets, base)
+                parts[Kind.OFFSETS, level.key] = part
+                self._ends[level.key] = base + int(offsets[-1])
+                self._count(part, level.items, f"items of level {number}")
+            elif known.data is not offsets and not np.array_equal(known.data, offsets):
+                raise ShapeMismatchError(
+                    f"level {number} is shared with tensor {known.tensor}, which is segmented "
+                    "differently"
+                )
+
+    def _count(self, part: Part, announced: int | None, what: str) -> None:
+        """Count a part. More than was announced is refused at once, before it is written."""
+        total = self.counts[part.kind, part.key] = self.counts[part.kind, part.key] + part.count
+        if announced is not None and total > announced:
+            raise _not_as_announced(what, announced, total)
+
+    def counted(self) -> Schema:
+        """Return the schema with the counts that came.
+
+        Raises:
+            InvalidDataError: others were announced, or a TensorArray that did not come.
+        """
+        return tuple(self._counted(spec) for spec in self._schema)
+
+    def _counted(self, spec: TensorSpec) -> TensorSpec:
+        with naming(spec.name):
+            if spec.array and spec.name not in self.seen:
+                raise InvalidDataError("is a TensorArray that was announced and did not come")
+            rows = _checked("rows", spec.rows, self.counts[Kind.ROWS, spec.name])
+            levels, outer = (
+                tuple(
+                    replace(level, items=self._items(number, level))
+                    for number, level in enumerate(found)
+                )
+                for found in (spec.levels, spec.outer)
+            )
+        return replace(spec, rows=rows, levels=levels, outer=outer)
+
+    def _items(self, number: int, level: LevelSpec) -> int:
+        found = self.counts[Kind.OFFSETS, level.key]
+        return _checked(f"items of level {number}", level.items, found)
+
+
+def _checked(what: str, announced: int | None, found: int) -> int:
+    if announced is not None and announced != found:
+        raise _not_as_announced(what, announced, found)
+    return found
+
+
+def _not_as_announced(what: str, announced: int, found: int) -> ShapeMismatchError:
+    return ShapeMismatchError(f"{announced} {what} were announced, {found} came")
+
+
+def check_array(step_offsets: Offsets, index_map: IndexMap) -> None:
+    """Raise InvalidDataError unless the steps are those that the index map describes."""
+    lengths, found = index_map.outer.lengths(-1), np.diff(step_offsets)
+    # First the number of steps: it bounds what `step_sizes` allocates.
+    count = int(lengths.max(initial=0))
+    if count != found.size:
+        raise InvalidDataError(f"the index map describes {count} steps, the array has {found.size}")
+    wrong = np.flatnonzero(index_map.step_sizes != found)
+    if wrong.size:
+        raise InvalidDataError(f"step {wrong[0]} does not have the items its index map describes")

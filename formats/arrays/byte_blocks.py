@@ -1,0 +1,45 @@
+"""The bytes of an array as files hold them: little-endian and in C order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.formats.storage.outputs import COPY_BYTES
+from lodcli.kernels.index.checks import Array
+
+# An array and not a memoryview: google_crc32c takes the one without a copy, and the other
+# not at all.
+Bytes = npt.NDArray[np.uint8]
+
+
+def flat_bytes(data: Array) -> Bytes:
+    """Return the bytes of a C-contiguous array, without copying."""
+    if data.size == 0:
+        return np.empty(0, np.uint8)
+    return data.reshape(-1).view(np.uint8)
+
+
+def byte_blocks(data: Array) -> Iterator[Bytes]:
+    """Yield the bytes of an array, at most COPY_BYTES at a time.
+
+    Rows that lie in memory as in the file are not copied, others a few at a time.
+    """
+    for part in _parts(data):
+        flat = flat_bytes(part)
+        for start in range(0, flat.size, COPY_BYTES):
+            yield flat[start : start + COPY_BYTES]
+
+
+def _parts(data: Array) -> Iterator[Array]:
+    stored = data.dtype.newbyteorder("<")
+    if not data.size or (data.flags.c_contiguous and data.dtype == stored != np.bool_):
+        yield data
+        return
+    step = max(1, COPY_BYTES // data[:1].nbytes)
+    for start in range(0, data.shape[0], step):
+        part = np.ascontiguousarray(data[start : start + step], stored)
+        # A boolean made from foreign memory may hold any byte; its meaning is "not 0".
+        yield part if data.dtype != np.bool_ else part.view(np.uint8) != 0

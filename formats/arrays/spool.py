@@ -1,0 +1,105 @@
+"""A nameless file for the bytes of arrays that wait for their place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import IO
+
+from lodcli.formats.arrays.byte_blocks import Bytes
+from lodcli.formats.storage.outputs import COPY_BYTES, Output
+from lodcli.kernels.platform import files
+
+# So much of an array is kept in memory, so that short batches make no short extents.
+_HELD_BYTES = 16 << 10
+
+
+class Spool:
+    """One file for all arrays: there may be more of them than a process may open files.
+
+    Args:
+        output: what the arrays will be part of; the file is where there is room for that.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._file: IO[bytes] | None = None
+        self._end = 0
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of the file."""
+        if self._file is None:
+            self._file = self._output.spool(buffering=0)
+        return self._file.fileno()
+
+    def append(self, view: memoryview) -> int:
+        """Write bytes at the end, and return where they begin."""
+        start, fd = self._end, self.fd
+        self._end += len(view)
+        with self._output.naming():
+            while len(view):
+                view = view[os.write(fd, view) :]
+        return start
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class SpooledArray:
+    """The bytes of one array in a Spool.
+
+    Attributes:
+        size_bytes: how many they are.
+    """
+
+    def __init__(self, spool: Spool) -> None:
+        self.size_bytes = 0
+        self._spool = spool
+        self._extents: list[tuple[int, int]] = []
+        self._held = bytearray()
+
+    def write(self, block: Bytes) -> None:
+        """Take the next bytes."""
+        view = block.data
+        self.size_bytes += len(view)
+        if len(self._held) + len(view) > _HELD_BYTES:
+            self._flush()
+        if len(view) > _HELD_BYTES:
+            self._append(view)
+        else:
+            self._held += view
+
+    def _flush(self) -> None:
+        if self._held:
+            self._append(memoryview(self._held))
+            self._held = bytearray()
+
+    def _append(self, view: memoryview) -> None:
+        start = self._spool.append(view)
+        if self._extents and sum(self._extents[-1]) == start:
+            start, size = self._extents.pop()
+            self._extents.append((start, size + len(view)))
+        else:
+            self._extents.append((start, len(view)))
+
+    def extents(self) -> list[tuple[int, int]]:
+        """Return where in the spool its bytes are, in order: (start, size) each."""
+        self._flush()
+        return self._extents
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield its bytes, in order."""
+        for start, size in self.extents():
+            stop = start + size
+            while part := files.pread(self._spool.fd, min(COPY_BYTES, stop - start), start):
+                start += len(part)
+                yield part
