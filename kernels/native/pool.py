@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -34,6 +34,8 @@ _TURNS = 16
 _WORDS, _NOT_YET = 24 + 8 * 24, -(1 << 62)
 _MODULE = "kernels.native.pool_numba"
 
+Arguments = Sequence[Any]
+
 
 def run(kernels: Kernel, pieces: int, size_bytes: int, *arguments: Any) -> int:
     """Do all pieces of a kernel that reads and writes so many bytes; return the greatest status.
@@ -54,7 +56,7 @@ def run_shared(kernels: Kernel, pieces: int, threads: int, *arguments: Any, grai
     pool = _pool()
     helpers = pool.helpers(max(1, min(threads, pieces)) - 1)
     grain = grain or max(1, pieces // (_TURNS * (helpers + 1)))
-    return pool.run(kernels, arguments, pieces, grain, helpers, team=False)
+    return pool.run(kernels, arguments, pieces, grain, helpers)
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,49 @@ class Team:
 
     size: int
 
-    def run(self, kernels: Kernel, *arguments: Any) -> int:
-        """Do pieces 0 .. size - 1 of a kernel, each on a thread of its own, all at once.
+    def run(self, kernels: Kernel, calls: Sequence[Sequence[Arguments]], stopped: Array) -> None:
+        """Call a kernel as each member is to, all members at once; return when all are done.
 
-        They may wait for each other. Return the greatest status.
+        The caller is member 0, and hears interrupts between two of its calls: give each some 50 ms
+        of work. Members may wait for each other.
+
+        Args:
+            calls: of each member, the arguments of its calls, one after another.
+            stopped: int64; once its first word is not 0, no member begins another call. It is set
+                if a call fails or is interrupted: what waits for another member has to look at it.
         """
         if self.size == 1:
-            return kernels.call(0, 1, *arguments)
-        return _pool().run(kernels, arguments, self.size, 1, self.size - 1, team=True)
+            _call_each(kernels, calls[0], stopped)
+            return
+        packs = [np.frombuffer(kernels.pack(*each), np.uint8) for own in calls[1:] for each in own]
+        blocks = np.array([address(each) for each in packs], np.int64)
+        starts = np.cumsum([0, 0, *map(len, calls[1:])])
+        ticket = np.zeros(1, np.int64)
+        packed = _own("call_each").pack(kernels.address, blocks, starts, address(stopped))
+        block = np.frombuffer(packed, np.uint8)
+        mine = address(ticket)
+        try:
+            _own("begin").call(
+                *(0, 1, mine, address(_pool().words), _own("call_each").address),
+                *(address(block), self.size),
+            )
+            _call_each(kernels, calls[0], stopped)
+            # Members that no thread has begun with yet, called from here: interrupts are heard.
+            while (member := _own("take").call(0, 1, mine)) > 0:
+                _call_each(kernels, calls[member], stopped)
+            status = _finished(mine)
+        except BaseException:
+            stopped[0] = 1
+            _wait(ticket)
+            raise
+        kernels.settled(status)
+
+
+def _call_each(kernels: Kernel, calls: Sequence[Arguments], stopped: Array) -> None:
+    for arguments in calls:
+        if stopped[0]:
+            return
+        kernels.call(0, 1, *arguments)
 
 
 @contextmanager
@@ -115,7 +152,7 @@ class _Pool:
         arguments = (0, 1, address(self.words))
         while self.count < wanted:
             thread = threading.Thread(
-                target=_own("serve"), args=arguments, name="lod-worker", daemon=True
+                target=_own("serve").call, args=arguments, name="lod-worker", daemon=True
             )
             try:
                 thread.start()
@@ -123,36 +160,39 @@ class _Pool:
                 return
             self.count += 1
 
-    def run(
-        self, kernels: Kernel, arguments: Any, pieces: int, grain: int, helpers: int, *, team: bool
-    ) -> int:
+    def run(self, kernels: Kernel, arguments: Any, pieces: int, grain: int, helpers: int) -> int:
         """Do all pieces; return the greatest status."""
         block = np.frombuffer(kernels.pack(*arguments), np.uint8)
         ticket = np.zeros(1, np.int64)
         mine = address(ticket)
         try:
-            status = _own("run")(
+            status = _own("run").call(
                 *(0, 1, mine, address(self.words), kernels.address, address(block)),
-                *(pieces, grain, helpers, team, _PATIENCE_NANOSECONDS),
+                *(pieces, grain, helpers, _PATIENCE_NANOSECONDS),
             )
-            while status == _NOT_YET:
-                # Interrupts are heard between two calls.
-                status = _own("finish")(0, 1, mine, _PATIENCE_NANOSECONDS)
+            if status == _NOT_YET:
+                status = _finished(mine)
         except BaseException:
             if ticket[0]:
-                _give_up(mine, team)
+                _own("stop").call(0, 1, mine)
+            _wait(ticket)
             raise
         return kernels.settled(status)
 
 
-def _give_up(ticket: int, team: bool) -> None:
-    """Return when no thread works for a caller any more, whatever interrupts come meanwhile."""
-    if not team:  # whose members may wait for those that were not given out
-        _own("stop")(0, 1, ticket)
+def _finished(ticket: int) -> int:
+    """Return the greatest status when all is done; interrupts are heard between two calls."""
     status = _NOT_YET
     while status == _NOT_YET:
+        status = _own("finish").call(0, 1, ticket, _PATIENCE_NANOSECONDS)
+    return status
+
+
+def _wait(ticket: Array) -> None:
+    """Return when no thread works for a caller any more, whatever interrupts come meanwhile."""
+    while ticket[0]:
         with suppress(KeyboardInterrupt):
-            status = _own("finish")(0, 1, ticket, _PATIENCE_NANOSECONDS)
+            _finished(address(ticket))
 
 
 _current: list[_Pool] = []
@@ -177,8 +217,8 @@ def _kernels(name: str) -> Kernels:
     return kernel(_MODULE, name)
 
 
-def _own(name: str) -> Callable[..., int]:
-    return _kernels(name)[""].call
+def _own(name: str) -> Kernel:
+    return _kernels(name)[""]
 
 
 def _aligned_words(count: int) -> Array:

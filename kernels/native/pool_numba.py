@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lodcli.kernels.native.declare import kernel
+from lodcli.kernels.native.declare import Pointer, kernel
 from lodcli.kernels.native.language_numba import function, pointer
+from lodcli.kernels.native.linking.library import RAISED
 from lodcli.kernels.native.system_numba import (
     add,
     at_least,
@@ -130,36 +131,83 @@ def serve(pool: int) -> int:
 @kernel()
 def run(
     ticket: int, pool: int, code: int, block: int, pieces: int, grain: int, helpers: int,
-    team: bool, nanoseconds: int,
+    nanoseconds: int,
 ) -> int:  # fmt: skip
     """Do pieces of a kernel with helpers; return the greatest status, or NOT_YET.
 
     Args:
         ticket: the address of a word: the slot as long as it is taken, else 0.
-        team: whether to take the slot of which there is only one.
         nanoseconds: after about so many, or as soon as the piece in work then is done, it returns
             NOT_YET: `finish` is to be called.
     """
-    taken = 0
-    for number in range(0 if team else 1, 1 if team else SLOTS):
+    for number in range(1, SLOTS):
         slot = pool + 8 * (SLOTS_AT + number * SLOT_WORDS)
         if exchange(slot + 8 * OWNER, 0, 1):
-            taken = slot
-            break
-    if not taken:  # as many callers as there are slots
-        alone: int = call_3(code, block, 0, pieces)
-        return alone
-    words = pointer(taken, SLOT_WORDS, np.int64)
+            _open(slot, ticket, pool, code, block, 0, pieces, grain, helpers)
+            status: int = _finished(ticket, nanoseconds)
+            return status
+    alone: int = call_3(code, block, 0, pieces)  # as many callers as there are slots
+    return alone
+
+
+@kernel()
+def begin(ticket: int, pool: int, code: int, block: int, members: int) -> int:
+    """Have helpers do pieces 1 to `members` - 1 of a kernel, in the slot of which there is one.
+
+    The caller does piece 0, and then calls `finish`.
+    """
+    slot = pool + 8 * SLOTS_AT
+    store(slot + 8 * OWNER, 1)
+    _open(slot, ticket, pool, code, block, 1, members, 1, members - 1)
+    return 0
+
+
+@kernel()
+def take(ticket: int) -> int:
+    """Return a piece that the caller is to do; 0 if all are given out."""
+    slot = load(ticket)
+    piece: int = add(slot + 8 * NEXT, 1)
+    return piece if piece < load(slot + 8 * PIECES) else 0
+
+
+@function()
+def _open(
+    slot: int, ticket: int, pool: int, code: int, block: int, first: int, pieces: int, grain: int,
+    helpers: int,
+) -> None:  # fmt: skip
+    """Write down what is to be done, from piece `first` on, and ring."""
+    words = pointer(slot, SLOT_WORDS, np.int64)
     words[CODE], words[BLOCK] = code, block
     words[PIECES], words[GRAIN], words[HELPERS] = pieces, grain, helpers
-    words[NEXT], words[STATUS] = 0, 0
-    store(ticket, taken)
-    store(taken, (words[STATE] // _TURN * _TURN + _TURN) & _ALL | _OPEN)
+    words[NEXT], words[STATUS] = first, 0
+    store(ticket, slot)
+    store(slot, (words[STATE] // _TURN * _TURN + _TURN) & _ALL | _OPEN)
     add(pool + 8 * BELL, 1)
     if load(pool + 8 * ASLEEP):
         _wake(pool + 8 * BELL, helpers)
-    status: int = _finished(ticket, nanoseconds)
-    return status
+
+
+@kernel()
+def call_each(
+    code: int, blocks: Pointer[np.int64], starts: Pointer[np.int64], stopped: int, first: int,
+    last: int,
+) -> int:  # fmt: skip
+    """Call a kernel with the blocks of each of these members, one after another.
+
+    Args:
+        blocks: addresses of packed arguments; those of member n are starts[n] .. starts[n+1].
+        stopped: the address of a word: no more calls once it is not 0.
+    """
+    greatest = 0
+    for member in range(first, last):
+        for k in range(starts[member], starts[member + 1]):
+            if load(stopped):
+                break
+            status = call_3(code, blocks[k], 0, 1)
+            greatest = max(greatest, status)
+            if status == RAISED:
+                store(stopped, 1)
+    return greatest
 
 
 @kernel()

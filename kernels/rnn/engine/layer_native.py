@@ -5,7 +5,6 @@ How, and why so: docs/decisions/0008-compiled-rnn.md.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,17 +12,17 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
 from lodcli.kernels.native.calls import Kernel
+from lodcli.kernels.native.pool import team
 from lodcli.kernels.rnn.cells.cell import CellWeights, State
 from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun, last_states
 from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, flat, give_back
-from lodcli.kernels.rnn.engine.native.barrier import new_barrier, stop
+from lodcli.kernels.rnn.engine.native.barrier import new_barrier
 from lodcli.kernels.rnn.engine.native.collecting import Collector
 from lodcli.kernels.rnn.engine.native.layout import SHAPES
 from lodcli.kernels.rnn.engine.native.packing import cell_of, layout, projection
-from lodcli.kernels.rnn.engine.native.schedule import schedule, slices, threads_worth
+from lodcli.kernels.rnn.engine.native.schedule import Schedule, schedule, slices, threads_worth
 from lodcli.kernels.rnn.engine.native.structures import (
     Cell,
-    Chunk,
     ForwardRun,
     ForwardSpace,
     Matrix,
@@ -32,7 +31,6 @@ from lodcli.kernels.rnn.engine.native.structures import (
     words,
 )
 from lodcli.kernels.rnn.engine.plan import StepPlan
-from lodcli.kernels.runtime.thread_pool import team
 
 # Rows whose projected inputs lie in a buffer at a time.
 _SLOTS = 512
@@ -105,22 +103,27 @@ def layer_backward(
     work = 2 * work_of(weights, len(data))
     collector = Collector(data, weights, kept, by_row, by_sequence)
     with team(threads_worth(threads, work)) as helpers:
+        members = range(helpers.size)
         plans = schedule(plan, reverse, helpers.size, collector.row_bytes)
         barrier = new_barrier(helpers.size if plans.together else 1)
-        spaces = [collector.space(plan) for _ in range(helpers.size)]
-
-        def recur(chunk: Chunk, member: int) -> None:
-            place = Team(member, helpers.size, barrier) if plans.together else _ALONE
-            for group in plans.groups_of(member):
-                if barrier[0] or not collector.recur(group, chunk, spaces[member], place):
-                    return
-
-        def collect(chunk: Chunk, member: int) -> None:
-            collector.collect(chunk, spaces[member], member, helpers.size)
-
+        spaces = [collector.space(plan) for _ in members]
         for chunk in collector.chunks(plan):
-            helpers.run(partial(recur, chunk), lambda: stop(barrier))
-            helpers.run(partial(collect, chunk), lambda: stop(barrier))
+            helpers.run(
+                collector.recur,
+                [
+                    [
+                        collector.recur_arguments(group, chunk, spaces[n], place)
+                        for group in plans.groups_of(n)
+                    ]
+                    for n, place in enumerate(_places(plans, barrier))
+                ],
+                barrier,
+            )
+            helpers.run(
+                collector.collect,
+                [[collector.collect_arguments(chunk, spaces[n], n, helpers.size)] for n in members],
+                barrier,
+            )
     return collector.gradients()
 
 
@@ -146,25 +149,28 @@ def _run(
     with team(threads) as helpers:
         plans = schedule(plan, reverse, helpers.size, row_bytes)
         barrier = new_barrier(helpers.size if plans.together else 1)
-        # Here and not by each thread for itself: threads wait for each other to run Python.
         rooms = [_room(cell, matrix, plans.groups_of(n), run) for n in range(helpers.size)]
         spaces = [space for _, space in rooms]
         if plans.together:
             spaces = [space._replace(inputs=spaces[0].inputs) for space in spaces]
-
-        def job(member: int) -> None:
-            space = spaces[member]
-            place = Team(member, helpers.size, barrier) if plans.together else _ALONE
-            for group in plans.groups_of(member):
-                for first, end in slices(group, row_work):
-                    if barrier[0] or not kernel.call(
-                        0, 1, *first_words, *group, *run, *space, first, end, *place
-                    ):
-                        return
-
-        helpers.run(job, lambda: stop(barrier))
+        calls = [
+            [
+                (*first_words, *group, *run, *space, first, end, *place)
+                for group in plans.groups_of(n)
+                for first, end in slices(group, row_work)
+            ]
+            for n, (space, place) in enumerate(zip(spaces, _places(plans, barrier), strict=True))
+        ]
+        helpers.run(kernel, calls, barrier)
     for key, space in rooms:
         give_back(key, space, space.inputs.nbytes)
+
+
+def _places(plans: Schedule, barrier: Array) -> list[Team]:
+    """Return of each thread where it stands among those that run the same sequences."""
+    if not plans.together:
+        return [_ALONE] * plans.threads
+    return [Team(n, plans.threads, barrier) for n in range(plans.threads)]
 
 
 def _room(

@@ -63,7 +63,7 @@ for root, path in sources._modules():
         name = ".".join(path.relative_to(root).with_suffix("").parts)
         importlib.import_module("lodcli." + name)
 load._bridge()
-for name in ("serve", "run", "finish", "stop", "end"):
+for name in ("serve", "run", "begin", "call_each", "take", "finish", "stop", "end"):
     pool._kernels(name)
 asked = sorted(load.asked)
 from lodcli.kernels.native.target import compile_for

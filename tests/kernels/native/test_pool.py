@@ -38,6 +38,11 @@ def test_the_greatest_status_is_returned_whoever_found_it() -> None:
         assert pool.run_shared(probe("status"), len(statuses), threads, statuses, grain=1) == 9
 
 
+def go_on() -> Any:
+    """Return a word that stops nobody."""
+    return np.zeros(1, np.int64)
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_members_of_a_team_run_at_once(size: int) -> None:
     for _ in range(10):
@@ -45,8 +50,18 @@ def test_members_of_a_team_run_at_once(size: int) -> None:
             assert team.size == size
             met = np.zeros(2, np.int64)
             # Each waits until all are there.
-            assert team.run(probe("meet"), met, size) == 0
+            team.run(probe("meet"), [[(met, size)]] * size, go_on())
         assert met.tolist() == [size, size]
+
+
+@pytest.mark.parametrize("counts", [(3,), (2, 5), (4, 0, 1), (0, 70)])
+def test_each_member_makes_its_own_calls(counts: tuple[int, ...]) -> None:
+    for stopped in (0, 1):
+        done = np.zeros(len(counts), np.int64)
+        calls = [[(done[n:],)] * count for n, count in enumerate(counts)]
+        with pool.team(len(counts)) as team:
+            team.run(probe("count"), calls, np.array([stopped]))
+        assert done.tolist() == [0 if stopped else count for count in counts]
 
 
 def test_a_second_team_is_of_one() -> None:
@@ -55,8 +70,7 @@ def test_a_second_team_is_of_one() -> None:
     def other() -> None:
         with pool.team(2) as second:
             sizes.append(second.size)
-            met = np.zeros(2, np.int64)
-            second.run(probe("meet"), met, 1)
+            second.run(probe("meet"), [[(np.zeros(2, np.int64), 1)]], go_on())
 
     with pool.team(2):
         thread = threading.Thread(target=other)
@@ -85,7 +99,7 @@ def test_callers_at_once_get_each_what_they_asked_for() -> None:
     with pool.team(2) as team:
         for _ in range(50):
             met = np.zeros(2, np.int64)
-            team.run(probe("meet"), met, team.size)
+            team.run(probe("meet"), [[(met, team.size)]] * team.size, go_on())
     for thread in threads:
         thread.join()
     assert not failed
@@ -119,6 +133,35 @@ def test_an_interrupt_is_heard_between_pieces(threads: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
+TEAM_INTERRUPTED = """
+import _thread, sys, threading
+import numpy as np
+from lodcli.kernels.native import load, pool
+sleepy = load.kernel("kernels.native.probe_numba", "sleep_each")[""]
+done, stopped = np.zeros(1, np.int64), np.zeros(1, np.int64)
+others = [(done, 10_000_000)] * 1000
+# The caller is interrupted between its calls; or after them, while it waits for the others.
+for own in (others, []):
+    threading.Timer(0.3, _thread.interrupt_main).start()
+    try:
+        with pool.team(3) as team:
+            team.run(sleepy, [own, others, others], stopped)
+    except KeyboardInterrupt:
+        assert stopped[0] == 1
+        stopped[0] = 0
+        print("interrupted")
+with pool.team(2) as team:
+    before = done.copy()
+    team.run(sleepy, [[(done, 1)], []], stopped)
+    assert done - before == 1
+"""
+
+
+def test_an_interrupt_stops_all_members_of_a_team() -> None:
+    done = python(TEAM_INTERRUPTED)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n" * 2, "")
+
+
 FORKED = """
 import os, sys, warnings
 import numpy as np
@@ -129,7 +172,7 @@ meet = load.kernel("kernels.native.probe_numba", "meet")[""]
 def works():
     done, met = np.zeros(64, np.int64), np.zeros(2, np.int64)
     with pool.team(2) as team:
-        team.run(meet, met, team.size)
+        team.run(meet, [[(met, team.size)]] * team.size, np.zeros(1, np.int64))
     return pool.run_shared(count, 64, 3, done) == 0 and (done == 1).all() and team.size == 2
 assert works()
 with pool.team(2):

@@ -10,10 +10,5 @@ STRIDE = 8  # int64 between two members' counters, so that each has a cache line
 
 
 def new_barrier(members: int) -> Offsets:
-    """Return a barrier for so many threads: the word `stop` sets, and a counter for each."""
+    """Return a barrier for so many threads: the word that stops it, and a counter for each."""
     return np.zeros(STRIDE * (members + 1), np.int64)
-
-
-def stop(barrier: Offsets) -> None:
-    """Let no thread wait any more."""
-    barrier[0] = 1

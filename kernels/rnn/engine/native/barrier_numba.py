@@ -65,7 +65,7 @@ _pause: Any = _emit_pause
 
 @function()
 def meet(barrier: Any, member: int, members: int) -> bool:
-    """Return once all members are here; whether to go on: False after `stop`."""
+    """Return once all members are here; whether to go on: False once they are stopped."""
     if members == 1:
         return True
     mine = barrier[(member + 1) * STRIDE] + 1

@@ -39,6 +39,8 @@ class Collector:
 
     Attributes:
         row_bytes: of the hidden state of one sequence.
+        recur: the kernel that runs steps backward.
+        collect: the kernel that adds up the gradients of a chunk.
     """
 
     def __init__(
@@ -61,6 +63,8 @@ class Collector:
         self.recurrent = matrix(self._in_order_of_slopes(weights.weight_hh))
         self.input = no_matrix(weights) if weights.weight_ih is None else matrix(weights.weight_ih)
         self.shape = (len(kept.begin[0]), size)
+        self.recur = _recur[weights.KIND][dtype.char]
+        self.collect = _collect[dtype.char]
         self.run = self._run(kept, by_row, by_sequence)
         self.sums = self._sums(data)
 
@@ -144,21 +148,23 @@ class Collector:
             np.empty(count, np.int64),
         )
 
-    def recur(self, group: Sequences, chunk: Chunk, space: BackwardSpace, place: Team) -> bool:
-        """Run the steps of a chunk backward; return whether they were run to the end."""
-        done = _recur[self.weights.KIND][self.dtype.char].call(
-            *(0, 1, *words(self.cell), *words(self.recurrent), *group, *self.run, *chunk),
-            *(*space, *place),
-        )
-        return done == 1
+    def recur_arguments(
+        self, group: Sequences, chunk: Chunk, space: BackwardSpace, place: Team
+    ) -> tuple[Any, ...]:
+        """Return the arguments that run the steps of a chunk backward."""
+        return (
+            *words(self.cell), *words(self.recurrent), *group, *self.run, *chunk, *space, *place,
+        )  # fmt: skip
 
-    def collect(self, chunk: Chunk, space: BackwardSpace, member: int, members: int) -> None:
-        """Add one member's part of the gradients of a chunk."""
+    def collect_arguments(
+        self, chunk: Chunk, space: BackwardSpace, member: int, members: int
+    ) -> tuple[Any, ...]:
+        """Return the arguments that add one member's part of the gradients of a chunk."""
         size = self.cell.hidden
-        _collect[self.dtype.char].call(
-            *(0, 1, self.blocks.gates * size, self.blocks.slopes * size, size),
-            *(*words(self.input), *self.run, *chunk, *self.sums, *space, member, members),
-        )
+        return (
+            self.blocks.gates * size, self.blocks.slopes * size, size, *words(self.input),
+            *self.run, *chunk, *self.sums, *space, member, members,
+        )  # fmt: skip
 
     def gradients(self) -> LayerGradients:
         """Return what was collected."""
