@@ -146,15 +146,13 @@ def lengths_to_offsets(lengths: Offsets, *, level: int) -> Offsets:
     Raises:
         InvalidLoDError: a negative length, or a total beyond int64.
     """
-    if lengths.min(initial=0) < 0:
-        position = int(np.argmax(lengths < 0))
-        _raise_at(level, position, "0 or more", int(lengths[position]), "length")
     offsets = np.zeros(lengths.size + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    # Looked at only where it can happen: most calls are spared two more passes.
-    if int(lengths.max(initial=0)) * lengths.size >= 1 << 63:
-        falls = offsets[1:] < offsets[:-1]
-        position = int(np.argmax(falls))
-        if falls[position]:
-            _raise_at(level, position, "a total below 2**63", int(lengths[position]), "length")
+    lengths.cumsum(out=offsets[1:])
+    falls = offsets[1:] < offsets[:-1]
+    if falls.any():
+        position = int(falls.argmax())
+        found = int(lengths[position])
+        _raise_at(
+            level, position, "0 or more" if found < 0 else "a total below 2**63", found, "length"
+        )
     return immutable(offsets)

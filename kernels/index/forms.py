@@ -161,6 +161,6 @@ def ranges(starts: Offsets, offsets: Offsets) -> Offsets:
     >>> ranges(np.array([7, 20, 3]), np.array([0, 2, 2, 5])).tolist()
     [7, 8, 3, 4, 5]
     """
-    numbers = np.repeat(starts - offsets[:-1], np.diff(offsets))
+    numbers = (starts - offsets[:-1]).repeat(offsets[1:] - offsets[:-1])
     numbers += np.arange(numbers.size)
     return numbers

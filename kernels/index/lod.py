@@ -145,7 +145,8 @@ class LoD:
 
     def lengths(self, level: int | str = -1) -> Offsets:
         """Return the item counts of a level, (count,) int64."""
-        return np.diff(self.levels[self.level(level)])
+        offsets = self.levels[self.level(level)]
+        return offsets[1:] - offsets[:-1]  # np.diff takes five times as long for a few
 
     def absolute(self, level: int | str = 0) -> Offsets:
         """Return the offsets of a level counted in rows, (count + 1,) int64, read-only."""

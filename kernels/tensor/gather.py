@@ -54,12 +54,12 @@ def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) ->
         data = on("auto", segment_slice)(tensor.data, starts, bounds)
     else:
         data = _gathered(tensor.data, rows)
-    return LoDTensor(data, LoD(levels, lod.names[number:]))
+    return LoDTensor(data, LoD._trusted(levels, lod.names[number:]))
 
 
 def _gathered(data: Array, rows: Offsets) -> Array:
     # take is several times faster than data[rows], but first copies all of strided data.
-    return np.take(data, rows, axis=0) if data.flags.c_contiguous else data[rows]
+    return data.take(rows, axis=0) if data.flags.c_contiguous else data[rows]
 
 
 def _checked_items(items: npt.ArrayLike, count: int) -> Offsets:

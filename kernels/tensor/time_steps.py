@@ -124,7 +124,7 @@ def longest_first(lengths: Offsets) -> Offsets:
     >>> longest_first(np.array([1, 3, 0, 3])).tolist()
     [1, 3, 0, 2]
     """
-    return np.argsort(-lengths, kind="stable").astype(np.int64, copy=False)
+    return (-lengths).argsort(kind="stable").astype(np.int64, copy=False)
 
 
 def to_steps(tensor: LoDTensor, index_map: IndexMap) -> LoDTensor:

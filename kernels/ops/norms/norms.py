@@ -11,6 +11,8 @@ With z the row before w and b, g = dy w, and r = 1 / sqrt(..), the gradients are
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -151,7 +153,7 @@ def _feature(
     """Return a weight or bias as (D,) in the dtype of the work."""
     work = np.dtype(np.float32) if is_half(tensor.dtype) else tensor.dtype
     if given is None:
-        return np.full_like(tensor.data, default, work, shape=int(np.prod(tensor.row_shape)))
+        return np.full_like(tensor.data, default, work, shape=row_width(tensor.data.shape))
     array = as_array(given)
     if not is_float(array.dtype) and array.dtype.kind not in "iu":
         raise InvalidDataError(f"{op}: {what} must be real numbers, found {array.dtype}")
@@ -164,14 +166,20 @@ def _wide(data: Array) -> Array:
     return rows.reshape(data.shape[0], row_width(data.shape))
 
 
-@np.errstate(over="ignore")
 def _like(rows: Array, tensor: LoDTensor) -> Array:
-    return rows.reshape(tensor.data.shape).astype(tensor.dtype, copy=False)
+    return _narrowed(rows.reshape(tensor.data.shape), tensor.dtype)
 
 
-@np.errstate(over="ignore")
 def _like_row(row: Array, tensor: LoDTensor) -> Array:
-    return row.reshape(tensor.row_shape).astype(tensor.dtype, copy=False)
+    return _narrowed(row.reshape(tensor.row_shape), tensor.dtype)
+
+
+def _narrowed(values: Array, dtype: np.dtype[Any]) -> Array:
+    if values.dtype == dtype:
+        return values
+    with np.errstate(over="ignore"):
+        narrow: Array = values.astype(dtype)
+    return narrow
 
 
 def _rewrapped(rows: Array, tensor: LoDTensor) -> LoDTensor:

@@ -80,10 +80,9 @@ class CellWeights:
 
     def arrays(self) -> dict[str, Array]:
         """Return the arrays there are, by field, in the order of the fields."""
-        fields = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
         return {
             name: value
-            for name, value in fields
+            for name, value in vars(self).items()
             if isinstance(value, np.ndarray) or is_on_device(value)
         }
 

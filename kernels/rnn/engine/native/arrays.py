@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.native.calls import address
 
 _Room = TypeVar("_Room")
 _LINE_BYTES = 64
 _KEPT_BYTES = 64 << 20  # of memory that waits to be used again
+_LEAST_KEPT_BYTES = 1 << 16  # less comes from pages that the process has
 
 
 def aligned(count: int, dtype: np.dtype[Any]) -> Array:
@@ -24,8 +26,12 @@ def aligned(count: int, dtype: np.dtype[Any]) -> Array:
     nothing refers to it any more: to be given fresh pages costs more than to fill them.
     """
     size_bytes = count * dtype.itemsize
+    if size_bytes < _LEAST_KEPT_BYTES:
+        wide = np.empty(count + _LINE_BYTES // dtype.itemsize, dtype)
+        skipped = -address(wide) % _LINE_BYTES // dtype.itemsize
+        return wide[skipped : skipped + count]
     block = _taken(size_bytes + _LINE_BYTES)
-    first = -block.ctypes.data % _LINE_BYTES
+    first = -address(block) % _LINE_BYTES
     # Through a memoryview, which every later view of the array leads back to: the array lives
     # as long as any of them.
     room: Array = np.frombuffer(block.data[first : first + size_bytes], dtype)
