@@ -15,7 +15,9 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,8 +116,9 @@ def compiled(level: str, wanted: list[Task]) -> list[Done]:
     if processes < 2:
         return [_compile(level, each) for each in wanted]
     context = multiprocessing.get_context("spawn")
-    with context.Pool(processes) as pool:
-        return pool.starmap(_compile, [(level, each) for each in wanted], chunksize=1)
+    # Not a Pool of multiprocessing, which waits for ever for a process that was killed.
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        return list(pool.map(_compile, repeat(level), wanted))
 
 
 def library(level: Level, done: list[Done], build: str) -> bytes:

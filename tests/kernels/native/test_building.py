@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from pathlib import Path
 
 import pytest
 
+from lodcli.kernels.native import sources
 from lodcli.kernels.native.linking import elf
 from lodcli.kernels.native.linking.relocations import RULES
 from tests.kernels.native.building import built, python
@@ -55,6 +59,28 @@ def test_a_kernel_that_makes_arrays_or_raises_is_not_built() -> None:
     assert fine == "divides is fine"
 
 
+DIES = """
+import sys
+if "spawn_main" in " ".join(sys.orig_argv):
+    import os
+    os._exit(9)
+"""
+
+
+def test_a_build_ends_when_a_process_that_compiles_is_killed(tmp_path: Path) -> None:
+    pytest.importorskip("numba", reason="kernels are compiled by numba")
+    (tmp_path / "sitecustomize.py").write_text(DIES)
+    script = """
+from lodcli.kernels.native import build
+build.usable_cores = lambda: 2
+many = build.tasks("x86-64-v2", ["kernels.ops.norms.norms_numba", "kernels.ops.scan.scan_numba"])
+build.compiled("x86-64-v2", many * 16)
+"""
+    done = python(script, PYTHONPATH=os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))
+    assert done.returncode == 1
+    assert "BrokenProcessPool" in done.stderr.splitlines()[-1]
+
+
 LISTED = """
 import importlib, json
 from lodcli.kernels.native import load, pool, sources
@@ -94,6 +120,12 @@ def test_a_library_for_another_machine_is_built_here() -> None:
     content = built("kernels.native.probe_numba", build="ours", level="aarch64")
     assert content[:4] == b"\x7fELF"
     assert int.from_bytes(content[18:20], "little") == elf.MACHINES["aarch64"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_all_kernels_can_be_compiled_for_another_machine(part: int) -> None:
+    assert built(*sources.units()[part::4], build="ours", level="aarch64")
 
 
 @pytest.mark.parametrize(
