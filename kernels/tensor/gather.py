@@ -33,7 +33,7 @@ def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) ->
 
     >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
     >>> take_items(words, [2, 0, 2])
-    LoDTensor(7 int64, LoD.from_lengths([[2, 3, 2]]))
+    LoDTensor(7 int64, [[4, 5], [0, 1, 2], [4, 5]])
     >>> take_items(words, [2, 0, 2]).data.tolist()
     [4, 5, 0, 1, 2, 4, 5]
     """

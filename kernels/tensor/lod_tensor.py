@@ -13,7 +13,6 @@ from lodcli.kernels.errors import (
     InvalidDataError,
     SelectionError,
     ShapeMismatchError,
-    UnsupportedError,
 )
 from lodcli.kernels.index.checks import Array, check_rows
 from lodcli.kernels.index.lod import LoD
@@ -21,6 +20,7 @@ from lodcli.kernels.index.selection import Key, Selection, select
 from lodcli.kernels.runtime.arrays import RAGGED, as_array, is_on_device
 from lodcli.kernels.tensor.conversions import Conversions
 from lodcli.kernels.tensor.exchange.rows import rows_of
+from lodcli.kernels.tensor.indexing import picked
 from lodcli.kernels.tensor.numpy_protocol import NumpyProtocol
 
 
@@ -148,21 +148,80 @@ class LoDTensor(NumpyProtocol, Conversions):
         return LoDTensor(data, selection.lod)
 
     @overload
-    def __getitem__(self, key: slice) -> LoDTensor: ...
+    def __getitem__(self, key: slice | list[int] | list[bool] | Array | LoDTensor) -> LoDTensor: ...
     @overload
-    def __getitem__(self, key: int | tuple[Key, ...]) -> Any: ...
+    def __getitem__(self, key: Any) -> Any: ...
 
-    def __getitem__(self, key: Key | tuple[Key, ...]) -> Any:
-        """Return the slice at `key`, as `select`; a single value as a number, as NumPy does."""
-        parts = key if isinstance(key, tuple) else (key,)
-        for part in parts:
-            if isinstance(part, bool | np.bool_) or not isinstance(part, int | np.integer | slice):
-                raise SelectionError(f"index by whole numbers and ranges, not {part!r}")
-        branch = tuple(part if isinstance(part, slice) else int(part) for part in parts)
-        selection = select(self._lod, self.rows, branch)
-        if selection.drops_row_axis and self._data.ndim == 1:
-            return self._data[selection.rows.start]
-        return self.cut(selection)
+    def __getitem__(self, key: Any) -> Any:
+        """Return what a key picks; a single value as a number, as NumPy does.
+
+        Each part of a key is for one level, outermost first, then for the rows, then for the
+        axes of a row: a whole number, which drops its level, a range with or without a step, a
+        flat array of numbers, one of booleans, or `...`. The name of a level before them starts
+        there. A tensor of booleans or of places picks in every sequence its own.
+
+        Ranges without a step give views, all else copies.
+
+        Raises:
+            SelectionError: no such item or level, or two arrays in a key.
+            ShapeMismatchError: a tensor as a key whose sequences are others.
+
+        >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]], ["sentence"]))
+        >>> words[::-1, 0].data, words["sentence", 1:].to_list()
+        (array([4, 3, 0]), [[3], [4, 5]])
+        >>> words[words % 2 == 0].to_list(), words[[0, 2], -2:].to_list()
+        ([[0, 2], [], [4]], [[1, 2], [4, 5]])
+        """
+        if type(key) is int or (type(key) is slice and key.step is None):  # most keys, in less time
+            selection = select(self._lod, self.rows, (key,))
+            if not selection.drops_row_axis or self._data.ndim > 1:
+                return self.cut(selection)
+        found = picked(self._lod, self._data.shape, key)
+        data = found.of(self._data)
+        return LoDTensor(data, found.lod) if data.ndim else data[()]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Set the rows that a key picks, in the memory of this tensor.
+
+        Args:
+            key: as in `tensor[key]`.
+            value: what is broadcast over the rows, or a tensor of the same sequences.
+
+        Raises:
+            ShapeMismatchError: a value that does not fit.
+            InvalidDataError: the rows are read-only.
+
+        >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
+        >>> words[:, 0] = 9
+        >>> words.to_list()
+        [[9, 1, 2], [9], [9, 5]]
+        """
+        found = picked(self._lod, self._data.shape, key)
+        if isinstance(value, LoDTensor):
+            other = found.lod.difference(value.lod)
+            if other is not None:
+                raise ShapeMismatchError(f"value: its sequences are not those picked: {other}")
+            value = value._data.copy()  # it may share this memory
+        # A row without its axis: the axis of a range of one row is dropped.
+        rows = found.rows.start if found.drops_row_axis else found.rows  # type: ignore[union-attr]
+        try:
+            self._data[(rows, *found.features)] = value
+        except IndexError as error:
+            raise SelectionError(f"the axes of a row {self.row_shape}: {error}") from None
+        except ValueError as error:
+            if not self._data.flags.writeable:
+                raise InvalidDataError("the rows are read-only; set those of a copy()") from None
+            raise ShapeMismatchError(f"value: {error}") from None
+
+    def iterate(self, level: int | str = 0) -> Iterator[LoDTensor]:
+        """Yield the items of a level in order, as views.
+
+        >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[2, 1], [3, 1, 2]]))
+        >>> [sentence.data.tolist() for sentence in words.iterate(level=1)]
+        [[0, 1, 2], [3], [4, 5]]
+        """
+        for item in range(self._lod.count(level)):
+            yield self.select(item, level=level)
 
     def __len__(self) -> int:
         """Number of outermost items; of rows where there are no levels."""
@@ -184,15 +243,24 @@ class LoDTensor(NumpyProtocol, Conversions):
         return (self[item] for item in reversed(range(len(self))))
 
     def __contains__(self, value: object) -> bool:
-        if self._lod.n_levels:
-            raise UnsupportedError(
-                "`in` could mean an item or a value of any; use (tensor.data == value).any()"
-            )
+        """Return whether an item is identical to a tensor or array, or some value to a number."""
+        if isinstance(value, LoDTensor):
+            return any(isinstance(item, LoDTensor) and item.identical(value) for item in self)
+        if np.ndim(value) and self._lod.n_levels:  # type: ignore[arg-type]
+            return any(np.array_equal(item.data, value) for item in self)  # type: ignore[arg-type]
         return bool((self._data == value).any())
 
     def copy(self) -> LoDTensor:
         """Return a tensor with its own C-ordered data and the same index object."""
         return LoDTensor(self._data.copy(order="C"), self._lod)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: object) -> LoDTensor:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return LoDTensor, (self._data, self._lod)
 
     def with_data(self, data: npt.ArrayLike) -> LoDTensor:
         """Return other rows under the same index object.
@@ -210,6 +278,27 @@ class LoDTensor(NumpyProtocol, Conversions):
             and self._lod == other._lod
             and self._data.tobytes() == other._data.tobytes()
         )
+
+    def difference(self, other: LoDTensor, *, rtol: float = 0, atol: float = 0) -> str | None:
+        """Return where two tensors first differ, in words; None if they are equal.
+
+        Args:
+            other: what to compare with.
+            rtol, atol: how far values may differ, as for `numpy.isclose`; nan equals nan.
+
+        >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
+        >>> words.difference(words + (words == 4))
+        'row 4, item <2,0>: 4 against 5'
+        """
+        from lodcli.kernels.tensor.compare import difference
+
+        return difference(self._data, self._lod, other._data, other._lod, rtol, atol)
+
+    def assert_equal(self, other: LoDTensor, *, rtol: float = 0, atol: float = 0) -> None:
+        """Raise AssertionError unless `difference` finds none."""
+        found = self.difference(other, rtol=rtol, atol=atol)
+        if found is not None:
+            raise AssertionError(f"the tensors differ: {found}")
 
     @staticmethod
     def concatenate(parts: Sequence[LoDTensor]) -> LoDTensor:
@@ -275,8 +364,14 @@ class LoDTensor(NumpyProtocol, Conversions):
         return LoDTensor(rows_of(data), lod)
 
     def __repr__(self) -> str:
-        shape = " x ".join(str(n) for n in self._data.shape)
-        return f"LoDTensor({shape} {self.dtype}, {self._lod!r})"
+        from lodcli.kernels.tensor.display import as_text
+
+        return as_text(self._data, self._lod)
+
+    def _repr_html_(self) -> str:
+        from lodcli.kernels.tensor.display import as_html
+
+        return as_html(self._data, self._lod)
 
 
 # Those met so far that are held: their names take NumPy longer than all the rest.

@@ -91,8 +91,8 @@ class TensorArray:
         Raises:
             InvalidDataError: the tensor has levels, or its rows are single numbers.
 
-        >>> TensorArray.unstack(np.zeros((3, 4, 5))).read(0)
-        LoDTensor(4 x 5 float64, LoD.from_lengths([]))
+        >>> TensorArray.unstack(np.zeros((3, 2, 4))).read(0)
+        LoDTensor(2 x 4 float64, [(0, 0, 0, 0), (0, 0, 0, 0)])
         """
         whole = _as_tensor(tensor)
         if whole.lod.n_levels:
@@ -214,7 +214,7 @@ class TensorArray:
             SelectionError: no value there, and no default.
 
         >>> TensorArray().read(-1, np.zeros((2, 3)))
-        LoDTensor(2 x 3 float64, LoD.from_lengths([]))
+        LoDTensor(2 x 3 float64, [(0, 0, 0), (0, 0, 0)])
         """
         place = _place(index)
         if place in self._written:

@@ -40,7 +40,7 @@ def sequence_erase(
 
     >>> ids = LoDTensor(np.array([2, 7, 2, 5]), [[2, 1, 1]])
     >>> sequence_erase(ids, [2, 5])
-    LoDTensor(1 int64, LoD.from_lengths([[1, 0, 0]]))
+    LoDTensor(1 int64, [[7], [], []])
     """
     offsets = segments(tensor, -1, "sequence_erase")
     ids = id_column(tensor, "sequence_erase")

@@ -37,7 +37,7 @@ def sequence_concat(
 
     >>> a, b = LoDTensor(np.array([1, 2, 3]), [[2, 1]]), LoDTensor(np.array([8, 9]), [[1, 1]])
     >>> sequence_concat([a, b])
-    LoDTensor(5 int64, LoD.from_lengths([[3, 2]]))
+    LoDTensor(5 int64, [[1, 2, 8], [3, 9]])
     >>> sequence_concat([a, b]).data.tolist()
     [1, 2, 8, 3, 9]
     """

@@ -239,7 +239,7 @@ def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTe
         InvalidDataError, ShapeMismatchError: no such batch, or lengths that do not fit it.
 
     >>> from_padded([[1, 2, 0], [3, 0, 0]], [2, 1], "ids")
-    LoDTensor(3 int64, LoD.from_lengths([[2, 1]]))
+    LoDTensor(3 int64, [[1, 2], [3]])
     """
     array, counts = as_array(data), on_host(lengths, f"{what}: lengths")
     if array.ndim < 2:

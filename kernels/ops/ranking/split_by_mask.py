@@ -38,7 +38,7 @@ def sequence_split_by_mask(
     >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
     >>> kept, rest = sequence_split_by_mask(words, [False, True, True])
     >>> kept, rest.data.tolist()
-    (LoDTensor(3 int64, LoD.from_lengths([[1, 2]])), [0, 1, 2])
+    (LoDTensor(3 int64, [[3], [4, 5]]), [0, 1, 2])
     """
     lod = tensor.lod
     count = lod.count(level) if lod.n_levels or level != 0 else tensor.rows
@@ -91,7 +91,7 @@ def sequence_merge_by_mask(
     ...     LoDTensor(np.array([5]), LoD.from_lengths([[1]])),
     ...     mask=[False, True],
     ... )
-    LoDTensor(3 int64, LoD.from_lengths([[1, 2]]))
+    LoDTensor(3 int64, [[5], [7, 8]])
     """
     places = _checked_mask(mask, len(true) + len(false))
     wanted = int(places.sum())

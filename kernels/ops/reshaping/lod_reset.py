@@ -38,7 +38,7 @@ def sequence_lod_reset(
         PaddlePaddle 2.6.2, lod_reset.
 
     >>> sequence_lod_reset(LoDTensor([0.5] * 6, [[2, 3, 1]]), offsets=[0, 4, 6])
-    LoDTensor(6 float64, LoD.from_lengths([[4, 2]]))
+    LoDTensor(6 float64, [[0.5, 0.5, 0.5, 0.5], [0.5, 0.5]])
     """
     return LoDTensor(tensor.data, _wanted("lod_reset", lod, offsets, lengths, like))
 

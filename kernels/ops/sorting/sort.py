@@ -177,7 +177,7 @@ def sequence_deduplicate(
     >>> sequence_deduplicate(tensor).data.tolist()
     [1, 2, 1, 1]
     >>> sequence_deduplicate(tensor, adjacent=False)
-    LoDTensor(3 int64, LoD.from_lengths([[2, 1]]))
+    LoDTensor(3 int64, [[1, 2], [1]])
     """
     offsets = segments(tensor, level, "sequence_deduplicate")
     run = on(backend, segment_first_of_equal, size_bytes=tensor.nbytes)

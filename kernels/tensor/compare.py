@@ -1,0 +1,52 @@
+"""Where two tensors differ, in words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.arrays import is_on_device
+
+
+def difference(
+    data: Array, lod: LoD, other: Array, other_lod: LoD, rtol: float, atol: float
+) -> str | None:
+    """Return the first thing in which two tensors differ: dtype, index, shape, then values."""
+    if data.dtype != other.dtype:
+        return f"dtype {data.dtype} against {other.dtype}"
+    found = lod.difference(other_lod)
+    if found is not None:
+        return found
+    if lod.names != other_lod.names:
+        return f"names of levels {list(lod.names)} against {list(other_lod.names)}"
+    if data.shape != other.shape:
+        return f"shape {data.shape} against {other.shape}"
+    equal = data == other
+    if data.dtype.kind in "fcV":
+        equal |= (data != data) & (other != other)  # nan
+        if rtol or atol:
+            equal |= np.abs(data - other) <= atol + rtol * np.abs(other)
+    elif rtol or atol:
+        wide = np.abs(data.astype(np.float64) - other.astype(np.float64))
+        equal |= wide <= atol + rtol * np.abs(other.astype(np.float64))
+    flat = np.flatnonzero(~(equal.get() if is_on_device(equal) else equal))  # type: ignore[attr-defined]
+    if not flat.size:
+        return None
+    row, *place = (int(axis) for axis in np.unravel_index(int(flat[0]), data.shape))
+    where = f"row {row}" + (f", item <{_path(lod, row)}>" if lod.n_levels else "")
+    if place:
+        where += f", value {tuple(place) if len(place) > 1 else place[0]}"
+    at = (row, *place)
+    more = f" ({flat.size} values differ)" if flat.size > 1 else ""
+    return f"{where}: {data[at]} against {other[at]}{more}"
+
+
+def _path(lod: LoD, row: int) -> str:
+    path: list[int] = []
+    place = row
+    for offsets in reversed(lod.levels):
+        item = int(np.searchsorted(offsets, place, side="right")) - 1
+        path.insert(0, place - int(offsets[item]))
+        place = item
+    return ",".join(map(str, [place, *path]))

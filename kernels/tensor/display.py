@@ -1,0 +1,93 @@
+"""Tensors as text and as HTML: sequences by their brackets, rows of several values by theirs."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.arrays import is_on_device
+
+# Of more items than this, the first and the last ones are shown.
+_MOST, _HEAD, _TAIL = 8, 4, 2
+_WIDTH = 88
+_HTML_ITEMS = 12
+
+
+def as_text(data: Array, lod: LoD) -> str:
+    """Return what `repr` prints: shape, dtype and sequences; lengths where some are left out."""
+    shape = " x ".join(str(extent) for extent in data.shape)
+    count = lod.count(0) if lod.n_levels else data.shape[0]
+    items = _items(data, lod, 0, 0, count)
+    whole = f"[{', '.join(items)}]"
+    names = f", names={list(lod.names)}" if any(lod.names) else ""
+    if ".." not in whole and len(whole) <= _WIDTH:
+        return f"LoDTensor({shape} {data.dtype}, {whole}{names})"
+    lengths = f", {lod!r}" if lod.n_levels else ""
+    listed = whole if len(whole) <= _WIDTH else f"[{(',' + chr(10) + ' ' * 11).join(items)}]"
+    return f"LoDTensor({shape} {data.dtype}{lengths},\n          {listed})"
+
+
+def as_html(data: Array, lod: LoD) -> str:
+    """Return a table of the outermost items: number, rows, and the sequences themselves."""
+    shape = " x ".join(str(extent) for extent in data.shape)
+    levels = ", ".join(
+        f"{html.escape(name or f'level {level}')}: {lod.count(level)}"
+        for level, name in enumerate(lod.names)
+    )
+    head = f"<b>LoDTensor</b> {shape} {data.dtype}" + (f"; {levels}" if levels else "")
+    count = lod.count(0) if lod.n_levels else data.shape[0]
+    shown = _shown(0, count, _HTML_ITEMS, _HTML_ITEMS - 3, 3)
+    bounds = lod.absolute(0) if lod.n_levels else np.arange(count + 1)
+    lines = []
+    for item in shown:
+        if item is None:
+            lines.append("<tr><td>..</td><td></td><td></td></tr>")
+            continue
+        (text,) = _items(data, lod, 0, item, item + 1)
+        rows = int(bounds[item + 1] - bounds[item])
+        lines.append(f"<tr><td>{item}</td><td>{rows}</td><td>{html.escape(text)}</td></tr>")
+    body = "".join(lines)
+    return (
+        f"<div>{head}<table><thead><tr><th>item</th><th>rows</th><th>values</th></tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _items(data: Array, lod: LoD, level: int, start: int, stop: int) -> list[str]:
+    """Return the text of each item that is shown of those from start to stop of a level."""
+    found = []
+    for item in _shown(start, stop, _MOST, _HEAD, _TAIL):
+        if item is None:
+            found.append("..")
+        elif level == lod.n_levels:
+            found.append(_row(data[item]))
+        else:
+            low, high = lod.levels[level][item : item + 2].tolist()
+            found.append(f"[{', '.join(_items(data, lod, level + 1, low, high))}]")
+    return found
+
+
+def _shown(start: int, stop: int, most: int, head: int, tail: int) -> list[int | None]:
+    if stop - start <= most:
+        return list(range(start, stop))
+    return [*range(start, start + head), None, *range(stop - tail, stop)]
+
+
+def _row(row: Any) -> str:
+    if is_on_device(row):
+        row = row.get()  # type: ignore[attr-defined]
+    if np.ndim(row) == 0:
+        return _value(row)
+    places = _shown(0, len(row), _MOST, _HEAD, _TAIL)
+    return f"({', '.join('..' if place is None else _row(row[place]) for place in places)})"
+
+
+def _value(value: Any) -> str:
+    kind = np.asarray(value).dtype.kind
+    if kind == "c":
+        return f"{complex(value):.4g}"
+    return str(value) if kind in "biu" else f"{float(value):.4g}"

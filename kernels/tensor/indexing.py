@@ -1,0 +1,271 @@
+"""What `tensor[key]` means: which rows, under which index.
+
+Each part of a key is for one level, the outermost first, then for the rows, then for the axes of a
+row. A number drops its level; a range, an array of numbers and an array of booleans keep it. What a
+key names in the rows is found from the offsets alone, level by level; rows are touched once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.errors import SelectionError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import select
+
+_ALL = slice(None)
+
+
+@dataclass(frozen=True)
+class Picked:
+    """What a key means.
+
+    Attributes:
+        lod: the index of what comes back.
+        rows: a range of rows, or their numbers.
+        drops_row_axis: whether it is one row, without its axis.
+        features: the part of the key that is for the axes of a row.
+    """
+
+    lod: LoD
+    rows: slice | Offsets
+    drops_row_axis: bool = False
+    features: tuple[Any, ...] = ()
+
+    def of(self, data: Array) -> Array:
+        """Return the rows themselves: a view for a range, else a copy."""
+        found: Array = data[self.rows]
+        if not self.features:
+            return found[0] if self.drops_row_axis else found
+        try:
+            return found[(0 if self.drops_row_axis else _ALL, *self.features)]
+        except IndexError as error:
+            raise SelectionError(f"the axes of a row {data.shape[1:]}: {error}") from None
+
+
+def picked(lod: LoD, shape: tuple[int, ...], key: Any) -> Picked:
+    """Return what a key means for rows of this shape, (N, ...), under an index.
+
+    Raises:
+        SelectionError: no such item or level, or a part that is no index.
+        ShapeMismatchError: a tensor as a key that has other sequences.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    first = 0
+    if parts and isinstance(parts[0], str):
+        first, parts = lod.level(parts[0]), parts[1:] or (_ALL,)
+    if len(parts) == 1 and hasattr(parts[0], "lod"):
+        return _by_tensor(lod, shape[0], parts[0], first)
+    parts = tuple(map(_checked, _without_ellipsis(parts, lod.n_levels - first + len(shape))))
+    depth = lod.n_levels - first + 1
+    features, parts = parts[depth:], parts[:depth]
+    if len(features) > len(shape) - 1:
+        raise SelectionError(
+            f"the key has {depth + len(features)} parts, but there are only {depth - 1} levels, "
+            f"the rows and {len(shape) - 1} axes of a row"
+        )
+    if sum(isinstance(part, np.ndarray) for part in (*parts, *features)) > 1:
+        raise SelectionError(
+            "a key has at most one array; pick by one, then by the other: tensor[a][:, b]"
+        )
+    while len(parts) > 1 and _is_all(parts[-1]):
+        parts = parts[:-1]
+    if all(isinstance(part, int) for part in parts[:-1]) and _is_range(parts[-1]):
+        found = select(lod, shape[0], parts, first)
+        return Picked(found.lod, found.rows, found.drops_row_axis, features)
+    levels, names, rows = _walk(lod, shape[0], parts, first)
+    return Picked(LoD(levels, names), rows, features=features)
+
+
+def _without_ellipsis(parts: tuple[Any, ...], axes: int) -> tuple[Any, ...]:
+    places = [place for place, part in enumerate(parts) if part is Ellipsis]
+    if not places:
+        return parts
+    if len(places) > 1:
+        raise SelectionError("a key has at most one ...")
+    before, after = parts[: places[0]], parts[places[0] + 1 :]
+    return (*before, *[_ALL] * max(0, axes - len(before) - len(after)), *after)
+
+
+def _checked(part: Any) -> int | slice | Array:
+    """Return a part of a key as a number, a range, or a flat array of numbers or booleans."""
+    if isinstance(part, slice):
+        if not all(_is_bound(one) for one in (part.start, part.stop, part.step)):
+            raise SelectionError(f"a range goes from one whole number to another, not {part}")
+        if part.step == 0:
+            raise SelectionError("the step of a range is a whole number other than 0")
+        return part
+    if isinstance(part, int | np.integer) and not isinstance(part, bool):
+        return int(part)
+    if isinstance(part, list | np.ndarray) or hasattr(part, "__array__"):
+        array = np.asarray(part)
+        if array.ndim == 1 and (array.dtype.kind in "iub" or not array.size):
+            return array if array.dtype.kind == "b" else array.astype(np.int64)
+        what = f"{array.ndim} dimensions of {array.dtype}"
+        raise SelectionError(f"an array in a key is a flat list of numbers or booleans, not {what}")
+    raise SelectionError(
+        f"index by whole numbers, ranges, arrays of numbers or booleans, or a tensor; not {part!r}"
+    )
+
+
+def _is_bound(value: Any) -> bool:
+    return value is None or (isinstance(value, int | np.integer) and not isinstance(value, bool))
+
+
+def _is_all(part: Any) -> bool:
+    return isinstance(part, slice) and part == _ALL
+
+
+def _is_range(part: Any) -> bool:
+    return isinstance(part, int) or (isinstance(part, slice) and part.step in (None, 1))
+
+
+def _walk(
+    lod: LoD, rows: int, parts: tuple[Any, ...], first: int
+) -> tuple[list[Offsets], list[str | None], Offsets]:
+    """Return the levels that are left, their names, and the numbers of the rows.
+
+    At each depth there are some groups of items, those between `starts` and `stops`; a part
+    picks in every group. Until a part keeps its level there is one group, the whole batch.
+    """
+    count = lod.count(first) if first < lod.n_levels else rows
+    starts, stops = np.zeros(1, np.int64), np.full(1, count)
+    levels: list[Offsets] = []
+    names: list[str | None] = []
+    above: int | None = None  # the depth that the groups are items of
+    items = starts
+    for depth in range(first, lod.n_levels + 1):
+        part = parts[depth - first] if depth - first < len(parts) else _ALL
+        if isinstance(part, int):
+            items = _numbered(lod, depth, part, starts, stops)
+        else:
+            items, bounds = _several(lod, depth, part, starts, stops)
+            if above is not None:
+                levels.append(bounds)
+                names.append(lod.names[above])
+            above = depth
+        if depth < lod.n_levels:
+            starts, stops = lod.levels[depth][items], lod.levels[depth][items + 1]
+    return levels, names, items
+
+
+def _numbered(lod: LoD, depth: int, number: int, starts: Offsets, stops: Offsets) -> Offsets:
+    """Return item `number` of every group."""
+    counts = stops - starts
+    missing = (number >= counts) | (number < -counts)
+    if missing.any():
+        _refuse(lod, depth, number, int(np.argmax(missing)), counts)
+    return (stops if number < 0 else starts) + number
+
+
+def _several(
+    lod: LoD, depth: int, part: slice | Array, starts: Offsets, stops: Offsets
+) -> tuple[Offsets, Offsets]:
+    """Return the items that a part picks of every group, and the offsets of the groups."""
+    counts = stops - starts
+    if isinstance(part, slice):
+        begin, step, lengths = _steps(part, counts)
+        bounds = lengths_to_offsets(lengths, level=depth)
+        if step == 1:
+            return ranges(starts + begin, bounds), bounds
+        turns = ranges(np.zeros_like(lengths), bounds)
+        return np.repeat(starts + begin, lengths) + step * turns, bounds
+    if part.dtype.kind == "b":
+        wrong = counts != part.size
+        if wrong.any():
+            group = int(np.argmax(wrong))
+            where = "" if counts.size == 1 else f" in item {group}"
+            raise SelectionError(
+                f"{_called(lod, depth)}: {part.size} booleans for {counts[group]} items{where}"
+            )
+        part = np.flatnonzero(part)
+    low, high = (int(part.min()), int(part.max())) if part.size else (0, -1)
+    missing = (high >= counts) | (low < -counts) if part.size else np.zeros(counts.size, np.bool_)
+    if missing.any():
+        group = int(np.argmax(missing))
+        _refuse(lod, depth, high if high >= counts[group] else low, group, counts)
+    wrapped = np.where(part < 0, part + counts[:, np.newaxis], part)
+    bounds = np.arange(counts.size + 1) * part.size
+    return (starts[:, np.newaxis] + wrapped).reshape(-1), bounds
+
+
+def _steps(part: slice, counts: Offsets) -> tuple[Offsets, int, Offsets]:
+    """Return where a range begins in groups of these counts, its step, and how many it picks.
+
+    As `slice.indices`, for all groups at once.
+    """
+    step = 1 if part.step is None else int(part.step)
+    least, most = (0, counts) if step > 0 else (-1, counts - 1)
+
+    def bound(value: Any, default: Any) -> Any:
+        if value is None:
+            return np.broadcast_to(default, counts.shape)
+        placed = np.full_like(counts, value) if value >= 0 else counts + int(value)
+        return np.clip(placed, least, most)
+
+    begin = bound(part.start, least if step > 0 else most)
+    end = bound(part.stop, most if step > 0 else least)
+    lengths = (end - begin + (step - 1 if step > 0 else step + 1)) // step
+    return begin, step, np.maximum(lengths, 0)
+
+
+def _refuse(lod: LoD, depth: int, number: int, group: int, counts: Offsets) -> None:
+    where = "" if counts.size == 1 else f" in item {group}"
+    raise SelectionError(
+        f"{_called(lod, depth)}: no item {number}{where}, there are {counts[group]} here"
+    )
+
+
+def _called(lod: LoD, depth: int) -> str:
+    return "rows" if depth == lod.n_levels else lod.names[depth] or f"level {depth}"
+
+
+def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
+    """Return what a tensor of booleans or of places picks: in every sequence its own."""
+    depth, values = key.lod.n_levels, key.data
+    if first or values.ndim != 1 or values.dtype.kind not in "iub":
+        raise SelectionError(
+            "a tensor in a key holds a boolean or a place for each item, from the outermost level "
+            f"on; found {values.ndim} dimensions of {values.dtype}"
+        )
+    if not depth:
+        return picked(lod, (rows,), values)
+    if depth > lod.n_levels:
+        raise ShapeMismatchError(f"key: {depth} levels, more than the {lod.n_levels} there are")
+    mask = values.dtype.kind == "b"
+    upper = LoD(lod.levels[: depth if mask else depth - 1])
+    found = upper.difference(LoD(key.lod.levels[: upper.n_levels]))
+    if found is None and key.lod.count(depth - 1) != lod.count(depth - 1):
+        found = (
+            f"level {depth - 1} has {lod.count(depth - 1)} items against {key.lod.count(depth - 1)}"
+        )
+    if found is not None:
+        raise ShapeMismatchError(f"key: its sequences are not the tensor's: {found}")
+    offsets = lod.levels[depth - 1]
+    if mask:
+        items = np.flatnonzero(values)
+        bounds = lengths_to_offsets(values.astype(np.int64), level=depth - 1)[offsets]
+    else:
+        bounds = key.lod.levels[depth - 1]
+        groups = np.repeat(np.arange(bounds.size - 1), np.diff(bounds))
+        places, counts = values.astype(np.int64), np.diff(offsets)[groups]
+        missing = (places >= counts) | (places < -counts)
+        if missing.any():
+            place = int(np.argmax(missing))
+            raise SelectionError(
+                f"key, position {place}: {_called(lod, depth)}: no item {places[place]} in item "
+                f"{groups[place]}, there are {counts[place]} here"
+            )
+        items = offsets[:-1][groups] + np.where(places < 0, places + counts, places)
+    levels = [*lod.levels[: depth - 1], bounds]
+    for lower in lod.levels[depth:]:
+        starts = lower[items]
+        bounds = lengths_to_offsets(lower[items + 1] - starts, level=depth)
+        levels.append(bounds)
+        items = ranges(starts, bounds)
+    return Picked(LoD(levels, lod.names), items)

@@ -1,0 +1,335 @@
+"""Keys of a tensor: as lists are indexed, and as Awkward does it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.strategies import lods
+
+LENGTHS = [[3, 1, 2], [3, 2, 4, 1, 2, 3]]
+WORDS = LoDTensor(np.arange(15), LoD.from_lengths(LENGTHS, ["article", "sentence"]))
+FRAMES = LoDTensor(np.arange(24).reshape(6, 2, 2), [[3, 1, 2]])
+HOLES = LoDTensor(np.arange(5), [[2, 0, 3]])
+
+
+def listed(value: Any) -> Any:
+    return value.to_list() if isinstance(value, LoDTensor) else value.tolist()
+
+
+def by_hand(tree: Any, parts: list[Any]) -> Any:
+    """Return what a key picks of nested lists: the oracle, one level at a time."""
+    if not parts:
+        return tree
+    part, *rest = parts
+    if isinstance(part, int):
+        return by_hand(tree[part], rest)
+    if isinstance(part, slice):
+        return [by_hand(item, rest) for item in tree[part]]
+    if part and isinstance(part[0], bool):
+        if len(part) != len(tree):
+            raise IndexError("as many booleans as items")
+        part = [place for place, wanted in enumerate(part) if wanted]
+    return [by_hand(tree[place], rest) for place in part]
+
+
+@st.composite
+def keys(draw: st.DrawFn, axes: int) -> list[Any]:
+    """Draw a key with a part for some of the axes, one of them an array at most."""
+    place = st.integers(-4, 3)
+    bound = st.none() | st.integers(-5, 5)
+    step = st.none() | st.sampled_from((-3, -2, -1, 1, 2, 3))
+    part: st.SearchStrategy[Any] = place | st.builds(slice, bound, bound, step)
+    parts = draw(st.lists(part, min_size=1, max_size=axes))
+    array = st.lists(place, max_size=3) | st.lists(st.booleans(), min_size=1, max_size=3)
+    if draw(st.booleans()):
+        parts[draw(st.integers(0, len(parts) - 1))] = draw(array)
+    return parts
+
+
+@given(lods(max_levels=3), st.data())
+def test_a_key_picks_what_it_picks_of_nested_lists(lod: LoD, data: st.DataObject) -> None:
+    rows = lod.rows if lod.rows is not None else 4
+    tensor = LoDTensor(np.arange(rows * 2).reshape(rows, 2), lod)
+    parts = data.draw(keys(lod.n_levels + 2))
+    try:
+        expected = by_hand(tensor.to_list(), parts)
+    except IndexError:
+        with pytest.raises(SelectionError):
+            tensor[tuple(parts)]
+        return
+    if not leaves(expected):  # where there are no rows, lists know nothing of their axes
+        parts = parts[: lod.n_levels + 1]
+    found = tensor[tuple(parts)]
+    if isinstance(found, LoDTensor) and not found.rows:
+        # Lists do not tell how long the rows are that none of them has.
+        assert lengths_only(listed(found)) == lengths_only(expected)
+    else:
+        assert listed(found) == expected
+
+
+def leaves(tree: Any) -> list[int]:
+    return [leaf for item in tree for leaf in leaves(item)] if isinstance(tree, list) else [tree]
+
+
+def lengths_only(tree: Any) -> Any:
+    """Return nested lists without what is empty at their ends."""
+    return [lengths_only(item) for item in tree] if isinstance(tree, list) else None
+
+
+KEYS: list[Any] = [
+    *(2, slice(None, None, 2), slice(None, None, -1), [2, 0, 2], [True, False, True]),
+    *((2, 1), (slice(None), 0), (slice(None), -1), (slice(None), slice(1, None))),
+    *((slice(None), slice(None), slice(None, None, -1)), ([2, 0], slice(None, 1)), (0, [2, 0])),
+    *((slice(None), [0, -1]), (slice(None), slice(None), 0), (0, slice(None), slice(0, 2))),
+    *((..., 0), (0, ...), (slice(1, None), ..., slice(None, 2)), np.array([], np.int64)),
+]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_awkward_picks_the_same(key: Any) -> None:
+    ak = pytest.importorskip("awkward")
+    assert listed(WORDS[key]) == ak.to_list(WORDS.to_awkward()[key])
+
+
+@given(lods(max_levels=3, min_levels=1), st.data())
+def test_a_tensor_of_booleans_picks_as_awkward_does(lod: LoD, data: st.DataObject) -> None:
+    ak = pytest.importorskip("awkward")
+    tensor = LoDTensor(np.arange(lod.rows or 0), lod)
+    depth = data.draw(st.integers(1, lod.n_levels), "depth")
+    upper = LoD(lod.levels[:depth])
+    flags = data.draw(st.lists(st.booleans(), min_size=upper.rows or 0, max_size=upper.rows or 0))
+    mask = LoDTensor(np.array(flags, np.bool_), upper)
+    found = tensor[mask]
+    assert found.to_list() == ak.to_list(tensor.to_awkward()[mask.to_awkward()])
+    assert found.lod.names == lod.names
+
+
+@given(lods(max_levels=2, min_levels=1), st.data())
+def test_a_tensor_of_places_picks_as_awkward_does(lod: LoD, data: st.DataObject) -> None:
+    ak = pytest.importorskip("awkward")
+    tensor = LoDTensor(np.arange(lod.rows or 0), lod)
+    places = [
+        data.draw(st.lists(st.integers(-length, length - 1), max_size=3)) if length else []
+        for length in lod.lengths(-1).tolist()
+    ]
+    lengths = [*lod.recursive_sequence_lengths()[:-1], [len(part) for part in places]]
+    key = LoDTensor(np.array([n for part in places for n in part], np.int64), lengths)
+    assert tensor[key].to_list() == ak.to_list(tensor.to_awkward()[key.to_awkward()])
+
+
+def test_a_comparison_filters() -> None:
+    assert HOLES[HOLES % 2 == 1].to_list() == [[1], [], [3]]
+    assert WORDS[WORDS > 11].to_list() == [[[], [], []], [[]], [[], [12, 13, 14]]]
+
+
+def test_a_name_starts_at_its_level() -> None:
+    assert WORDS["sentence", 3:6].identical(WORDS.select(slice(3, 6), level="sentence"))
+    assert WORDS["sentence", ::-2, 0].to_list() == [12, 9, 3]
+    assert WORDS["sentence"].recursive_sequence_lengths() == [LENGTHS[1]]
+    assert WORDS["article", 1].to_list() == [[9]]
+
+
+def test_the_axes_of_a_row_are_picked_last() -> None:
+    assert FRAMES[0, 1, 1, 0] == FRAMES.data[1, 1, 0]
+    np.testing.assert_array_equal(FRAMES[0, 1, :, 0].data, FRAMES.data[1, :, 0])
+    found = FRAMES[:, ::-1, 1]
+    assert found.recursive_sequence_lengths() == [[3, 1, 2]]
+    np.testing.assert_array_equal(found.data, FRAMES.data[[2, 1, 0, 3, 5, 4], 1])
+    assert FRAMES[..., 0].lod is not None
+    np.testing.assert_array_equal(FRAMES[..., 0].data, FRAMES.data[..., 0])
+
+
+def test_ranges_without_a_step_are_views() -> None:
+    for key in (slice(1, 3), (2, slice(0, 1)), ("sentence", slice(3, 6)), (..., 0)):
+        source = FRAMES if key == (..., 0) else WORDS
+        assert np.shares_memory(source[key].data, source.data)
+    assert WORDS[:].lod == WORDS.lod
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ((slice(None), 1), "sentence: no item 1 in item 1, there are 1 here"),
+        ((slice(None), slice(None), 3), "rows: no item 3 in item 0, there are 3 here"),
+        ([0, 5], "article: no item 5, there are 3 here"),
+        ([True, False], "article: 2 booleans for 3 items"),
+        (([0], [0]), "at most one array"),
+        ((0, 0, 0, 0), "the key has 4 parts, but there are only 2 levels, the rows and 0 axes"),
+        (slice(None, None, 0), "other than 0"),
+        (slice("a", None), "from one whole number to another"),
+        (1.5, "index by whole numbers, ranges, arrays"),
+        (None, "not None"),
+        (True, "not True"),
+        ([[0, 1]], "2 dimensions of int64"),
+        ([0.5], "1 dimensions of float64"),
+        ((..., ...), r"at most one \.\.\."),
+        ("word", "no level is named 'word'"),
+    ],
+    ids=str,
+)
+def test_what_is_no_key_says_why(key: Any, said: str) -> None:
+    with pytest.raises(SelectionError, match=said):
+        WORDS[key]
+
+
+def test_a_tensor_as_key_must_have_the_same_sequences() -> None:
+    with pytest.raises(
+        ShapeMismatchError, match="key: its sequences are not the tensor's: level 0"
+    ):
+        HOLES[LoDTensor(np.ones(5, bool), [[3, 2, 0]])]
+    with pytest.raises(ShapeMismatchError, match="2 levels, more than the 1"):
+        HOLES[LoDTensor(np.ones(5, bool), [[3], [2, 0, 3]])]
+    with pytest.raises(ShapeMismatchError, match="level 0 has 3 items against 2"):
+        HOLES[LoDTensor([0, 0], [[1, 1]])]
+    with pytest.raises(SelectionError, match="position 1: rows: no item 0 in item 1, there are 0"):
+        HOLES[LoDTensor([0, 0, 0], [[1, 1, 1]])]
+    with pytest.raises(SelectionError, match="a boolean or a place for each item"):
+        HOLES[HOLES / 2]
+
+
+# -- setting ---------------------------------------------------------------------------
+
+
+@given(lods(max_levels=2), st.data())
+def test_setting_changes_what_getting_gives(lod: LoD, data: st.DataObject) -> None:
+    rows = lod.rows if lod.rows is not None else 4
+    tensor = LoDTensor(np.arange(rows * 2).reshape(rows, 2), lod)
+    key = tuple(data.draw(keys(lod.n_levels + 1)))
+    try:
+        chosen = tensor[key]
+    except SelectionError:
+        return
+    before, numbers = tensor.copy(), np.unique(chosen.data)
+    tensor[key] = -1
+    assert (tensor[key].data == -1).all()
+    np.testing.assert_array_equal(tensor.data == -1, np.isin(before.data, numbers))
+
+
+def test_a_tensor_is_set_where_its_sequences_fit() -> None:
+    words = WORDS.copy()
+    words[:, :, ::-1] = WORDS  # read and written at once: every sentence turned round
+    assert words.to_list()[0] == [[2, 1, 0], [4, 3], [8, 7, 6, 5]]
+    words[words > 7] = 0
+    assert words.data.max() == 7
+    with pytest.raises(ShapeMismatchError, match="value: its sequences are not those picked"):
+        words[0] = WORDS[1]
+    with pytest.raises(ShapeMismatchError, match="value: could not broadcast"):
+        words[0, 0] = [1, 2]
+    frames = FRAMES.copy()
+    frames[:, 0, 1] = 5
+    assert (frames.data[[0, 3, 4], 1] == 5).all()
+    frames[0, 0, 0, 0] = 7
+    assert frames.data[0, 0, 0] == 7
+
+
+def test_read_only_rows_are_not_set() -> None:
+    rows = np.arange(5)
+    rows.flags.writeable = False
+    with pytest.raises(InvalidDataError, match="read-only"):
+        LoDTensor(rows, HOLES.lod)[0] = 1
+
+
+# -- a tensor as a collection ----------------------------------------------------------
+
+
+def test_every_level_is_iterated() -> None:
+    assert [part.to_list() for part in WORDS.iterate("sentence")][:2] == [[0, 1, 2], [3, 4]]
+    assert [part.to_list() for part in WORDS.iterate()] == WORDS.to_list()
+    with pytest.raises(SelectionError):
+        next(WORDS.iterate(2))
+
+
+def test_membership_is_of_items_and_of_values() -> None:
+    assert 14 in WORDS
+    assert 15 not in WORDS
+    assert WORDS[1] in WORDS
+    assert WORDS[1][0] not in WORDS  # a sentence, not an article
+    assert np.array([2, 3, 4]) in HOLES
+    assert np.array([2, 3]) not in HOLES
+    assert 3 in LoDTensor([1, 2, 3])
+
+
+def test_a_difference_says_where() -> None:
+    other = WORDS.copy()
+    other[1, 0, 0] = 0
+    other[2] = 1
+    said = "row 9, item <1,0,0>: 9 against 0 (6 values differ)"
+    assert WORDS.difference(other) == said
+    with pytest.raises(AssertionError) as raised:
+        WORDS.assert_equal(other)
+    assert str(raised.value) == f"the tensors differ: {said}"
+    assert WORDS.difference(other, atol=14) is None
+    for changed, found in (
+        (np.zeros(15, np.int32), "dtype int64 against int32"),
+        (np.zeros((15, 2), np.int64), "shape (15,) against (15, 2)"),
+    ):
+        assert WORDS.difference(LoDTensor(changed, WORDS.lod)) == found
+    assert (
+        FRAMES.difference(FRAMES + (FRAMES == 5)) == "row 1, item <0,1>, value (0, 1): 5 against 6"
+    )
+    assert "level 0" in str(HOLES.difference(LoDTensor(HOLES.data, [[2, 1, 2]])))
+    nameless = LoDTensor(WORDS.data, WORDS.lod.with_names(None))
+    assert "names of levels ['article', 'sentence']" in str(WORDS.difference(nameless))
+
+
+def test_nan_equals_nan_in_a_difference() -> None:
+    rows = LoDTensor([1.0, np.nan], [[2]])
+    assert rows.difference(rows.copy()) is None
+    assert rows.difference(LoDTensor([1.0, 2.0], [[2]])) == "row 1, item <0,1>: nan against 2.0"
+    assert rows.difference(LoDTensor([1.0 + 1e-9, np.nan], [[2]]), rtol=1e-6) is None
+
+
+def test_copies_are_apart_and_share_the_index() -> None:
+    for copied in (WORDS.copy(), copy.copy(WORDS), copy.deepcopy(WORDS)):
+        assert copied.identical(WORDS)
+        assert copied.lod is WORDS.lod
+        assert not np.shares_memory(copied.data, WORDS.data)
+
+
+def test_pickle_hands_rows_over_out_of_band() -> None:
+    tensor = LoDTensor(np.arange(100_000.0), [[60_000, 40_000]])
+    buffers: list[pickle.PickleBuffer] = []
+    image = pickle.dumps(tensor, protocol=5, buffer_callback=buffers.append)
+    assert len(image) < 2000
+    again = pickle.loads(image, buffers=buffers)
+    assert again.identical(tensor)
+    assert np.shares_memory(again.data, tensor.data)
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(WORDS[1:], protocol)).identical(WORDS[1:])
+
+
+def test_repr_shows_sequences() -> None:
+    assert repr(HOLES) == "LoDTensor(5 int64, [[0, 1], [], [2, 3, 4]])"
+    assert repr(FRAMES[1]) == "LoDTensor(1 x 2 x 2 int64, [((12, 13), (14, 15))])"
+    assert repr(WORDS[1:]) == (
+        "LoDTensor(6 int64, [[[9]], [[10, 11], [12, 13, 14]]], names=['article', 'sentence'])"
+    )
+    assert repr(LoDTensor(np.arange(1000.0), [[600, 400]])) == (
+        "LoDTensor(1000 float64, LoD.from_lengths([[600, 400]]),\n"
+        "          [[0, 1, 2, 3, .., 598, 599], [600, 601, 602, 603, .., 998, 999]])"
+    )
+
+
+def test_repr_stays_short() -> None:
+    deep = LoDTensor(np.zeros((4096, 9)), [[16] * 16, [16] * 256])
+    assert len(repr(deep)) < 20_000
+    assert repr(LoDTensor(np.zeros((0, 3)), [[0, 0]])) == "LoDTensor(0 x 3 float64, [[], []])"
+
+
+def test_html_lists_the_outermost_items_and_escapes_names() -> None:
+    shown = WORDS._repr_html_()
+    assert shown.count("<tr>") == 4  # the head, and three articles
+    assert "article: 3, sentence: 6" in shown
+    assert "[[10, 11], [12, 13, 14]]" in shown
+    many = LoDTensor(np.arange(1000), [[1] * 1000])._repr_html_()
+    assert many.count("<tr>") == 14
