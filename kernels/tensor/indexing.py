@@ -169,6 +169,9 @@ def _several(
     """Return the items that a part picks of every group, and the offsets of the groups."""
     counts = stops - starts
     if isinstance(part, slice):
+        if counts.size == 1:  # the whole batch, or one item: in less time
+            numbers = np.arange(*part.indices(int(counts[0]))) + starts
+            return numbers, np.array([0, numbers.size])
         begin, step, lengths = _steps(part, counts)
         bounds = lengths_to_offsets(lengths, level=depth)
         if step == 1:
@@ -204,9 +207,9 @@ def _steps(part: slice, counts: Offsets) -> tuple[Offsets, int, Offsets]:
 
     def bound(value: Any, default: Any) -> Any:
         if value is None:
-            return np.broadcast_to(default, counts.shape)
-        placed = np.full_like(counts, value) if value >= 0 else counts + int(value)
-        return np.clip(placed, least, most)
+            return default + np.zeros_like(counts)
+        placed = int(value) if value >= 0 else counts + int(value)
+        return np.minimum(np.maximum(placed, least), most)
 
     begin = bound(part.start, least if step > 0 else most)
     end = bound(part.stop, most if step > 0 else least)

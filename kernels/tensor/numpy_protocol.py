@@ -6,7 +6,9 @@ refused: an index is never dropped without a word. Without levels there is nothi
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -25,15 +27,27 @@ _ELEMENTWISE = frozenset(
         *(np.zeros_like, getattr(np, "astype", np.copy)),  # from NumPy 2.1 on
     )
 )
-# those that reduce an axis, their second argument, or all elements if there is none,
+# those that do so for the elements of their first argument only,
+_LOOKED_UP = frozenset((np.digitize, np.interp, np.isin))
+# those that reduce an axis, or all elements if none is given,
 _REDUCTIONS = frozenset(
     (
-        *(np.all, np.amax, np.amin, np.any, np.argmax, np.argmin, np.count_nonzero, np.max),
-        *(np.mean, np.median, np.min, np.nanargmax, np.nanargmin, np.nanmax, np.nanmean),
-        *(np.nanmedian, np.nanmin, np.nanprod, np.nanstd, np.nansum, np.nanvar, np.prod, np.ptp),
-        *(np.std, np.sum, np.var),
+        *(np.all, np.amax, np.amin, np.any, np.argmax, np.argmin, np.average, np.count_nonzero),
+        *(np.linalg.norm, np.max, np.mean, np.median, np.min, np.nanargmax, np.nanargmin),
+        *(np.nanmax, np.nanmean, np.nanmedian, np.nanmin, np.nanpercentile, np.nanprod),
+        *(np.nanquantile, np.nanstd, np.nansum, np.nanvar, np.percentile, np.prod, np.ptp),
+        *(np.quantile, np.std, np.sum, np.var),
     )
 )
+# those that work along an axis,
+_ALONG = frozenset(
+    (
+        *(np.argpartition, np.argsort, np.cumprod, np.cumsum, np.diff, np.flip, np.nancumprod),
+        *(np.nancumsum, np.partition, np.roll, np.sort),
+    )
+)
+# those that join along an axis,
+_JOINING = frozenset((np.concatenate, np.stack))
 # and those that tell something about all of their arguments.
 _FACTS = frozenset(
     (
@@ -53,6 +67,7 @@ class NumpyProtocol(NDArrayOperatorsMixin):
     __hash__ = None  # type: ignore[assignment]
 
     if TYPE_CHECKING:  # what LoDTensor has
+        _data: Array
 
         @property
         def data(self) -> Array: ...
@@ -126,6 +141,10 @@ class NumpyProtocol(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Apply a ufunc: an elementwise one to the rows, passing the index on."""
+        if not kwargs and method == "__call__" and ufunc.nout == 1 and ufunc.signature is None:
+            # Most calls: arithmetic and comparisons, which cost less than what is below.
+            owner = self if len(inputs) == 1 else _common_index(inputs, ufunc.__name__)
+            return _rewrapped(ufunc(*map(_data_of, inputs)), owner, ufunc.__name__)
         plain = [_data_of(value) for value in inputs]
         out = kwargs.get("out")
         if out is not None:
@@ -160,17 +179,62 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         if function is np.concatenate and _along_rows(args, kwargs):
             return type(self).concatenate(args[0])  # type: ignore[attr-defined]
         tensors = [value for value in _leaves((args, kwargs)) if _is_tensor(value)]
-        known = _ELEMENTWISE | _REDUCTIONS | _FACTS
-        if function not in known and any(tensor.lod.n_levels for tensor in tensors):
-            raise _refusal(f"np.{name}")
-        owner = _common_index(tensors, name) if function in known else tensors[0]
+        levels = any(tensor.lod.n_levels for tensor in tensors)
+        try:
+            keeps = _keeps_index(function, args, kwargs)
+        except UnsupportedError:
+            if levels:
+                raise
+            keeps = False  # and nothing is lost
+        owner = _common_index(tensors, name) if keeps or levels else tensors[0]
         result = function(*_plain(args), **_plain(kwargs))
+        if not keeps:
+            return result
         if function in _ELEMENTWISE:
             return _rewrapped(result, owner, name)
-        if function in _REDUCTIONS:
-            axis = kwargs.get("axis", args[1] if len(args) > 1 else None)
-            return _after_reducing(owner, axis, result)
-        return result
+        return owner.with_data(result)
+
+
+def _keeps_index(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
+    """Return whether the result has the rows of the tensors, or else none at all.
+
+    Raises:
+        UnsupportedError: it may have other rows.
+    """
+    if function in _ELEMENTWISE:
+        return True
+    if function in _FACTS:
+        return False
+    refusal = _refusal(f"np.{function.__name__}")
+    given = dict(zip(_names_of(function), args, strict=False)) | kwargs
+    first: Any = next(iter(given.values()), None)
+    if function in _LOOKED_UP or function is np.dot:
+        # A matrix on the right of rows is a matrix product.
+        if not _is_tensor(first) or (function is np.dot and first.data.ndim != 2):
+            raise refusal
+        return True
+    if function not in _REDUCTIONS | _ALONG | _JOINING:
+        raise refusal
+    axis = given.get("axis", _names_of(function).get("axis"))
+    parts = list(first) if function in _JOINING else [first]
+    if not all(map(_is_tensor, parts)) and function not in _JOINING:
+        raise refusal
+    ndim = max(_data_of(part).ndim for part in parts) + (function is np.stack)
+    keeps = _keeps_rows(axis, ndim)
+    if keeps and np.ndim(given.get("q", 0)):  # several quantiles are an axis before the rows
+        raise refusal
+    if not keeps and function not in _REDUCTIONS:
+        raise refusal
+    return keeps
+
+
+@cache
+def _names_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the arguments of a function of NumPy and their defaults, in order."""
+    found = inspect.signature(function).parameters.values()
+    return {one.name: one.default for one in found}
 
 
 def _along_rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -226,7 +290,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _data_of(value: Any) -> Any:
-    return value.data if isinstance(value, NumpyProtocol) else value
+    return value._data if isinstance(value, NumpyProtocol) else value
 
 
 def _plain(value: Any) -> Any:

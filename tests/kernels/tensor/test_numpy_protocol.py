@@ -79,6 +79,11 @@ KEPT: Mapping[str, Callable[[Any], Any]] = {
     "full_like": lambda x: np.full_like(x, 3.0),
     "copy": np.copy,
     "real": np.real,
+    "imag": np.imag,
+    "astype": lambda x: np.astype(x, np.float32) if hasattr(np, "astype") else np.copy(x),
+    "isin": lambda x: np.isin(x, [1, 2]),
+    "digitize": lambda x: np.digitize(x, [1, 2]),
+    "interp": lambda x: np.interp(x, [0, 10], [5, 6]),
 }
 KEPT_OF_WIDE: Mapping[str, Callable[[Any], Any]] = {
     "sum over features": lambda x: np.sum(x, axis=1),
@@ -89,6 +94,21 @@ KEPT_OF_WIDE: Mapping[str, Callable[[Any], Any]] = {
     "matrix": lambda x: x @ np.ones((2, 5)),
     "vector": lambda x: x @ np.ones(2),
     "kept dimension": lambda x: np.sum(x, axis=1, keepdims=True),
+    "sort": np.sort,
+    "argsort": lambda x: np.argsort(x, axis=1),
+    "partition": lambda x: np.partition(x, 0),
+    "cumsum": lambda x: np.cumsum(x, axis=-1),
+    "diff": np.diff,
+    "flip": lambda x: np.flip(x, axis=1),
+    "roll": lambda x: np.roll(x, 1, axis=1),
+    "norm": lambda x: np.linalg.norm(x, axis=1),
+    "quantile": lambda x: np.quantile(x, 0.5, axis=1),
+    "average": lambda x: np.average(x, axis=1, weights=[1, 3]),
+    "dot": lambda x: np.dot(x, np.ones((2, 5))),
+    "concatenate features": lambda x: np.concatenate([x, x], axis=1),
+    "concatenate with an array": lambda x: np.concatenate([x, np.ones((len(ROWS), 1))], axis=-1),
+    "stack": lambda x: np.stack([x, x], axis=1),
+    "stack last": lambda x: np.stack([x, x], axis=-1),
 }
 # What leaves no rows leaves nothing for an index to describe.
 REDUCED: Mapping[str, Callable[[Any], Any]] = {
@@ -103,6 +123,9 @@ REDUCED: Mapping[str, Callable[[Any], Any]] = {
     "argmax": np.argmax,
     "allclose": lambda x: np.allclose(x, x),
     "array_equal": lambda x: np.array_equal(x, x),
+    "percentile": lambda x: np.percentile(x, 50),
+    "quantiles over rows": lambda x: np.quantile(x, [0.1, 0.5], axis=0),
+    "norm": lambda x: np.linalg.norm(x),
     "shape": np.shape,
     "size": np.size,
     "product with rows": lambda x: np.ones(3) @ x,
@@ -115,32 +138,27 @@ DROPPED: Mapping[str, Callable[[Any], Any]] = {
     "stack": lambda x: np.stack([x, x]),
     "vstack": lambda x: np.vstack([x, x]),
     "concatenate with an array": lambda x: np.concatenate([x, x.data]),
-    "concatenate other axis": lambda x: np.concatenate([x, x], axis=-1),
     "concatenate out": lambda x: np.concatenate([x, x], dtype=np.float32),
     "cumsum": np.cumsum,
     "accumulate": np.add.accumulate,
     "reduceat": lambda x: np.add.reduceat(x, [0, 1]),
     "outer": lambda x: np.add.outer(x, x),
-    "sort": np.sort,
-    "argsort": np.argsort,
     "unique": np.unique,
     "ravel": np.ravel,
     "reshape": lambda x: np.reshape(x, -1),
     "flip": np.flip,
     "roll": lambda x: np.roll(x, 1),
     "take": lambda x: np.take(x, [0, 1]),
-    "diff": np.diff,
     "split": lambda x: np.split(x, 1),
     "repeat": lambda x: np.repeat(x, 2),
     "tile": lambda x: np.tile(x, 2),
     "pad": lambda x: np.pad(x, 1),
-    "dot": lambda x: np.dot(x, x),
-    "percentile": lambda x: np.percentile(x, 50),
+    "dot": lambda x: np.dot(np.ones((3, 3)), x),
+    "isin": lambda x: np.isin(np.arange(3), x),
     "einsum": lambda x: np.einsum("...->...", x),
     "vecdot": lambda x: np.vecdot(x, x),
     "sum as method": lambda x: np.asarray([x]).sum(),
     "fft": lambda x: np.fft.fft(x),
-    "norm": lambda x: np.linalg.norm(x),
     "savetxt": lambda x: np.savetxt("/dev/null", x),
     "assert_array_equal": lambda x: np.testing.assert_array_equal(x, x),
 }
@@ -171,6 +189,27 @@ def test_reducing_rows_gives_plain_results(name: str, kind: str) -> None:
     found = REDUCED[name](tensor)
     assert not isinstance(found, LoDTensor)
     np.testing.assert_array_equal(found, REDUCED[name](tensor.data))
+
+
+# What goes along the last axis, which is that of rows if each is one number.
+ALONG: Mapping[str, Callable[[Any], Any]] = {
+    "sort": np.sort,
+    "argsort": np.argsort,
+    "diff": np.diff,
+    "concatenate": lambda x: np.concatenate([x, x.data], axis=-1),
+    "quantiles": lambda x: np.quantile(x, [0.1, 0.5], axis=1),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ALONG.keys() - {"quantiles"}))
+def test_what_goes_along_the_rows_is_refused(name: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"tensor\.data"):
+        ALONG[name](FLAT)
+
+
+def test_several_quantiles_of_each_row_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match=r"np\.quantile"):
+        ALONG["quantiles"](WIDE)
 
 
 @pytest.mark.parametrize("name", DROPPED)
