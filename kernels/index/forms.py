@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,10 @@ from lodcli.kernels.errors import InvalidLoDError
 from lodcli.kernels.index.checks import Offsets, as_int64, check_offsets, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 
+T = TypeVar("T")
 Order = Literal["coarse-to-fine", "fine-to-coarse"]
+# Item counts; running totals; those counted in rows, with and without the total; rows.
+Form = Literal["lengths", "offsets", "absolute", "starts", "row-lengths"]
 
 
 def lod_from_absolute_offsets(
@@ -143,7 +146,24 @@ def _positions(upper: Offsets, lower: Offsets, level: int) -> Offsets:
     return left
 
 
-def outermost_first(levels: Iterable[object], order: Order) -> list[object]:
+def in_form(lod: LoD, form: Form, order: Order = "coarse-to-fine") -> list[list[int]]:
+    """Return every level in one of the forms.
+
+    >>> in_form(LoD.from_lengths([[2, 1], [3, 1, 2]]), "starts", "fine-to-coarse")
+    [[0, 3, 4], [0, 4]]
+    """
+    if form == "lengths":
+        levels = lod.recursive_sequence_lengths()
+    elif form == "offsets":
+        levels = nested_offsets(lod)
+    elif form == "row-lengths":
+        levels = absolute_lengths(lod)
+    else:
+        levels = absolute_offsets(lod, closed=form == "absolute")
+    return levels[::-1] if order == "fine-to-coarse" else levels
+
+
+def outermost_first(levels: Iterable[T], order: Order) -> list[T]:
     """Return levels in the order that an index has."""
     if order not in ("coarse-to-fine", "fine-to-coarse"):
         raise InvalidLoDError(f"no order {order!r}; use coarse-to-fine or fine-to-coarse")

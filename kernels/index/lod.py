@@ -163,7 +163,31 @@ class LoD:
         """Return the item counts of every level as lists, outermost first."""
         return [np.diff(offsets).tolist() for offsets in self.levels]
 
+    def ones(self) -> tuple[int, ...]:
+        """Return the levels all of whose sequences have one item: they tell nothing.
+
+        >>> LoD.from_lengths([[1, 1], [2, 1]]).ones()
+        (0,)
+        """
+        return tuple(
+            level
+            for level, offsets in enumerate(self.levels)
+            if offsets.size > 1 and bool((np.diff(offsets) == 1).all())
+        )
+
     # -- parts ---------------------------------------------------------------------
+
+    def without_ones(self) -> LoD:
+        """Return the levels that tell something; the same object if all do.
+
+        >>> LoD.from_lengths([[1, 1], [2, 1]]).without_ones()
+        LoD.from_lengths([[2, 1]])
+        """
+        ones = self.ones()
+        if not ones:
+            return self
+        kept = [level for level in range(self.n_levels) if level not in ones]
+        return LoD._trusted([self.levels[n] for n in kept], [self.names[n] for n in kept])
 
     def above(self, level: int | str) -> LoD:
         """Return the levels strictly above `level`, whose finest items are its sequences."""

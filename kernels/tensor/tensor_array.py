@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import (
     InvalidDataError,
+    OptionError,
     SelectionError,
     ShapeMismatchError,
     UnsupportedError,
 )
-from lodcli.kernels.index.checks import lengths_to_offsets
+from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.time_steps import (
@@ -33,9 +34,11 @@ class TensorArray:
     Args:
         size: how many places there are at the start; none is written yet.
         values: the first values; shared, not copied.
+        unstack_from: or a plain tensor whose rows are the first values; see `unstack`.
 
     Raises:
-        InvalidDataError: a negative size.
+        InvalidDataError: a negative size; a tensor that cannot be unstacked.
+        OptionError: `unstack_from` and another of these.
 
     References:
         seed "Design for TensorArray".
@@ -50,7 +53,11 @@ class TensorArray:
     __slots__ = ("_size", "_source", "_written")
 
     def __init__(
-        self, size: SupportsIndex = 0, values: Sequence[LoDTensor | npt.ArrayLike] | None = None
+        self,
+        size: SupportsIndex = 0,
+        values: Sequence[LoDTensor | npt.ArrayLike] | None = None,
+        *,
+        unstack_from: LoDTensor | npt.ArrayLike | None = None,
     ) -> None:
         self._size = operator.index(size)
         if self._size < 0:
@@ -58,6 +65,10 @@ class TensorArray:
         # Values nobody has written are views into the source, made when they are read.
         self._source: LoDTensor | None = None
         self._written: dict[int, LoDTensor] = {}
+        if unstack_from is not None:
+            if self._size or values is not None:
+                raise OptionError("TensorArray takes unstack_from alone, without size and values")
+            values = self._unstacked(_as_tensor(unstack_from))
         for index, value in enumerate(values if values is not None else ()):
             self.write(index, value)
 
@@ -94,7 +105,10 @@ class TensorArray:
         >>> TensorArray.unstack(np.zeros((3, 2, 4))).read(0)
         LoDTensor(2 x 4 float64, [(0, 0, 0, 0), (0, 0, 0, 0)])
         """
-        whole = _as_tensor(tensor)
+        return cls(unstack_from=tensor)
+
+    def _unstacked(self, whole: LoDTensor) -> list[Array]:
+        """Return the rows of a plain tensor as values; of none, remember dtype and shape."""
         if whole.lod.n_levels:
             raise InvalidDataError(
                 f"unstack takes a plain tensor, this one has {whole.lod.n_levels} levels; "
@@ -105,11 +119,10 @@ class TensorArray:
                 "unstack: every value would be a single number; give the rows an axis "
                 "(reshape to (N, 1))"
             )
-        array = cls(values=list(whole.data))
         if not whole.rows:
             none = np.empty((0, *whole.row_shape[1:]), whole.dtype)
-            array._source = LoDTensor(none, LoD([[0]], [STEP_LEVEL]))
-        return array
+            self._source = LoDTensor(none, LoD([[0]], [STEP_LEVEL]))
+        return list(whole.data)
 
     @staticmethod
     def unpack(

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy.typing as npt
 
 from lodcli.kernels.errors import OptionError
+from lodcli.kernels.index.forms import (
+    Order,
+    lod_from_absolute_lengths,
+    lod_from_absolute_offsets,
+    outermost_first,
+)
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import id_column
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -19,6 +26,10 @@ def sequence_lod_reset(
     offsets: npt.ArrayLike | None = None,
     lengths: Sequence[Sequence[int]] | None = None,
     like: LoDTensor | None = None,
+    absolute: Sequence[Sequence[int]] | None = None,
+    row_lengths: Sequence[Sequence[int]] | None = None,
+    drop_ones: bool = False,
+    order: Order = "coarse-to-fine",
 ) -> LoDTensor:
     """Return the same rows under another index. Its gradient is the gradient that comes in.
 
@@ -29,6 +40,10 @@ def sequence_lod_reset(
         lengths: or the item counts of every level, outermost first.
         like: or a tensor whose index is taken; where it has none, its rows, whole numbers,
             are the offsets of the only level.
+        absolute: or the offsets of every level counted in rows, with or without their totals.
+        row_lengths: or the number of rows of every sequence of each level.
+        drop_ones: or its own index without the levels all of whose sequences have one item.
+        order: of the levels in `lengths`, `absolute` and `row_lengths`.
 
     Raises:
         InvalidDataError: not exactly one of these.
@@ -40,7 +55,9 @@ def sequence_lod_reset(
     >>> sequence_lod_reset(LoDTensor([0.5] * 6, [[2, 3, 1]]), offsets=[0, 4, 6])
     LoDTensor(6 float64, [[0.5, 0.5, 0.5, 0.5], [0.5, 0.5]])
     """
-    return LoDTensor(tensor.data, _wanted("lod_reset", lod, offsets, lengths, like))
+    given = {"lod": lod, "offsets": offsets, "lengths": lengths, "like": like}
+    given |= {"absolute": absolute, "row_lengths": row_lengths, "drop_ones": drop_ones or None}
+    return LoDTensor(tensor.data, _wanted("lod_reset", given, tensor, order))
 
 
 def sequence_lod_append(
@@ -72,26 +89,34 @@ def sequence_lod_append(
     >>> sequence_lod_append(rows, lengths=[[1] * 6]).recursive_sequence_lengths()
     [[6], [1, 1, 1, 1, 1, 1]]
     """
-    below = _wanted("lod_append", lod, offsets, lengths, like)
+    given = {"lod": lod, "offsets": offsets, "lengths": lengths, "like": like}
+    below = _wanted("lod_append", given, tensor)
     above = tensor.lod
     levels, names = (*above.levels, *below.levels), (*above.names, *below.names)
     return LoDTensor(tensor.data, LoD(levels, names))
 
 
 def _wanted(
-    op: str,
-    lod: LoD | None,
-    offsets: npt.ArrayLike | None,
-    lengths: Sequence[Sequence[int]] | None,
-    like: LoDTensor | None,
+    op: str, given: Mapping[str, Any], tensor: LoDTensor, order: Order = "coarse-to-fine"
 ) -> LoD:
-    given = sum(one is not None for one in (lod, offsets, lengths, like))
-    if given != 1:
-        raise OptionError(f"{op} needs one of lod, offsets, lengths and like, found {given}")
-    if lod is not None:
-        return lod
-    if lengths is not None:
-        return LoD.from_lengths(lengths)
-    if like is None:
-        return LoD([offsets])
-    return like.lod if like.lod.n_levels else LoD([id_column(like, op)])
+    """Return the index that the only argument that is not None describes."""
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        *others, last = given
+        raise OptionError(f"{op} needs one of {', '.join(others)} and {last}, found {len(names)}")
+    (name,) = names
+    value = given[name]
+    if name == "lengths":
+        return LoD.from_lengths(outermost_first(value, order))
+    if name == "absolute":
+        return lod_from_absolute_offsets(value, rows=tensor.rows, order=order)
+    if name == "row_lengths":
+        return lod_from_absolute_lengths(value, order=order)
+    if name == "drop_ones":
+        return tensor.lod.without_ones()
+    if name == "offsets":
+        return LoD([value])
+    if name == "like":
+        return value.lod if value.lod.n_levels else LoD([id_column(value, op)])
+    found: LoD = value
+    return found

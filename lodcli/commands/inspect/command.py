@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from lodcli.shell import options, output
 from lodcli.shell.references import Reference
+
+if TYPE_CHECKING:
+    from lodcli.kernels.index.forms import Form, Order
 
 
 @click.command(cls=options.Command)
@@ -17,10 +21,23 @@ from lodcli.shell.references import Reference
     "--head", type=click.IntRange(min=0), metavar="N", help="Draw the first N items only."
 )
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
+@click.option(
+    "--form",
+    type=click.Choice(["lengths", "offsets", "absolute", "starts", "row-lengths"]),
+    help="Print the index only: item counts; offsets; offsets counted in rows, with or without "
+    "their totals (starts); or rows of every sequence. A / separates levels.",
+)
+@click.option("--fine-to-coarse", is_flag=True, help="With --form, the finest level first.")
 @options.as_json
 @options.quiet
 def command(
-    source: Reference, level: int | str | None, head: int | None, ascii_only: bool, as_json: bool
+    source: Reference,
+    level: int | str | None,
+    head: int | None,
+    ascii_only: bool,
+    form: Form | None,
+    fine_to_coarse: bool,
+    as_json: bool,
 ) -> None:
     """Show what SOURCE holds: dtypes, shapes, the lengths on every level, a drawing.
 
@@ -34,13 +51,27 @@ def command(
       lod inspect articles.lod.h5
       lod inspect events.lod.h5 --level hour --head 24
       lod inspect vowels.ts --json
+      lod inspect articles.lod.h5 --form absolute
       lod slice articles.lod.h5 2 | lod inspect -
     """
     from lodcli.commands.inspect import summary
+    from lodcli.kernels.index.forms import in_form
     from lodcli.shell.opened import opened
 
+    order: Order = "fine-to-coarse" if fine_to_coarse else "coarse-to-fine"
+    if form is None and fine_to_coarse:
+        raise click.UsageError("--fine-to-coarse is for --form")
+    if form is not None and level is not None:
+        raise click.UsageError("--form prints all levels, without --level")
     with opened(source) as file:
         found = summary.summaries(file)
+        if form is not None:
+            levels = {one.spec.name: in_form(one.lod, form, order) for one in found}
+            if as_json:
+                output.as_json({"form": form, "order": order, "tensors": levels})
+            else:
+                output.text(summary.forms_text(levels))
+            return
         if as_json:
             output.as_json(summary.as_json(file, found, level))
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,6 +164,17 @@ def as_text(
     return "\n".join(lines).rstrip("\n")
 
 
+def forms_text(levels: Mapping[str, list[list[int]]]) -> str:
+    """Return levels as `lod apply lod_reset` takes them; of several tensors, after their names."""
+    lines = {
+        name: "/".join(",".join(map(str, level)) for level in of_tensor)
+        for name, of_tensor in levels.items()
+    }
+    if len(lines) == 1:
+        return next(iter(lines.values()))
+    return "\n".join(f"{printable(name)}: {line}" for name, line in lines.items())
+
+
 def _several(found: list[TensorSummary]) -> str:
     rows = [
         (
@@ -195,6 +206,12 @@ def _one(
         lines += _steps(summary)
     if lod.n_levels:
         lines += ["", _levels(summary, level, unicode)]
+        if not spec.array:
+            lines += [
+                f"{lod.names[one] or f'level {one}'}: every length is 1, so that it tells nothing; "
+                "lod apply lod_reset --drop-ones leaves it out"
+                for one in lod.ones()
+            ]
     shown = lod
     if level is not None:
         number = lod.level(level)

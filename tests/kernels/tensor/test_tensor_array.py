@@ -142,6 +142,19 @@ def test_stacking_copies() -> None:
     assert not np.shares_memory(stacked.data, mine)
 
 
+def test_a_tensor_array_is_made_by_unstacking_a_tensor() -> None:
+    """As the seed says it: TensorArray step_inputs(unstack_from=input)."""
+    box = np.arange(24).reshape(3, 4, 2)
+    array = TensorArray(unstack_from=box)
+    assert array.identical(TensorArray.unstack(box))
+    assert np.shares_memory(array.read(1).data, box)
+    assert len(TensorArray(unstack_from=np.zeros((0, 4, 2)))) == 0
+    for other in ({"size": 3}, {"values": [box[0]]}):
+        arguments: dict[str, Any] = {"unstack_from": box, **other}
+        with pytest.raises(InvalidDataError, match="takes unstack_from alone"):
+            TensorArray(**arguments)
+
+
 def test_what_has_levels_or_single_numbers_is_not_unstacked() -> None:
     with pytest.raises(InvalidDataError, match="this one has 2 levels; use unpack"):
         TensorArray.unstack(ARTICLES)

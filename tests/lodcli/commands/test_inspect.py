@@ -228,3 +228,74 @@ def test_rows_that_only_reading_counts_are_shown(lod: Lod, tmp_path: Path) -> No
     done = lod("inspect", str(path), "--json")
     found = {one["name"]: one["rows"] for one in json.loads(done.stdout)["tensors"]}
     assert found == {"data": 4, "label": 3, "label_names": 2}
+
+
+# -- the forms of an index -------------------------------------------------------------
+
+# The seeds' example, as docs/format.md has it: three articles of six sentences.
+FORMS = {
+    "lengths": "3,1,2/3,2,4,1,2,3",
+    "offsets": "0,3,4,6/0,3,5,9,10,12,15",
+    "absolute": "0,9,10,15/0,3,5,9,10,12,15",
+    "starts": "0,9,10/0,3,5,9,10,12",
+    "row-lengths": "9,1,5/3,2,4,1,2,3",
+}
+# How `lod apply lod_reset` takes what is printed.
+TAKEN = {
+    "lengths": "--lengths",
+    "absolute": "--absolute",
+    "starts": "--absolute",
+    "row-lengths": "--row-lengths",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_index_is_printed_in_every_form_and_taken_back(
+    lod: Lod, tmp_path: Path, form: str, turned: bool
+) -> None:
+    index = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
+    source, out = tmp_path / "words.lod.h5", tmp_path / "again.lod.h5"
+    io.write(source, LoDTensor(np.arange(15), index))
+    flag = ["--fine-to-coarse"] if turned else []
+    levels = FORMS[form].split("/")
+    expected = "/".join(reversed(levels) if turned else levels)
+    done = lod("inspect", source, "--form", form, *flag)
+    assert (done.code, done.stdout, done.stderr) == (0, expected + "\n", "")
+    found = json.loads(lod("inspect", source, "--form", form, *flag, "--json").stdout)
+    assert "/".join(",".join(map(str, level)) for level in found["tensors"]["data"]) == expected
+    if form in TAKEN:
+        order = ["--order", "fine-to-coarse"] if turned else []
+        done = lod("apply", "lod_reset", source, TAKEN[form], expected, *order, "-o", out)
+        assert (done.code, done.stderr) == (0, "")
+        again = io.read(out)
+        assert isinstance(again, LoDTensor)
+        assert again.lod == index
+
+
+def test_forms_of_several_tensors_are_told_apart(lod: Lod, tmp_path: Path) -> None:
+    path = tmp_path / "two.lod.h5"
+    io.write(path, {"a": LoDTensor([1, 2], [[1, 1]]), "b": LoDTensor([1, 2], [[2]])})
+    assert lod("inspect", path, "--form", "lengths").stdout == "a: 1,1\nb: 2\n"
+
+
+def test_a_level_of_ones_is_named_and_dropped_when_asked(lod: Lod, tmp_path: Path) -> None:
+    path, out = tmp_path / "ones.lod.h5", tmp_path / "less.lod.h5"
+    index = LoD.from_lengths([[1, 1], [2, 1]], ["page", "line"])
+    io.write(path, LoDTensor(np.arange(3), index))
+    shown = lod("inspect", path).stdout
+    assert "page: every length is 1" in shown
+    assert "line: every length is 1" not in shown
+    assert lod("apply", "lod_reset", path, "--drop-ones", "-o", out).code == 0
+    less = io.read(out)
+    assert isinstance(less, LoDTensor)
+    assert (less.recursive_sequence_lengths(), less.lod.names) == ([[2, 1]], ("line",))
+
+
+@pytest.mark.parametrize("extra", [["--fine-to-coarse"], ["--form", "lengths", "--level", "0"]])
+def test_options_that_do_not_go_together_are_refused(
+    lod: Lod, folder: Path, extra: list[str]
+) -> None:
+    done = lod("inspect", "words.lod.h5", *extra)
+    assert done.code == 2
+    assert "--form" in done.stderr

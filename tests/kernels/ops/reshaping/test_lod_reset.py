@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Any, get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError
+from lodcli.kernels.index.forms import Form, in_form
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.reshaping.lod_reset import sequence_lod_append, sequence_lod_reset
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -71,7 +75,9 @@ def test_append_with_a_tensor_appends_its_levels() -> None:
 
 def test_refusals_say_what_is_wrong() -> None:
     rows = LoDTensor(np.zeros(6), LoD.from_lengths([[2, 4]], ["sentence"]))
-    with pytest.raises(InvalidDataError, match="one of lod, offsets, lengths and like, found 0"):
+    with pytest.raises(
+        InvalidDataError, match=r"one of lod, offsets, lengths, .*and drop_ones, found 0"
+    ):
         sequence_lod_reset(rows)
     with pytest.raises(InvalidDataError, match="found 2"):
         sequence_lod_append(rows, lengths=[[6]], offsets=[0, 6])
@@ -80,3 +86,48 @@ def test_refusals_say_what_is_wrong() -> None:
     with pytest.raises(InvalidDataError, match="whole numbers, found float64"):
         sequence_lod_reset(rows, like=LoDTensor(np.array([0.0, 6.0])))
     assert sequence_lod_append(rows, lengths=[[1] * 6]).lod.names == ("sentence", None)
+
+
+# -- the seeds' forms ------------------------------------------------------------------
+
+SIX = LoDTensor(np.arange(6.0), LoD.from_lengths([[2, 1], [3, 1, 2]]))
+
+
+def test_levels_counted_in_rows() -> None:
+    plain = LoDTensor(SIX.data)
+    for absolute in ([[0, 4, 6], [0, 3, 4, 6]], [[0, 4], [0, 3, 4]]):
+        assert sequence_lod_reset(plain, absolute=absolute).lod == SIX.lod
+        back = sequence_lod_reset(plain, absolute=absolute[::-1], order="fine-to-coarse")
+        assert back.lod == SIX.lod
+    assert sequence_lod_reset(plain, row_lengths=[[4, 2], [3, 1, 2]]).lod == SIX.lod
+    turned = sequence_lod_reset(plain, lengths=[[3, 1, 2], [2, 1]], order="fine-to-coarse")
+    assert turned.lod == SIX.lod
+
+
+@given(tensors())
+def test_every_form_that_is_shown_is_read(tensor: LoDTensor) -> None:
+    lod = tensor.lod.with_names(None)
+    for order in ("coarse-to-fine", "fine-to-coarse"):
+        shown = {form: in_form(lod, form, order) for form in get_args(Form)}
+        found = sequence_lod_reset(tensor, lengths=shown["lengths"], order=order)
+        assert found.lod == lod
+        for form, argument in (
+            *(("absolute", "absolute"), ("starts", "absolute"), ("row-lengths", "row_lengths")),
+        ):
+            levels: Any = {argument: shown[form]}
+            with suppress(InvalidLoDError):  # two ways to read it, and none is guessed
+                found = sequence_lod_reset(tensor, order=order, **levels)
+                assert found.lod.n_levels == lod.n_levels
+                assert form == "starts" or not tensor.rows or found.lod == lod
+
+
+def test_a_level_of_ones_is_dropped_when_asked() -> None:
+    lod = LoD.from_lengths([[2, 1], [1, 1, 1], [3, 1, 2]], ["a", "b", "c"])
+    tensor = LoDTensor(SIX.data, lod)
+    assert lod.ones() == (1,)
+    found = sequence_lod_reset(tensor, drop_ones=True)
+    assert found.recursive_sequence_lengths() == [[2, 1], [3, 1, 2]]
+    assert found.lod.names == ("a", "c")
+    assert sequence_lod_reset(SIX, drop_ones=True).lod is SIX.lod
+    assert LoD.from_lengths([[1, 1], [1, 1]]).without_ones().n_levels == 0
+    assert LoD.from_lengths([[]]).ones() == ()  # of no items, nothing is known
