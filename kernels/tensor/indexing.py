@@ -17,6 +17,7 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import select
+from lodcli.kernels.runtime.arrays import beside, is_on_device
 
 _ALL = slice(None)
 
@@ -37,9 +38,13 @@ class Picked:
     drops_row_axis: bool = False
     features: tuple[Any, ...] = ()
 
+    def on(self, data: Array) -> Any:
+        """Return the rows as a key of `data`: numbers of rows lie where it lies."""
+        return self.rows if isinstance(self.rows, slice) else beside(self.rows, data)
+
     def of(self, data: Array) -> Array:
         """Return the rows themselves: a view for a range, else a copy."""
-        found: Array = data[self.rows]
+        found: Array = data[self.on(data)]
         if not self.features:
             return found[0] if self.drops_row_axis else found
         try:
@@ -231,6 +236,10 @@ def _called(lod: LoD, depth: int) -> str:
 def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
     """Return what a tensor of booleans or of places picks: in every sequence its own."""
     depth, values = key.lod.n_levels, key.data
+    if is_on_device(values):  # what they pick is told by an index, which is in main memory
+        from lodcli.kernels.runtime.devices import moved
+
+        values = moved(values, "cpu")
     if first or values.ndim != 1 or values.dtype.kind not in "iub":
         raise SelectionError(
             "a tensor in a key holds a boolean or a place for each item, from the outermost level "

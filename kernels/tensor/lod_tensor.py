@@ -202,8 +202,9 @@ class LoDTensor(NumpyProtocol, Conversions):
             if other is not None:
                 raise ShapeMismatchError(f"value: its sequences are not those picked: {other}")
             value = value._data.copy()  # it may share this memory
-        # A row without its axis: the axis of a range of one row is dropped.
-        rows = found.rows.start if found.drops_row_axis else found.rows  # type: ignore[union-attr]
+        rows = found.on(self._data)
+        if found.drops_row_axis:  # of a range of one row
+            rows = rows.start
         try:
             self._data[(rows, *found.features)] = value
         except IndexError as error:

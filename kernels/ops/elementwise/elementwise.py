@@ -55,21 +55,36 @@ def sequence_add(
 def sequence_sub(
     tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
-    """Return tensor - other; see `sequence_add`."""
+    """Return tensor - other; see `sequence_add`.
+
+    >>> words = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
+    >>> sequence_sub(words, LoDTensor(np.array([10, 20]))).data.tolist()
+    [-9, -8, -17]
+    """
     return _combined("sub", tensor, other, level, backend)
 
 
 def sequence_mul(
     tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
-    """Return tensor * other; see `sequence_add`."""
+    """Return tensor * other; see `sequence_add`.
+
+    >>> words = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
+    >>> sequence_mul(words, LoDTensor(np.array([10, 20]))).data.tolist()
+    [10, 20, 60]
+    """
     return _combined("mul", tensor, other, level, backend)
 
 
 def sequence_div(
     tensor: LoDTensor, other: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
-    """Return tensor / other, in floating point; see `sequence_add`."""
+    """Return tensor / other, in floating point; see `sequence_add`.
+
+    >>> words = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
+    >>> sequence_div(words, LoDTensor(np.array([10, 20]))).data.tolist()
+    [0.1, 0.2, 0.15]
+    """
     return _combined("div", tensor, other, level, backend)
 
 

@@ -165,7 +165,12 @@ def sequence_min_index(
     out: tuple[Array, Offsets] | None = None,
     backend: Backend = "auto",
 ) -> tuple[LoDTensor, LoDTensor]:
-    """Return `sequence_min`, and the row each minimum stands in. See `sequence_max_index`."""
+    """Return `sequence_min`, and the row each minimum stands in. See `sequence_max_index`.
+
+    >>> value, row = sequence_min_index(LoDTensor(np.array([1, 7, 3]), [[2, 0, 1]]))
+    >>> value.data.tolist(), row.data.tolist()
+    ([1, 0, 3], [0, -1, 2])
+    """
     return _pooled_index(segment_min_index, tensor, level, pad_value, out, backend)
 
 

@@ -34,7 +34,11 @@ def sequence_rank_table(lod: LoD, level: int | str = 0) -> Offsets:
 
 
 def sequence_max_sequence_len(table: npt.ArrayLike) -> int:
-    """Return the length of the longest sequence of a rank table; 0 where there are none."""
+    """Return the length of the longest sequence of a rank table; 0 where there are none.
+
+    >>> sequence_max_sequence_len([[1, 3], [2, 2], [0, 1]])
+    3
+    """
     return int(_checked(table)[:1, 1].sum())
 
 
