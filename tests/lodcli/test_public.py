@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +91,26 @@ def test_every_public_name_is_on_the_page() -> None:
         for name in homes_of(module):
             of_an_op = name.removeprefix("sequence_").removesuffix("_grad") in derived
             assert f"`{name}`" in page or f"`lodcli.{name}`" in page or of_an_op, name
+
+
+def test_every_public_function_has_an_example_that_runs() -> None:
+    """In its docstring, or in a block of Python of a page; test_docs.py and others run both.
+
+    A gradient has those of its op: it takes what the op gave, and the upstream gradient.
+    """
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    text = "\n".join(page.read_text("utf-8") for page in pages)
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    called = set(re.findall(r"\b(\w+)\(", "\n".join(blocks)))
+    without = [
+        f"{module}.{name}"
+        for module in STUBS
+        for name in homes_of(module)
+        if inspect.isfunction(value := getattr(importlib.import_module(module), name))
+        if ">>>" not in (inspect.getdoc(value) or "")
+        if name not in called and not name.endswith("_grad")
+    ]
+    assert not without
 
 
 def test_ops_load_numpy_and_nothing_else() -> None:
