@@ -26,6 +26,7 @@ from lodcli.formats.text.lines import LineReader
 from lodcli.formats.text.numerals import narrowed
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.native import load
 from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -36,9 +37,9 @@ Tensors = dict[str, LoDTensor]
 # Of some lines, None where the exact parser is needed, and how many lines.
 _Found = tuple[Tensors | None, int]
 
-# Loading the compiled scanner takes more than half a second; in that time the exact parser reads
-# this.
-REPAID_BYTES = 16 << 20
+# Loading the scanner that the package has takes as long as the exact parser takes for so much,
+# and compiling one, in a checkout, as long as for so much.
+REPAID_SHIPPED, REPAID_BYTES = 1 << 16, 16 << 20
 BLOCK_BYTES = 1 << 20
 # What the scanner may reserve (not touch) for a block.
 MOST_RESERVED_BYTES = 4 << 30
@@ -48,6 +49,11 @@ MOST_THREADS = 4
 
 # Up to these, every whole number has its place.
 _EXACT = {"float64": 2**53, "float32": 2**24, "float16": 2**11, "bfloat16": 2**8}
+
+
+def repaid_bytes() -> int:
+    """Return the size of input from which on the compiled scanner is worth having."""
+    return REPAID_SHIPPED if load.is_shipped() else REPAID_BYTES
 
 
 class FastColumns:

@@ -12,7 +12,7 @@ from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.json.columns import Column
-from lodcli.formats.json.compiled_reader import BLOCK_BYTES, REPAID_BYTES, Block, FastColumns
+from lodcli.formats.json.compiled_reader import BLOCK_BYTES, Block, FastColumns, repaid_bytes
 from lodcli.formats.json.compiled_writer import FastLines
 from lodcli.formats.json.fields import Columns, field_values, find_columns
 from lodcli.formats.json.python_reader import parsed
@@ -208,7 +208,7 @@ class _JsonSource(Source):
 
     def _repays(self, seen_bytes: int) -> bool:
         """Return whether the compiled scanner is worth loading."""
-        return max(seen_bytes, self._source.size_bytes or 0) >= REPAID_BYTES
+        return max(seen_bytes, self._source.size_bytes or 0) >= repaid_bytes()
 
     def _block(self, limit_bytes: int) -> Block | None:
         """Return the next lines, None at the end."""

@@ -58,7 +58,7 @@ def test_polars_reads_lines_that_we_write(
 def test_we_read_lines_that_polars_writes(
     dtype: str, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lodcli.formats.json.jsonl.REPAID_BYTES", 0 if fast else 1 << 60)
+    monkeypatch.setattr("lodcli.formats.json.jsonl.repaid_bytes", lambda: 0 if fast else 1 << 60)
     given = tensor(dtype)
     lists = [given.data[low:high].tolist() for low, high in pairwise(given.lod.levels[1])]
     nested = [lists[low:high] for low, high in pairwise(given.lod.levels[0])]

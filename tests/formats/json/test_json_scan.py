@@ -191,7 +191,9 @@ class Files:
 
     def read(self, data: bytes, *, fast: bool, **options: Any) -> Any:
         self._path.write_bytes(data)
-        self._patch.setattr("lodcli.formats.json.jsonl.REPAID_BYTES", 0 if fast else 1 << 60)
+        self._patch.setattr(
+            "lodcli.formats.json.jsonl.repaid_bytes", lambda: 0 if fast else 1 << 60
+        )
         try:
             return content(self._path, **options)
         except LodError as error:
@@ -308,10 +310,30 @@ def repaid(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Give what sets from how many bytes on the scanner is used."""
 
     def set_to(size: int) -> None:
-        for module in ("jsonl", "compiled_reader"):
-            monkeypatch.setattr(f"lodcli.formats.json.{module}.REPAID_BYTES", size)
+        monkeypatch.setattr("lodcli.formats.json.jsonl.repaid_bytes", lambda: size)
 
     return set_to
+
+
+@pytest.mark.parametrize("shipped", [True, False])
+@pytest.mark.parametrize("size", [40_000, 400_000])
+def test_small_files_are_scanned_by_kernels_that_came_with_the_package(
+    shipped: bool, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"[1, 2, 3]\n" * (size // 10))
+    scanned: list[object] = []
+
+    def tensors(self: object, *_: object) -> Any:
+        scanned.append(self)
+        return iter([])
+
+    monkeypatch.setattr("lodcli.kernels.native.load.is_shipped", lambda: shipped)
+    monkeypatch.setattr(json_fast.FastColumns, "tensors", tensors)
+    monkeypatch.setattr(json_fast.FastColumns, "fits", True)
+    monkeypatch.setattr(json_fast.FastColumns, "fit", lambda *_: True)
+    content(path)
+    assert bool(scanned) == (shipped and size > 1 << 16)
 
 
 def test_a_pipe_is_scanned_once_enough_came(
