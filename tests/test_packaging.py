@@ -154,6 +154,16 @@ def test_an_installed_wheel_runs_its_kernels_without_numba(installed: Path, tmp_
 
 
 @pytest.mark.slow
+def test_no_command_compiles_or_writes_anything_at_its_first_call(
+    installed: Path, tmp_path: Path
+) -> None:
+    # To compile takes far more than the limit, which is to hold on a busy machine.
+    words = (installed / "python", ROOT / ".ci" / "first_calls.py", "--rounds", "1", "--limit", "3")
+    said = run_well(*words, cwd=tmp_path)
+    assert "convert a.jsonl" in said
+
+
+@pytest.mark.slow
 def test_a_wheel_carries_the_licence(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/LICENSE")]
