@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -39,25 +41,52 @@ def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) ->
     """
     lod = tensor.lod
     number = lod.level(level) if lod.n_levels or level != 0 else 0
-    rows = _checked_items(items, lod.count(number) if lod.n_levels else tensor.rows)
-    levels, starts, bounds = [], rows, np.arange(rows.size + 1)
+    checked = _checked_items(items, lod.count(number) if lod.n_levels else tensor.rows)
+    found = find_items(lod, checked, number)
+    return LoDTensor(gather_items(tensor.data, found), found.lod)
+
+
+class FoundItems(NamedTuple):
+    """Where items lie in the rows.
+
+    Attributes:
+        lod: the index of the items taken.
+        starts: (K,), the first row of each.
+        bounds: (K+1,), offsets of their rows once they are taken.
+    """
+
+    lod: LoD
+    starts: Offsets
+    bounds: Offsets
+
+
+def find_items(lod: LoD, items: Offsets, level: int | str = 0) -> FoundItems:
+    """Return where whole items of a level lie, and their index: `take_items` without the rows.
+
+    Args:
+        lod: the index of what they are taken from; without levels its rows are the items.
+        items: as in `take_items`; they must be there.
+        level: as in `take_items`.
+    """
+    number = lod.level(level) if lod.n_levels else 0
+    levels, starts, bounds = [], items, np.arange(items.size + 1)
     for depth, offsets in enumerate(lod.levels[number:]):
-        starts = offsets[rows]
-        lengths = offsets[rows + 1] - starts
-        bounds = lengths_to_offsets(lengths, level=depth)
-        levels.append(bounds)
-        rows = ranges(starts, bounds)
-    if is_on_device(tensor.data):
+        inner = ranges(starts, bounds) if depth else items
+        lengths = offsets[inner + 1] - offsets[inner]
+        levels.append(lengths_to_offsets(lengths, level=depth))
+        starts, bounds = offsets[starts], levels[-1][bounds]
+    return FoundItems(LoD._trusted(levels, lod.names[number:]), starts, bounds)
+
+
+def gather_items(data: Array, found: FoundItems) -> Array:
+    """Return the rows of the items that were found in `data`, copied."""
+    starts, bounds = found.starts, found.bounds
+    if is_on_device(data):
         # Not row by row: the copy of an index to a GPU costs as much as that of rows.
         from lodcli.kernels.ops.slicing.slice import segment_slice
 
-        data = on("auto", segment_slice)(tensor.data, starts, bounds)
-    else:
-        data = _gathered(tensor.data, rows)
-    return LoDTensor(data, LoD._trusted(levels, lod.names[number:]))
-
-
-def _gathered(data: Array, rows: Offsets) -> Array:
+        return on("auto", segment_slice)(data, starts, bounds)
+    rows = ranges(starts, bounds)
     # take is several times faster than data[rows], but first copies all of strided data.
     return data.take(rows, axis=0) if data.flags.c_contiguous else data[rows]
 
