@@ -144,7 +144,7 @@ def _smooth(rows: LoDTensor, column: LoDTensor) -> dict[str, tuple[Callable[...,
     of_two = ("add", "sub", "mul", "div")
     grads = {
         **{
-            name: partial(getattr(pool_grad, f"sequence_{name}_grad"), data[:2], lod)
+            name: partial(getattr(pool_grad, f"sequence_{name}_grad"), data[:2], rows)
             for name in pools
         },
         **{
@@ -152,8 +152,8 @@ def _smooth(rows: LoDTensor, column: LoDTensor) -> dict[str, tuple[Callable[...,
             for name in of_two
         },
         "dot": partial(elementwise_grad.sequence_dot_grad, data[:2, 0], rows, rows),
-        "cumprod": partial(scan.sequence_cumprod_grad, data, data, lod),
-        "cumsum": partial(scan.sequence_cumsum_grad, data, lod),
+        "cumprod": partial(scan.sequence_cumprod_grad, data, rows),
+        "cumsum": partial(scan.sequence_cumsum_grad, data, rows),
     }
     return {
         **{name: (*calls, grads[name]) for name, calls in plain.items() if name in grads},
@@ -179,7 +179,7 @@ def _smooth(rows: LoDTensor, column: LoDTensor) -> dict[str, tuple[Callable[...,
         ),
         "scatter": (
             partial(scatter.sequence_scatter, targets, places, column),
-            partial(scatter.sequence_scatter_grad, targets.data, places),
+            partial(scatter.sequence_scatter_grad, targets, targets, places, column),
         ),
         "topk_avg_pooling": (
             partial(topk.sequence_topk_avg_pooling, column, *matrices, **only),
@@ -196,4 +196,4 @@ def _softmax(
     op: Callable[..., Any], gradient: Callable[..., Any], rows: LoDTensor, column: LoDTensor
 ) -> tuple[Callable[..., Any], ...]:
     # Single values have a kernel of their own.
-    return partial(op, rows), partial(op, column), partial(gradient, rows.data, rows.data, rows.lod)
+    return partial(op, rows), partial(op, column), partial(gradient, rows, rows, result=rows)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.runtime.arrays import as_array, on_host
+from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -147,17 +147,3 @@ def result_array(
     if any(np.may_share_memory(out, each) for each in inputs):
         raise InvalidDataError("out must not share memory with the rows that are read")
     return out
-
-
-def upstream_of(upstream: npt.ArrayLike, shape: tuple[int, ...], op: str) -> Array:
-    """Return the gradient that flows in, checked to have the result's shape.
-
-    Raises:
-        ShapeMismatchError: it has not.
-    """
-    array = as_array(upstream)
-    if array.shape != shape:
-        raise ShapeMismatchError(
-            f"{op}: the upstream gradient must have the result's shape {shape}, found {array.shape}"
-        )
-    return array

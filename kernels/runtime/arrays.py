@@ -22,7 +22,7 @@ def as_array(values: npt.ArrayLike) -> Array:
     Raises:
         InvalidDataError: no array can be made of them.
     """
-    if is_on_device(values):
+    if type(values) is np.ndarray or is_on_device(values):
         return values
     try:
         return np.asarray(values)

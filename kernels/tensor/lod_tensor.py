@@ -271,6 +271,14 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         return LoDTensor(data, self._lod)
 
+    def _with_rows(self, rows: Array) -> LoDTensor:
+        """Return `with_data` of as many new rows, unchecked: what a kernel made of this tensor."""
+        if rows.dtype not in _known or not rows.dtype.isnative:
+            return LoDTensor(rows, self._lod)
+        tensor = object.__new__(LoDTensor)
+        tensor._data, tensor._lod = rows, self._lod
+        return tensor
+
     def identical(self, other: LoDTensor) -> bool:
         """Return whether dtype, shape, every bit of the data, index and names agree."""
         return (

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import working
-from lodcli.kernels.ops.common import segments, upstream_of
+from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -76,7 +76,7 @@ def sequence_attention(
 
 
 def sequence_attention_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     q: LoDTensor,
     k: LoDTensor,
     v: LoDTensor,
@@ -86,8 +86,8 @@ def sequence_attention_grad(
     scale: float | None = None,
     level: int | str = -1,
     backend: Backend = "auto",
-) -> tuple[Array, Array, Array]:
-    """Return the gradients of `sequence_attention` for the rows of q, k and v.
+) -> tuple[LoDTensor, LoDTensor, LoDTensor]:
+    """Return the gradients of `sequence_attention` for q, k and v.
 
     Args:
         upstream: the shape of the result, its gradient.
@@ -95,21 +95,22 @@ def sequence_attention_grad(
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        Three arrays of the shapes and dtypes of q, k and v. Memory beside them: as forward.
+        Three tensors with the shapes, dtypes and indexes of q, k and v. Memory beside them: as
+        forward.
 
     Raises:
         SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_attention`; or
-            `upstream` has another shape than the result.
+            `upstream` has another shape or index than the result.
     """
     op = "sequence_attention_grad"
     given = _checked(q, k, v, align, level, op)
     shape = (q.rows, *q.row_shape[:-1], v.row_shape[-1])
-    flow = working(upstream_of(upstream, shape, op), op).astype(given[0].dtype, copy=False)
+    flow = working(upstream_of(upstream, shape, op, q.lod), op).astype(given[0].dtype, copy=False)
     run = on(backend, segment_attention_grad, size_bytes=q.nbytes + k.nbytes + v.nbytes)
     scaled = default_scale(q.row_shape[-1], scale)
     grads = run(*given, grad=_with_heads(flow), causal=causal, align=align, scale=scaled)
     first, second, third = (
-        grad.reshape(one.data.shape).astype(one.dtype, copy=False)
+        one._with_rows(grad.reshape(one.data.shape).astype(one.dtype, copy=False))
         for grad, one in zip(grads, (q, k, v), strict=True)
     )
     return first, second, third

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy.typing as npt
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.arguments import working
-from lodcli.kernels.ops.common import upstream_of
+from lodcli.kernels.ops.arguments import recut, working
 from lodcli.kernels.ops.conv.conv import (
     conv_arguments,
     row_conv_arguments,
@@ -14,13 +13,14 @@ from lodcli.kernels.ops.conv.conv import (
     segment_row_conv_grad,
     strided_offsets,
 )
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_conv_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     tensor: LoDTensor,
     weight: npt.ArrayLike,
     *,
@@ -30,8 +30,8 @@ def sequence_conv_grad(
     padding: npt.ArrayLike | None = None,
     level: int | str | None = None,
     backend: Backend = "auto",
-) -> tuple[Array, Array, Array | None]:
-    """Return the gradients of `sequence_conv` for its rows, its weight and its padding.
+) -> tuple[LoDTensor, Array, Array | None]:
+    """Return the gradients of `sequence_conv` for `tensor`, `weight` and `padding`.
 
     Args:
         upstream: (rows, M), the gradient of the result.
@@ -39,30 +39,31 @@ def sequence_conv_grad(
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        (N, D), (K * D, M) and (P, D), in the dtypes of what they are the gradients of; None
-        without a padding.
+        (N, D) under the index of `tensor`, (K * D, M) and (P, D), in the dtypes of what they
+        are the gradients of; None in the place of a padding that is None.
 
     Raises:
         SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_conv`; or `upstream`
-            has another shape than the result.
+            has another shape or index than the result.
 
     >>> import numpy as np
     >>> words = LoDTensor(np.array([[1.0], [2.0], [3.0]]), [[2, 1]])
     >>> rows, weight, _ = sequence_conv_grad(
     ...     np.ones((3, 1)), words, [[1.0], [10.0]], context_length=2, context_start=0
     ... )
-    >>> rows.ravel().tolist(), weight.ravel().tolist()
+    >>> rows.data.ravel().tolist(), weight.ravel().tolist()
     ([1.0, 11.0, 1.0], [6.0, 2.0])
     """
     op = "sequence_conv_grad"
     given = conv_arguments(
         tensor, weight, context_length, context_start, stride, padding, level, op
     )
-    shape = (int(strided_offsets(given.offsets, stride)[-1]), given.weight.shape[1])
-    flow = working(upstream_of(upstream, shape, op), op)
+    offsets = strided_offsets(given.offsets, stride)
+    lod = tensor.lod if stride == 1 else lambda: recut(tensor.lod, given.level, offsets)
+    flow = upstream_of(upstream, (int(offsets[-1]), given.weight.shape[1]), op, lod)
     run = on(backend, segment_conv_grad, size_bytes=tensor.nbytes)
     rows, matrix, extra = run(
-        *(given.data, given.offsets, given.weight, flow),
+        *(given.data, given.offsets, given.weight, working(flow, op)),
         context_start=context_start,
         stride=stride,
         padding=given.padding,
@@ -70,43 +71,47 @@ def sequence_conv_grad(
     if extra is not None and padding is not None:
         extra = extra.astype(as_array(padding).dtype, copy=False)
     return (
-        rows.astype(tensor.dtype, copy=False),
+        tensor._with_rows(rows.astype(tensor.dtype, copy=False)),
         matrix.astype(as_array(weight).dtype, copy=False),
         extra,
     )
 
 
 def sequence_row_conv_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     tensor: LoDTensor,
     weight: npt.ArrayLike,
     *,
     level: int | str = -1,
     backend: Backend = "auto",
-) -> tuple[Array, Array]:
-    """Return the gradients of `sequence_row_conv` for its rows and its weight.
+) -> tuple[LoDTensor, Array]:
+    """Return the gradients of `sequence_row_conv` for `tensor` and `weight`.
 
     Args:
         upstream: the shape of the rows, the gradient of the result.
         tensor, weight, level: as they went in.
         backend: "auto", "numpy", "numba" or "cupy".
 
+    Returns:
+        (N, ...) under the index of `tensor` and (K, D), in the dtypes of what they are the
+        gradients of.
+
     Raises:
         SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_row_conv`; or `upstream`
-            has another shape than the result.
+            has another shape or index than the result.
 
     >>> import numpy as np
     >>> words = LoDTensor(np.array([[1.0], [2.0], [3.0]]), [[2, 1]])
     >>> rows, weight = sequence_row_conv_grad(np.ones((3, 1)), words, [[1.0], [10.0]])
-    >>> rows.ravel().tolist(), weight.ravel().tolist()
+    >>> rows.data.ravel().tolist(), weight.ravel().tolist()
     ([1.0, 11.0, 1.0], [6.0, 2.0])
     """
-    op = "row_conv_grad"
+    op = "sequence_row_conv_grad"
     data, offsets, matrix = row_conv_arguments(tensor, weight, level, op)
-    flow = working(upstream_of(upstream, tensor.data.shape, op), op).reshape(data.shape)
+    flow = working(upstream_of(upstream, tensor.data.shape, op, tensor.lod), op)
     run = on(backend, segment_row_conv_grad, size_bytes=tensor.nbytes)
-    rows, grad = run(data, offsets, matrix, flow)
+    rows, grad = run(data, offsets, matrix, flow.reshape(data.shape))
     return (
-        rows.reshape(tensor.data.shape).astype(tensor.dtype, copy=False),
+        tensor._with_rows(rows.reshape(tensor.data.shape).astype(tensor.dtype, copy=False)),
         grad.astype(as_array(weight).dtype, copy=False),
     )

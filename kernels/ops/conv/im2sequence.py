@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.arguments import require_at_least, require_shape
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.ops.arguments import require_at_least
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -51,18 +50,70 @@ def sequence_im2sequence(
     >>> sequence_im2sequence(pictures, kernels=(2, 2)).data.tolist()
     [[0, 1, 3, 4], [1, 2, 4, 5]]
     """
+    down, right = _checked(images, kernels, strides, paddings)
+    # Every value goes into as many windows as cover it.
+    size = images.nbytes * kernels[0] * kernels[1] // (strides[0] * strides[1])
+    run = on(backend, im2sequence_rows, size_bytes=size)
+    rows = run(images.data, kernels=kernels, strides=strides, paddings=paddings)
+    return LoDTensor(rows, _windows_lod(images.rows, down * right))
+
+
+def sequence_im2sequence_grad(
+    upstream: Upstream,
+    images: LoDTensor,
+    *,
+    kernels: Pair,
+    strides: Pair = (1, 1),
+    paddings: Quad = (0, 0, 0, 0),
+) -> LoDTensor:
+    """Return the gradient of `sequence_im2sequence` for `images`: sums over the windows.
+
+    Args:
+        upstream: (windows, c * kernel height * kernel width), the gradient of the result.
+        images, kernels, strides, paddings: as they went in; of the pictures only their shape
+            is read.
+
+    Returns:
+        (n, c, h, w), the dtype of `upstream`.
+
+    Raises:
+        InvalidDataError, ShapeMismatchError: as `sequence_im2sequence`; or `upstream` has
+            another shape or index than the result.
+
+    >>> pictures = LoDTensor(np.zeros((1, 1, 1, 3)))
+    >>> sequence_im2sequence_grad([[1.0, 2.0], [3.0, 4.0]], pictures, kernels=(1, 2)).data.ravel()
+    array([1., 5., 4.])
+    """
+    below, beside = _checked(images, kernels, strides, paddings)
+    n, c, h, w = images.data.shape
+    rows = upstream_of(
+        *(upstream, (n * below * beside, c * kernels[0] * kernels[1])),
+        "sequence_im2sequence_grad",
+        lambda: _windows_lod(n, below * beside),
+    )
+    up, left, down, right = paddings
+    padded = np.zeros_like(rows, shape=(n, c, h + up + down, w + left + right))
+    windows = rows.reshape(n, below, beside, c, *kernels).transpose(0, 3, 1, 2, 4, 5)
+    # One place in the window at a time: windows never overlap in the same place.
+    for i in range(kernels[0]):
+        for j in range(kernels[1]):
+            bottom, end = i + strides[0] * (below - 1) + 1, j + strides[1] * (beside - 1) + 1
+            padded[:, :, i : bottom : strides[0], j : end : strides[1]] += windows[..., i, j]
+    return images._with_rows(padded[:, :, up : up + h, left : left + w])
+
+
+def _checked(images: LoDTensor, kernels: Pair, strides: Pair, paddings: Quad) -> tuple[int, int]:
+    """Return how many windows of each picture lie below and beside each other."""
     if images.lod.n_levels or images.data.ndim != 4:
         raise InvalidDataError(
             "im2sequence needs pictures (n, c, h, w) without levels, found data of shape "
             f"{images.data.shape} with {images.lod.n_levels} levels"
         )
-    down, right = window_counts(images.data.shape, kernels, strides, paddings)
-    # Every value goes into as many windows as cover it.
-    size = images.nbytes * kernels[0] * kernels[1] // (strides[0] * strides[1])
-    run = on(backend, im2sequence_rows, size_bytes=size)
-    rows = run(images.data, kernels=kernels, strides=strides, paddings=paddings)
-    offsets = np.arange(images.rows + 1, dtype=np.int64) * (down * right)
-    return LoDTensor(rows, LoD([offsets]))
+    return window_counts(images.data.shape, kernels, strides, paddings)
+
+
+def _windows_lod(images: int, windows: int) -> LoD:
+    return LoD._trusted([np.arange(images + 1, dtype=np.int64) * windows])
 
 
 def window_counts(
@@ -98,31 +149,3 @@ def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Q
     chosen = windows[:, :, :: strides[0], :: strides[1]].transpose(0, 2, 3, 1, 4, 5)
     count = int(np.prod(chosen.shape[:3]))
     return chosen.reshape(count, images.shape[1] * kernels[0] * kernels[1])
-
-
-def sequence_im2sequence_grad(
-    grad: npt.ArrayLike,
-    shape: tuple[int, int, int, int],
-    *,
-    kernels: Pair,
-    strides: Pair,
-    paddings: Quad,
-) -> Array:
-    """Return the gradient of `im2sequence_rows` for pictures of `shape`, (n, c, h, w).
-
-    Args:
-        grad: of the windows, (windows, c * kh * kw).
-    """
-    rows = as_array(grad)
-    below, beside = window_counts(shape, kernels, strides, paddings)
-    n, c, h, w = shape
-    require_shape(rows.shape, (n * below * beside, c * kernels[0] * kernels[1]), "grad")
-    up, left, down, right = paddings
-    padded = np.zeros_like(rows, shape=(n, c, h + up + down, w + left + right))
-    windows = rows.reshape(n, below, beside, c, *kernels).transpose(0, 3, 1, 2, 4, 5)
-    # One place in the window at a time: windows never overlap in the same place.
-    for i in range(kernels[0]):
-        for j in range(kernels[1]):
-            bottom, end = i + strides[0] * (below - 1) + 1, j + strides[1] * (beside - 1) + 1
-            padded[:, :, i : bottom : strides[0], j : end : strides[1]] += windows[..., i, j]
-    return padded[:, :, up : up + h, left : left + w]

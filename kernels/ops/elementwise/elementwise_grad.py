@@ -13,10 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import is_half, require_float, upstream_of
+from lodcli.kernels.ops.common import is_half, require_float
 from lodcli.kernels.ops.elementwise.elementwise import (
     Arithmetic,
     joined,
@@ -25,19 +24,20 @@ from lodcli.kernels.ops.elementwise.elementwise import (
     segment_totals,
     spread_values,
 )
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_add_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     tensor: LoDTensor,
     other: LoDTensor,
     *,
     level: int | str = -1,
     backend: Backend = "auto",
-) -> tuple[Array, Array]:
-    """Return the gradients of `sequence_add` for the rows of both.
+) -> tuple[LoDTensor, LoDTensor]:
+    """Return the gradients of `sequence_add` for both tensors.
 
     Args:
         upstream: (N, ...), the gradient of the result.
@@ -45,66 +45,67 @@ def sequence_add_grad(
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        Two arrays of the shapes and dtypes of `tensor` and `other`; float16 and bfloat16 are
-        worked out in float32.
+        Two tensors with the shapes, dtypes and indexes of `tensor` and `other`; float16 and
+        bfloat16 are worked out in float32.
 
     Raises:
         SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_add`; no
-            floating-point numbers; or `upstream` has not the shape of `tensor`.
+            floating-point numbers; or `upstream` has another shape or index than
+            `tensor`.
 
     >>> words = LoDTensor(np.array([1.0, 2.0, 3.0]), [[2, 1]])
     >>> grads = sequence_add_grad([1.0, 1.0, 5.0], words, LoDTensor(np.zeros(2)))
-    >>> [one.tolist() for one in grads]
+    >>> [one.data.tolist() for one in grads]
     [[1.0, 1.0, 5.0], [2.0, 5.0]]
     """
     return _gradients("add", upstream, tensor, other, level, backend)
 
 
 def sequence_sub_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     tensor: LoDTensor,
     other: LoDTensor,
     *,
     level: int | str = -1,
     backend: Backend = "auto",
-) -> tuple[Array, Array]:
+) -> tuple[LoDTensor, LoDTensor]:
     """Return the gradients of `sequence_sub`; see `sequence_add_grad`."""
     return _gradients("sub", upstream, tensor, other, level, backend)
 
 
 def sequence_mul_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     tensor: LoDTensor,
     other: LoDTensor,
     *,
     level: int | str = -1,
     backend: Backend = "auto",
-) -> tuple[Array, Array]:
+) -> tuple[LoDTensor, LoDTensor]:
     """Return the gradients of `sequence_mul`; see `sequence_add_grad`."""
     return _gradients("mul", upstream, tensor, other, level, backend)
 
 
 def sequence_div_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     tensor: LoDTensor,
     other: LoDTensor,
     *,
     level: int | str = -1,
     backend: Backend = "auto",
-) -> tuple[Array, Array]:
+) -> tuple[LoDTensor, LoDTensor]:
     """Return the gradients of `sequence_div`; see `sequence_add_grad`."""
     return _gradients("div", upstream, tensor, other, level, backend)
 
 
 def sequence_dot_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     a: LoDTensor,
     b: LoDTensor,
     *,
     level: int | str = -1,
     backend: Backend = "auto",
-) -> tuple[Array, Array]:
-    """Return the gradients of `sequence_dot` for the rows of both.
+) -> tuple[LoDTensor, LoDTensor]:
+    """Return the gradients of `sequence_dot` for both tensors.
 
     Args:
         upstream: (S,), the gradient of the result.
@@ -115,33 +116,39 @@ def sequence_dot_grad(
         SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_add_grad`.
 
     >>> a, b = (LoDTensor(np.array(one), [[2]]) for one in ([1.0, 2.0], [3.0, 4.0]))
-    >>> [one.tolist() for one in sequence_dot_grad([10.0], a, b)]
+    >>> [one.data.tolist() for one in sequence_dot_grad([10.0], a, b)]
     [[30.0, 40.0], [10.0, 20.0]]
     """
     op = "sequence_dot_grad"
     offsets = paired(a, b, level, op)
     first, second = _wide(a.data, op), _wide(b.data, op)
-    flow = _wide(upstream_of(upstream, (offsets.size - 1,), op), op)
+    flow = upstream_of(upstream, (offsets.size - 1,), op, lambda: a.lod.above(level))
     run = on(backend, segment_dot_grad, size_bytes=a.nbytes)
-    grad_a, grad_b = run(first, second, offsets, flow)
-    return grad_a.astype(a.dtype, copy=False), grad_b.astype(b.dtype, copy=False)
+    grad_a, grad_b = run(first, second, offsets, _wide(flow, op))
+    return (
+        a._with_rows(grad_a.astype(a.dtype, copy=False)),
+        b._with_rows(grad_b.astype(b.dtype, copy=False)),
+    )
 
 
 def _gradients(
     op: Arithmetic,
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     tensor: LoDTensor,
     other: LoDTensor,
     level: int | str,
     backend: Backend,
-) -> tuple[Array, Array]:
+) -> tuple[LoDTensor, LoDTensor]:
     name = f"sequence_{op}_grad"
     offsets = joined(tensor, other, level, name)
     data, values = _wide(tensor.data, name), _wide(other.data, name)
-    flow = _wide(upstream_of(upstream, tensor.data.shape, name), name)
+    flow = _wide(upstream_of(upstream, data.shape, name, tensor.lod), name)
     run = on(backend, segment_binary_grad, size_bytes=tensor.nbytes)
-    found = run(op, data, values, offsets, flow)
-    return found[0].astype(tensor.dtype, copy=False), found[1].astype(other.dtype, copy=False)
+    rows, each = run(op, data, values, offsets, flow)
+    return (
+        tensor._with_rows(rows.astype(tensor.dtype, copy=False)),
+        other._with_rows(each.astype(other.dtype, copy=False)),
+    )
 
 
 def _wide(data: Array, op: str) -> Array:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import result_array, segments, upstream_of
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.ops.common import result_array, segments
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -41,44 +40,65 @@ def sequence_concat(
     >>> sequence_concat([a, b]).data.tolist()
     [1, 2, 8, 3, 9]
     """
-    offsets = _checked(tensors)
+    offsets = _checked(tensors, "sequence_concat")
     size = sum(tensor.nbytes for tensor in tensors)
     kernel = on(backend, segment_concat, size_bytes=size)
-    first = tensors[0].lod
-    total = sum(offsets[1:], offsets[0])
     rows = kernel([tensor.data for tensor in tensors], offsets, out=out)
-    return LoDTensor(rows, LoD._trusted((*first.levels[:-1], total), first.names))
+    return LoDTensor(rows, _joined(tensors, offsets))
 
 
 def sequence_concat_grad(
-    upstream: npt.ArrayLike, lods: Sequence[LoD], *, backend: Backend = "auto"
-) -> list[Array]:
-    """Return the gradient of `sequence_concat` for the rows of each tensor, by their indexes."""
-    offsets = [lod.levels[-1] for lod in lods]
-    flow = as_array(upstream)
-    rows = sum(int(each[-1]) for each in offsets)
-    flow = upstream_of(flow, (rows, *flow.shape[1:]), "sequence_concat_grad")
-    return on(backend, segment_concat_grad, size_bytes=flow.nbytes)(flow, offsets)
+    upstream: Upstream, tensors: Sequence[LoDTensor], *, backend: Backend = "auto"
+) -> tuple[LoDTensor, ...]:
+    """Return the gradient of `sequence_concat` for each of the tensors.
+
+    Args:
+        upstream: the gradient of the result.
+        tensors: as they went in; only their indexes and shapes are read.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        One tensor for each, under its index, the dtype of `upstream`.
+
+    Raises:
+        SelectionError, ShapeMismatchError: as `sequence_concat`; or `upstream` has another
+            shape or index than the result.
+    """
+    op = "sequence_concat_grad"
+    offsets = _checked(tensors, op)
+    shape = (sum(tensor.rows for tensor in tensors), *tensors[0].row_shape)
+    flow = upstream_of(upstream, shape, op, lambda: _joined(tensors, offsets))
+    parts = on(backend, segment_concat_grad, size_bytes=flow.nbytes)(flow, offsets)
+    return tuple(one._with_rows(part) for one, part in zip(tensors, parts, strict=True))
 
 
-def _checked(tensors: Sequence[LoDTensor]) -> list[Offsets]:
-    op = "sequence_concat"
+def _joined(tensors: Sequence[LoDTensor], offsets: Sequence[Offsets]) -> LoD:
+    """Return the index of the result."""
+    first = tensors[0].lod
+    return LoD._trusted((*first.levels[:-1], sum(offsets[1:], offsets[0])), first.names)
+
+
+def _checked(tensors: Sequence[LoDTensor], op: str) -> list[Offsets]:
     if not tensors:
         raise ShapeMismatchError(f"{op}: no tensor given")
     first = tensors[0]
     offsets = [segments(tensor, -1, op) for tensor in tensors]
-    for position, tensor in enumerate(tensors):
+    for position, tensor in enumerate(tensors[1:], 1):
         for what in ("row_shape", "dtype"):
             if getattr(tensor, what) != getattr(first, what):
                 raise ShapeMismatchError(
                     f"{op}: {what} of part 0 is {getattr(first, what)}, "
                     f"of part {position} {getattr(tensor, what)}"
                 )
+        if tensor.lod is first.lod:
+            continue
         if offsets[position].size != offsets[0].size:
             raise ShapeMismatchError(
                 f"{op}: part 0 has {offsets[0].size - 1} sequences, "
                 f"part {position} {offsets[position].size - 1}"
             )
+        if first.lod.n_levels == tensor.lod.n_levels == 1:
+            continue
         found = first.lod.without_finest().difference(tensor.lod.without_finest())
         if found is not None:
             raise ShapeMismatchError(f"{op}: levels above of part {position} differ: {found}")

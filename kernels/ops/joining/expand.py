@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
-from lodcli.kernels.ops.common import result_array, segments, upstream_of
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.ops.common import result_array, segments
+from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -59,18 +58,36 @@ def sequence_expand(
 
 
 def sequence_expand_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     x: LoDTensor,
     y: LoDTensor,
     *,
     ref_level: int | str = -1,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of `sequence_expand` for the rows of `x`: the sum over the copies."""
+) -> LoDTensor:
+    """Return the gradient of `sequence_expand` for `x`: the sum over the copies.
+
+    Args:
+        upstream: the gradient of the result.
+        x, y, ref_level: as they went in; their rows are not read. `y`, of which only the index
+            matters, has no gradient.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        (N, ...) under the index of `x`, the dtype of `upstream`.
+
+    Raises:
+        SelectionError, ShapeMismatchError: as `sequence_expand`; or `upstream` has another
+            shape or index than the result.
+    """
     offsets, counts = _blocks(x, y, ref_level)
-    rows = int(np.dot(np.diff(offsets), counts))
-    flow = upstream_of(upstream, (rows, *x.row_shape), "sequence_expand_grad")
-    return on(backend, segment_repeat_grad, size_bytes=flow.nbytes)(flow, offsets, counts)
+    shape = (int(np.dot(np.diff(offsets), counts)), *x.row_shape)
+    flow = upstream_of(
+        *(upstream, shape, "sequence_expand_grad"),
+        lambda: sequence_expand(without_values(x), y, ref_level=ref_level, backend="numpy").lod,
+    )
+    kernel = on(backend, segment_repeat_grad, size_bytes=flow.nbytes)
+    return x._with_rows(kernel(flow, offsets, counts))
 
 
 def _blocks(x: LoDTensor, y: LoDTensor, ref_level: int | str) -> tuple[Offsets, Offsets]:
@@ -118,24 +135,48 @@ def sequence_expand_as(
     >>> sequence_expand_as(x, LoDTensor(np.zeros(3), [[1, 2]])).data.tolist()
     [7, 8, 8]
     """
-    offsets = y.lod.absolute(chosen_level(y.lod, level, "sequence_expand_as, y"))
-    if x.rows != offsets.size - 1:
-        raise ShapeMismatchError(
-            f"sequence_expand_as: x has {x.rows} rows, y {offsets.size - 1} sequences"
-        )
+    offsets = _targets(x, y, level, "sequence_expand_as")
     size = x.nbytes // max(1, x.rows) * y.rows
     kernel = on(backend, segment_broadcast, size_bytes=size)
     return y.with_data(kernel(x.data, offsets, out=out))
 
 
 def sequence_expand_as_grad(
-    upstream: npt.ArrayLike, lod: LoD, *, level: int | str | None = None, backend: Backend = "auto"
-) -> Array:
-    """Return the gradient of `sequence_expand_as` for `x`: sums over the rows of `lod`."""
-    flow = as_array(upstream)
-    flow = upstream_of(flow, (lod.rows or 0, *flow.shape[1:]), "sequence_expand_as_grad")
-    offsets = lod.absolute(chosen_level(lod, level, "sequence_expand_as_grad"))
-    return on(backend, segment_broadcast_grad, size_bytes=flow.nbytes)(flow, offsets)
+    upstream: Upstream,
+    x: LoDTensor,
+    y: LoDTensor,
+    *,
+    level: int | str | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the gradient of `sequence_expand_as` for `x`: sums over the sequences of `y`.
+
+    Args:
+        upstream: the gradient of the result.
+        x, y, level: as they went in; their rows are not read. `y`, of which only the index
+            matters, has no gradient.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        (S, ...) under the index of `x`, the dtype of `upstream`.
+
+    Raises:
+        SelectionError, ShapeMismatchError: as `sequence_expand_as`; or `upstream` has another
+            shape or index than the result.
+    """
+    op = "sequence_expand_as_grad"
+    offsets = _targets(x, y, level, op)
+    flow = upstream_of(upstream, (y.rows, *x.row_shape), op, y.lod)
+    kernel = on(backend, segment_broadcast_grad, size_bytes=flow.nbytes)
+    return x._with_rows(kernel(flow, offsets))
+
+
+def _targets(x: LoDTensor, y: LoDTensor, level: int | str | None, op: str) -> Offsets:
+    """Return the rows of `y` that each row of `x` goes to."""
+    offsets = y.lod.absolute(chosen_level(y.lod, level, f"{op}, y"))
+    if x.rows != offsets.size - 1:
+        raise ShapeMismatchError(f"{op}: x has {x.rows} rows, y {offsets.size - 1} sequences")
+    return offsets
 
 
 def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:

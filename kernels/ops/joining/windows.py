@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, segment_numbers
-from lodcli.kernels.ops.common import is_half, upstream_of
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.slicing.put_back import items_put_back
+from lodcli.kernels.ops.slicing.slice import segment_place
+from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.gather import take_items
+from lodcli.kernels.tensor.gather import FoundItems, find_items, gather_items, take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Tail = Literal["drop", "keep"]
@@ -73,44 +75,52 @@ def sequence_windows(
 
 
 def sequence_windows_grad(
-    upstream: npt.ArrayLike,
-    lod: LoD,
+    upstream: Upstream,
+    tensor: LoDTensor,
     length: int,
     *,
     stride: int = 1,
     tail: Tail = "drop",
     level: int | str = -1,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of `sequence_windows` for its rows: their sums over the windows.
+) -> LoDTensor:
+    """Return the gradient of `sequence_windows` for `tensor`: sums over the windows of a row.
 
     Args:
         upstream: the rows of all windows, the gradient of the result.
-        lod: the index of the tensor that was cut into windows.
-        length, stride, tail, level: as they were.
+        tensor, length, stride, tail, level: as they went in; of the tensor only its index and
+            shape are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        (N, ...), the dtype of `upstream`; float16 and bfloat16 are summed in float32.
+        (N, ...) under the index of `tensor`, the dtype of `upstream`; float16 and bfloat16 are
+        summed in float32.
 
     Raises:
         SelectionError: no such level.
-        InvalidDataError, ShapeMismatchError: impossible numbers, or other rows.
+        InvalidDataError, ShapeMismatchError: as `sequence_windows`; or `upstream` has another
+            shape or index than the result.
 
-    >>> sequence_windows_grad([1.0, 2.0, 4.0, 8.0], LoD.from_lengths([[3]]), 2).tolist()
+    >>> words = LoDTensor(np.zeros(3), [[3]])
+    >>> sequence_windows_grad([1.0, 2.0, 4.0, 8.0], words, 2).data.tolist()
     [1.0, 6.0, 8.0]
     """
-    op, flow, number = "sequence_windows_grad", as_array(upstream), lod.level(level)
-    _require_window(length, stride, tail)
-    _, starts, bounds = window_bounds(lod.levels[number], length=length, stride=stride, tail=tail)
+    lod = tensor.lod
+    number = lod.level(level)
+    how: dict[str, Any] = {"length": length, "stride": stride, "tail": tail}
+    _require_window(**how)
+    _, starts, bounds = window_bounds(lod.levels[number], **how)
     # An upper level's windows are of whole sequences, each a range of rows.
     if number < lod.n_levels - 1:
         below = lod.absolute(number + 1)
         items = ranges(starts, bounds)
         starts, bounds = below[items], lengths_to_offsets(np.diff(below)[items], level=0)
-    flow = upstream_of(flow, (int(bounds[-1]), *flow.shape[1:]), op)
+    flow = upstream_of(
+        *(upstream, (int(bounds[-1]), *tensor.row_shape), "sequence_windows_grad"),
+        lambda: sequence_windows(without_values(tensor), level=level, backend="numpy", **how).lod,
+    )
     run = on(backend, segment_add, size_bytes=flow.nbytes)
-    return run(flow, starts, bounds, lod.rows or 0)
+    return tensor._with_rows(run(flow, starts, bounds, tensor.rows))
 
 
 def _require_window(length: int, stride: int, tail: Tail) -> None:
@@ -139,28 +149,72 @@ def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -
     >>> sequence_interleave([a, b]).data.tolist()
     [1, 1, 7, 2, 8]
     """
-    if not tensors:
-        raise ShapeMismatchError("sequence_interleave: no tensor given")
-    first = tensors[0].lod
-    number, above = first.level(level), first.above(level)
-    for place, other in enumerate(tensors):
-        found = above.difference(other.lod.above(level))
-        count = other.lod.count(level)
-        if found is None and count != first.count(level):
-            found = f"{first.count(level)} sequences against {count}"
-        if found is not None:
-            raise ShapeMismatchError(f"sequence_interleave: tensors 0 and {place} differ: {found}")
+    first, number = _alike(tensors, level, "sequence_interleave")
     parts = [LoDTensor(one.data, _from(one.lod, number)) for one in tensors]
-    # Sequence i of tensor p stands at p * S + i: read down the columns.
-    order = np.arange(len(parts) * first.count(level)).reshape(len(parts), -1).T.ravel()
-    mixed = take_items(LoDTensor.concatenate(parts), order)
-    return LoDTensor(mixed.data, _under(above, mixed.lod, len(parts), first))
+    mixed = take_items(LoDTensor.concatenate(parts), _turns(len(parts), first.count(number)))
+    return LoDTensor(mixed.data, _under(first.above(number), mixed.lod, len(parts), first))
+
+
+def sequence_interleave_grad(
+    upstream: Upstream, tensors: Sequence[LoDTensor], *, level: int | str = 0
+) -> tuple[LoDTensor, ...]:
+    """Return the gradient of `sequence_interleave` for each of the tensors.
+
+    Args:
+        upstream: the gradient of the result.
+        tensors, level: as they went in; only their indexes and shapes are read.
+
+    Returns:
+        One tensor for each, under its index, the dtype of `upstream`.
+
+    Raises:
+        SelectionError, ShapeMismatchError: as `sequence_interleave`; or `upstream` has another
+            shape or index than the result.
+
+    >>> a, b = LoDTensor(np.zeros(3), [[2, 1]]), LoDTensor(np.zeros(2), [[1, 1]])
+    >>> grads = sequence_interleave_grad([1.0, 2.0, 3.0, 4.0, 5.0], [a, b])
+    >>> [one.data.tolist() for one in grads]
+    [[1.0, 2.0, 4.0], [3.0, 5.0]]
+    """
+    op = "sequence_interleave_grad"
+    first, number = _alike(tensors, level, op)
+    ends = list(itertools.accumulate(one.rows for one in tensors))
+    joined = LoD.concatenate([_from(one.lod, number) for one in tensors])
+    found = find_items(joined, _turns(len(tensors), first.count(number)))
+    flow = upstream_of(
+        *(upstream, (ends[-1], *tensors[0].row_shape), op),
+        lambda: _under(first.above(number), found.lod, len(tensors), first),
+    )
+    place = on("auto", segment_place, size_bytes=flow.nbytes)
+    rows = place(flow, found.starts, found.bounds, ends[-1])
+    return tuple(
+        one._with_rows(rows[end - one.rows : end]) for one, end in zip(tensors, ends, strict=True)
+    )
+
+
+def _alike(tensors: Sequence[LoDTensor], level: int | str, op: str) -> tuple[LoD, int]:
+    """Return the index of the first tensor and the number of a level; all can take turns."""
+    if not tensors:
+        raise ShapeMismatchError(f"{op}: no tensor given")
+    first = tensors[0].lod
+    number = first.level(level)
+    for place, other in enumerate(tensors):
+        lod, found = other.lod, None
+        if other.row_shape != tensors[0].row_shape:
+            found = f"rows of shape {tensors[0].row_shape} against {other.row_shape}"
+        elif lod is not first:
+            found = first.above(number).difference(lod.above(level))
+            if found is None and lod.count(level) != first.count(number):
+                found = f"{first.count(number)} sequences against {lod.count(level)}"
+        if found is not None:
+            raise ShapeMismatchError(f"{op}: tensors 0 and {place} differ: {found}")
+    return first, number
 
 
 def sequence_deinterleave(
     tensor: LoDTensor, count: int, *, level: int | str = 0
 ) -> list[LoDTensor]:
-    """Return the tensors that `sequence_interleave` took turns with: also its gradient.
+    """Return the tensors that `sequence_interleave` took turns with.
 
     Args:
         tensor: every sequence of the level above `level`, or the batch, holds a multiple
@@ -175,25 +229,65 @@ def sequence_deinterleave(
     >>> [one.data.tolist() for one in sequence_deinterleave(LoDTensor(np.arange(4), [[1] * 4]), 2)]
     [[0, 2], [1, 3]]
     """
+    return [
+        LoDTensor(gather_items(tensor.data, part), part.lod)
+        for part in _every_nth(tensor, count, level, "sequence_deinterleave")
+    ]
+
+
+def sequence_deinterleave_grad(
+    upstream: Sequence[Upstream], tensor: LoDTensor, count: int, *, level: int | str = 0
+) -> LoDTensor:
+    """Return the gradient of `sequence_deinterleave` for `tensor`.
+
+    Args:
+        upstream: the gradients of all results.
+        tensor, count, level: as they went in; of the tensor only its index and shape are read.
+
+    Returns:
+        (N, ...) under the index of `tensor`, the dtype of `upstream`.
+
+    Raises:
+        SelectionError: as `sequence_deinterleave`.
+        ShapeMismatchError: as `sequence_deinterleave`; or a gradient has another shape or index
+            than its result, or there are more or fewer.
+
+    >>> tensor = LoDTensor(np.zeros(4), [[1] * 4])
+    >>> sequence_deinterleave_grad([[1.0, 2.0], [3.0, 4.0]], tensor, 2).data.tolist()
+    [1.0, 3.0, 2.0, 4.0]
+    """
+    op = "sequence_deinterleave_grad"
+    return items_put_back(upstream, _every_nth(tensor, count, level, op), tensor, op)
+
+
+def _every_nth(tensor: LoDTensor, count: int, level: int | str, op: str) -> list[FoundItems]:
+    """Return the sequences 0, count, .. of a level, then 1, 1 + count, .., and so on."""
     require_at_least(count, 1, "count")
     lod = tensor.lod
     above = lod.above(level)
-    last = above.levels[-1] if above.n_levels else np.array([0, lod.count(level)])
+    levels = above.levels
+    last = levels[-1] if levels else np.array([0, lod.count(level)])
     wrong = np.flatnonzero(np.diff(last) % count)
     if wrong.size:
         item = int(wrong[0])
         raise ShapeMismatchError(
-            f"sequence_deinterleave: {last[item + 1] - last[item]} sequences in item {item} "
-            f"are not a multiple of {count}"
+            f"{op}: {last[item + 1] - last[item]} sequences in item {item} are not a multiple "
+            f"of {count}"
         )
+    if levels:
+        levels = (*levels[:-1], levels[-1] // count)
     parts = []
     for place in range(count):
-        taken = take_items(tensor, np.arange(place, lod.count(level), count), level)
-        levels = above.levels
-        if levels:
-            levels = (*levels[:-1], levels[-1] // count)
-        parts.append(LoDTensor(taken.data, LoD((*levels, *taken.lod.levels), lod.names)))
+        items = np.arange(place, lod.count(level), count)
+        found = find_items(lod, items, level)
+        parts.append(found._replace(lod=LoD._trusted((*levels, *found.lod.levels), lod.names)))
     return parts
+
+
+def _turns(tensors: int, sequences: int) -> Offsets:
+    """Return where the sequences stand, in turn, if the tensors lie one after another."""
+    # Sequence i of tensor p stands at p * S + i: read down the columns.
+    return np.arange(tensors * sequences).reshape(tensors, -1).T.ravel()
 
 
 def _from(lod: LoD, number: int) -> LoD:

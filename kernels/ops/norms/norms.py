@@ -19,7 +19,8 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.arguments import require_shape
-from lodcli.kernels.ops.common import is_float, is_half, require_float, row_width, upstream_of
+from lodcli.kernels.ops.common import is_float, is_half, require_float, row_width
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -89,55 +90,59 @@ def sequence_rms_norm(
 
 
 def sequence_layer_norm_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     tensor: LoDTensor,
     *,
     weight: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
     epsilon: float = 1e-5,
     backend: Backend = "auto",
-) -> tuple[Array, Array, Array]:
-    """Return the gradients of `sequence_layer_norm` for its rows, its weight and its bias.
+) -> tuple[LoDTensor, Array, Array]:
+    """Return the gradients of `sequence_layer_norm` for `tensor`, `weight` and `bias`.
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        tensor, weight, epsilon: as they went in.
+        tensor, weight, bias, epsilon: as they went in; of the bias only its shape is read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        (N, ...) and two of a row's shape, all of the dtype of the tensor.
+        (N, ...) under the index of `tensor` and two arrays of a row's shape, also where weight
+        or bias are None; all of the dtype of the tensor.
 
     Raises:
         InvalidDataError, ShapeMismatchError: as `sequence_layer_norm`; or `upstream` has
-            another shape than the rows.
+            another shape or index than the rows.
     """
     op = "sequence_layer_norm_grad"
     _check(tensor.data, epsilon, op)
-    flow = _wide(upstream_of(upstream, tensor.data.shape, op))
+    if bias is not None:
+        require_shape(as_array(bias).shape, tensor.row_shape, f"{op}: bias")
+    flow = _wide(upstream_of(upstream, tensor.data.shape, op, tensor.lod))
     w = _feature(weight, tensor, 1, "weight", op)
     run = on(backend, rows_layer_norm_grad, size_bytes=tensor.nbytes)
     rows, scale, shift = run(flow, _wide(tensor.data), w, epsilon)
-    return _like(rows, tensor), _like_row(scale, tensor), _like_row(shift, tensor)
+    return _rewrapped(rows, tensor), _like_row(scale, tensor), _like_row(shift, tensor)
 
 
 def sequence_rms_norm_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     tensor: LoDTensor,
     *,
     weight: npt.ArrayLike | None = None,
     epsilon: float = 1e-5,
     backend: Backend = "auto",
-) -> tuple[Array, Array]:
-    """Return the gradients of `sequence_rms_norm` for its rows and its weight.
+) -> tuple[LoDTensor, Array]:
+    """Return the gradients of `sequence_rms_norm` for `tensor` and `weight`.
 
     See `sequence_layer_norm_grad`.
     """
     op = "sequence_rms_norm_grad"
     _check(tensor.data, epsilon, op)
-    flow = _wide(upstream_of(upstream, tensor.data.shape, op))
+    flow = _wide(upstream_of(upstream, tensor.data.shape, op, tensor.lod))
     w = _feature(weight, tensor, 1, "weight", op)
     run = on(backend, rows_rms_norm_grad, size_bytes=tensor.nbytes)
     rows, scale = run(flow, _wide(tensor.data), w, epsilon)
-    return _like(rows, tensor), _like_row(scale, tensor)
+    return _rewrapped(rows, tensor), _like_row(scale, tensor)
 
 
 def _check(data: Array, epsilon: float, op: str) -> None:
@@ -183,7 +188,7 @@ def _narrowed(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _rewrapped(rows: Array, tensor: LoDTensor) -> LoDTensor:
-    return tensor.with_data(_like(rows, tensor))
+    return tensor._with_rows(_like(rows, tensor))
 
 
 # -- NumPy -----------------------------------------------------------------------------

@@ -10,14 +10,9 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
-from lodcli.kernels.ops.common import (
-    fill_value,
-    is_float,
-    per_segment,
-    result_array,
-    upstream_of,
-)
+from lodcli.kernels.ops.common import fill_value, is_float, per_segment, result_array
 from lodcli.kernels.ops.slicing.slice import segment_place
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.arrays import as_array, beside, on_host
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -85,23 +80,33 @@ def sequence_pad(
 
 def sequence_pad_grad(
     upstream: npt.ArrayLike,
-    lod: LoD,
+    tensor: LoDTensor,
     *,
     level: int | str | None = None,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of `sequence_pad` for its rows; those cut off get zeros."""
-    flow = as_array(upstream)
-    offsets = lod.absolute(chosen_level(lod, level, "sequence_pad_grad"))
-    if flow.ndim < 2 or flow.shape[0] != offsets.size - 1:
-        raise ShapeMismatchError(
-            f"sequence_pad_grad: upstream needs {offsets.size - 1} sequences, "
-            f"found shape {flow.shape}"
-        )
-    bounds = lengths_to_offsets(np.minimum(np.diff(offsets), flow.shape[1]), level=0)
+) -> LoDTensor:
+    """Return the gradient of `sequence_pad` for `tensor`: zeros for the rows cut off.
+
+    Args:
+        upstream: (S, T, ...), the gradient of the padded array.
+        tensor, level: as they went in; of the tensor only its index and shape are read.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        (N, ...) under the index of `tensor`, the dtype of `upstream`.
+
+    Raises:
+        SelectionError: as `sequence_pad`.
+        ShapeMismatchError: `upstream` has not S sequences, or rows of another shape.
+    """
+    op, flow = "sequence_pad_grad", as_array(upstream)
+    offsets = tensor.lod.absolute(chosen_level(tensor.lod, level, op))
+    steps = flow.shape[1] if flow.ndim > 1 else 0
+    flow = upstream_of(flow, (offsets.size - 1, steps, *tensor.row_shape), op)
+    bounds = lengths_to_offsets(np.minimum(np.diff(offsets), steps), level=0)
     rows = on(backend, segment_unpad, size_bytes=flow.nbytes)(flow, bounds)
     kernel = on(backend, segment_place, size_bytes=rows.nbytes)
-    return kernel(rows, offsets[:-1], bounds, int(offsets[-1]))
+    return tensor._with_rows(kernel(rows, offsets[:-1], bounds, tensor.rows))
 
 
 def sequence_unpad(
@@ -130,27 +135,55 @@ def sequence_unpad(
     >>> sequence_unpad([[1, 2], [3, 0]], [2, 1]).data.tolist()
     [1, 2, 3]
     """
-    box, op = as_array(padded), "sequence_unpad"
-    if box.ndim < 2:
-        raise ShapeMismatchError(f"{op}: expected (S, T, ...), found shape {box.shape}")
-    counts = per_segment(lengths, box.shape[0], "lengths", op)
-    if counts.min(initial=0) < 0 or counts.max(initial=0) > box.shape[1]:
-        place = int(((counts < 0) | (counts > box.shape[1])).argmax())
-        raise ShapeMismatchError(
-            f"{op}: length {place} must be 0 to {box.shape[1]}, found {counts[place]}"
-        )
-    offsets = lengths_to_offsets(counts, level=0)
+    box = as_array(padded)
+    offsets = _box_offsets(box.shape, lengths, "sequence_unpad")
     rows = on(backend, segment_unpad, size_bytes=box.nbytes)(box, offsets, out=out)
     return LoDTensor(rows, LoD._trusted([offsets]))
 
 
 def sequence_unpad_grad(
-    upstream: npt.ArrayLike, lod: LoD, maxlen: int, *, backend: Backend = "auto"
+    upstream: Upstream,
+    padded: npt.ArrayLike,
+    lengths: npt.ArrayLike,
+    *,
+    backend: Backend = "auto",
 ) -> Array:
-    """Return the gradient of `sequence_unpad` for the box: zeros where padding was."""
-    flow = as_array(upstream)
-    flow = upstream_of(flow, (lod.rows or 0, *flow.shape[1:]), "sequence_unpad_grad")
-    return on(backend, segment_pad, size_bytes=flow.nbytes)(flow, lod.levels[-1], maxlen)
+    """Return the gradient of `sequence_unpad` for the box: zeros where padding was.
+
+    Args:
+        upstream: (sum of lengths, ...), the gradient of the result.
+        padded, lengths: as they went in; of the box only its shape is read.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        (S, T, ...), the dtype of `upstream`.
+
+    Raises:
+        InvalidDataError, ShapeMismatchError: as `sequence_unpad`; or `upstream` has another
+            shape or index than the result.
+
+    >>> sequence_unpad_grad([5.0, 6.0, 7.0], np.zeros((2, 2)), [2, 1]).tolist()
+    [[5.0, 6.0], [7.0, 0.0]]
+    """
+    op, shape = "sequence_unpad_grad", as_array(padded).shape
+    offsets = _box_offsets(shape, lengths, op)
+    flow = upstream_of(
+        upstream, (int(offsets[-1]), *shape[2:]), op, lambda: LoD._trusted([offsets])
+    )
+    return on(backend, segment_pad, size_bytes=flow.nbytes)(flow, offsets, shape[1])
+
+
+def _box_offsets(shape: tuple[int, ...], lengths: npt.ArrayLike, op: str) -> Offsets:
+    """Return the offsets of the rows in a padded box of this shape, (S+1,)."""
+    if len(shape) < 2:
+        raise ShapeMismatchError(f"{op}: expected (S, T, ...), found shape {shape}")
+    counts = per_segment(lengths, shape[0], "lengths", op)
+    if counts.min(initial=0) < 0 or counts.max(initial=0) > shape[1]:
+        place = int(((counts < 0) | (counts > shape[1])).argmax())
+        raise ShapeMismatchError(
+            f"{op}: length {place} must be 0 to {shape[1]}, found {counts[place]}"
+        )
+    return lengths_to_offsets(counts, level=0)
 
 
 def sequence_mask(

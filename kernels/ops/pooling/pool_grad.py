@@ -13,103 +13,155 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import is_half
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.ops.common import is_half, segments
+from lodcli.kernels.ops.pooling.pool import sequence_max_index, sequence_min_index
+from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_sum_grad(
-    upstream: npt.ArrayLike, lod: LoD, *, level: int | str = -1, backend: Backend = "auto"
-) -> Array:
-    """Return the gradient of `sequence_sum` for its rows.
+    upstream: Upstream, tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> LoDTensor:
+    """Return the gradient of `sequence_sum` for `tensor`.
 
     Args:
         upstream: (S, ...), the gradient of the result.
-        lod: the index of the tensor that was pooled.
-        level: the level that was pooled.
+        tensor, level: as they went in; of the tensor only its index and shape are read.
         backend: "numpy", "numba" or "auto".
 
     Returns:
-        (N, ...), the dtype of `upstream`.
+        (N, ...) under the index of `tensor`, the dtype of `upstream`.
 
     Raises:
         SelectionError: no such level.
-        ShapeMismatchError: `upstream` has not one row for each sequence.
+        ShapeMismatchError: `upstream` has another shape or index than the result.
 
-    >>> sequence_sum_grad([5.0, 7.0, 9.0], LoD.from_lengths([[2, 0, 1]])).tolist()
+    >>> words = LoDTensor(np.array([1.0, 2.0, 3.0]), [[2, 0, 1]])
+    >>> sequence_sum_grad([5.0, 7.0, 9.0], words).data.tolist()
     [5.0, 5.0, 9.0]
     """
-    return _spread(segment_sum_grad, upstream, lod, level, backend)
+    return _spread(segment_sum_grad, upstream, tensor, level, backend)
 
 
 def sequence_mean_grad(
-    upstream: npt.ArrayLike, lod: LoD, *, level: int | str = -1, backend: Backend = "auto"
-) -> Array:
+    upstream: Upstream, tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> LoDTensor:
     """Return the gradient of `sequence_mean`. See `sequence_sum_grad`."""
-    return _spread(segment_mean_grad, upstream, lod, level, backend)
+    return _spread(segment_mean_grad, upstream, tensor, level, backend)
 
 
 def sequence_sqrt_grad(
-    upstream: npt.ArrayLike, lod: LoD, *, level: int | str = -1, backend: Backend = "auto"
-) -> Array:
+    upstream: Upstream, tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> LoDTensor:
     """Return the gradient of `sequence_sqrt`. See `sequence_sum_grad`."""
-    return _spread(segment_sqrt_grad, upstream, lod, level, backend)
+    return _spread(segment_sqrt_grad, upstream, tensor, level, backend)
 
 
 def sequence_first_grad(
-    upstream: npt.ArrayLike, lod: LoD, *, level: int | str = -1, backend: Backend = "auto"
-) -> Array:
+    upstream: Upstream, tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> LoDTensor:
     """Return the gradient of `sequence_first`. See `sequence_sum_grad`."""
-    return _spread(segment_first_grad, upstream, lod, level, backend)
+    return _spread(segment_first_grad, upstream, tensor, level, backend)
 
 
 def sequence_last_grad(
-    upstream: npt.ArrayLike, lod: LoD, *, level: int | str = -1, backend: Backend = "auto"
-) -> Array:
+    upstream: Upstream, tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
+) -> LoDTensor:
     """Return the gradient of `sequence_last`. See `sequence_sum_grad`."""
-    return _spread(segment_last_grad, upstream, lod, level, backend)
+    return _spread(segment_last_grad, upstream, tensor, level, backend)
 
 
-def sequence_max_grad(upstream: npt.ArrayLike, index: Array, rows: int) -> Array:
-    """Return the gradient of `sequence_max` or `sequence_min`: to the rows they took.
+def sequence_max_grad(
+    upstream: Upstream,
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    index: LoDTensor | Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the gradient of `sequence_max`, and of the values of `sequence_max_index`.
 
     Args:
-        upstream: (S, ...), the gradient of the result.
-        index: (S, ...) int64, the rows that `sequence_max_index` gave.
-        rows: N, the rows of the tensor that was pooled.
+        upstream: (S, ...), the gradient of the values.
+        tensor, level: as they went in; with `index` only the tensor's index and shape are read.
+        index: (S, ...) int64, the rows that `sequence_max_index` returned. None: they are
+            found again.
+        backend: of finding them: "numpy", "numba" or "auto".
+
+    Returns:
+        (N, ...) under the index of `tensor`, the dtype of `upstream`: the gradient in the rows
+        taken, zeros elsewhere.
 
     Raises:
-        ShapeMismatchError: the shapes differ, or a row is not there.
+        SelectionError: no such level.
+        ShapeMismatchError: `upstream` or `index` has another shape than the result, or `index`
+            names a row that is not there.
+
+    >>> words = LoDTensor(np.array([1.0, 7.0, 3.0]), [[2, 1]])
+    >>> sequence_max_grad([5.0, 9.0], words).data.tolist()
+    [0.0, 5.0, 9.0]
     """
-    flow = as_array(upstream)
-    if flow.shape != index.shape:
-        raise ShapeMismatchError(
-            f"sequence_max_grad: upstream has shape {flow.shape}, index {index.shape}"
-        )
-    if index.size and bool(((index < -1) | (index >= rows)).any()):
-        raise ShapeMismatchError(f"sequence_max_grad: index names a row outside 0 to {rows - 1}")
-    return on("auto", segment_max_grad)(flow, index, rows)
+    return _to_taken(sequence_max_index, upstream, tensor, level, index, backend)
+
+
+def sequence_min_grad(
+    upstream: Upstream,
+    tensor: LoDTensor,
+    *,
+    level: int | str = -1,
+    index: LoDTensor | Array | None = None,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return the gradient of `sequence_min` and `sequence_min_index`. See `sequence_max_grad`."""
+    return _to_taken(sequence_min_index, upstream, tensor, level, index, backend)
 
 
 def _spread(
     reference: Callable[[Array, Offsets], Array],
-    upstream: npt.ArrayLike,
-    lod: LoD,
+    upstream: Upstream,
+    tensor: LoDTensor,
     level: int | str,
     backend: Backend,
-) -> Array:
-    flow = as_array(upstream)
-    name = reference.__name__.replace("segment", "sequence")
-    if flow.ndim == 0 or flow.shape[0] != lod.count(level):
-        raise ShapeMismatchError(
-            f"{name}: upstream needs {lod.count(level)} rows, one a sequence; "
-            f"found shape {flow.shape}"
-        )
-    offsets = lod.absolute(level)
+) -> LoDTensor:
+    op = reference.__name__.replace("segment", "sequence")
+    flow, offsets = _pooled(upstream, tensor, level, op)
     # By the rows that come out: there may be far more of them.
-    size = int(offsets[-1]) * (flow.nbytes // max(1, flow.shape[0]))
-    return on(backend, reference, size_bytes=size)(flow, offsets)
+    size = tensor.rows * (flow.nbytes // max(1, flow.shape[0]))
+    return tensor._with_rows(on(backend, reference, size_bytes=size)(flow, offsets))
+
+
+def _to_taken(
+    forward: Callable[..., tuple[LoDTensor, LoDTensor]],
+    upstream: Upstream,
+    tensor: LoDTensor,
+    level: int | str,
+    index: LoDTensor | Array | None,
+    backend: Backend,
+) -> LoDTensor:
+    op = forward.__name__.replace("index", "grad")
+    flow, _ = _pooled(upstream, tensor, level, op)
+    rows = tensor.rows
+    if index is None:
+        taken = forward(tensor, level=level, backend=backend)[1].data
+    else:
+        taken = rows_of(index)
+        if taken.shape != flow.shape:
+            raise ShapeMismatchError(
+                f"{op}: index: expected shape {flow.shape}, found {taken.shape}"
+            )
+        if taken.size and bool(((taken < -1) | (taken >= rows)).any()):
+            raise ShapeMismatchError(f"{op}: index names a row outside 0 to {rows - 1}")
+    return tensor._with_rows(on("auto", segment_max_grad)(flow, taken, rows))
+
+
+def _pooled(
+    upstream: Upstream, tensor: LoDTensor, level: int | str, op: str
+) -> tuple[Array, Offsets]:
+    """Return the rows of the upstream gradient, one for each sequence, and the offsets."""
+    offsets = segments(tensor, level, op)
+    shape = (offsets.size - 1, *tensor.row_shape)
+    return upstream_of(upstream, shape, op, lambda: tensor.lod.above(level)), offsets
 
 
 def segment_sum_grad(upstream: Array, offsets: Offsets) -> Array:

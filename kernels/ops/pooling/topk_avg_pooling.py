@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, working
-from lodcli.kernels.ops.common import segments, upstream_of
+from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -67,7 +67,7 @@ def sequence_topk_avg_pooling(
 
 
 def sequence_topk_avg_pooling_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     tensor: LoDTensor,
     row: LoD,
     column: LoD,
@@ -76,8 +76,8 @@ def sequence_topk_avg_pooling_grad(
     channel_num: int,
     level: int | str = -1,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of `sequence_topk_avg_pooling` for the values of `tensor`.
+) -> LoDTensor:
+    """Return the gradient of `sequence_topk_avg_pooling` for `tensor`.
 
     Args:
         upstream: (sum of r_i, channel_num * K), the gradient of the result.
@@ -85,19 +85,19 @@ def sequence_topk_avg_pooling_grad(
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        The shape and dtype of `tensor`; of equal values the first are the largest.
+        The shape, dtype and index of `tensor`; of equal values the first are the largest.
 
     Raises:
         SelectionError, InvalidDataError, ShapeMismatchError: as the op; or `upstream` has
-            another shape than the result.
+            another shape or index than the result.
     """
     op = "sequence_topk_avg_pooling_grad"
     given = _checked(tensor, row, column, topks, channel_num, level, op)
     shape = (row.rows or 0, channel_num * len(topks))
-    flow = working(upstream_of(upstream, shape, op), op)
+    flow = working(upstream_of(upstream, shape, op, row), op)
     run = on(backend, segment_topk_avg_pooling_grad, size_bytes=tensor.nbytes)
     grad = run(*given, grad=flow)
-    return grad.reshape(tensor.data.shape).astype(tensor.dtype, copy=False)
+    return tensor._with_rows(grad.reshape(tensor.data.shape).astype(tensor.dtype, copy=False))
 
 
 def _checked(

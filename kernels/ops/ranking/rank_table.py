@@ -12,8 +12,10 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.slicing.put_back import items_put_back
+from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.arrays import on_host
-from lodcli.kernels.tensor.gather import take_items
+from lodcli.kernels.tensor.gather import find_items, take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap, from_steps, longest_first, to_steps
@@ -64,6 +66,31 @@ def sequence_to_steps(tensor: LoDTensor, table: npt.ArrayLike, level: int | str 
     return TensorArray.from_steps(steps)
 
 
+def sequence_to_steps_grad(
+    upstream: TensorArray, tensor: LoDTensor, table: npt.ArrayLike, level: int | str = 0
+) -> LoDTensor:
+    """Return the gradient of `sequence_to_steps` for `tensor`.
+
+    Args:
+        upstream: one value a step, their gradients.
+        tensor, table, level: as they went in; of the tensor only its index and shape are read.
+
+    Returns:
+        (N, ...) under the index of `tensor`, the dtype of `upstream`.
+
+    Raises:
+        SelectionError, InvalidDataError: as `sequence_to_steps`.
+        ShapeMismatchError: as `sequence_to_steps`; or `upstream` has other shapes or indexes
+            than the steps.
+    """
+    number = tensor.lod.level(level)
+    outer = LoD(tensor.lod.levels[: number + 1], tensor.lod.names[: number + 1])
+    back = sequence_from_steps(upstream, table, outer)
+    return tensor._with_rows(
+        upstream_of(back, tensor.data.shape, "sequence_to_steps_grad", tensor.lod)
+    )
+
+
 def sequence_from_steps(
     array: TensorArray, table: npt.ArrayLike, outer: LoD | None = None
 ) -> LoDTensor:
@@ -85,6 +112,31 @@ def sequence_from_steps(
     return from_steps(array.steps, _index_map(table, outer))
 
 
+def sequence_from_steps_grad(
+    upstream: Upstream, array: TensorArray, table: npt.ArrayLike, outer: LoD | None = None
+) -> TensorArray:
+    """Return the gradient of `sequence_from_steps` for `array`.
+
+    Args:
+        upstream: the gradient of the result.
+        array, table, outer: as they went in; of the array only its indexes and shapes are read.
+
+    Returns:
+        One value a step, of the shape and index of that of `array`, the dtype of `upstream`.
+
+    Raises:
+        InvalidDataError: as `sequence_from_steps`.
+        ShapeMismatchError: as `sequence_from_steps`; or `upstream` has another shape or index
+            than the result.
+    """
+    steps = array.steps
+    index_map = _index_map(table, outer)
+    lod = from_steps(without_values(steps), index_map).lod
+    flow = upstream_of(upstream, steps.data.shape, "sequence_from_steps_grad", lod)
+    back = to_steps(LoDTensor(flow, lod), index_map)
+    return TensorArray.from_steps(steps._with_rows(back.data))
+
+
 def sequence_shrink_memory(x: LoDTensor, table: npt.ArrayLike, step: int) -> LoDTensor:
     """Return the items of `x` whose sequences are alive at `step`: the first few, a view.
 
@@ -101,32 +153,44 @@ def sequence_shrink_memory(x: LoDTensor, table: npt.ArrayLike, step: int) -> LoD
     >>> sequence_shrink_memory(LoDTensor(np.arange(3)), [[1, 3], [2, 2], [0, 1]], 1).data
     array([0, 1])
     """
+    return x[: _alive(x, table, step)]
+
+
+def sequence_shrink_memory_grad(
+    upstream: Upstream, x: LoDTensor, table: npt.ArrayLike, step: int
+) -> LoDTensor:
+    """Return the gradient of `sequence_shrink_memory` for `x`: zeros for what it dropped.
+
+    Args:
+        upstream: (n, ...), the gradient of the result.
+        x, table, step: as they went in; of `x` only its index and shape are read.
+
+    Returns:
+        (N, ...) under the index of `x`, the dtype of `upstream`.
+
+    Raises:
+        SelectionError, InvalidDataError: as `sequence_shrink_memory`.
+        ShapeMismatchError: as `sequence_shrink_memory`; or `upstream` has another shape or
+            index than the result.
+    """
+    alive = _alive(x, table, step)
+    kept = int(x.lod.absolute(0)[alive]) if x.lod.n_levels else alive
+    flow = upstream_of(
+        *(upstream, (kept, *x.row_shape), "sequence_shrink_memory_grad"), lambda: x[:alive].lod
+    )
+    rows = np.zeros_like(flow, shape=x.data.shape)
+    rows[:kept] = flow
+    return x._with_rows(rows)
+
+
+def _alive(x: LoDTensor, table: npt.ArrayLike, step: int) -> int:
+    """Return how many sequences are alive at a step; `x` has as many items or more."""
     if step < 0:
         raise SelectionError(f"no step {step}: steps start at 0")
     alive = int((_checked(table)[:, 1] > step).sum())
     if len(x) < alive:
         raise ShapeMismatchError(f"step {step}: expected at least {alive} items, found {len(x)}")
-    return x[:alive]
-
-
-def sequence_shrink_memory_grad(upstream: LoDTensor, x: LoDTensor) -> LoDTensor:
-    """Return the gradient of `sequence_shrink_memory` for `x`: zeros for what it dropped.
-
-    Args:
-        upstream: of the result, (n, ...).
-        x: what was shrunk, (N, ...), N at least n.
-
-    Raises:
-        ShapeMismatchError: rows of another shape, or more of them than `x` has.
-    """
-    if upstream.row_shape != x.row_shape or upstream.rows > x.rows:
-        raise ShapeMismatchError(
-            f"gradient: expected at most {x.rows} rows of shape {x.row_shape}, "
-            f"found {upstream.rows} of {upstream.row_shape}"
-        )
-    rows = np.zeros_like(upstream.data, shape=x.data.shape)
-    rows[: upstream.rows] = upstream.data
-    return x.with_data(rows)
+    return alive
 
 
 def sequence_reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTensor:
@@ -146,9 +210,24 @@ def sequence_reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTens
     return take_items(tensor, _order_of(tensor, table))
 
 
-def sequence_reorder_by_rank_grad(upstream: LoDTensor, table: npt.ArrayLike) -> LoDTensor:
-    """Return the gradient of `sequence_reorder_by_rank`: every item back at its old place."""
-    return take_items(upstream, np.argsort(_order_of(upstream, table)))
+def sequence_reorder_by_rank_grad(
+    upstream: Upstream, tensor: LoDTensor, table: npt.ArrayLike
+) -> LoDTensor:
+    """Return the gradient of `sequence_reorder_by_rank` for `tensor`: items back at their places.
+
+    Args:
+        upstream: (N, ...), the gradient of the result.
+        tensor, table: as they went in; of the tensor only its index and shape are read.
+
+    Returns:
+        (N, ...) under the index of `tensor`, the dtype of `upstream`.
+
+    Raises:
+        InvalidDataError, ShapeMismatchError: as `sequence_reorder_by_rank`; or `upstream` has
+            another shape or index than the result.
+    """
+    order = _order_of(tensor, table)
+    return _put_back(upstream, tensor, order, 0, "sequence_reorder_by_rank_grad")
 
 
 def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTensor:
@@ -165,6 +244,24 @@ def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTenso
     [0, 1, 2, 3, 6, 7, 8, 4, 5]
     """
     return take_items(tensor, longest_first(tensor.lod.lengths(level)), level)
+
+
+def sequence_sort_by_length_grad(
+    upstream: Upstream, tensor: LoDTensor, level: int | str = 0
+) -> LoDTensor:
+    """Return the gradient of `sequence_sort_by_length` for `tensor`: items back at their places.
+
+    See `sequence_reorder_by_rank_grad`.
+    """
+    order = longest_first(tensor.lod.lengths(level))
+    return _put_back(upstream, tensor, order, level, "sequence_sort_by_length_grad")
+
+
+def _put_back(
+    upstream: Upstream, tensor: LoDTensor, order: Offsets, level: int | str, op: str
+) -> LoDTensor:
+    found = find_items(tensor.lod, order, level)
+    return items_put_back([upstream], [found], tensor, op)
 
 
 def _order_of(tensor: LoDTensor, table: npt.ArrayLike) -> Offsets:

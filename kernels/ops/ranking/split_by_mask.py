@@ -10,9 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.arguments import require_shape
+from lodcli.kernels.ops.slicing.put_back import items_put_back
+from lodcli.kernels.ops.slicing.slice import segment_place
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.arrays import on_host
-from lodcli.kernels.tensor.gather import take_items
+from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.tensor.gather import find_items, take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Mask = npt.NDArray[np.bool_]
@@ -40,33 +46,32 @@ def sequence_split_by_mask(
     >>> kept, rest.data.tolist()
     (LoDTensor(3 int64, [[3], [4, 5]]), [0, 1, 2])
     """
-    lod = tensor.lod
-    count = lod.count(level) if lod.n_levels or level != 0 else tensor.rows
-    true = _checked_mask(mask, count)
-    return (
-        take_items(tensor, np.flatnonzero(true), level),
-        take_items(tensor, np.flatnonzero(~true), level),
-    )
+    true, false = _places(tensor, mask, level)
+    return take_items(tensor, true, level), take_items(tensor, false, level)
 
 
 def sequence_split_by_mask_grad(
-    true: LoDTensor,
-    false: LoDTensor,
+    upstream: tuple[Upstream, Upstream],
+    tensor: LoDTensor,
     mask: npt.ArrayLike,
-    lod: LoD,
     level: int | str = 0,
 ) -> LoDTensor:
-    """Return the gradient of `sequence_split_by_mask` with respect to its tensor.
+    """Return the gradient of `sequence_split_by_mask` for `tensor`.
 
     Args:
-        true: gradient of the true part.
-        false: gradient of the false part.
-        mask: as in `sequence_split_by_mask`.
-        lod: the index of the tensor that was split.
-        level: as in `sequence_split_by_mask`.
+        upstream: the gradients of the two parts.
+        tensor, mask, level: as they went in; of the tensor only its index and shape are read.
+
+    Returns:
+        (N, ...) under the index of `tensor`, the dtype of `upstream`.
+
+    Raises:
+        SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_split_by_mask`; or a
+            gradient has another shape or index than its part.
     """
-    merged = sequence_merge_by_mask(true, false, mask, lod.above(level) if lod.n_levels else lod)
-    return LoDTensor(merged.data, lod)
+    places = _places(tensor, mask, level)
+    found = [find_items(tensor.lod, items, level) for items in places]
+    return items_put_back(upstream, found, tensor, "sequence_split_by_mask_grad")
 
 
 def sequence_merge_by_mask(
@@ -93,6 +98,59 @@ def sequence_merge_by_mask(
     ... )
     LoDTensor(3 int64, [[5], [7, 8]])
     """
+    merged = take_items(LoDTensor.concatenate([true, false]), _order(true, false, mask))
+    return LoDTensor(merged.data, _under(above, merged.lod))
+
+
+def sequence_merge_by_mask_grad(
+    upstream: Upstream,
+    true: LoDTensor,
+    false: LoDTensor,
+    mask: npt.ArrayLike,
+    above: LoD | None = None,
+) -> tuple[LoDTensor, LoDTensor]:
+    """Return the gradients of `sequence_merge_by_mask` for its two parts.
+
+    Args:
+        upstream: (N, ...), the gradient of the result.
+        true, false, mask, above: as they went in; of the parts only their indexes and shapes
+            are read.
+
+    Returns:
+        Two tensors under the indexes of the parts, the dtype of `upstream`.
+
+    Raises:
+        InvalidDataError, ShapeMismatchError: as `sequence_merge_by_mask`; or `upstream` has
+            another shape or index than the result.
+    """
+    op, count = "sequence_merge_by_mask_grad", true.rows + false.rows
+    require_shape(false.row_shape, true.row_shape, f"{op}: rows of the false part")
+    joined = LoD.concatenate([true.lod, false.lod])
+    found = find_items(joined, _order(true, false, mask))
+    shape = (count, *true.row_shape)
+    flow = upstream_of(upstream, shape, op, lambda: _under(above, found.lod))
+    place = on("auto", segment_place, size_bytes=flow.nbytes)
+    rows = place(flow, found.starts, found.bounds, count)
+    return true.with_data(rows[: true.rows]), false._with_rows(rows[true.rows :])
+
+
+def _under(above: LoD | None, lod: LoD) -> LoD:
+    """Return an index with these levels above it."""
+    if above is None or not above.n_levels:
+        return lod
+    return LoD((*above.levels, *lod.levels), (*above.names, *lod.names))
+
+
+def _places(tensor: LoDTensor, mask: npt.ArrayLike, level: int | str) -> tuple[Offsets, Offsets]:
+    """Return the items where the mask is true, and the others."""
+    lod = tensor.lod
+    count = lod.count(level) if lod.n_levels or level != 0 else tensor.rows
+    true = _checked_mask(mask, count)
+    return np.flatnonzero(true), np.flatnonzero(~true)
+
+
+def _order(true: LoDTensor, false: LoDTensor, mask: npt.ArrayLike) -> Offsets:
+    """Return the items of the merged batch, as numbered in the true part and then the false."""
     places = _checked_mask(mask, len(true) + len(false))
     wanted = int(places.sum())
     if wanted != len(true):
@@ -102,24 +160,7 @@ def sequence_merge_by_mask(
     order = np.empty(places.size, np.int64)
     order[places] = np.arange(wanted)
     order[~places] = np.arange(wanted, places.size)
-    merged = take_items(LoDTensor.concatenate([true, false]), order)
-    if above is None or not above.n_levels:
-        return merged
-    levels, names = (*above.levels, *merged.lod.levels), (*above.names, *merged.lod.names)
-    return LoDTensor(merged.data, LoD(levels, names))
-
-
-def sequence_merge_by_mask_grad(
-    upstream: LoDTensor, mask: npt.ArrayLike, level: int | str = 0
-) -> tuple[LoDTensor, LoDTensor]:
-    """Return the gradients of `sequence_merge_by_mask` with respect to its true and false part.
-
-    Args:
-        upstream: of the result.
-        mask: as in `sequence_merge_by_mask`.
-        level: the level of `upstream` that `mask` is about: the number of levels `above`.
-    """
-    return sequence_split_by_mask(upstream, mask, level)
+    return order
 
 
 def _checked_mask(mask: npt.ArrayLike, count: int) -> Mask:

@@ -16,6 +16,7 @@ from lodcli.kernels.index.forms import (
 )
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import id_column
+from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -31,7 +32,7 @@ def sequence_lod_reset(
     drop_ones: bool = False,
     order: Order = "coarse-to-fine",
 ) -> LoDTensor:
-    """Return the same rows under another index. Its gradient is the gradient that comes in.
+    """Return the same rows under another index.
 
     Args:
         tensor: data (N, ...), any dtype; not copied. Its own index is dropped.
@@ -58,6 +59,27 @@ def sequence_lod_reset(
     given = {"lod": lod, "offsets": offsets, "lengths": lengths, "like": like}
     given |= {"absolute": absolute, "row_lengths": row_lengths, "drop_ones": drop_ones or None}
     return LoDTensor(tensor.data, _wanted("lod_reset", given, tensor, order))
+
+
+def sequence_lod_reset_grad(upstream: Upstream, tensor: LoDTensor) -> LoDTensor:
+    """Return the gradient of `sequence_lod_reset` and `sequence_lod_append` for `tensor`.
+
+    Args:
+        upstream: (N, ...), the gradient of the result.
+        tensor: as it went in; only its index and shape are read.
+
+    Returns:
+        A copy of `upstream` under the index of `tensor`.
+
+    Raises:
+        ShapeMismatchError: `upstream` has another shape than the tensor.
+
+    >>> sequence_lod_reset_grad([1.0, 2.0, 3.0], LoDTensor([0.0] * 3, [[1, 2]]))
+    LoDTensor(3 float64, [[1], [2, 3]])
+    """
+    # The index of the result may be any.
+    flow = upstream_of(rows_of(upstream), tensor.data.shape, "sequence_lod_reset_grad")
+    return tensor._with_rows(flow.copy())
 
 
 def sequence_lod_append(

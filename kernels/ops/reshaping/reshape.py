@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
-from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.arguments import chosen_level, recut
 from lodcli.kernels.ops.common import segments
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -56,23 +54,32 @@ def sequence_reshape(
     return LoDTensor(tensor.data.reshape(int(values[-1]) // new_dim, new_dim), lod)
 
 
-def sequence_reshape_grad(upstream: npt.ArrayLike, width: int) -> Array:
-    """Return the gradient of `sequence_reshape` for its rows: the same values, (N, D).
+def sequence_reshape_grad(
+    upstream: Upstream, tensor: LoDTensor, new_dim: int, *, level: int | str | None = None
+) -> LoDTensor:
+    """Return the gradient of `sequence_reshape` for `tensor`: the same values in its shape.
 
     Args:
         upstream: (N * D / new_dim, new_dim), the gradient of the result.
-        width: D, of the rows that were reshaped.
+        tensor, new_dim, level: as they went in; of the tensor only its index and shape are
+            read, of the level only that of a LoDTensor's index is checked.
+
+    Returns:
+        (N, D) under the index of `tensor`, the dtype of `upstream`.
 
     Raises:
-        ShapeMismatchError: no whole number of rows of that width.
+        ShapeMismatchError: `upstream` has another shape or index than the result.
 
-    >>> sequence_reshape_grad([[1.0, 2.0], [3.0, 4.0]], 1).tolist()
+    >>> words = LoDTensor(np.zeros((4, 1)), [[4]])
+    >>> sequence_reshape_grad([[1.0, 2.0], [3.0, 4.0]], words, 2).data.tolist()
     [[1.0], [2.0], [3.0], [4.0]]
     """
-    flow = as_array(upstream)
-    if flow.size % width if width else flow.size:
-        raise ShapeMismatchError(
-            f"sequence_reshape_grad: {flow.size} values, no whole number of rows of {width}"
-        )
+    op, size = "sequence_reshape_grad", tensor.data.size
+    if new_dim < 1 or size % new_dim:
+        raise ShapeMismatchError(f"{op}: {size} values, no whole number of rows of {new_dim}")
+    flow = upstream_of(
+        *(upstream, (size // new_dim, new_dim), op),
+        lambda: sequence_reshape(tensor, new_dim, level=level).lod,
+    )
     # A copy: it may be changed, and the upstream gradient may be read again.
-    return flow.reshape(flow.size // max(1, width), width).copy()
+    return tensor._with_rows(flow.reshape(tensor.data.shape).copy())

@@ -12,14 +12,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import segment_numbers
-from lodcli.kernels.ops.common import is_half, require_float, segments, summed_dtype, upstream_of
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.ops.common import is_half, require_float, segments, summed_dtype
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -75,74 +72,73 @@ def sequence_cumprod(
 
 
 def sequence_cumsum_grad(
-    upstream: npt.ArrayLike,
-    lod: LoD,
+    upstream: Upstream,
+    tensor: LoDTensor,
     *,
     level: int | str = -1,
     exclusive: bool = False,
     reverse: bool = False,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of `sequence_cumsum` for its rows: the same, the other way round.
+) -> LoDTensor:
+    """Return the gradient of `sequence_cumsum` for `tensor`: the same, the other way round.
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        lod: the index of the tensor that was summed.
-        level, exclusive, reverse: as they were.
+        tensor, level, exclusive, reverse: as they went in; of the tensor only its index and
+            shape are read.
         backend: "numpy", "numba" or "auto".
 
     Returns:
-        (N, ...), dtype as `sequence_cumsum` gives.
+        (N, ...) under the index of `tensor`, dtype as `sequence_cumsum` gives.
 
     Raises:
         SelectionError: no such level.
-        ShapeMismatchError: `upstream` has not as many rows as the index.
+        ShapeMismatchError: `upstream` has another shape or index than the result.
 
-    >>> sequence_cumsum_grad([1.0, 2.0, 4.0], LoD.from_lengths([[2, 1]])).tolist()
+    >>> words = LoDTensor(np.zeros(3), [[2, 1]])
+    >>> sequence_cumsum_grad([1.0, 2.0, 4.0], words).data.tolist()
     [3.0, 2.0, 4.0]
     """
-    flow, offsets = as_array(upstream), lod.absolute(level)
-    _require_rows(flow, lod, "sequence_cumsum_grad")
+    op = "sequence_cumsum_grad"
+    offsets = segments(tensor, level, op)
+    flow = upstream_of(upstream, tensor.data.shape, op, tensor.lod)
     run = on(backend, segment_cumsum, size_bytes=flow.nbytes)
-    return run(flow, offsets, exclusive=exclusive, reverse=not reverse)
+    return tensor._with_rows(run(flow, offsets, exclusive=exclusive, reverse=not reverse))
 
 
 def sequence_cumprod_grad(
-    upstream: npt.ArrayLike,
-    data: npt.ArrayLike,
-    lod: LoD,
+    upstream: Upstream,
+    tensor: LoDTensor,
     *,
     level: int | str = -1,
     exclusive: bool = False,
     reverse: bool = False,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of `sequence_cumprod` for its rows, right where some are zero too.
+) -> LoDTensor:
+    """Return the gradient of `sequence_cumprod` for `tensor`, right where some rows are zero too.
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        data: (N, ...), the rows that were multiplied, floating point.
-        lod: their index.
-        level, exclusive, reverse: as they were.
+        tensor, level, exclusive, reverse: as they went in, floating point.
         backend: "numpy", "numba" or "auto".
 
     Returns:
-        (N, ...), the dtype of `data`, worked out in float64.
+        (N, ...) under the index of `tensor`, its dtype, worked out in float64.
 
     Raises:
         SelectionError: no such level.
-        InvalidDataError: `data` is not floating point.
-        ShapeMismatchError: the shapes and the index do not belong together.
+        InvalidDataError: `tensor` is not floating point.
+        ShapeMismatchError: `upstream` has another shape or index than the result.
 
-    >>> sequence_cumprod_grad([1.0, 1.0], [3.0, 0.0], LoD.from_lengths([[2]])).tolist()
+    >>> sequence_cumprod_grad([1.0, 1.0], LoDTensor(np.array([3.0, 0.0]), [[2]])).data.tolist()
     [1.0, 3.0]
     """
-    op, rows, offsets = "sequence_cumprod_grad", as_array(data), lod.absolute(level)
-    require_float(rows, op)
-    _require_rows(rows, lod, op)
-    flow = upstream_of(upstream, rows.shape, op)
-    run = on(backend, segment_cumprod_grad, size_bytes=rows.nbytes)
-    return run(flow, rows, offsets, exclusive=exclusive, reverse=reverse)
+    op, data = "sequence_cumprod_grad", tensor.data
+    offsets = segments(tensor, level, op)
+    require_float(data, op)
+    flow = upstream_of(upstream, data.shape, op, tensor.lod)
+    run = on(backend, segment_cumprod_grad, size_bytes=data.nbytes)
+    return tensor._with_rows(run(flow, data, offsets, exclusive=exclusive, reverse=reverse))
 
 
 def _applied(
@@ -156,13 +152,6 @@ def _applied(
     offsets = segments(tensor, level, reference.__name__.replace("segment", "sequence"))
     run = on(backend, reference, size_bytes=tensor.nbytes)
     return tensor.with_data(run(tensor.data, offsets, exclusive=exclusive, reverse=reverse))
-
-
-def _require_rows(data: Array, lod: LoD, op: str) -> None:
-    if data.ndim == 0 or data.shape[0] != lod.rows:
-        raise ShapeMismatchError(
-            f"{op}: expected {lod.rows} rows, as the index has, found shape {data.shape}"
-        )
 
 
 # -- NumPy -----------------------------------------------------------------------------

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import id_column, segment_numbers
 from lodcli.kernels.ops.common import is_half, segments
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -45,24 +44,7 @@ def sequence_scatter(
     array([[0., 0., 1.],
            [2., 0., 3.]])
     """
-    offsets, columns = segments(ids, level, "sequence_scatter"), id_column(ids, "sequence_scatter")
-    found = ids.lod.difference(updates.lod)
-    if found is not None:
-        raise ShapeMismatchError(
-            f"sequence_scatter: ids and updates are segmented differently: {found}"
-        )
-    if updates.row_shape not in ((), (1,)):
-        raise ShapeMismatchError(
-            f"sequence_scatter needs one update a row, found rows of {updates.row_shape}"
-        )
-    if x.dtype != updates.dtype:
-        raise InvalidDataError(f"sequence_scatter: x is {x.dtype}, updates are {updates.dtype}")
-    if x.data.ndim != 2 or x.rows != offsets.size - 1:
-        raise ShapeMismatchError(
-            f"sequence_scatter needs x of shape ({offsets.size - 1}, M), one row a sequence, "
-            f"found {x.data.shape}"
-        )
-    _require_columns(columns, x.data.shape[1])
+    offsets, columns = _checked(x, ids, updates, level, "sequence_scatter")
     # float16 is summed in float32.
     working = np.dtype(np.float32) if is_half(x.dtype) else x.dtype
     data = x.data.astype(working, copy=False)
@@ -73,36 +55,63 @@ def sequence_scatter(
 
 
 def sequence_scatter_grad(
-    upstream: npt.ArrayLike, ids: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
-) -> tuple[Array, Array]:
-    """Return the gradients of `sequence_scatter` for the rows of `x` and of `updates`.
+    upstream: Upstream,
+    x: LoDTensor,
+    ids: LoDTensor,
+    updates: LoDTensor,
+    *,
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> tuple[LoDTensor, LoDTensor]:
+    """Return the gradients of `sequence_scatter` for `x` and for `updates`.
 
     Args:
         upstream: (S, M), the gradient of the result.
-        ids, level: as they went in.
+        x, ids, updates, level: as they went in; of `x` and `updates` only index, shape and
+            dtype are read. `ids` has no gradient.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        (S, M) and (N,) or (N, 1), as `ids` has it, of the dtype of `upstream`.
+        (S, M) under the index of `x`, and (N,) or (N, 1) under that of `updates`, of the dtype
+        of `upstream`.
 
     Raises:
-        SelectionError: no such level, or an id that is no column.
-        ShapeMismatchError: `upstream` has not a row for each sequence.
+        SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_scatter`; or
+            `upstream` has another shape or index than the result.
 
     >>> ids = LoDTensor(np.array([2, 0, 2]), [[1, 2]])
-    >>> sequence_scatter_grad([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], ids)[1].tolist()
+    >>> x, updates = LoDTensor(np.zeros((2, 3))), ids.with_data(np.zeros(3))
+    >>> grads = sequence_scatter_grad([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], x, ids, updates)
+    >>> grads[1].data.tolist()
     [3.0, 4.0, 6.0]
     """
-    op, flow = "sequence_scatter_grad", as_array(upstream)
-    offsets, columns = segments(ids, level, op), id_column(ids, op)
-    if flow.ndim != 2 or len(flow) != offsets.size - 1:
-        raise ShapeMismatchError(
-            f"{op}: upstream is ({offsets.size - 1}, M), one row a sequence, found {flow.shape}"
-        )
-    _require_columns(columns, flow.shape[1])
+    op = "sequence_scatter_grad"
+    offsets, columns = _checked(x, ids, updates, level, op)
+    flow = upstream_of(upstream, x.data.shape, op, x.lod)
     run = on(backend, segment_scatter_grad, size_bytes=columns.nbytes + flow.nbytes)
-    rows, updates = run(flow, columns.astype(np.int64), offsets)
-    return rows, updates.reshape(ids.data.shape)
+    rows, added = run(flow, columns.astype(np.int64), offsets)
+    return x.with_data(rows), updates._with_rows(added.reshape(updates.data.shape))
+
+
+def _checked(
+    x: LoDTensor, ids: LoDTensor, updates: LoDTensor, level: int | str, op: str
+) -> tuple[Offsets, Array]:
+    """Return the offsets of the sequences and the columns of the updates, (N,)."""
+    offsets, columns = segments(ids, level, op), id_column(ids, op)
+    found = ids.lod.difference(updates.lod)
+    if found is not None:
+        raise ShapeMismatchError(f"{op}: ids and updates are segmented differently: {found}")
+    if updates.row_shape not in ((), (1,)):
+        raise ShapeMismatchError(f"{op} needs one update a row, found rows of {updates.row_shape}")
+    if x.dtype != updates.dtype:
+        raise InvalidDataError(f"{op}: x is {x.dtype}, updates are {updates.dtype}")
+    if x.data.ndim != 2 or x.rows != offsets.size - 1:
+        raise ShapeMismatchError(
+            f"{op} needs x of shape ({offsets.size - 1}, M), one row a sequence, "
+            f"found {x.data.shape}"
+        )
+    _require_columns(columns, x.data.shape[1])
+    return offsets, columns
 
 
 def _require_columns(columns: Array, width: int) -> None:

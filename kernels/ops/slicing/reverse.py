@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import result_array, segments, upstream_of
+from lodcli.kernels.ops.common import result_array, segments
 from lodcli.kernels.ops.slicing.slice import segment_slice
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -58,34 +57,36 @@ def sequence_reverse(
 
 
 def sequence_reverse_grad(
-    upstream: npt.ArrayLike,
-    lod: LoD,
+    upstream: Upstream,
+    tensor: LoDTensor,
     *,
     level: int | str = -1,
     items: bool = False,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of `sequence_reverse` for its rows: every row back at its place.
+) -> LoDTensor:
+    """Return the gradient of `sequence_reverse` for `tensor`: every row back at its place.
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        lod: the index of the tensor that was turned round.
-        level, items: as they were.
+        tensor, level, items: as they went in; of the tensor only its index and shape are read.
         backend: "numpy", "numba" or "auto".
+
+    Returns:
+        (N, ...) under the index of `tensor`, the dtype of `upstream`.
 
     Raises:
         SelectionError: no such level.
-        ShapeMismatchError: `upstream` has not as many rows as the index.
+        ShapeMismatchError: `upstream` has another shape or index than the result.
 
-    >>> sequence_reverse_grad([1.0, 2.0, 3.0], LoD.from_lengths([[2, 1]])).tolist()
+    >>> words = LoDTensor(np.zeros(3), [[2, 1]])
+    >>> sequence_reverse_grad([1.0, 2.0, 3.0], words).data.tolist()
     [2.0, 1.0, 3.0]
     """
-    flow = as_array(upstream)
-    flow = upstream_of(flow, (lod.rows or 0, *flow.shape[1:]), "sequence_reverse_grad")
-    # The rows of the result are segmented as those of anything that was turned round.
-    turned = sequence_reverse(LoDTensor(np.empty((len(flow), 0)), lod), level=level, items=items)
-    back = sequence_reverse(LoDTensor(flow, turned.lod), level=level, items=items, backend=backend)
-    return back.data
+    # The index of the result: turned round once more it is that of the tensor.
+    turned = sequence_reverse(without_values(tensor), level=level, items=items, backend="numpy").lod
+    flow = upstream_of(upstream, tensor.data.shape, "sequence_reverse_grad", turned)
+    back = sequence_reverse(LoDTensor(flow, turned), level=level, items=items, backend=backend)
+    return tensor._with_rows(back.data)
 
 
 def _items_reversed(

@@ -12,8 +12,8 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level
-from lodcli.kernels.ops.common import per_segment, result_array, upstream_of
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.ops.common import per_segment, result_array
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -58,21 +58,38 @@ def sequence_slice(
 
 
 def sequence_slice_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
+    tensor: LoDTensor,
     offset: npt.ArrayLike,
     length: npt.ArrayLike,
-    lod: LoD,
     *,
     level: int | str | None = None,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of `sequence_slice` for its rows: zeros for those left out."""
+) -> LoDTensor:
+    """Return the gradient of `sequence_slice` for `tensor`: zeros for the rows left out.
+
+    Args:
+        upstream: the gradient of the result.
+        tensor, offset, length, level: as they went in; of the tensor only its index and shape
+            are read.
+        backend: "numpy", "numba" or "auto".
+
+    Returns:
+        (N, ...) under the index of `tensor`, the dtype of `upstream`.
+
+    Raises:
+        SelectionError, ShapeMismatchError: as `sequence_slice`; or `upstream` has another
+            shape or index than the result.
+
+    >>> words = LoDTensor(np.zeros(4), [[3, 1]])
+    >>> sequence_slice_grad([5.0, 6.0, 7.0], words, [1, 0], [2, 1]).data.tolist()
+    [0.0, 5.0, 6.0, 7.0]
+    """
     op = "sequence_slice_grad"
-    part = _part(lod, offset, length, level, op, "auto")
-    flow = as_array(upstream)
-    flow = upstream_of(flow, (int(part.bounds[-1]), *flow.shape[1:]), op)
+    part = _part(tensor.lod, offset, length, level, op, "auto")
+    flow = upstream_of(upstream, (int(part.bounds[-1]), *tensor.row_shape), op, part.lod)
     kernel = on(backend, segment_place, size_bytes=flow.nbytes)
-    return kernel(flow, part.starts, part.bounds, lod.rows or 0)
+    return tensor._with_rows(kernel(flow, part.starts, part.bounds, tensor.rows))
 
 
 class _Part(NamedTuple):

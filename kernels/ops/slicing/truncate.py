@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.errors import OptionError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least
 from lodcli.kernels.ops.slicing.slice import sequence_slice, sequence_slice_grad
+from lodcli.kernels.ops.upstream import Upstream
 from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -51,24 +51,27 @@ def sequence_truncate(
 
 
 def sequence_truncate_grad(
-    upstream: npt.ArrayLike,
-    lod: LoD,
+    upstream: Upstream,
+    tensor: LoDTensor,
     length: int,
     *,
     keep: Side = "first",
     level: int | str = -1,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of `sequence_truncate` for its rows: zeros for those cut off.
+) -> LoDTensor:
+    """Return the gradient of `sequence_truncate` for `tensor`: zeros for the rows cut off.
 
     Args:
         upstream: (rows left, ...), the gradient of the result.
-        lod: the index of the tensor that was cut.
-        length, keep, level: as they were.
+        tensor, length, keep, level: as they went in; of the tensor only its index and shape
+            are read.
         backend: "numpy", "numba", "cupy" or "auto".
+
+    Returns:
+        (N, ...) under the index of `tensor`, the dtype of `upstream`.
     """
-    offset, count = _cut(lod, length, keep, level)
-    return sequence_slice_grad(upstream, offset, count, lod, level=level, backend=backend)
+    offset, count = _cut(tensor.lod, length, keep, level)
+    return sequence_slice_grad(upstream, tensor, offset, count, level=level, backend=backend)
 
 
 def _cut(lod: LoD, length: int, keep: Side, level: int | str) -> tuple[Offsets, Offsets]:

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import is_half, require_float, result_array, segments
-from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -66,27 +64,49 @@ def sequence_log_softmax(
 
 
 def sequence_softmax_grad(
-    upstream: npt.ArrayLike,
-    result: Array,
-    lod: LoD,
+    upstream: Upstream,
+    tensor: LoDTensor,
     *,
     level: int | str = -1,
+    result: LoDTensor | Array | None = None,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of `sequence_softmax` from its result: (N, ...) to (N, ...)."""
-    return _gradient(segment_softmax_grad, upstream, result, lod, level, backend)
+) -> LoDTensor:
+    """Return the gradient of `sequence_softmax` for `tensor`.
+
+    Args:
+        upstream: (N, ...), the gradient of the result.
+        tensor, level: as they went in; with `result` only the tensor's index and shape are read.
+        result: (N, ...), what `sequence_softmax` returned. None: it is computed again.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        (N, ...) under the index of `tensor`, the dtype of the result.
+
+    Raises:
+        SelectionError, InvalidDataError: as `sequence_softmax`.
+        ShapeMismatchError: `upstream` or `result` has another shape than the rows.
+
+    >>> words = LoDTensor(np.array([0.0, 0.0, 1000.0]), [[2, 1]])
+    >>> sequence_softmax_grad([4.0, 0.0, 1.0], words).data.tolist()
+    [1.0, -1.0, 0.0]
+    """
+    return _gradient(
+        *(sequence_softmax, segment_softmax_grad), upstream, tensor, level, result, backend
+    )
 
 
 def sequence_log_softmax_grad(
-    upstream: npt.ArrayLike,
-    result: Array,
-    lod: LoD,
+    upstream: Upstream,
+    tensor: LoDTensor,
     *,
     level: int | str = -1,
+    result: LoDTensor | Array | None = None,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of `sequence_log_softmax` from its result: (N, ...) to (N, ...)."""
-    return _gradient(segment_log_softmax_grad, upstream, result, lod, level, backend)
+) -> LoDTensor:
+    """Return the gradient of `sequence_log_softmax`. See `sequence_softmax_grad`."""
+    return _gradient(
+        *(sequence_log_softmax, segment_log_softmax_grad), upstream, tensor, level, result, backend
+    )
 
 
 def _applied(
@@ -104,20 +124,22 @@ def _applied(
 
 
 def _gradient(
+    forward: Callable[..., LoDTensor],
     reference: Callable[[Array, Array, Offsets], Array],
-    upstream: npt.ArrayLike,
-    result: Array,
-    lod: LoD,
+    upstream: Upstream,
+    tensor: LoDTensor,
     level: int | str,
+    result: LoDTensor | Array | None,
     backend: Backend,
-) -> Array:
-    name, flow = reference.__name__.replace("segment", "sequence"), as_array(upstream)
-    if flow.shape != result.shape or result.shape[0] != lod.rows:
-        raise ShapeMismatchError(
-            f"{name}: upstream of shape {flow.shape}, result of shape {result.shape} and an "
-            f"index over {lod.rows} rows do not belong together"
-        )
-    return on(backend, reference, size_bytes=result.nbytes)(flow, result, lod.absolute(level))
+) -> LoDTensor:
+    op = reference.__name__.replace("segment", "sequence")
+    offsets = segments(tensor, level, op)
+    shape = tensor.data.shape
+    flow = upstream_of(upstream, shape, op, tensor.lod)
+    y = rows_of(forward(tensor, level=level, backend=backend) if result is None else result)
+    if y.shape != shape:
+        raise ShapeMismatchError(f"{op}: result: expected shape {shape}, found {y.shape}")
+    return tensor._with_rows(on(backend, reference, size_bytes=y.nbytes)(flow, y, offsets))
 
 
 def segment_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:

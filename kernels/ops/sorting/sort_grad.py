@@ -1,4 +1,4 @@
-"""Gradients of order.py: each value's gradient back at the row that it was taken from."""
+"""Gradients of sort.py: each value's gradient back at the row that it was taken from."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import segments, upstream_of
+from lodcli.kernels.ops.common import segments
 from lodcli.kernels.ops.joining.expand import segment_broadcast
 from lodcli.kernels.ops.sorting.sort import sequence_argsort, sequence_topk
+from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.arrays import beside
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 def sequence_sort_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     tensor: LoDTensor,
     *,
     level: int | str = -1,
     descending: bool = False,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of `sequence_sort` for its rows.
+) -> LoDTensor:
+    """Return the gradient of `sequence_sort` for `tensor`.
 
     Args:
         upstream: (N, ...), the gradient of the result.
@@ -30,32 +31,32 @@ def sequence_sort_grad(
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        (N, ...), the dtype of `upstream`.
+        (N, ...) under the index of `tensor`, the dtype of `upstream`.
 
     Raises:
         SelectionError, InvalidDataError: as `sequence_sort`.
-        ShapeMismatchError: `upstream` has not the shape of the rows.
+        ShapeMismatchError: `upstream` has another shape or index than the rows.
 
     >>> tensor = LoDTensor(np.array([3.0, 1.0, 2.0, 0.0]), [[3, 1]])
-    >>> sequence_sort_grad([10.0, 20.0, 30.0, 40.0], tensor).tolist()
+    >>> sequence_sort_grad([10.0, 20.0, 30.0, 40.0], tensor).data.tolist()
     [30.0, 10.0, 20.0, 40.0]
     """
     op = "sequence_sort_grad"
-    flow = upstream_of(upstream, tensor.data.shape, op)
+    flow = upstream_of(upstream, tensor.data.shape, op, tensor.lod)
     places = sequence_argsort(tensor, level=level, descending=descending, backend=backend)
     return _back(flow, places, tensor, level, op)
 
 
 def sequence_topk_grad(
-    upstream: npt.ArrayLike,
+    upstream: Upstream,
     tensor: LoDTensor,
     k: npt.ArrayLike,
     *,
     level: int | str = -1,
     largest: bool = True,
     backend: Backend = "auto",
-) -> Array:
-    """Return the gradient of the values of `sequence_topk` for its rows: zero for the others.
+) -> LoDTensor:
+    """Return the gradient of the values of `sequence_topk` for `tensor`: zero for the others.
 
     Args:
         upstream: the shape of the values, their gradient.
@@ -63,23 +64,25 @@ def sequence_topk_grad(
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        (N, ...), the dtype of `upstream`.
+        (N, ...) under the index of `tensor`, the dtype of `upstream`.
 
     Raises:
         SelectionError, InvalidDataError: as `sequence_topk`.
-        ShapeMismatchError: `upstream` has not the shape of the values.
+        ShapeMismatchError: `upstream` has another shape or index than the values.
 
     >>> tensor = LoDTensor(np.array([3.0, 1.0, 2.0, 0.0]), [[3, 1]])
-    >>> sequence_topk_grad([10.0, 20.0, 40.0], tensor, 2).tolist()
+    >>> sequence_topk_grad([10.0, 20.0, 40.0], tensor, 2).data.tolist()
     [10.0, 0.0, 20.0, 40.0]
     """
     op = "sequence_topk_grad"
     _, places = sequence_topk(tensor, k, level=level, largest=largest, backend=backend)
-    flow = upstream_of(upstream, places.data.shape, op)
+    flow = upstream_of(upstream, places.data.shape, op, places.lod)
     return _back(flow, places, tensor, level, op)
 
 
-def _back(flow: Array, places: LoDTensor, tensor: LoDTensor, level: int | str, op: str) -> Array:
+def _back(
+    flow: Array, places: LoDTensor, tensor: LoDTensor, level: int | str, op: str
+) -> LoDTensor:
     """Return every value of `flow` in its column, at its place in its sequence."""
     starts, bounds = segments(tensor, level, op)[:-1], places.lod.absolute(level)
     first = on("auto", segment_broadcast)(beside(starts, places.data), bounds)
@@ -87,4 +90,4 @@ def _back(flow: Array, places: LoDTensor, tensor: LoDTensor, level: int | str, o
     result = np.zeros_like(flow, shape=tensor.data.shape)
     # No value is taken twice, so nothing is written twice.
     np.put_along_axis(result, rows, flow, axis=0)
-    return result
+    return tensor._with_rows(result)

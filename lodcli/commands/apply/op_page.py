@@ -22,7 +22,9 @@ and an example, stands in the docstring of the function.
   The default is the finest; the outermost for ops that rearrange whole sequences (and for
   ctc_align, as in PaddlePaddle); the only one where PaddlePaddle refuses several, so that with
   several a level has to be chosen.
-- *Gradient*: the function that carries a gradient back.
+- *Gradient*: the function that carries a gradient back. It is called as the op, with the gradient
+  of the result before the inputs, and returns what the inputs are:
+  `sequence_sum_grad(upstream, tensor)` is a LoDTensor under the index of `tensor`.
 - *Twins*: compiled kernels beside the NumPy reference, for `--backend`.
 - *In parts*: `lod apply` reads and writes batch by batch, so that a file may be larger than
   memory; the other ops need all of it at once.

@@ -77,15 +77,18 @@ def test_golden_reorder_and_its_gradient(case: GoldenCase) -> None:
     table = case.inputs["RankTable"].data
     same(sequence_reorder_by_rank(tensor_of(case.inputs["X"]), table), case.outputs["Out"])
     upstream = tensor_of(case.upstream["Out"])
-    same(sequence_reorder_by_rank_grad(upstream, table), case.grads["X"])
+    same(
+        sequence_reorder_by_rank_grad(upstream, tensor_of(case.inputs["X"]), table), case.grads["X"]
+    )
 
 
 @golden("shrink_rnn_memory")
 def test_golden_shrink_and_its_gradient(case: GoldenCase) -> None:
     x = tensor_of(case.inputs["X"])
-    shrunk = sequence_shrink_memory(x, case.inputs["RankTable"].data, int(case.inputs["I"].data[0]))
-    same(shrunk, case.outputs["Out"])
-    same(sequence_shrink_memory_grad(tensor_of(case.upstream["Out"]), x), case.grads["X"])
+    table, step = case.inputs["RankTable"].data, int(case.inputs["I"].data[0])
+    same(sequence_shrink_memory(x, table, step), case.outputs["Out"])
+    upstream = tensor_of(case.upstream["Out"])
+    same(sequence_shrink_memory_grad(upstream, x, table, step), case.grads["X"])
 
 
 # -- by hand, and against loops --------------------------------------------------------
@@ -134,7 +137,7 @@ def test_sequences_are_sorted_and_reordered_whole(tensor: LoDTensor, data: st.Da
         # Empty sequences too, which Paddle refuses to reorder.
         table = sequence_rank_table(tensor.lod)
         assert sequence_reorder_by_rank(tensor, table).identical(found)
-        assert sequence_reorder_by_rank_grad(found, table).identical(tensor)
+        assert sequence_reorder_by_rank_grad(found, tensor, table).identical(tensor)
 
 
 @given(
@@ -152,7 +155,7 @@ def test_a_shrunk_memory_is_the_living_and_its_gradient_their_own(
     shrunk = sequence_shrink_memory(x, table, step)
     assert len(shrunk) == alive
     assert not shrunk.data.size or np.shares_memory(shrunk.data, x.data)
-    gradient = sequence_shrink_memory_grad(shrunk * 3, x)
+    gradient = sequence_shrink_memory_grad(shrunk * 3, x, table, step)
     assert gradient.lod is x.lod
     # The gradient is linear: what flows in and what comes out agree in any direction.
     np.testing.assert_array_equal(gradient.data[: shrunk.rows], 3 * shrunk.data)
@@ -189,8 +192,8 @@ def test_tables_of_other_lengths_are_refused() -> None:
         sequence_to_steps(words, table)
     with pytest.raises(ShapeMismatchError, match="has 3 sequences, the tensor 2 items"):
         sequence_reorder_by_rank(words[:2], table)
-    with pytest.raises(ShapeMismatchError, match="at most 2 rows"):
-        sequence_shrink_memory_grad(LoDTensor(np.zeros(3)), LoDTensor(np.zeros(2)))
+    with pytest.raises(ShapeMismatchError, match=r"result's shape \(1,\), found \(3,\)"):
+        sequence_shrink_memory_grad(np.zeros(3), LoDTensor(np.zeros(3)), table, 2)
     with pytest.raises(SelectionError, match="no step -1"):
         sequence_shrink_memory(words, table, -1)
     with pytest.raises(SelectionError, match="no level 1"):

@@ -49,7 +49,9 @@ def test_golden_split_and_its_gradient(case: GoldenCase) -> None:
         assert found.identical(part_of(case.outputs[name], levels))
     if case.grads:
         upstream = [part_of(case.upstream[name], levels) for name in ("OutTrue", "OutFalse")]
-        gradient = sequence_split_by_mask_grad(upstream[0], upstream[1], mask, lod, level)
+        gradient = sequence_split_by_mask_grad(
+            (upstream[0], upstream[1]), LoDTensor(x.data, lod), mask, level
+        )
         assert gradient.identical(part_of(case.grads["X"], 0))
 
 
@@ -67,7 +69,7 @@ def test_golden_merge_and_its_gradient(case: GoldenCase) -> None:
     assert merged.identical(LoDTensor(out.data, lod))
     if case.grads:
         upstream = LoDTensor(case.upstream["Out"].data, lod)
-        gradients = sequence_merge_by_mask_grad(upstream, mask, level)
+        gradients = sequence_merge_by_mask_grad(upstream, true, false, mask, above)
         for found, name in zip(gradients, ("InTrue", "InFalse"), strict=True):
             assert found.identical(part_of(case.grads[name], levels))
 
@@ -106,10 +108,10 @@ def test_the_parts_are_those_of_the_list_and_merge_again(
     above = tensor.lod.above(level) if levels else None
     assert sequence_merge_by_mask(true, false, mask, above).identical(tensor)
     # Splitting moves rows, so its gradient moves them back, and the other way round.
-    back = sequence_split_by_mask_grad(true, false, mask, tensor.lod, level)
+    back = sequence_split_by_mask_grad((true, false), tensor, mask, level)
     assert back.identical(tensor)
     assert back.lod is tensor.lod
-    again = sequence_merge_by_mask_grad(tensor, mask, level)
+    again = sequence_merge_by_mask_grad(tensor, true, false, mask, above)
     assert again[0].identical(true)
     assert again[1].identical(false)
 

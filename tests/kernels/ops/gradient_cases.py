@@ -1,43 +1,32 @@
-"""Every differentiable op as plain functions: forward, backward, and the same in torch."""
+"""Every differentiable op: what it is given, and the same in torch."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.attention import attention
-from lodcli.kernels.ops.conv import conv, conv_grad
-from lodcli.kernels.ops.conv import im2sequence as pictures
-from lodcli.kernels.ops.elementwise import elementwise, elementwise_grad
-from lodcli.kernels.ops.joining import concat, expand, windows
-from lodcli.kernels.ops.padding import pad
-from lodcli.kernels.ops.pooling import topk_avg_pooling
-from lodcli.kernels.ops.reshaping import reshape
-from lodcli.kernels.ops.scan import scan
-from lodcli.kernels.ops.scatter import scatter
-from lodcli.kernels.ops.slicing import reverse, truncate
-from lodcli.kernels.ops.slicing import slice as cutting
-from lodcli.kernels.ops.sorting import sort as order
-from lodcli.kernels.ops.sorting import sort_grad as order_grad
+from lodcli.kernels.ops.joining.windows import sequence_interleave
+from lodcli.kernels.ops.ranking.rank_table import sequence_rank_table, sequence_to_steps
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.kernels.ops import gradient_families as of
-from tests.kernels.ops.gradient_parts import Case, per_sequence, rows
+from tests.kernels.ops.gradient_parts import Case, one_tensor, per_sequence, rows
 
+ONE = ("numpy",)
 CASES: dict[str, Case] = {
     "sum": of.pooled("sum", lambda torch, rows: rows.sum(0)),
-    "mean": of.pooled("mean", lambda torch, rows: rows.mean(0)),
+    "mean": of.pooled("mean", lambda torch, rows: rows.sum(0) / len(rows)),
     "sqrt": of.pooled("sqrt", lambda torch, rows: rows.sum(0) / len(rows) ** 0.5),
     "first": of.pooled("first", lambda torch, rows: rows[0]),
     "last": of.pooled("last", lambda torch, rows: rows[-1]),
-    "max": of.extreme("max"),
-    "min": of.extreme("min"),
+    "max": of.pooled("max", lambda torch, rows: rows.amax(0)),
+    "max_index": of.pooled("max_index", lambda torch, rows: rows.amax(0)),
+    "min": of.pooled("min", lambda torch, rows: rows.amin(0)),
+    "min_index": of.pooled("min_index", lambda torch, rows: rows.amin(0)),
     **{name: of.arithmetic(name) for name in ("add", "sub", "mul", "div")},
     "dot": Case(
+        op="dot",
         inputs=lambda s: [(s.rows, 3), (s.rows, 3)],
-        forward=lambda s, x: elementwise.sequence_dot(*map(s.tensor, x), **s.how).data,
-        backward=lambda s, dy, x, y: elementwise_grad.sequence_dot_grad(
-            dy, *map(s.tensor, x), **s.how
-        ),
+        given=lambda s, x: {"a": s.tensor(x[0]), "b": s.tensor(x[1])},
         torch=lambda s, torch, x: torch.stack([(x[0] * x[1])[lo:hi].sum() for lo, hi in s.cuts]),
     ),
     "softmax": of.softmaxed("softmax"),
@@ -46,9 +35,9 @@ CASES: dict[str, Case] = {
     "cumsum exclusive": of.cumsum(True, False),
     "cumsum reverse exclusive": of.cumsum(True, True),
     "cumprod": Case(
+        op="cumprod",
         inputs=rows,
-        forward=lambda s, x: scan.sequence_cumprod(s.tensor(x[0]), **s.how).data,
-        backward=lambda s, dy, x, y: [scan.sequence_cumprod_grad(dy, x[0], s.lod, **s.how)],
+        given=one_tensor,
         torch=per_sequence(lambda torch, rows: rows.cumprod(0)),
     ),
     "layer_norm": of.normed("layer_norm"),
@@ -56,11 +45,9 @@ CASES: dict[str, Case] = {
     "conv": of.convolved(-1, 1),
     "conv after, stride": of.convolved(1, 2),
     "row_conv": Case(
+        op="row_conv",
         inputs=lambda s: [(s.rows, 2), (3, 2)],
-        forward=lambda s, x: conv.sequence_row_conv(s.tensor(x[0]), x[1], **s.how).data,
-        backward=lambda s, dy, x, y: conv_grad.sequence_row_conv_grad(
-            dy, s.tensor(x[0]), x[1], **s.how
-        ),
+        given=lambda s, x: {"tensor": s.tensor(x[0]), "weight": x[1]},
         torch=lambda s, torch, x: torch.cat(
             [
                 sum(
@@ -74,129 +61,109 @@ CASES: dict[str, Case] = {
     "expand": of.expanded(0),
     "expand sequences": of.expanded(1),
     "expand_as": Case(
+        op="expand_as",
         inputs=lambda s: [(s.count, 2)],
-        forward=lambda s, x: (
-            expand.sequence_expand_as(LoDTensor(x[0]), s.tensor(np.zeros(s.rows)), **s.how).data
-        ),
-        backward=lambda s, dy, x, y: [expand.sequence_expand_as_grad(dy, s.lod, **s.how)],
+        given=lambda s, x: {"x": LoDTensor(x[0]), "y": s.tensor(np.zeros(s.rows))},
         torch=lambda s, torch, x: x[0].repeat_interleave(
             torch.tensor(np.diff(s.lod.absolute(s.level))), 0
         ),
     ),
     "concat": Case(
+        op="concat",
         inputs=lambda s: [(s.rows, 2), (s.rows, 2)],
-        forward=lambda s, x: concat.sequence_concat(list(map(s.tensor, x)), backend=s.backend).data,
-        backward=lambda s, dy, x, y: concat.sequence_concat_grad(
-            dy, [s.lod, s.lod], backend=s.backend
-        ),
+        given=lambda s, x: {"tensors": list(map(s.tensor, x))},
         torch=lambda s, torch, x: torch.cat([one[lo:hi] for lo, hi in s.cuts for one in x]),
         levels=(1,),
     ),
     "slice": Case(
+        op="slice",
         inputs=rows,
-        forward=lambda s, x: cutting.sequence_slice(s.tensor(x[0]), *of.part_of(s), **s.how).data,
-        backward=lambda s, dy, x, y: [
-            cutting.sequence_slice_grad(dy, *of.part_of(s), s.lod, level=s.level)
-        ],
+        given=lambda s, x: one_tensor(s, x) | of.part_of(s),
     ),
     "truncate": Case(
+        op="truncate",
         inputs=rows,
-        forward=lambda s, x: (
-            truncate.sequence_truncate(s.tensor(x[0]), 2, keep="last", **s.how).data
-        ),
-        backward=lambda s, dy, x, y: [
-            truncate.sequence_truncate_grad(dy, s.lod, 2, keep="last", level=s.level)
-        ],
+        given=lambda s, x: {**one_tensor(s, x), "length": 2, "keep": "last"},
     ),
     "reverse": Case(
+        op="reverse",
         inputs=rows,
-        forward=lambda s, x: reverse.sequence_reverse(s.tensor(x[0]), **s.how).data,
-        backward=lambda s, dy, x, y: [reverse.sequence_reverse_grad(dy, s.lod, **s.how)],
+        given=one_tensor,
         torch=per_sequence(lambda torch, rows: rows.flip(0)),
     ),
     "reverse items": Case(
+        op="reverse",
         inputs=rows,
-        forward=lambda s, x: reverse.sequence_reverse(s.tensor(x[0]), items=True, **s.how).data,
-        backward=lambda s, dy, x, y: [
-            reverse.sequence_reverse_grad(dy, s.lod, items=True, **s.how)
-        ],
+        given=lambda s, x: {**one_tensor(s, x), "items": True},
     ),
     "reshape": Case(
+        op="reshape",
         inputs=lambda s: [(s.rows, 4)],
-        forward=lambda s, x: reshape.sequence_reshape(s.tensor(x[0]), 2, level=s.level).data,
-        backward=lambda s, dy, x, y: [reshape.sequence_reshape_grad(dy, 4)],
+        given=lambda s, x: {**one_tensor(s, x), "new_dim": 2},
         torch=lambda s, torch, x: x[0].reshape(-1, 2),
-        backends=("numpy",),
+        backends=ONE,
+    ),
+    "lod_reset": Case(
+        op="lod_reset",
+        inputs=rows,
+        given=lambda s, x: {**one_tensor(s, x), "lengths": [[s.rows]]},
+        levels=(1,),
+        backends=ONE,
+    ),
+    "lod_append": Case(
+        op="lod_append",
+        inputs=rows,
+        given=lambda s, x: {**one_tensor(s, x), "lengths": [[1] * s.rows]},
+        levels=(1,),
+        backends=ONE,
     ),
     "pad": Case(
+        op="pad",
         inputs=rows,
-        forward=lambda s, x: pad.sequence_pad(s.tensor(x[0]), maxlen=2, truncate=True, **s.how)[0],
-        backward=lambda s, dy, x, y: [pad.sequence_pad_grad(dy, s.lod, level=s.level)],
+        given=lambda s, x: {**one_tensor(s, x), "maxlen": 2, "truncate": True},
     ),
     "unpad": Case(
+        op="unpad",
         inputs=lambda s: [(s.count, 9, 2)],
-        forward=lambda s, x: (
-            pad.sequence_unpad(x[0], np.arange(s.count) % 10, backend=s.backend).data
-        ),
-        backward=lambda s, dy, x, y: [
-            pad.sequence_unpad_grad(dy, LoD.from_lengths([np.arange(s.count) % 10]), 9)
-        ],
+        given=lambda s, x: {"padded": x[0], "lengths": np.arange(s.count) % 10},
     ),
     "scatter": Case(
+        op="scatter",
         inputs=lambda s: [(s.count, 4), (s.rows,)],
-        forward=lambda s, x: (
-            scatter.sequence_scatter(
-                LoDTensor(x[0]), of.scatter_ids(s), s.tensor(x[1]), **s.how
-            ).data
-        ),
-        backward=lambda s, dy, x, y: scatter.sequence_scatter_grad(dy, of.scatter_ids(s), **s.how),
+        given=lambda s, x: {
+            "x": LoDTensor(x[0]), "ids": of.scatter_ids(s), "updates": s.tensor(x[1]),
+        },
         torch=of.by_scatter,
     ),
     "sort": Case(
+        op="sort",
         inputs=rows,
-        forward=lambda s, x: order.sequence_sort(s.tensor(x[0]), descending=True, **s.how).data,
-        backward=lambda s, dy, x, y: [
-            order_grad.sequence_sort_grad(dy, s.tensor(x[0]), descending=True, **s.how)
-        ],
+        given=lambda s, x: {**one_tensor(s, x), "descending": True},
         torch=per_sequence(lambda torch, rows: rows.sort(0, descending=True).values),
     ),
     "topk": Case(
+        op="topk",
         inputs=rows,
-        forward=lambda s, x: order.sequence_topk(s.tensor(x[0]), 2, **s.how)[0].data,
-        backward=lambda s, dy, x, y: [
-            order_grad.sequence_topk_grad(dy, s.tensor(x[0]), 2, **s.how)
-        ],
+        given=lambda s, x: {**one_tensor(s, x), "k": 2},
         torch=per_sequence(lambda torch, rows: rows.topk(min(2, len(rows)), 0).values),
     ),
     "topk_avg_pooling": Case(
+        op="topk_avg_pooling",
         inputs=lambda s: [(s.rows,)],
-        forward=lambda s, x: (
-            topk_avg_pooling.sequence_topk_avg_pooling(s.tensor(x[0]), **of.boxes(s), **s.how).data
-        ),
-        backward=lambda s, dy, x, y: [
-            topk_avg_pooling.sequence_topk_avg_pooling_grad(
-                dy, s.tensor(x[0]), **of.boxes(s), **s.how
-            )
-        ],
+        given=lambda s, x: one_tensor(s, x) | of.boxes(s),
         torch=of.by_topk_avg,
     ),
     "windows": Case(
+        op="windows",
         inputs=rows,
-        forward=lambda s, x: (
-            windows.sequence_windows(s.tensor(x[0]), 3, **of.windows_how(s), backend=s.backend).data
-        ),
-        backward=lambda s, dy, x, y: [
-            windows.sequence_windows_grad(dy, s.lod, 3, **of.windows_how(s))
-        ],
+        given=lambda s, x: {**one_tensor(s, x), "length": 3, "stride": 2, "tail": "keep"},
     ),
     "attention": Case(
+        op="attention",
         inputs=lambda s: [(s.rows, 2, 3)] * 3,
-        forward=lambda s, x: (
-            attention.sequence_attention(*map(s.tensor, x), causal=True, **s.how).data
-        ),
-        backward=lambda s, dy, x, y: attention.sequence_attention_grad(
-            dy, *map(s.tensor, x), causal=True, **s.how
-        ),
+        given=lambda s, x: {
+            **{key: s.tensor(one) for key, one in zip("qkv", x, strict=True)}, "causal": True,
+        },
         torch=lambda s, torch, x: torch.cat(
             [
                 torch.nn.functional.scaled_dot_product_attention(
@@ -207,24 +174,86 @@ CASES: dict[str, Case] = {
         ),
     ),
     "im2sequence": Case(
+        op="im2sequence",
         inputs=lambda s: [(2, 2, 4, 3)],
-        forward=lambda s, x: (
-            pictures.sequence_im2sequence(LoDTensor(x[0]), kernels=(2, 2), backend=s.backend).data
-        ),
-        backward=lambda s, dy, x, y: [
-            pictures.sequence_im2sequence_grad(
-                dy, (2, 2, 4, 3), kernels=(2, 2), strides=(1, 1), paddings=(0, 0, 0, 0)
-            )
-        ],
+        given=lambda s, x: {"images": LoDTensor(x[0]), "kernels": (2, 2)},
         torch=lambda s, torch, x: torch.nn.functional.unfold(x[0], 2).transpose(1, 2).flatten(0, 1),
         levels=(1,),
     ),
-}
-# Gradients that are tested beside their ops: they take tensors with an index.
-ELSEWHERE = {
-    "deinterleave", "from_steps", "interleave", "lod_append", "lod_reset", "max_index",
-    "merge_by_mask", "min_index", "reorder_by_rank", "shrink_memory", "sort_by_length",
-    "split_by_mask", "to_steps",
+    "interleave": Case(
+        op="interleave",
+        inputs=lambda s: [(s.rows, 2), (s.rows, 2)],
+        given=lambda s, x: {"tensors": list(map(s.tensor, x))},
+        torch=lambda s, torch, x: torch.cat([one[lo:hi] for lo, hi in s.cuts for one in x]),
+        backends=ONE,
+    ),
+    "deinterleave": Case(
+        op="deinterleave",
+        inputs=lambda s: [(2 * s.rows, 2)],
+        given=lambda s, x: {
+            "tensor": sequence_interleave([of.zeros(s)] * 2, level=s.level).with_data(x[0]),
+            "count": 2,
+        },
+        backends=ONE,
+    ),
+    "split_by_mask": Case(
+        op="split_by_mask",
+        inputs=rows,
+        given=lambda s, x: {**one_tensor(s, x), "mask": of.mask(s)},
+        torch=lambda s, torch, x: torch.cat(
+            [x[0][lo:hi] for lo, hi in (*s.cuts[::2], *s.cuts[1::2])]
+        ),
+        backends=ONE,
+    ),
+    "merge_by_mask": Case(
+        op="merge_by_mask",
+        inputs=lambda s: [(part.rows, 3) for part in of.masked(s)],
+        given=lambda s, x: {
+            **{
+                key: part.with_data(one)
+                for key, part, one in zip(("true", "false"), of.masked(s), x, strict=True)
+            },
+            "mask": of.mask(s),
+            "above": s.lod.above(s.level),
+        },
+        backends=ONE,
+    ),
+    "reorder_by_rank": Case(
+        op="reorder_by_rank",
+        inputs=rows,
+        given=lambda s, x: {**one_tensor(s, x), "table": sequence_rank_table(s.lod)},
+        levels=(0,),
+        backends=ONE,
+    ),
+    "sort_by_length": Case(op="sort_by_length", inputs=rows, given=one_tensor, backends=ONE),
+    "shrink_memory": Case(
+        op="shrink_memory",
+        inputs=rows,
+        given=lambda s, x: {"x": s.tensor(x[0]), "table": sequence_rank_table(s.lod), "step": 2},
+        torch=lambda s, torch, x: x[0][: s.lod.absolute(0)[(s.lod.lengths(0) > 2).sum()]],
+        levels=(0,),
+        backends=ONE,
+    ),
+    "to_steps": Case(
+        op="to_steps",
+        inputs=rows,
+        given=lambda s, x: {**one_tensor(s, x), "table": sequence_rank_table(s.lod, s.level)},
+        backends=ONE,
+    ),
+    "from_steps": Case(
+        op="from_steps",
+        inputs=rows,
+        given=lambda s, x: {
+            "array": TensorArray.from_steps(
+                sequence_to_steps(
+                    of.zeros(s), sequence_rank_table(s.lod, s.level), s.level
+                ).steps.with_data(x[0])
+            ),
+            "table": sequence_rank_table(s.lod, s.level),
+            "outer": s.lod if s.level else s.lod.above(1),
+        },
+        backends=ONE,
+    ),
 }  # fmt: skip
 # Whole numbers or booleans come out, or where a value goes turns on which others it equals.
 WITHOUT = {

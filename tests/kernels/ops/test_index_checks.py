@@ -105,7 +105,9 @@ def test_arbitrary_numbers_reach_no_kernel(
     # A row that is none, in what a maximum is said to be taken from.
     taken = np.array(first, np.int64)
     known = all(-1 <= row < 5 for row in first)
-    assert refused(lambda: pool_grad.sequence_max_grad(np.ones(3), taken, 5)) != known
+    assert (
+        refused(lambda: pool_grad.sequence_max_grad(np.ones(3), x, level=1, index=taken)) != known
+    )
 
 
 @settings(max_examples=150)
@@ -124,30 +126,30 @@ def test_arbitrary_tables_are_rank_tables_only_if_they_are(table: list[tuple[int
     assert refused(lambda: sequence_split_by_mask(x, mask)) == (len(mask) != 3)
 
 
-# Gradients that take an index beside plain arrays: rows of another number are refused.
-WITH_INDEX: dict[str, Callable[[np.ndarray[Any, Any], LoD], object]] = {
-    "sum": lambda flow, lod: pool_grad.sequence_sum_grad(flow, lod),
-    "mean": lambda flow, lod: pool_grad.sequence_mean_grad(flow, lod),
-    "first": lambda flow, lod: pool_grad.sequence_first_grad(flow, lod),
-    "softmax": lambda flow, lod: softmax.sequence_softmax_grad(flow, flow, lod),
-    "cumsum": lambda flow, lod: scan.sequence_cumsum_grad(flow, lod),
-    "cumprod": lambda flow, lod: scan.sequence_cumprod_grad(flow, flow, lod),
-    "expand_as": lambda flow, lod: expand.sequence_expand_as_grad(flow, lod),
-    "concat": lambda flow, lod: concat.sequence_concat_grad(flow, [lod]),
-    "unpad": lambda flow, lod: pad.sequence_unpad_grad(flow, lod, 9),
-    "reverse": lambda flow, lod: reverse.sequence_reverse_grad(flow, lod),
-    "windows": lambda flow, lod: windows.sequence_windows_grad(flow, lod, 1),
-    "truncate": lambda flow, lod: truncate.sequence_truncate_grad(flow, lod, 9),
+# Gradients of plain arrays, which have to have the rows of the result.
+GRADIENTS: dict[str, Callable[[np.ndarray[Any, Any], LoDTensor], object]] = {
+    "sum": lambda flow, x: pool_grad.sequence_sum_grad(flow, x),
+    "mean": lambda flow, x: pool_grad.sequence_mean_grad(flow, x),
+    "first": lambda flow, x: pool_grad.sequence_first_grad(flow, x),
+    "softmax": lambda flow, x: softmax.sequence_softmax_grad(flow, x),
+    "cumsum": lambda flow, x: scan.sequence_cumsum_grad(flow, x),
+    "cumprod": lambda flow, x: scan.sequence_cumprod_grad(flow, x),
+    "expand_as": lambda flow, x: expand.sequence_expand_as_grad(flow, LoDTensor(np.zeros(3)), x),
+    "concat": lambda flow, x: concat.sequence_concat_grad(flow, [x]),
+    "unpad": lambda flow, x: pad.sequence_unpad_grad(flow, np.zeros((3, 9)), [2, 0, 3]),
+    "reverse": lambda flow, x: reverse.sequence_reverse_grad(flow, x),
+    "windows": lambda flow, x: windows.sequence_windows_grad(flow, x, 1),
+    "truncate": lambda flow, x: truncate.sequence_truncate_grad(flow, x, 9),
 }
 BY_SEQUENCE = {"sum", "mean", "first"}
 
 
-@pytest.mark.parametrize("name", WITH_INDEX)
+@pytest.mark.parametrize("name", GRADIENTS)
 def test_a_gradient_of_other_rows_than_the_index_has_is_refused(name: str) -> None:
-    lod = LoD.from_lengths([[2, 0, 3]])
+    x = LoDTensor(np.zeros(5), [[2, 0, 3]])
     right = 3 if name in BY_SEQUENCE else 5
     for rows in range(8):
-        assert refused(lambda rows=rows: WITH_INDEX[name](np.ones(rows), lod)) == (rows != right)  # type: ignore[misc]
+        assert refused(lambda rows=rows: GRADIENTS[name](np.ones(rows), x)) == (rows != right)  # type: ignore[misc]
 
 
 def test_an_index_cannot_be_changed_once_it_is_checked() -> None:

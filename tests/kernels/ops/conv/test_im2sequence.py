@@ -30,6 +30,7 @@ from tests.cases_ops import (
     golden,
     near,
     same,
+    tensor_of,
 )
 
 
@@ -53,8 +54,9 @@ def test_golden_im2sequence(case: GoldenCase) -> None:
     x, options = case.inputs["X"].data, options_of(case)
     assert case.attrs["out_stride"] == [1, 1]
     same(sequence_im2sequence(LoDTensor(x), **options), case.outputs["Out"])
-    found = sequence_im2sequence_grad(case.upstream["Out"].data, x.shape, **options)
-    near(found, case.grads["X"].data, GRADIENT_TOLERANCE)
+    upstream = tensor_of(case.upstream["Out"])
+    found = sequence_im2sequence_grad(upstream, LoDTensor(x), **options)
+    near(found.data, case.grads["X"].data, GRADIENT_TOLERANCE)
 
 
 def test_windows_go_by_rows_and_are_channel_major() -> None:
@@ -104,8 +106,8 @@ def test_windows_are_those_of_the_loops(
     assert out.recursive_sequence_lengths() == [[len(rows) for rows in wanted]]
     # Linear: <upstream, f(x)> = <gradient, x>, for every x.
     upstream = generator.normal(size=out.data.shape)
-    gradient = sequence_im2sequence_grad(upstream, shape, **options)
-    near(np.sum(gradient * x), np.sum(upstream * out.data), 1e-12)
+    gradient = sequence_im2sequence_grad(out.with_data(upstream), LoDTensor(x), **options)
+    near(np.sum(gradient.data * x), np.sum(upstream * out.data), 1e-12)
 
 
 def test_gradient_is_that_of_finite_differences() -> None:
@@ -113,7 +115,7 @@ def test_gradient_is_that_of_finite_differences() -> None:
     x = generator.normal(size=(2, 2, 4, 3))
     options: dict[str, Any] = {"kernels": (3, 2), "strides": (2, 1), "paddings": (1, 0, 2, 1)}
     upstream = generator.normal(size=im2sequence_rows(x, **options).shape)
-    gradient = sequence_im2sequence_grad(upstream, (2, 2, 4, 3), **options)
+    gradient = sequence_im2sequence_grad(upstream, LoDTensor(x), **options).data
     check_gradient(lambda at: im2sequence_rows(at, **options), x, upstream, gradient)
 
 
@@ -127,7 +129,5 @@ def test_what_is_no_picture_is_refused() -> None:
         sequence_im2sequence(picture, kernels=(1, 1), paddings=(0, -1, 0, 0))
     with pytest.raises(InvalidDataError, match="strides: expected 2 numbers, found 1"):
         sequence_im2sequence(picture, kernels=(1, 1), strides=(1,))
-    with pytest.raises(ShapeMismatchError, match=r"grad: expected shape \(9, 1\)"):
-        sequence_im2sequence_grad(
-            np.zeros((8, 1)), (1, 1, 3, 3), kernels=(1, 1), strides=(1, 1), paddings=(0, 0, 0, 0)
-        )
+    with pytest.raises(ShapeMismatchError, match=r"result's shape \(9, 1\), found \(8, 1\)"):
+        sequence_im2sequence_grad(np.zeros((8, 1)), picture, kernels=(1, 1))

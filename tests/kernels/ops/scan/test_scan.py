@@ -139,22 +139,25 @@ def test_gradients_are_those_of_finite_differences(exclusive: bool, reverse: boo
         def products(at: Array, level: int = level) -> Array:
             return sequence_cumprod(LoDTensor(at, lod), level=level, **ways).data
 
+        tensor = LoDTensor(x, lod)
         twice = [
-            sequence_cumsum_grad(upstream, lod, level=level, backend=backend, **ways)
+            sequence_cumsum_grad(upstream, tensor, level=level, backend=backend, **ways).data
             for backend in BACKENDS
         ]
         wanted = differences(sums, x, upstream)
         np.testing.assert_allclose(twice, [wanted] * len(BACKENDS), atol=1e-8)
         expected = differences(products, x, upstream)
         for backend in BACKENDS:
-            found = sequence_cumprod_grad(upstream, x, lod, level=level, backend=backend, **ways)
+            found = sequence_cumprod_grad(
+                upstream, tensor, level=level, backend=backend, **ways
+            ).data
             np.testing.assert_allclose(found, expected, atol=1e-8)
             assert np.isfinite(found).all()
 
 
 def test_a_gradient_keeps_the_dtype_of_the_rows() -> None:
-    lod = LoD.from_lengths([[2, 1]])
-    found = sequence_cumprod_grad(np.ones(3), np.array([1e-30, 1e-30, 2], np.float32), lod)
+    tensor = LoDTensor(np.array([1e-30, 1e-30, 2], np.float32), [[2, 1]])
+    found = sequence_cumprod_grad(np.ones(3), tensor).data
     assert found.dtype == np.float32
     # In float32 the product of the first two would be 0, and so the second's gradient.
     np.testing.assert_allclose(found, [1, 1e-30, 1], rtol=1e-6)
@@ -165,15 +168,12 @@ def test_no_levels_and_gradients_that_do_not_fit_are_refused() -> None:
         sequence_cumsum(LoDTensor(np.zeros(3)))
     with pytest.raises(SelectionError, match="no level 1"):
         sequence_cumprod(LoDTensor(np.zeros(3), [[3]]), level=1)
-    lod = LoD.from_lengths([[3]])
-    with pytest.raises(ShapeMismatchError, match="sequence_cumsum_grad: expected 3 rows"):
-        sequence_cumsum_grad(np.zeros(2), lod)
-    with pytest.raises(ShapeMismatchError, match="sequence_cumprod_grad: expected 3 rows"):
-        sequence_cumprod_grad(np.zeros(2), np.zeros(2), lod)
-    with pytest.raises(ShapeMismatchError, match="the upstream gradient must have"):
-        sequence_cumprod_grad(np.zeros(2), np.zeros(3), lod)
+    tensor = LoDTensor(np.zeros(3), [[3]])
+    for gradient in (sequence_cumsum_grad, sequence_cumprod_grad):
+        with pytest.raises(ShapeMismatchError, match=f"{gradient.__name__}: the upstream gradient"):
+            gradient(np.zeros(2), tensor)
     with pytest.raises(InvalidDataError, match="expected floating numbers"):
-        sequence_cumprod_grad(np.zeros(3), np.arange(3), lod)
+        sequence_cumprod_grad(np.zeros(3), tensor.with_data(np.arange(3)))
 
 
 @both

@@ -45,9 +45,10 @@ def test_golden(case: GoldenCase, backend: Backend) -> None:
     found = sequence_softmax(x, backend=backend)
     assert found.lod is x.lod
     close(found.data, case.outputs["Out"].data)
-    upstream = case.upstream["Out"].data
-    gradient = sequence_softmax_grad(upstream, found.data, x.lod, backend=backend)
-    close(gradient, case.grads["X"].data)
+    upstream = tensor_of(case.upstream["Out"])
+    for result in (None, found, found.data):
+        gradient = sequence_softmax_grad(upstream, x, result=result, backend=backend)
+        close(gradient.data, case.grads["X"].data)
 
 
 @both
@@ -118,15 +119,18 @@ def test_gradients_are_those_of_finite_differences(backend: Backend) -> None:
                 result: Array = forward(LoDTensor(at, lod), level=level, backend="numpy").data
                 return result
 
-            found = backward(upstream, rows(x), lod, level=level, backend=backend)
+            found = backward(upstream, LoDTensor(x, lod), level=level, backend=backend).data
             np.testing.assert_allclose(found, differences(rows, x, upstream), atol=1e-8)
 
 
 def test_whole_numbers_and_gradients_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidDataError, match="sequence_softmax: expected floating numbers"):
         sequence_softmax(LoDTensor(np.arange(3), [[3]]))
-    with pytest.raises(ShapeMismatchError, match="do not belong together"):
-        sequence_softmax_grad(np.zeros(2), np.zeros(3), LoD.from_lengths([[3]]))
+    rows = LoDTensor(np.zeros(3), [[3]])
+    with pytest.raises(ShapeMismatchError, match=r"softmax_grad: the upstream .* found \(2,\)"):
+        sequence_softmax_grad(np.zeros(2), rows)
+    with pytest.raises(ShapeMismatchError, match=r"result: expected shape \(3,\), found \(2,\)"):
+        sequence_softmax_grad(np.zeros(3), rows, result=np.zeros(2))
 
 
 @both
@@ -167,8 +171,9 @@ def test_gradient_of_one_long_sequence(log: bool, backend: Backend) -> None:
         if log
         else (sequence_softmax, sequence_softmax_grad)
     )
-    result = op(LoDTensor(rows, lod), backend="numpy").data
-    found = gradient(flow, result, lod, backend=backend)
-    y, dy = result[3:], flow[3:]
+    tensor = LoDTensor(rows, lod)
+    result = op(tensor, backend="numpy")
+    found = gradient(flow, tensor, result=result, backend=backend).data
+    y, dy = result.data[3:], flow[3:]
     expected = dy - np.exp(y) * dy.sum(axis=0) if log else y * (dy - (dy * y).sum(axis=0))
     np.testing.assert_allclose(found[3:], expected, 1e-10, 1e-12)

@@ -1,0 +1,62 @@
+"""The upstream gradient: what a gradient function takes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# As the result of the op: a LoDTensor under the same index, or its rows alone.
+Upstream = LoDTensor | npt.ArrayLike
+
+
+def upstream_of(
+    upstream: Upstream,
+    shape: tuple[int, ...],
+    op: str,
+    lod: LoD | Callable[[], LoD] | None = None,
+) -> Array:
+    """Return the rows of the upstream gradient, checked to have the result's shape and index.
+
+    Args:
+        upstream: rows, or a LoDTensor where the result is one.
+        shape: of the result.
+        op: the gradient function, for messages.
+        lod: the index of the result, or what makes it, called for a LoDTensor only. None: the
+            result is an array.
+
+    Raises:
+        ShapeMismatchError: it has not.
+    """
+    if lod is not None and isinstance(upstream, LoDTensor):
+        wanted = lod if isinstance(lod, LoD) else lod()
+        found = wanted.difference(upstream.lod)
+        if found is not None:
+            raise ShapeMismatchError(
+                f"{op}: the upstream gradient is not segmented as the result: {found}"
+            )
+        array = upstream.data
+    else:
+        array = as_array(upstream)
+    if array.shape != shape:
+        raise ShapeMismatchError(
+            f"{op}: the upstream gradient must have the result's shape {shape}, found {array.shape}"
+        )
+    return array
+
+
+def rows_of(values: LoDTensor | npt.ArrayLike) -> Array:
+    """Return the rows of a tensor, or an array as it is."""
+    return values.data if isinstance(values, LoDTensor) else as_array(values)
+
+
+def without_values(tensor: LoDTensor) -> LoDTensor:
+    """Return rows of no values under the same index: what an op makes of the index alone."""
+    return tensor.with_data(np.empty((tensor.rows, 0), np.uint8))
