@@ -23,12 +23,19 @@ def _homes() -> dict[str, Home]:
         {"lodcli.kernels.ops.registry": "OPS OpEntry", "lodcli.kernels.runtime.dispatch": "Backend"}
     )
     for op in OPS.values():
-        for path in filter(None, (f"{op.module}.{op.function}", op.gradient)):
+        found = {"": f"{op.module}.{op.function}"}
+        if op.gradient is not None:
+            found["_grad"] = op.gradient
+        for ending, path in found.items():
             module, _, function = path.rpartition(".")
             home = f"lodcli.kernels.ops.{module}", function
-            homes[function] = homes[function.removeprefix("sequence_")] = home
+            homes[f"{op.function}{ending}"] = homes[f"{op.name}{ending}"] = home
     return homes
 
 
-__all__ = sorted(name for name, (_, attribute) in _homes().items() if name == attribute)
+__all__ = sorted(
+    name
+    for name, (_, attribute) in _homes().items()
+    if name == attribute or name.startswith("sequence_")
+)
 __getattr__, __dir__ = lazy_names(__name__, _homes)

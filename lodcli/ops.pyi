@@ -32,7 +32,11 @@ from lodcli.kernels.ops.joining.expand import sequence_expand_as as sequence_exp
 from lodcli.kernels.ops.joining.expand import sequence_expand_as_grad as sequence_expand_as_grad
 from lodcli.kernels.ops.joining.expand import sequence_expand_grad as sequence_expand_grad
 from lodcli.kernels.ops.joining.windows import sequence_deinterleave as sequence_deinterleave
+from lodcli.kernels.ops.joining.windows import (
+    sequence_deinterleave_grad as sequence_deinterleave_grad,
+)
 from lodcli.kernels.ops.joining.windows import sequence_interleave as sequence_interleave
+from lodcli.kernels.ops.joining.windows import sequence_interleave_grad as sequence_interleave_grad
 from lodcli.kernels.ops.joining.windows import sequence_windows as sequence_windows
 from lodcli.kernels.ops.joining.windows import sequence_windows_grad as sequence_windows_grad
 from lodcli.kernels.ops.norms.norms import sequence_layer_norm as sequence_layer_norm
@@ -57,6 +61,7 @@ from lodcli.kernels.ops.pooling.pool_grad import sequence_first_grad as sequence
 from lodcli.kernels.ops.pooling.pool_grad import sequence_last_grad as sequence_last_grad
 from lodcli.kernels.ops.pooling.pool_grad import sequence_max_grad as sequence_max_grad
 from lodcli.kernels.ops.pooling.pool_grad import sequence_mean_grad as sequence_mean_grad
+from lodcli.kernels.ops.pooling.pool_grad import sequence_min_grad as sequence_min_grad
 from lodcli.kernels.ops.pooling.pool_grad import sequence_sqrt_grad as sequence_sqrt_grad
 from lodcli.kernels.ops.pooling.pool_grad import sequence_sum_grad as sequence_sum_grad
 from lodcli.kernels.ops.pooling.topk_avg_pooling import (
@@ -66,6 +71,9 @@ from lodcli.kernels.ops.pooling.topk_avg_pooling import (
     sequence_topk_avg_pooling_grad as sequence_topk_avg_pooling_grad,
 )
 from lodcli.kernels.ops.ranking.rank_table import sequence_from_steps as sequence_from_steps
+from lodcli.kernels.ops.ranking.rank_table import (
+    sequence_from_steps_grad as sequence_from_steps_grad,
+)
 from lodcli.kernels.ops.ranking.rank_table import (
     sequence_max_sequence_len as sequence_max_sequence_len,
 )
@@ -81,7 +89,11 @@ from lodcli.kernels.ops.ranking.rank_table import (
     sequence_shrink_memory_grad as sequence_shrink_memory_grad,
 )
 from lodcli.kernels.ops.ranking.rank_table import sequence_sort_by_length as sequence_sort_by_length
+from lodcli.kernels.ops.ranking.rank_table import (
+    sequence_sort_by_length_grad as sequence_sort_by_length_grad,
+)
 from lodcli.kernels.ops.ranking.rank_table import sequence_to_steps as sequence_to_steps
+from lodcli.kernels.ops.ranking.rank_table import sequence_to_steps_grad as sequence_to_steps_grad
 from lodcli.kernels.ops.ranking.split_by_mask import (
     sequence_merge_by_mask as sequence_merge_by_mask,
 )
@@ -98,6 +110,9 @@ from lodcli.kernels.ops.registry import OPS as OPS
 from lodcli.kernels.ops.registry import OpEntry as OpEntry
 from lodcli.kernels.ops.reshaping.lod_reset import sequence_lod_append as sequence_lod_append
 from lodcli.kernels.ops.reshaping.lod_reset import sequence_lod_reset as sequence_lod_reset
+from lodcli.kernels.ops.reshaping.lod_reset import (
+    sequence_lod_reset_grad as sequence_lod_reset_grad,
+)
 from lodcli.kernels.ops.reshaping.reshape import sequence_reshape as sequence_reshape
 from lodcli.kernels.ops.reshaping.reshape import sequence_reshape_grad as sequence_reshape_grad
 from lodcli.kernels.ops.scan.scan import sequence_cumprod as sequence_cumprod
@@ -146,6 +161,7 @@ cumsum = sequence_cumsum
 cumsum_grad = sequence_cumsum_grad
 deduplicate = sequence_deduplicate
 deinterleave = sequence_deinterleave
+deinterleave_grad = sequence_deinterleave_grad
 div = sequence_div
 div_grad = sequence_div_grad
 dot = sequence_dot
@@ -160,29 +176,36 @@ expand_grad = sequence_expand_grad
 first = sequence_first
 first_grad = sequence_first_grad
 from_steps = sequence_from_steps
+from_steps_grad = sequence_from_steps_grad
 histogram = sequence_histogram
 im2sequence = sequence_im2sequence
 im2sequence_grad = sequence_im2sequence_grad
 interleave = sequence_interleave
+interleave_grad = sequence_interleave_grad
 last = sequence_last
 last_grad = sequence_last_grad
 layer_norm = sequence_layer_norm
 layer_norm_grad = sequence_layer_norm_grad
 lod_append = sequence_lod_append
+lod_append_grad = sequence_lod_reset_grad
 lod_reset = sequence_lod_reset
+lod_reset_grad = sequence_lod_reset_grad
 log_softmax = sequence_log_softmax
 log_softmax_grad = sequence_log_softmax_grad
 mask = sequence_mask
 max = sequence_max
 max_grad = sequence_max_grad
 max_index = sequence_max_index
+max_index_grad = sequence_max_grad
 max_sequence_len = sequence_max_sequence_len
 mean = sequence_mean
 mean_grad = sequence_mean_grad
 merge_by_mask = sequence_merge_by_mask
 merge_by_mask_grad = sequence_merge_by_mask_grad
 min = sequence_min
+min_grad = sequence_min_grad
 min_index = sequence_min_index
+min_index_grad = sequence_min_grad
 mul = sequence_mul
 mul_grad = sequence_mul_grad
 pad = sequence_pad
@@ -201,6 +224,9 @@ row_conv_grad = sequence_row_conv_grad
 scatter = sequence_scatter
 scatter_grad = sequence_scatter_grad
 searchsorted = sequence_searchsorted
+sequence_lod_append_grad = sequence_lod_reset_grad
+sequence_max_index_grad = sequence_max_grad
+sequence_min_index_grad = sequence_min_grad
 shrink_memory = sequence_shrink_memory
 shrink_memory_grad = sequence_shrink_memory_grad
 slice = sequence_slice
@@ -209,6 +235,7 @@ softmax = sequence_softmax
 softmax_grad = sequence_softmax_grad
 sort = sequence_sort
 sort_by_length = sequence_sort_by_length
+sort_by_length_grad = sequence_sort_by_length_grad
 sort_grad = sequence_sort_grad
 split_by_mask = sequence_split_by_mask
 split_by_mask_grad = sequence_split_by_mask_grad
@@ -219,6 +246,7 @@ sub_grad = sequence_sub_grad
 sum = sequence_sum
 sum_grad = sequence_sum_grad
 to_steps = sequence_to_steps
+to_steps_grad = sequence_to_steps_grad
 topk = sequence_topk
 topk_avg_pooling = sequence_topk_avg_pooling
 topk_avg_pooling_grad = sequence_topk_avg_pooling_grad
@@ -252,6 +280,7 @@ __all__ = [
     "sequence_cumsum_grad",
     "sequence_deduplicate",
     "sequence_deinterleave",
+    "sequence_deinterleave_grad",
     "sequence_div",
     "sequence_div_grad",
     "sequence_dot",
@@ -266,29 +295,36 @@ __all__ = [
     "sequence_first",
     "sequence_first_grad",
     "sequence_from_steps",
+    "sequence_from_steps_grad",
     "sequence_histogram",
     "sequence_im2sequence",
     "sequence_im2sequence_grad",
     "sequence_interleave",
+    "sequence_interleave_grad",
     "sequence_last",
     "sequence_last_grad",
     "sequence_layer_norm",
     "sequence_layer_norm_grad",
     "sequence_lod_append",
+    "sequence_lod_append_grad",
     "sequence_lod_reset",
+    "sequence_lod_reset_grad",
     "sequence_log_softmax",
     "sequence_log_softmax_grad",
     "sequence_mask",
     "sequence_max",
     "sequence_max_grad",
     "sequence_max_index",
+    "sequence_max_index_grad",
     "sequence_max_sequence_len",
     "sequence_mean",
     "sequence_mean_grad",
     "sequence_merge_by_mask",
     "sequence_merge_by_mask_grad",
     "sequence_min",
+    "sequence_min_grad",
     "sequence_min_index",
+    "sequence_min_index_grad",
     "sequence_mul",
     "sequence_mul_grad",
     "sequence_pad",
@@ -315,6 +351,7 @@ __all__ = [
     "sequence_softmax_grad",
     "sequence_sort",
     "sequence_sort_by_length",
+    "sequence_sort_by_length_grad",
     "sequence_sort_grad",
     "sequence_split_by_mask",
     "sequence_split_by_mask_grad",
@@ -325,6 +362,7 @@ __all__ = [
     "sequence_sum",
     "sequence_sum_grad",
     "sequence_to_steps",
+    "sequence_to_steps_grad",
     "sequence_topk",
     "sequence_topk_avg_pooling",
     "sequence_topk_avg_pooling_grad",

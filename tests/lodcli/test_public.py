@@ -46,7 +46,8 @@ def test_every_op_has_its_short_name_and_its_gradient() -> None:
     for op in OPS.values():
         assert getattr(lodcli.ops, op.name) is getattr(lodcli.ops, op.function) is op.load()
         if op.gradient is not None:
-            assert getattr(lodcli.ops, op.gradient.rpartition(".")[2]) is op.load_gradient()
+            long, short = (getattr(lodcli.ops, f"{one}_grad") for one in (op.function, op.name))
+            assert long is short is op.load_gradient()
 
 
 def test_a_new_line_in_a_table_is_a_public_name(monkeypatch: pytest.MonkeyPatch) -> None:
