@@ -39,7 +39,8 @@ def difference(
         where += f", value {tuple(place) if len(place) > 1 else place[0]}"
     at = (row, *place)
     more = f" ({flat.size} values differ)" if flat.size > 1 else ""
-    return f"{where}: {data[at]} against {other[at]}{more}"
+    values = (part.get() if is_on_device(part) else part for part in (data[at], other[at]))  # type: ignore[attr-defined]
+    return f"{where}: {' against '.join(map(str, values))}{more}"
 
 
 def _path(lod: LoD, row: int) -> str:

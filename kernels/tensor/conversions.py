@@ -294,7 +294,7 @@ class Conversions:
         >>> LoDTensor([1, 2, 3, 4], [[2, 2]]).to_numpy().tolist()
         [[1, 2], [3, 4]]
         """
-        return lists.box(self.data, self.lod)
+        return lists.box(self._on_host("NumPy"), self.lod)
 
     def to_padded(
         self, *, value: npt.ArrayLike = 0, length: int = -1, level: int | str | None = None

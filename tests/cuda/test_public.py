@@ -243,3 +243,58 @@ def test_a_stream_waits_for_the_index_that_another_has_asked_for(
     waited.clear()
     sequence_sum(tensor)
     assert not waited, "what is there needs no waiting"
+
+
+# -- a tensor whose rows lie on a GPU --------------------------------------------------
+
+WORDS = LoDTensor(np.arange(20.0).reshape(10, 2), LOD)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(1, slice(0, 2), slice(None, None, -1), [2, 0], [True, False, True], (0, 1)),
+        *((slice(None), slice(None), slice(1, None)), (2, [0, -1]), (..., 1), (2, 0, 0, 1)),
+    ],
+    ids=str,
+)
+def test_keys_pick_and_set_where_the_rows_lie(key: Any) -> None:
+    there, here = WORDS.copy().to_device("cuda"), WORDS.copy()
+    found, expected = there[key], here[key]
+    if isinstance(expected, LoDTensor):
+        assert found.device.startswith("cuda")
+        assert found.to_device("cpu").identical(expected)
+    else:
+        assert float(found) == float(expected)
+    there[key] = -1
+    here[key] = -1
+    assert there.to_device("cpu").identical(here)
+
+
+def test_a_mask_and_places_on_a_gpu_pick_in_every_sequence() -> None:
+    rows = LoDTensor(np.arange(10.0), LOD)
+    there = rows.to_device("cuda")
+    assert there[there > 4].to_device("cpu").identical(rows[rows > 4])
+    last = LoDTensor(np.array([-1, -1, -1, -1]), LoD.from_lengths([[2, 0, 3], [1, 0, 1, 1, 1]]))
+    assert there[last.to_device("cuda")].to_device("cpu").identical(rows[last])
+
+
+def test_a_tensor_on_a_gpu_is_shown_and_compared() -> None:
+    there = WORDS.to_device("cuda")
+    assert repr(there) == repr(WORDS)
+    assert there._repr_html_() == WORDS._repr_html_()
+    assert there.difference(there.copy()) is None
+    other = there.copy()
+    other[2, 0, 0] = 7
+    assert there.difference(other) == WORDS.difference(other.to_device("cpu"))
+
+
+def test_libraries_of_main_memory_do_not_take_rows_on_a_gpu_in_silence() -> None:
+    there = WORDS.to_device("cuda")
+    for convert in (there.to_arrow, there.to_awkward, there.to_numpy):
+        with pytest.raises(UnsupportedError, match="use to_device"):
+            convert()
+    assert there.to_device("cpu").to_list() == WORDS.to_list()
+    padded, lengths = LoDTensor(WORDS.data, [[6, 4]]).to_device("cuda").to_padded()
+    assert hasattr(padded, "__cuda_array_interface__")
+    assert lengths.tolist() == [6, 4]
