@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+
+TYPE_CHECKING = False  # typing's own would be half of the time that `import lodcli` takes
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 # Where a name is defined: a module, and what it is called there ("" for the module itself).
 Home = tuple[str, str]
@@ -31,7 +33,8 @@ def lazy_names(
         if found is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         home, attribute = found
-        value: Any = importlib.import_module(home)
+        __import__(home)
+        value: Any = sys.modules[home]
         if attribute:
             value = getattr(value, attribute)
         setattr(sys.modules[module], name, value)

@@ -12,8 +12,6 @@ public and stable is listed in docs/api.md.
 
 from __future__ import annotations
 
-from typing import Any
-
 from lodcli.kernels.lazy_names import Home, by_module, lazy_names
 
 _HOMES: dict[str, Home] = {
@@ -43,7 +41,7 @@ __all__ = sorted([*_HOMES, "__version__"])
 _get, __dir__ = lazy_names(__name__, lambda: _HOMES)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version
 

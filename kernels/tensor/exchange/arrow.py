@@ -203,4 +203,5 @@ def _opened(array: Any) -> tuple[Offsets, Any]:
 def _rebased(bounds: Array) -> Offsets:
     if not bounds.size:
         return np.zeros(1, np.int64)
-    return bounds.astype(np.int64) - int(bounds[0])
+    wide = bounds.astype(np.int64, copy=False)
+    return wide - bounds[0] if bounds[0] else wide
