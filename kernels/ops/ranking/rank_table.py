@@ -294,13 +294,13 @@ def _checked(table: npt.ArrayLike) -> Offsets:
         )
     result: Offsets = array.astype(np.int64, copy=False)
     sequences, lengths = result[:, 0], result[:, 1]
-    if not np.array_equal(np.sort(sequences), np.arange(len(result))):
+    if not (np.sort(sequences) == np.arange(len(result))).all():
         raise InvalidDataError(
             f"a rank table holds each sequence 0 to {len(result) - 1} once; this one does not"
         )
-    rises = np.flatnonzero(np.diff(lengths) > 0)
-    if rises.size:
-        place = int(rises[0]) + 1
+    rises = lengths[1:] > lengths[:-1]
+    if rises.any():
+        place = int(rises.argmax()) + 1
         raise InvalidDataError(
             f"rank table, row {place}: longest first (expected at most {lengths[place - 1]}, "
             f"found {lengths[place]})"
