@@ -61,8 +61,8 @@ def picked(lod: LoD, shape: tuple[int, ...], key: Any) -> Picked:
         ShapeMismatchError: a tensor as a key that has other sequences.
     """
     parts = key if isinstance(key, tuple) else (key,)
-    first = 0
-    if parts and isinstance(parts[0], str):
+    first, parts = 0, parts or (_ALL,)
+    if isinstance(parts[0], str):
         first, parts = lod.level(parts[0]), parts[1:] or (_ALL,)
     if len(parts) == 1 and hasattr(parts[0], "lod"):
         return _by_tensor(lod, shape[0], parts[0], first)

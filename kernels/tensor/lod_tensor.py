@@ -279,6 +279,14 @@ class LoDTensor(NumpyProtocol, Conversions):
         tensor._data, tensor._lod = rows, self._lod
         return tensor
 
+    def astype(self, dtype: npt.DTypeLike) -> LoDTensor:
+        """Return the rows in another dtype under the same index object, copied.
+
+        >>> LoDTensor([1.5, 2.5], [[2]]).astype("int8").data.tolist()
+        [1, 2]
+        """
+        return LoDTensor(self._data.astype(dtype), self._lod)
+
     def identical(self, other: LoDTensor) -> bool:
         """Return whether dtype, shape, every bit of the data, index and names agree."""
         return (

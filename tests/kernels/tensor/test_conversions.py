@@ -265,6 +265,16 @@ def test_polars_takes_a_tensor_and_gives_it_back() -> None:
     assert same(LoDTensor.from_arrow(frame), FLAT)
 
 
+def test_pandas_takes_a_tensor_through_arrow_and_gives_it_back() -> None:
+    pd = pytest.importorskip("pandas")
+    words = LoDTensor([1, 2, 3], [[2, 0, 1]])
+    frame = pa.table(words).to_pandas(types_mapper=pd.ArrowDtype)
+    assert frame["data"].list.len().tolist() == [2, 0, 1]
+    assert same(LoDTensor.from_arrow(frame), words)
+    if hasattr(pd.DataFrame, "from_arrow"):  # from pandas 3 on
+        assert pd.DataFrame.from_arrow(words)["data"].to_list() == words.to_list()
+
+
 def test_duckdb_takes_a_tensor_and_gives_it_back() -> None:
     duckdb = pytest.importorskip("duckdb")
     words = LoDTensor([1, 2, 3], [[2, 0, 1]])  # noqa: F841 - by its name, in the query
