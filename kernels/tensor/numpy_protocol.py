@@ -144,7 +144,8 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         if not kwargs and method == "__call__" and ufunc.nout == 1 and ufunc.signature is None:
             # Most calls: arithmetic and comparisons, which cost less than what is below.
             owner = self if len(inputs) == 1 else _common_index(inputs, ufunc.__name__)
-            return _rewrapped(ufunc(*map(_data_of, inputs)), owner, ufunc.__name__)
+            result = ufunc(*[_data_of(value) for value in inputs])
+            return _rewrapped(result, owner, ufunc.__name__)
         plain = [_data_of(value) for value in inputs]
         out = kwargs.get("out")
         if out is not None:
@@ -326,10 +327,11 @@ def _common_index(values: Sequence[Any], name: str) -> Any:
 
 
 def _rewrapped(result: Any, owner: Any, name: str) -> Any:
-    rows = owner.data.shape[0]
-    if result.ndim != owner.data.ndim or result.shape[0] != rows:
+    data = owner._data
+    if result.ndim != data.ndim or result.shape[0] != data.shape[0]:
         raise ShapeMismatchError(
-            f"{name}: the result of shape {result.shape} no longer has the {rows} rows its index "
-            "describes; use the plain .data for that"
+            f"{name}: the result of shape {result.shape} no longer has the {data.shape[0]} rows "
+            "its index describes; use the plain .data for that"
         )
-    return owner.with_data(result)
+    # A masked array or a matrix beside the tensor makes the result one.
+    return owner._with_rows(result) if type(result) is np.ndarray else owner.with_data(result)

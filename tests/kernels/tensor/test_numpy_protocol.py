@@ -238,6 +238,12 @@ def test_numpys_concatenate_joins_tensors_with_their_levels() -> None:
         np.concatenate([FLAT, WIDE])
 
 
+def test_a_masked_array_beside_a_tensor_leaves_plain_rows() -> None:
+    found = FLAT + np.ma.masked_array(FLAT.data, mask=False)
+    assert isinstance(found, LoDTensor)
+    assert type(found.data) is np.ndarray
+
+
 def test_tensors_segmented_differently_do_not_go_into_one_function() -> None:
     other = LoDTensor(FLAT.data, [[1, 1, 1]])
     functions: list[Callable[..., Any]] = [
