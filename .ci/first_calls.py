@@ -61,6 +61,8 @@ def commands() -> Iterator[list[str]]:
             yield [*run, "-o", "out.npz", "-f"]
             yield [*run, "--grad", "-o", "out.npz", "-f"]
     yield ["train", "a.ts", "-o", "out.safetensors", "-f", "--epochs", "1", "--seed", "1"]
+    small = ["--rows", "60", "--features", "2", "--rounds", "1", "--budget", "0"]
+    yield ["bench", "kernels", *small, "--op", "sum", "--against", "none"]
     for ending in ("jsonl", "csv", "txt"):
         yield ["convert", f"a.{ending}", "out.lod.h5", "-f"]
 

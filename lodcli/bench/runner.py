@@ -120,7 +120,7 @@ def _limit(task: Task, threads: int) -> tuple[Candidate, float]:
 
         call, amount = gpu_cupy.limit_call(kind, task.work.needed)
         return Candidate(LIMIT, kind, sampler(call, gpu_cupy.by_events)), amount
-    from lodcli.bench.measure.limits_numba import limit_call
+    from lodcli.bench.measure.limits import limit_call
 
     call, amount = limit_call(kind, task.work.needed, threads)
     call()

@@ -216,7 +216,7 @@ def limits_of(suite: str, threads: int, device: str) -> dict[str, float]:
         from lodcli.bench.measure import gpu_cupy
 
         return gpu_cupy.best_rates(["gemm", "copy"] if suite == "rnn" else ["copy"])
-    from lodcli.bench.measure.limits_numba import best_gemm_rate, best_rates
+    from lodcli.bench.measure.limits import best_gemm_rate, best_rates
 
     if suite == "rnn":
         return best_rates(["fma"], threads) | best_gemm_rate()

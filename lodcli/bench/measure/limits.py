@@ -1,0 +1,80 @@
+"""What this machine could do at best: bytes read, written and copied, additions multiplied."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lodcli.bench.measure.tasks import LimitKind
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.simd import limits_native
+
+# More than any cache holds, and still quick to go through.
+MOST_BYTES = 256 << 20
+LEAST_BYTES = 1 << 16
+
+
+@cache
+def _buffers(size_bytes: int) -> tuple[Array, Array]:
+    count = size_bytes // 4
+    return np.ones(count, np.float32), np.ones(count, np.float32)
+
+
+def limit_call(kind: LimitKind, size_bytes: float, threads: int) -> tuple[Callable[[], Any], float]:
+    """Return a function that works at the machine's limit, and how much one call does.
+
+    Args:
+        kind: "read", "write" or "copy", in bytes (a copy reads and writes), or "fma", in
+            floating-point operations.
+        size_bytes: what the work it is compared with moves: what fits into a cache has
+            another limit.
+        threads: how many compute.
+    """
+    if kind == "fma":
+        return limits_native.multiplying(threads)
+    touched = int(min(max(size_bytes, LEAST_BYTES), MOST_BYTES))
+    source, target = _buffers(touched // 2 if kind == "copy" else touched)
+    if kind == "read":
+        return limits_native.reading(source, threads), float(source.nbytes)
+    if kind == "write":
+        return limits_native.writing(target, threads), float(target.nbytes)
+    return limits_native.copying(source, target, threads), 2.0 * source.nbytes
+
+
+def best_rates(kinds: Sequence[LimitKind], threads: int) -> dict[str, float]:
+    """Return bytes or operations a second, the best of a few tries at memory's own size."""
+    found: dict[str, float] = {}
+    for kind in kinds:
+        call, amount = limit_call(kind, MOST_BYTES // 4, threads)
+        found[kind] = amount / _best_seconds(call)
+    return found
+
+
+def best_gemm_rate(size: int = 1024) -> dict[str, float]:
+    """Return operations a second of a product of square float32 matrices, by NumPy and torch.
+
+    torch only where a peer has loaded it: a BLAS of its own, often the faster one.
+    """
+    a, b = (np.ones((size, size), np.float32) for _ in range(2))
+    out = np.empty_like(a)
+    calls: dict[str, Callable[[], Any]] = {"gemm numpy": lambda: np.matmul(a, b, out=out)}
+    other = sys.modules.get("torch")
+    if other is not None:
+        x, y, z = (other.from_numpy(array) for array in (a, b, out))
+        calls["gemm torch"] = lambda: other.matmul(x, y, out=z)
+    return {name: 2.0 * size**3 / _best_seconds(call) for name, call in calls.items()}
+
+
+def _best_seconds(call: Callable[[], Any], tries: int = 7) -> float:
+    call()
+    seconds = []
+    for _ in range(tries):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)

@@ -1,0 +1,41 @@
+"""What the machine can do at best: that the calls do what they are said to, without numba."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lodcli.bench.measure.limits import best_rates
+from lodcli.kernels.simd import limits_native
+from tests.hanging import HANG_SECONDS
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("size", [1, 3, 1000, 1 << 16])
+def test_all_is_read_written_and_copied(size: int, threads: int) -> None:
+    source, target = np.arange(size, dtype=np.float32), np.zeros(size, np.float32)
+    limits_native.reading(source, threads)()
+    limits_native.copying(source, target, threads)()
+    np.testing.assert_array_equal(target, source)
+    limits_native.writing(target, threads)()
+    assert (target == 1).all()
+
+
+def test_operations_are_counted_for_all_threads() -> None:
+    one, three = (limits_native.multiplying(threads)[1] for threads in (1, 3))
+    assert three == 3 * one > 0
+    assert best_rates(["fma"], 2)["fma"] > 0
+
+
+def test_bench_needs_no_numba() -> None:
+    script = """
+import sys
+from lodcli.bench.session import limits_of
+assert set(limits_of("kernels", 1, "cpu")) == {"read", "write", "copy"}
+assert "numba" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", script], timeout=HANG_SECONDS, check=False)
+    assert done.returncode == 0
