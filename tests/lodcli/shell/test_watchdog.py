@@ -205,7 +205,7 @@ def test_an_interrupt_while_kernels_are_compiled_ends_the_process_in_silence(
         with subprocess.Popen(
             ["lod", *line.split(), "-f"],
             cwd=tmp_path,
-            env=environment(XDG_CACHE_HOME=str(cache), NUMBA_CACHE_DIR=str(cache)),
+            env=environment(XDG_CACHE_HOME=str(cache)),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             preexec_fn=heed_signals,
