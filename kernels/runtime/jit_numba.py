@@ -25,9 +25,8 @@ _prepare()
 # Only now: what they import reads the settings.
 import numba  # noqa: E402
 from llvmlite import ir  # type: ignore[import-untyped]  # noqa: E402
-from numba import njit, types  # noqa: E402
+from numba import types  # noqa: E402
 from numba.core import cgutils  # noqa: E402
-from numba.core.codegen import get_host_cpu_features  # noqa: E402
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature  # noqa: E402
 from numba.extending import (  # noqa: E402
     intrinsic,
@@ -36,21 +35,17 @@ from numba.extending import (  # noqa: E402
     overload,
     register_model,
 )
-from numba.np.ufunc import parallel  # noqa: E402
 
 __all__ = [
     "AbstractTemplate",
     "cgutils",
-    "get_host_cpu_features",
     "infer_global",
     "intrinsic",
     "ir",
     "lower_builtin",
     "models",
-    "njit",
     "numba",
     "overload",
-    "parallel",
     "register_model",
     "signature",
     "types",

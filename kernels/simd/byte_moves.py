@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from lodcli.kernels.runtime.jit_numba import cgutils, intrinsic, ir, numba, types
+from lodcli.kernels.simd.instructions import VECTOR_BYTES, load, prefetch, store
 
-VECTOR_BYTES = 64
 FETCHED_BYTES = 512
 AHEAD = 16  # rows or ranges asked for before their turn
 _BYTE, _I64 = ir.IntType(8), ir.IntType(64)
@@ -27,13 +27,11 @@ def _at(builder: Any, address: Any, kind: Any) -> Any:
 
 
 def _load(builder: Any, address: Any, kind: Any) -> Any:
-    value = builder.load(_at(builder, address, kind))
-    value.align = 1
-    return value
+    return load(builder, _at(builder, address, kind), 1)
 
 
 def _store(builder: Any, value: Any, address: Any) -> None:
-    builder.store(value, _at(builder, address, value.type)).align = 1
+    store(builder, value, _at(builder, address, value.type), 1)
 
 
 def _mover(vectors: int, word_bytes: int, kind: str, group: int = 1) -> Any:
@@ -113,10 +111,7 @@ def _number_at(typing_context: Any, at: Any) -> Any:
 @intrinsic
 def _fetch(typing_context: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), *[ir.IntType(32)] * 3])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        # To read, to keep in every cache, data.
-        builder.call(function, [_at(builder, args[0], _BYTE), *map(ir.IntType(32), (0, 3, 1))])
+        prefetch(builder, _at(builder, args[0], _BYTE), 3)
         return context.get_dummy_value()
 
     return types.void(types.int64), generate

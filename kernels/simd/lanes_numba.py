@@ -18,7 +18,6 @@ from lodcli.kernels.native.target import level
 from lodcli.kernels.rnn.engine.native.layout import Layout
 from lodcli.kernels.runtime.jit_numba import (
     AbstractTemplate,
-    cgutils,
     infer_global,
     intrinsic,
     ir,
@@ -28,9 +27,9 @@ from lodcli.kernels.runtime.jit_numba import (
     signature,
     types,
 )
+from lodcli.kernels.simd import instructions
 
 _I64 = ir.IntType(64)
-_I32 = ir.IntType(32)
 
 
 LAYOUT = Layout(level().vector_bytes, level().registers)
@@ -61,13 +60,6 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, kind, vector_type(kind.dtype))  # type: ignore[no-untyped-call]
 
 
-def splat(builder: Any, scalar: Any, vector: Any) -> Any:
-    """Return a vector of LLVM's type `vector` with `scalar` in all lanes."""
-    one = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, _I32(0))
-    zeros = ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count)
-    return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
-
-
 def address(builder: Any, pointer: Any, position: Any) -> Any:
     """Return the address of one element behind a pointer."""
     return builder.gep(data_of(builder, pointer), [position])
@@ -81,7 +73,7 @@ def _as_vector(builder: Any, kind: Any, value: Any, wanted: Lanes) -> Any:
         value = builder.fptrunc(value, vector.element)
     elif kind.bitwidth < wanted.dtype.bitwidth:
         value = builder.fpext(value, vector.element)
-    return splat(builder, value, vector)
+    return instructions.splat(builder, value, vector)
 
 
 def _operator(function: Any, emit: str) -> None:
@@ -131,11 +123,7 @@ def _some(builder: Any, vector: Any, count: Any, whole: Callable[[], Any], part:
         with then:
             results.append((whole(), builder.block))
         with otherwise:
-            numbers = ir.VectorType(_I32, vector.count)
-            ramp = ir.Constant(numbers, list(range(vector.count)))
-            mask = builder.icmp_signed(
-                "<", ramp, splat(builder, builder.trunc(count, _I32), numbers)
-            )
+            mask = instructions.first_lanes(builder, count, vector.count)
             results.append((part(mask), builder.block))
     if results[0][0] is None:
         return None
@@ -157,17 +145,11 @@ def _load(typing_context: Any, array: Any, position: Any, count: Any) -> Any:
         bytes_each = kind.dtype.bitwidth // 8
 
         def whole() -> Any:
-            value = builder.load(place)
-            value.align = bytes_each
-            return value
+            return instructions.load(builder, place, bytes_each)
 
         def part(mask: Any) -> Any:
-            masks = ir.VectorType(ir.IntType(1), vector.count)
-            name = f"llvm.masked.load.v{vector.count}f{8 * bytes_each}.p0"
-            form = ir.FunctionType(vector, [vector.as_pointer(), _I32, masks, vector])
-            function = cgutils.get_or_insert_function(builder.module, form, name)
             zero = ir.Constant(vector, [0.0] * vector.count)
-            return builder.call(function, [place, _I32(bytes_each), mask, zero])
+            return instructions.load(builder, place, bytes_each, mask, zero)
 
         return _some(builder, vector, args[2], whole, part)
 
@@ -185,14 +167,10 @@ def _store(typing_context: Any, value: Any, array: Any, position: Any, count: An
         bytes_each = sig.args[0].dtype.bitwidth // 8
 
         def whole() -> None:
-            builder.store(args[0], place).align = bytes_each
+            instructions.store(builder, args[0], place, bytes_each)
 
         def part(mask: Any) -> None:
-            masks = ir.VectorType(ir.IntType(1), vector.count)
-            name = f"llvm.masked.store.v{vector.count}f{8 * bytes_each}.p0"
-            form = ir.FunctionType(ir.VoidType(), [vector, vector.as_pointer(), _I32, masks])
-            function = cgutils.get_or_insert_function(builder.module, form, name)
-            builder.call(function, [args[0], place, _I32(bytes_each), mask])
+            instructions.store(builder, args[0], place, bytes_each, mask)
 
         _some(builder, vector, args[3], whole, part)
         return context.get_dummy_value()
@@ -205,11 +183,7 @@ def _fetch(typing_context: Any, array: Any, position: Any) -> Any:
     """Have the processor bring array[position] nearer: it is about to be read."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), _I32, _I32, _I32])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        place = address(builder, args[0], args[1])
-        place = builder.bitcast(place, ir.IntType(8).as_pointer())
-        builder.call(function, [place, _I32(0), _I32(3), _I32(1)])  # to read, all caches, data
+        instructions.prefetch(builder, address(builder, args[0], args[1]), 3)
         return context.get_dummy_value()
 
     return types.void(array, types.int64), generate

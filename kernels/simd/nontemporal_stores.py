@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir, numba, types
-from lodcli.kernels.simd.byte_moves import VECTOR_BYTES, copy_exactly, require
+from lodcli.kernels.simd.byte_moves import copy_exactly, require
+from lodcli.kernels.simd.instructions import VECTOR_BYTES, load
 
 FOREIGN = 0
 _BYTE, _I64 = ir.IntType(8), ir.IntType(64)
@@ -23,9 +24,7 @@ _LINE = ir.VectorType(_BYTE, VECTOR_BYTES)
 
 
 def _load(builder: Any, at: Any) -> Any:
-    found = builder.load(builder.inttoptr(at, _LINE.as_pointer()))
-    found.align = 1
-    return found
+    return load(builder, builder.inttoptr(at, _LINE.as_pointer()), 1)
 
 
 def _store(builder: Any, line: Any, to: Any) -> None:

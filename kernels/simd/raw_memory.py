@@ -1,10 +1,10 @@
-"""Single values read from, written to and made of bits: what numba's own language cannot say."""
+"""Single values read from and written to addresses: what numba's own language cannot say."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.runtime.jit_numba import intrinsic, types
 
 
 @intrinsic
@@ -34,16 +34,3 @@ def _put(typing_context: Any, to: Any, value: Any, like: Any) -> Any:
 
 value_at: Any = _value_at
 put: Any = _put
-
-
-@intrinsic
-def _float_of_bits(typing_context: Any, bits: Any) -> Any:
-    """Return the float32 of these 32 bits."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.FloatType())
-
-    return types.float32(types.int32), generate
-
-
-float_of_bits: Any = _float_of_bits

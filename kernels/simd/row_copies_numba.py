@@ -15,12 +15,12 @@ from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.simd.byte_moves import (
     AHEAD,
     FETCHED_BYTES,
-    VECTOR_BYTES,
     copy,
     copy_backwards,
     fetch,
     number_at,
 )
+from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.nontemporal_stores import append, begin, finish
 from lodcli.kernels.simd.row_partition_numba import segment_at
 

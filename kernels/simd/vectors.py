@@ -16,9 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lodcli.kernels.runtime.jit_numba import cgutils, intrinsic, ir, types
+from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.simd.instructions import (
+    VECTOR_BYTES,
+    constant,
+    first_lanes,
+    load,
+    prefetch,
+    splat,
+    store,
+)
 
-VECTOR_BYTES = 64
 BLOCK = 4  # vectors side by side in one pass
 MORE, FIRST, NEXT = 0, 1, 2
 STREAMS = 4  # rows at once where a row is one vector: additions wait for each other
@@ -54,10 +62,7 @@ class Vectors:
 
     def all(self, value: Any, kind: Any) -> Any:
         """Return a vector of one value."""
-        undefined = ir.Constant(kind, ir.Undefined)
-        one = self.builder.insert_element(undefined, value, _I32(0))
-        zeros = ir.Constant(ir.VectorType(_I32, self.lanes), [0] * self.lanes)
-        return self.builder.shuffle_vector(one, undefined, zeros)
+        return splat(self.builder, value, kind)
 
     def first(self, vector: Any) -> Any:
         """Return the first lane as a vector of one."""
@@ -65,51 +70,25 @@ class Vectors:
         return self.builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), number)
 
     def constant(self, value: Any, kind: Any) -> Any:
-        return ir.Constant(kind, [value] * self.lanes)
+        return constant(kind, value)
 
     def below(self, count: Any) -> Any:
         """Return for each lane whether its number is below `count`."""
-        kind = ir.VectorType(_I32, self.lanes)
-        lane = ir.Constant(kind, list(range(self.lanes)))
-        return self.builder.icmp_signed("<", lane, self.all(self.builder.trunc(count, _I32), kind))
+        return first_lanes(self.builder, count, self.lanes)
 
     def load(self, at: Any, kind: Any, mask: Any = None, other: Any = None) -> Any:
         """Return the vector at an address; where `mask` is unset `other`, and nothing is read."""
-        where = self.builder.inttoptr(at, kind.as_pointer())
-        if mask is None:
-            found = self.builder.load(where)
-            found.align = 1
-            return found
-        function = self._masked("load", kind, [kind.as_pointer(), _I32, mask.type, kind], kind)
-        return self.builder.call(function, [where, _I32(1), mask, other])
+        return load(self.builder, self.builder.inttoptr(at, kind.as_pointer()), 1, mask, other)
 
     def store(self, vector: Any, to: Any, mask: Any = None) -> None:
-        kind = vector.type
-        where = self.builder.inttoptr(to, kind.as_pointer())
-        if mask is None:
-            self.builder.store(vector, where).align = 1
-            return
-        nothing = ir.VoidType()
-        pointer = kind.as_pointer()
-        function = self._masked("store", kind, [kind, pointer, _I32, mask.type], nothing)
-        self.builder.call(function, [vector, where, _I32(1), mask])
-
-    def _masked(self, deed: str, kind: Any, arguments: list[Any], result: Any) -> Any:
-        element = str(kind.element).replace("float", "f32").replace("double", "f64")
-        return cgutils.get_or_insert_function(
-            self.builder.module,
-            ir.FunctionType(result, arguments),
-            f"llvm.masked.{deed}.v{self.lanes}{element}.p0",
-        )
+        """Write a vector to an address; nothing where `mask` is unset."""
+        where = self.builder.inttoptr(to, vector.type.as_pointer())
+        store(self.builder, vector, where, 1, mask)
 
     def fetch(self, at: Any) -> None:
         """Ask for what is at an address, which may lie anywhere, to be brought nearer."""
-        number, byte = ir.IntType(32), ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
-        # To read; not into the nearest cache, which holds what is worked on; data.
-        where = self.builder.inttoptr(at, byte)
-        self.builder.call(function, [where, *map(number, (0, 2, 1))])
+        # Not into the nearest cache, which holds what is worked on.
+        prefetch(self.builder, self.builder.inttoptr(at, ir.IntType(8).as_pointer()), 2)
 
     def widened(self, vector: Any) -> Any:
         """Return values as totals."""

@@ -22,8 +22,9 @@ from lodcli.kernels.native.language_numba import address, function, is_float, it
 from lodcli.kernels.ops.pooling import reduce_loops_numba as reductions
 from lodcli.kernels.simd import byte_moves as moves
 from lodcli.kernels.simd import raw_memory as scalars
+from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.row_partition_numba import segment_at
-from lodcli.kernels.simd.vectors import BLOCK, FIRST, MORE, NEXT, VECTOR_BYTES, divide
+from lodcli.kernels.simd.vectors import BLOCK, FIRST, MORE, NEXT, divide
 
 PLAIN, MEAN, ROOT = 0, 1, 2
 RUN = 256  # rows or vectors summed before joining the total: rounding grows with this

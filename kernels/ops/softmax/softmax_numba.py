@@ -10,8 +10,8 @@ from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 from lodcli.kernels.native.language_numba import address, function
 from lodcli.kernels.ops.softmax import softmax_scalar_numba as powers
 from lodcli.kernels.simd.exponential import FAST, exp
+from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.row_partition_numba import segments_of_piece
-from lodcli.kernels.simd.vectors import VECTOR_BYTES
 
 _exp, _loose, _exact = exp, powers.softmax_loose, powers.softmax_exact
 

@@ -5,52 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from lodcli.kernels.runtime.jit_numba import cgutils, intrinsic, ir, types
+from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.simd.exponential import exp32
+from lodcli.kernels.simd.instructions import call
 from lodcli.kernels.simd.vectors import Vectors
 
 _I64, _FLOAT = ir.IntType(64), ir.FloatType()
-# Cephes' expf: within 2 units in the last place of e^x.
-_TERMS = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1)
-_LEAST = -87.33  # below, e^x is 0 here
-
-
-def _called(v: Vectors, name: str, *values: Any) -> Any:
-    kind = values[0].type
-    shape = f"v{v.lanes}f32" if isinstance(kind, ir.VectorType) else "f32"
-    function = cgutils.get_or_insert_function(
-        v.builder.module,
-        ir.FunctionType(kind, [value.type for value in values]),
-        f"llvm.{name}.{shape}",
-    )
-    return v.builder.call(function, values)
-
-
-def _exp(v: Vectors, x: Any) -> Any:
-    """Return e^x for x <= 0; a NaN stays one."""
-    builder = v.builder
-
-    def number(value: float) -> Any:
-        # As float32 holds it, or LLVM refuses the constant.
-        return v.constant(float(np.float32(value)), v.kind)
-
-    def fused(a: Any, b: Any, c: Any) -> Any:
-        return _called(v, "fmuladd", a, b, c)
-
-    least = number(_LEAST)
-    low = builder.select(v.greater(least, x), least, x)
-    n = _called(v, "floor", fused(low, number(1.44269504), number(0.5)))
-    r = fused(n, number(-0.693359375), low)
-    r = fused(n, number(2.12194440e-4), r)
-    p = number(_TERMS[0])
-    for term in (*_TERMS[1:], 5.0000001201e-1):
-        p = fused(p, r, number(term))
-    p = fused(builder.fmul(p, r), r, builder.fadd(r, number(1.0)))
-    bits = builder.add(builder.fptosi(n, v.numbers), v.constant(127, v.numbers))
-    scale = builder.bitcast(builder.shl(bits, v.constant(23, v.numbers)), v.kind)
-    power = builder.select(v.greater(least, x), v.zero(), builder.fmul(p, scale))
-    return builder.select(v.stays(x), x, power)
 
 
 def _softmax(loose: bool) -> Any:
@@ -90,17 +50,17 @@ def _softmax(loose: bool) -> Any:
             top = v.joined(found, greatest, None)[0]
 
             def power(k: Any, total: list[Any]) -> list[Any]:
-                value = _exp(v, builder.fsub(v.load(place(at, k), v.kind), top))
+                value = exp32(builder, builder.fsub(v.load(place(at, k), v.kind), top))
                 v.store(value, place(to, k))
                 return [v.plus(total[0], value)]
 
-            of_tail = builder.select(mask, _exp(v, builder.fsub(tail, top)), v.zero())
+            of_tail = builder.select(mask, exp32(builder, builder.fsub(tail, top)), v.zero())
             total = v.joined(v.loop(many, v.lanes, [of_tail], power), plus, None)[0]
             one = builder.extract_element(total, ir.IntType(32)(0))
             end = place(to, many)
             with builder.if_else(log) as (logarithm, plain):
                 with logarithm:
-                    less = v.all(_called(v, "log", one), v.kind)
+                    less = v.all(call(builder, "log", one), v.kind)
                     _each(v, many, place, at, to, lambda x: _less(v, x, top, less))
                     _last(v, _less(v, tail, top, less), end, mask, loose)
                 with plain:

@@ -13,8 +13,9 @@ from typing import Any
 
 from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.rnn.engine.native.structures import Fours, Threes
-from lodcli.kernels.runtime.jit_numba import cgutils, intrinsic, ir, types
-from lodcli.kernels.simd.lanes_numba import LAYOUT, address, splat, vector_type
+from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
+from lodcli.kernels.simd.instructions import call, load, splat, store
+from lodcli.kernels.simd.lanes_numba import LAYOUT, address, vector_type
 
 _UNROLLED = 32  # products of vectors in one turn of the loop
 _I64 = ir.IntType(64)
@@ -66,9 +67,7 @@ class _Tile:
         return self.builder.bitcast(self.builder.gep(place, [step]), self.vector.as_pointer())
 
     def load(self, place: Any) -> Any:
-        value = self.builder.load(place)
-        value.align = self.dtype.bitwidth // 8
-        return value
+        return load(self.builder, place, self.dtype.bitwidth // 8)
 
     def emit(self, rows: int, *, onto: bool) -> None:
         """Emit the whole tile for so many rows."""
@@ -86,7 +85,7 @@ class _Tile:
             for place, value in zip(places, values, strict=True):
                 if onto:
                     value = builder.fadd(self.load(place), value)
-                builder.store(value, place).align = self.dtype.bitwidth // 8
+                store(builder, value, place, self.dtype.bitwidth // 8)
 
     def summed(self, sums: Any, a: list[Any], step: Any, panel: Any, depth: Any) -> Any:
         """Emit the loop over k; return the sums after it."""
@@ -131,11 +130,6 @@ class _Tile:
     def added(self, sums: Any, a: list[Any], step: Any, panel: Any, k: Any) -> Any:
         """Emit the products of one k; return the sums with them."""
         builder = self.builder
-        fma = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(self.vector, [self.vector] * 3),
-            f"llvm.fmuladd.v{self.vector.count}f{self.dtype.bitwidth}",
-        )
         columns = self.columns_of_panels(panel, k)
         along = builder.mul(k, step)
 
@@ -152,22 +146,24 @@ class _Tile:
             for n in vectors:
                 value = self.load(columns[n])
                 for row in rows:
-                    changed[row][n] = builder.call(fma, [elements[row], value, sums[row][n]])
+                    changed[row][n] = call(builder, "fmuladd", elements[row], value, sums[row][n])
         else:
             values = [self.load(place) for place in columns]
             for row in rows:
                 one = element(row)
                 for n in vectors:
-                    changed[row][n] = builder.call(fma, [one, values[n], sums[row][n]])
+                    changed[row][n] = call(builder, "fmuladd", one, values[n], sums[row][n])
         return changed
 
 
-def _product(*, onto: bool) -> Any:
+def _tiles(*, one_row: bool = False, onto: bool = False) -> Any:
+    """Return what computes a tile of 1 to `tile_rows` rows, or of one row and 1 to some panels."""
+
     @intrinsic
-    def product(
+    def tiles(
         typing_context: Any,
         shape: Any,
-        rows: Any,
+        count: Any,
         a: Any,
         a_at: Any,
         row: Any,
@@ -181,79 +177,37 @@ def _product(*, onto: bool) -> Any:
         out_at: Any,
         out_row: Any,
         out_plus: Any,
+        apart: Any,
     ) -> Any:
-        """See multiply."""
+        """See multiply and multiply_one; `apart` is of no account where there is one panel."""
         whole = types.int64
         vectors = _WIDTHS[shape.instance_class]
+        most = LAYOUT.panels_at_once(vectors) if one_row else LAYOUT.tile_rows(vectors)
         sig = types.void(
             shape, whole, a, a_at, whole, whole, panels, whole, whole, first, whole, out, out_at,
-            whole, whole,
+            whole, whole, whole,
         )  # fmt: skip
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            tile = _Tile(context, builder, sig, args, vectors, 1, None)
             done = builder.append_basic_block("tile_done")
             switch = builder.switch(args[1], done)
-            for count in range(1, LAYOUT.tile_rows(vectors) + 1):
-                block = builder.append_basic_block(f"tile_{count}")
-                switch.add_case(_I64(count), block)
+            for number in range(1, most + 1):
+                block = builder.append_basic_block(f"tile_{number}")
+                switch.add_case(_I64(number), block)
                 builder.position_at_end(block)
-                tile.emit(count, onto=onto)
+                rows, columns = (1, number) if one_row else (number, 1)
+                tile = _Tile(context, builder, sig, args[:-1], vectors, columns, args[-1])
+                tile.emit(rows, onto=onto)
                 builder.branch(done)
             builder.position_at_end(done)
             return context.get_dummy_value()
 
         return sig, generate
 
-    return product
+    return tiles
 
 
-@intrinsic
-def _emit_one(
-    typing_context: Any,
-    shape: Any,
-    count: Any,
-    a: Any,
-    a_at: Any,
-    row: Any,
-    a_step: Any,
-    panels: Any,
-    panel_at: Any,
-    depth: Any,
-    first: Any,
-    first_at: Any,
-    out: Any,
-    out_at: Any,
-    out_row: Any,
-    out_plus: Any,
-    apart: Any,
-) -> Any:
-    """See multiply_one."""
-    whole = types.int64
-    vectors = _WIDTHS[shape.instance_class]
-    sig = types.void(
-        shape, whole, a, a_at, whole, whole, panels, whole, whole, first, whole, out, out_at,
-        whole, whole, whole,
-    )  # fmt: skip
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        done = builder.append_basic_block("tile_done")
-        switch = builder.switch(args[1], done)
-        for number in range(1, LAYOUT.panels_at_once(vectors) + 1):
-            block = builder.append_basic_block(f"panels_{number}")
-            switch.add_case(_I64(number), block)
-            builder.position_at_end(block)
-            tile = _Tile(context, builder, sig, args[:-1], vectors, number, args[-1])
-            tile.emit(1, onto=False)
-            builder.branch(done)
-        builder.position_at_end(done)
-        return context.get_dummy_value()
-
-    return sig, generate
-
-
-_multiply, _multiply_onto = _product(onto=False), _product(onto=True)
-_multiply_one: Any = _emit_one
+_multiply, _multiply_onto, _multiply_one = _tiles(), _tiles(onto=True), _tiles(one_row=True)
 
 
 @function()
@@ -275,7 +229,7 @@ def multiply(  # type: ignore[no-untyped-def]
     # for every place it is called from.
     _multiply(
         shape, rows, a, a_at, row, a_step, panels, panel_at, depth, first, first_at,
-        out, out_at, out_row, out_plus,
+        out, out_at, out_row, out_plus, 0,
     )  # fmt: skip
 
 
@@ -287,7 +241,7 @@ def multiply_onto(  # type: ignore[no-untyped-def]
     """Likewise; the sums, begun with zeros, are added to what is in `out` already."""
     _multiply_onto(
         shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros, 0,
-        out, out_at, out_row, out_plus,
+        out, out_at, out_row, out_plus, 0,
     )  # fmt: skip
 
 

@@ -1,0 +1,89 @@
+"""What LLVM does with vectors: emitted for code in registers, in memory, and for its intrinsics.
+
+Only LLVM's portable vectors are used, which it splits for machines with narrower ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lodcli.kernels.runtime.jit_numba import cgutils, ir
+
+# What one pass over memory takes: a line of it, and the widest register there is.
+VECTOR_BYTES = 64
+_I32 = ir.IntType(32)
+
+
+def constant(kind: Any, value: Any) -> Any:
+    """Return a constant of LLVM's type `kind`, in all lanes of a vector."""
+    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+
+
+def splat(builder: Any, scalar: Any, vector: Any) -> Any:
+    """Return a vector of LLVM's type `vector` with `scalar` in all lanes."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    one = builder.insert_element(undefined, scalar, _I32(0))
+    zeros = ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(one, undefined, zeros)
+
+
+def first_lanes(builder: Any, count: Any, lanes: int) -> Any:
+    """Return a mask of so many lanes that is set below `count`, an int64."""
+    kind = ir.VectorType(_I32, lanes)
+    lane = ir.Constant(kind, list(range(lanes)))
+    return builder.icmp_signed("<", lane, splat(builder, builder.trunc(count, _I32), kind))
+
+
+def load(builder: Any, where: Any, align: int, mask: Any = None, other: Any = None) -> Any:
+    """Return the vector behind a pointer; where `mask` is unset `other`, and nothing is read."""
+    if mask is None:
+        value = builder.load(where)
+        value.align = align
+        return value
+    kind = where.type.pointee
+    function = _masked(builder, "load", kind, [where.type, _I32, mask.type, kind], kind)
+    return builder.call(function, [where, _I32(align), mask, other])
+
+
+def store(builder: Any, vector: Any, where: Any, align: int, mask: Any = None) -> None:
+    """Write a vector behind a pointer; nothing where `mask` is unset."""
+    if mask is None:
+        builder.store(vector, where).align = align
+        return
+    arguments = [vector.type, where.type, _I32, mask.type]
+    function = _masked(builder, "store", vector.type, arguments, ir.VoidType())
+    builder.call(function, [vector, where, _I32(align), mask])
+
+
+def _masked(builder: Any, deed: str, kind: Any, arguments: list[Any], result: Any) -> Any:
+    name = f"llvm.masked.{deed}.{type_name(kind)}.p0"
+    form = ir.FunctionType(result, arguments)
+    return cgutils.get_or_insert_function(builder.module, form, name)
+
+
+def type_name(kind: Any) -> str:
+    """Return what LLVM calls a type in the names of its intrinsics, such as v16f32."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{type_name(kind.element)}"
+    return {"float": "f32", "double": "f64"}.get(str(kind), str(kind))
+
+
+def call(builder: Any, name: str, *values: Any) -> Any:
+    """Return what LLVM's intrinsic of that name makes of values of one type: itself that type."""
+    kind = values[0].type
+    form = ir.FunctionType(kind, [kind] * len(values))
+    name = f"llvm.{name}.{type_name(kind)}"
+    return builder.call(cgutils.get_or_insert_function(builder.module, form, name), values)
+
+
+def prefetch(builder: Any, where: Any, locality: int) -> None:
+    """Ask for what is behind a pointer, which may point anywhere, to be brought nearer.
+
+    Args:
+        locality: 3 into all caches, less into the farther ones alone.
+    """
+    byte = ir.IntType(8).as_pointer()
+    form = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
+    function = cgutils.get_or_insert_function(builder.module, form, "llvm.prefetch.p0")
+    # To read; data.
+    builder.call(function, [builder.bitcast(where, byte), _I32(0), _I32(locality), _I32(1)])
