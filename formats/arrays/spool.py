@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator
 from typing import IO
 
-from lodcli.formats.arrays.byte_blocks import Bytes
+from lodcli.formats.arrays.byte_blocks import Bytes, byte_blocks
 from lodcli.formats.storage.outputs import COPY_BYTES, Output
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.platform import files
 
 # So much of an array is kept in memory, so that short batches make no short extents.
@@ -55,22 +56,21 @@ class Spool:
 
 
 class SpooledArray:
-    """The bytes of one array in a Spool.
-
-    Attributes:
-        size_bytes: how many they are.
-    """
+    """The bytes of one array in a Spool."""
 
     def __init__(self, spool: Spool) -> None:
-        self.size_bytes = 0
         self._spool = spool
         self._extents: list[tuple[int, int]] = []
         self._held = bytearray()
 
+    def append(self, data: Array) -> None:
+        """Take the bytes of an array."""
+        for block in byte_blocks(data):
+            self.write(block)
+
     def write(self, block: Bytes) -> None:
         """Take the next bytes."""
         view = block.data
-        self.size_bytes += len(view)
         if len(self._held) + len(view) > _HELD_BYTES:
             self._flush()
         if len(view) > _HELD_BYTES:

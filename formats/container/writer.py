@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from h5py import h5t
 
-from lodcli.formats.arrays.array_writer import ArrayWriter
+from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter
 from lodcli.formats.container import header
 from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.header import Header
@@ -19,78 +19,59 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
 
 
-class ContainerWriter:
-    """A container being written.
+def write_container(
+    output: Output, schema: Schema, batches: Iterable[Batch], compression: str | None
+) -> None:
+    """Write all batches and the header; the caller commits.
 
-    Datasets of known size get their place at once and are written in place. Others wait in
-    nameless files beside the target until their size is known; one that is large is written
+    Datasets of known size get their place at once and are written in place. Others wait in a
+    nameless file beside the target until their size is known; one that is large is written
     where it is going to be.
 
     Args:
         output: where to; must be seekable.
-        schema: what will come.
+        schema: what the batches hold together.
+        batches: see Source.
         compression: None for contiguous datasets, else a codec.
     """
-
-    def __init__(self, output: Output, schema: Schema, compression: str | None) -> None:
-        self._output = output
-        self._kind: type[Sink] = ChunkedSink if compression else ContiguousSink
-        self._file = WrittenFile(output, compression)
-        try:
-            with output.naming():
-                self._file.open()
-                self._arrays = ArrayWriter(
-                    _placed(schema),
-                    header.data_path,
-                    lambda array: self._kind(self._file, array),
-                    order_name=lambda name: header.part_path(name, "order"),
-                )
-        except BaseException:
-            self.close()
-            raise
-
-    def write(self, batches: Iterable[Batch]) -> None:
-        """Write all batches and the header."""
-        self._arrays.write(batches)
-        with self._output.naming():
-            self._finish()
-
-    def _finish(self) -> None:
-        schema, arrays = self._arrays.finish()
-        for array, sink in sorted(arrays.values(), key=lambda found: not found[1].placed):
-            sink.complete(array.rows or 0)
-        entries = {path: sink.entry() for path, (_, sink) in arrays.items()}
-        text = header.encode(Header(schema, entries))
-        with shielded():
-            kind = h5t.C_S1.copy()
-            kind.set_size(len(text))
-            kind.set_strpad(h5t.STR_NULLPAD)
-            dataset = self._file.create(header.PATH, kind, ())
-            offset = dataset.get_offset()
-        self._file.pwrite(memoryview(text), offset)
-        self.close()
-        self._file.raise_error()
-
-    def close(self) -> None:
-        """Close the file; errors it meets are kept until they are asked for."""
-        self._file.close()
-
-
-def write_container(
-    output: Output, schema: Schema, batches: Iterable[Batch], compression: str | None
-) -> None:
-    """Write all batches and the header; the caller commits."""
     if compression is not None and compression not in CODECS:
         raise UnsupportedError(f"no codec {compression!r}; there are: {', '.join(CODECS)}")
     if compression in ("lz4", "zstd"):
         from lodcli.formats.container.hdf5plugin import register
 
         register(compression)
-    writer = ContainerWriter(output, schema, compression)
+    kind: type[Sink] = ChunkedSink if compression else ContiguousSink
+    file = WrittenFile(output, compression)
     try:
+        with output.naming():
+            file.open()
+            writer = ArrayWriter(
+                _placed(schema),
+                header.data_path,
+                lambda array: kind(file, array),
+                order_name=lambda name: header.part_path(name, "order"),
+            )
         writer.write(batches)
+        schema, arrays = writer.finish()
+        with output.naming():
+            _finish(file, schema, arrays)
     finally:
-        writer.close()
+        file.close()
+
+
+def _finish(file: WrittenFile, schema: Schema, arrays: dict[str, tuple[ArraySpec, Sink]]) -> None:
+    """Write what remains and the header, and close the file."""
+    for array, sink in sorted(arrays.values(), key=lambda found: not found[1].placed):
+        sink.complete(array.rows or 0)
+    text = header.encode(Header(schema, {path: sink.entry() for path, (_, sink) in arrays.items()}))
+    with shielded():
+        kind = h5t.C_S1.copy()
+        kind.set_size(len(text))
+        kind.set_strpad(h5t.STR_NULLPAD)
+        offset = file.create(header.PATH, kind, ()).get_offset()
+    file.pwrite(memoryview(text), offset)
+    file.close()
+    file.raise_error()
 
 
 def _placed(schema: Schema) -> Schema:

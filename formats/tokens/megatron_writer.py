@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 import numpy as np
 
+from lodcli.formats.arrays.byte_blocks import byte_blocks
+from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.tokens.megatron_index import DTYPES, HEADER, MAGIC, VERSION
 from lodcli.kernels.errors import SelectionError, UnsupportedError
-from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 MODE = "mode"
 MOST_TOKENS = 2**31 - 1
-COPY_BYTES = 4 << 20
 
 
 def refuse_unheld(schema: Schema) -> None:
@@ -70,16 +68,14 @@ class MegatronWriter:
         self._data, self._mode = data.name, mode.name if mode else None
         self._dtype = data.dtype
         self._sequences = self._documents = 0
-        with ExitStack() as stack:
-            files = [stack.enter_context(output.spool()) for _ in range(3)]
-            self._stack = stack.pop_all()
-        self._lengths, self._ends, self._modes = files
+        self._spool = Spool(output)
+        self._lengths, self._ends, self._modes = (SpooledArray(self._spool) for _ in range(3))
 
     def __enter__(self) -> MegatronWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._stack.close()
+        self._spool.close()
 
     def add(self, batch: Batch) -> None:
         """Take in a batch."""
@@ -93,13 +89,14 @@ class MegatronWriter:
                 f"{self._sequences + at} has {lengths[at]}"
             )
         ends = tensor.lod.levels[0][1:] if tensor.lod.n_levels == 2 else np.arange(lengths.size) + 1
-        self._bin.write(_little(tensor.data))
-        self._lengths.write(_little(lengths.astype(np.int32)))
-        self._ends.write(_little(ends + self._sequences))
+        for block in byte_blocks(tensor.data):
+            self._bin.write(block.data)
+        self._lengths.append(lengths.astype(np.int32))
+        self._ends.append(ends + self._sequences)
         if self._mode is not None:
             modes = batch[self._mode]
             assert isinstance(modes, LoDTensor)
-            self._modes.write(_little(modes.data))
+            self._modes.append(modes.data)
         self._sequences += lengths.size
         self._documents += ends.size
 
@@ -108,26 +105,18 @@ class MegatronWriter:
         code = next(code for code, name in DTYPES.items() if name == self._dtype.name)
         head = HEADER.pack(MAGIC, VERSION, code, self._sequences, self._documents + 1)
         self._output.write(head)
-        self._lengths.seek(0)
-        while block := self._lengths.read(COPY_BYTES):
+        for block in self._lengths.blocks():
             self._output.write(block)
         self._write_pointers()
         self._output.write(bytes(8))
-        for file in (self._ends, self._modes):
-            file.seek(0)
-            while block := file.read(COPY_BYTES):
+        for array in (self._ends, self._modes):
+            for block in array.blocks():
                 self._output.write(block)
 
     def _write_pointers(self) -> None:
         end = 0
-        self._lengths.seek(0)
-        while block := self._lengths.read(COPY_BYTES):
+        for block in self._lengths.blocks():
             sizes = np.frombuffer(block, "<i4").astype(np.int64) * self._dtype.itemsize
             ends = np.cumsum(sizes) + end
-            self._output.write(_little(ends - sizes))
+            self._output.write((ends - sizes).astype("<i8", copy=False).data)
             end = int(ends[-1])
-
-
-def _little(values: Array) -> memoryview:
-    """Return the bytes of an array, little-endian and in order."""
-    return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(np.uint8).data
