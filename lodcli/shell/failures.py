@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import traceback
 from collections.abc import Sequence
 
 import click
@@ -89,6 +88,8 @@ def report(error: BaseException, label: str) -> int:
     if isinstance(error, BrokenPipeError):
         return CLOSED_PIPE
     if os.environ.get("LOD_DEBUG") == "1":
+        import traceback
+
         traceback.print_exception(error)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         _say(error.ctx.get_help() if error.ctx else "")

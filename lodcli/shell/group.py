@@ -10,12 +10,17 @@ from typing import Any
 import click
 
 from lodcli.commands import TABLE
+from lodcli.shell import output
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 class LazyGroup(click.Group):
     """A group whose commands are the lines of a table."""
+
+    def make_context(self, *given: Any, **extra: Any) -> click.Context:
+        """Make the context of a run; those of the commands take its width."""
+        return super().make_context(*given, **{"terminal_width": output.help_width(), **extra})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(TABLE)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO, TypeVar
 
 import click
@@ -31,6 +29,8 @@ def text(content: str) -> None:
 def as_json(content: Mapping[str, Any]) -> None:
     """Print one JSON object that scripts may rely on."""
     with naming_os("standard output"):
+        import json  # not for what prints no JSON: every start of `lod` loads this module
+
         click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **content}))
 
 
@@ -71,7 +71,22 @@ def colours(stream: TextIO) -> bool:
 
 def width() -> int:
     """Return the width to print in: COLUMNS, else the terminal's, else 80."""
-    return max(shutil.get_terminal_size((80, 24)).columns, 20)
+    return max(_columns(), 20)
+
+
+def help_width() -> int:
+    """Return the width of help: click's own rule, without the import it costs."""
+    return max(min(_columns(), 80) - 2, 50)
+
+
+def _columns() -> int:
+    # As shutil's function does, whose import loads every compression library.
+    with suppress(ValueError):
+        if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
+            return columns
+    with suppress(AttributeError, ValueError, OSError):
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    return 80
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
