@@ -1,7 +1,7 @@
-"""The questions asked of every design for ragged data, answered by what was measured.
+"""Design questions for ragged data, answered by the measurements.
 
-To pad or not, offsets or lengths, sorted or not, absolute offsets or sums: a line each, in words
-that follow the figures, and a table each.
+Padding or not, offsets or lengths, sorted or not, absolute offsets or sums: one sentence generated
+from the figures and one table each.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tests.benchmarks.verdicts import THREADS, Between, Row, time_of
 
-# Less is no difference that a reader should act upon.
+# Smaller ratios are reported as equal.
 NOTABLE = 1.1
 
 
@@ -58,7 +58,7 @@ def span(cells: Sequence[Cell], way: str) -> Between | None:
 
 
 def in_words(ratio: Between | None) -> str:
-    """Return how much longer another way takes, as people say it."""
+    """Return in words how much longer another way takes."""
     if ratio is None:
         return "was not measured"
     if ratio.low >= 1 / NOTABLE and ratio.high <= NOTABLE:
@@ -75,21 +75,21 @@ def _padding(cells: Sequence[Cell]) -> str:
     level = [cell for cell in cells if cell.skew == 0]
     skewed = [cell for cell in cells if cell.skew == 0.8]
     ratio = next((cell.padding for cell in skewed if cell.padding), None)
-    box = "" if ratio is None else f", where the box has {ratio:.1f} times the rows"
+    box = "" if ratio is None else f", where padding gives {ratio:.1f} times the rows"
     return (
-        f"With equal lengths a box {in_words(span(_of(level, 'sum'), 'padded'))} to sum as rows "
-        f"without padding; with lengths of skew 0.8{box}, it "
-        f"{in_words(span(_of(skewed, 'sum'), 'padded'))} to sum and the LSTM "
-        f"{in_words(span(_of(skewed, 'lstm'), 'padded'))} on it."
+        f"With equal lengths, summing a padded batch {in_words(span(_of(level, 'sum'), 'padded'))} "
+        f"as summing unpadded rows. With lengths of skew 0.8{box}, summing the padded batch "
+        f"{in_words(span(_of(skewed, 'sum'), 'padded'))}, and an LSTM on it "
+        f"{in_words(span(_of(skewed, 'lstm'), 'padded'))}."
     )
 
 
 def _offsets(cells: Sequence[Cell]) -> str:
     kernels = [cell for cell in cells if cell.op != "access"]
     return (
-        f"Looking up sequences at random by lengths "
-        f"{in_words(span(_of(cells, 'access'), 'lengths'))} as by offsets, for it sums all lengths "
-        f"before; a kernel that is given lengths and sums them first "
+        f"Random access to sequences by lengths "
+        f"{in_words(span(_of(cells, 'access'), 'lengths'))} as by offsets, because it must sum all "
+        f"lengths before; a kernel that first converts lengths to offsets "
         f"{in_words(span(kernels, 'lengths'))} as with offsets."
     )
 
@@ -97,9 +97,9 @@ def _offsets(cells: Sequence[Cell]) -> str:
 def _sorting(cells: Sequence[Cell]) -> str:
     others = [cell for cell in cells if cell.op != "steps"]
     return (
-        f"Where a cell steps through time, unsorted sequences "
+        f"For RNN steps, unsorted sequences "
         f"{in_words(span(_of(cells, 'steps'), 'unsorted')).replace('takes', 'take')} as sorted "
-        f"ones; other ops gain nothing by it: with the sorting, sum, max and last together "
+        f"ones; other ops do not benefit: with the sorting included, sum, max and last together "
         f"{in_words(span(others, 'sorting_included')).replace('takes', 'take')}."
     )
 
@@ -107,7 +107,7 @@ def _sorting(cells: Sequence[Cell]) -> str:
 def _levels(cells: Sequence[Cell]) -> str:
     return (
         f"Finding the rows of an upper item by absolute offsets "
-        f"{in_words(span(cells, 'absolute'))} as by nested ones, which need a second look-up; by "
+        f"{in_words(span(cells, 'absolute'))} as by nested offsets, which need a second lookup; by "
         f"sums of lengths it {in_words(span(cells, 'summed'))}."
     )
 
@@ -125,7 +125,7 @@ def answers(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a line for each question that was measured."""
     found = {bench: cells_of(bench, rows) for bench in QUESTIONS}
     if any(found.values()):
-        yield "What the design of lod rests on (tables [below](#padding-or-not)):"
+        yield "Measurements behind the design of lod (tables [below](#padding-or-not)):"
         yield ""
         for bench, (question, answer) in QUESTIONS.items():
             if found[bench]:
@@ -144,8 +144,8 @@ def questions(rows: Sequence[Row]) -> Iterator[str]:
         yield ""
         yield (
             f"`lod bench {bench}`, {THREADS} threads: the time of each way over ours, by the skew "
-            "of the lengths (sigma of a lognormal distribution; 0: all equal). On a GPU it was not "
-            "measured."
+            "of the lengths (sigma of a lognormal distribution; 0: all equal). Not measured on a "
+            "GPU."
         )
         yield ""
         yield f"| work | way | {' | '.join(f'skew {skew:g}' for skew in skews)} |"
@@ -159,5 +159,5 @@ def questions(rows: Sequence[Row]) -> Iterator[str]:
             padding = [cell.padding for cell in by_skew.values()]
             if all(padding):
                 texts = [f"{one:.2f}" for one in padding if one]
-                yield f"| {op} | (rows of the box over rows) | {' | '.join(texts)} |"
+                yield f"| {op} | (padded rows over rows) | {' | '.join(texts)} |"
         yield ""

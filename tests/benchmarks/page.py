@@ -1,9 +1,9 @@
 """Write docs/benchmarks.md from the reports in docs/benchmarks/, which measure.py makes.
 
-    python -m tests.benchmarks.page            # writes the page, draws its pictures
-    python -m tests.benchmarks.page --check    # ends with 1 if the page is not what it should be
+    python -m tests.benchmarks.page            # writes the page, draws its plots
+    python -m tests.benchmarks.page --check    # exits with 1 if the page is out of date
 
-Why a target is missed is said in docs/benchmarks/why.json, by patterns of "bench op case".
+docs/benchmarks/why.json holds the reasons for missed targets, by patterns of "bench op case".
 """
 
 from __future__ import annotations
@@ -34,17 +34,16 @@ Reports = Mapping[str, Mapping[str, Any]]
 
 INTRODUCTION = f"""# Benchmarks
 
-How fast lod is beside other people's software, and beside what the machine can do at all. A figure
-here is a ratio between candidates that ran in turn on the same machine, so that a drifting machine
-disturbs all alike; absolute times differ from machine to machine. How `lod bench` measures is told
-in [benchmarking.md](benchmarking.md). This page is written from the reports in
-[benchmarks/](benchmarks).
+The speed of lod compared with other software and with the limits of the machine. A figure
+is a ratio between candidates that ran interleaved on the same machine, so slow drift of the machine
+affects all equally; absolute times depend on the machine. [benchmarking.md](benchmarking.md) says
+how `lod bench` measures. This page is generated from the reports in [benchmarks/](benchmarks).
 
-## In short
+## Summary
 
-Each target is a time of ours, held against the best peer's or against the machine's limit, with
-{THREADS} threads and results written to arrays made before where that can be had. It is *unclear*
-where most samples were disturbed by something else on the machine and do not all say the same.
+Each target compares a time of lod with that of the best peer or with the machine's limit, with
+{THREADS} threads and, where possible, preallocated results. A target is *unclear* if most samples
+were disturbed by other load on the machine and the samples do not agree.
 """
 
 
@@ -83,7 +82,7 @@ def key_of(target: Target) -> str:
 
 
 def name_of(target: Target) -> str:
-    """Return what a target is called in a sentence."""
+    """Return the name of a target in a sentence."""
     what = " against padded input" if target.padded else f" against {target.peer}"
     ending = what if target.padded or target.peer else ""
     ending += "" if target.device == "cpu" else " on a GPU"
@@ -92,7 +91,7 @@ def name_of(target: Target) -> str:
 
 
 def reason(target: Target, why: Mapping[str, str]) -> str:
-    """Return why a target is missed: what the first pattern that fits says."""
+    """Return why a target is missed: the reason of the first pattern that matches."""
     key = key_of(target)
     return next((text for pattern, text in why.items() if fnmatch.fnmatch(key, pattern)), "")
 
@@ -111,7 +110,7 @@ def _summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _misses(verdicts: Sequence[Verdict], why: Mapping[str, str]) -> Iterator[str]:
-    """Yield what was missed, by reason: those that share one are told of together."""
+    """Yield the missed targets, grouped by reason."""
     missed: dict[str, list[str]] = {}
     for one in verdicts:
         if one.word == MISSED:
@@ -119,7 +118,7 @@ def _misses(verdicts: Sequence[Verdict], why: Mapping[str, str]) -> Iterator[str
             text = f"{name_of(one.target)} ({one.share.text()})"
             missed.setdefault(reason(one.target, why), []).append(text)
     if missed:
-        yield "Missed (what was found over what is asked), and why:"
+        yield "Missed (measured value over target), and why:"
         yield ""
     for text, names in sorted(missed.items(), key=lambda one: one[0] == ""):
         yield f"- {', '.join(names)}: {text or 'the reason is not known'}."
@@ -128,8 +127,8 @@ def _misses(verdicts: Sequence[Verdict], why: Mapping[str, str]) -> Iterator[str
     on_gpu = [one.word for one in verdicts if one.target.device != "cpu"]
     if on_gpu and set(on_gpu) == {UNMEASURED}:
         yield (
-            "Nothing was measured on a GPU, for none was at hand; its targets are listed below, "
-            "and [gpu.md](gpu.md) says how to measure them."
+            "Nothing was measured on a GPU, because none was available; its targets are listed "
+            "below, and [gpu.md](gpu.md) says how to measure them."
         )
         unmeasured = [target for target in unmeasured if target.device == "cpu"]
     names = [name_of(target) for target in unmeasured]
@@ -140,8 +139,8 @@ def _misses(verdicts: Sequence[Verdict], why: Mapping[str, str]) -> Iterator[str
 
 def _targets(verdicts: Sequence[Verdict]) -> Iterator[str]:
     yield (
-        "*By* is what was found over what is asked. Two figures are where the middle half of "
-        "disturbed samples lies."
+        "*By* is the measured value over the target. Two figures are the interquartile range of "
+        "disturbed samples."
     )
     group = ""
     for one in verdicts:
@@ -153,7 +152,7 @@ def _targets(verdicts: Sequence[Verdict]) -> Iterator[str]:
             if group == "On a GPU":
                 yield "On an H200-class card; best peer torch, torch_scatter, FBGEMM, CuPy, cuDNN."
                 yield ""
-            yield "| work | case | asked | found | reached | by | against |"
+            yield "| work | case | target | measured | reached | by | against |"
             yield "|---|---|---|---|---|---|---|"
         target = one.target
         word = f"**{one.word}**" if one.word == MISSED else one.word
@@ -191,7 +190,7 @@ def _machine(reports: Reports) -> Iterator[str]:
 
 
 def _one_machine(one: Mapping[str, Any], reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what a machine is, its software, its limits, and what could not be measured there."""
+    """Yield the hardware, software and limits of a machine, and what could not be measured."""
     memory = one["memory_bytes"] / 2**30
     gpu = ""
     if "gpu" in one:
@@ -224,7 +223,7 @@ def _one_machine(one: Mapping[str, Any], reports: Sequence[Mapping[str, Any]]) -
         for name, why in skipped.items()
     }
     if left_out:
-        yield "Left out, since they failed or took too long:"
+        yield "Left out, because they failed or took too long:"
         yield ""
         yield from (f"- {name}: {why}" for name, why in left_out.items())
         yield ""
@@ -240,9 +239,9 @@ def _commands(reports: Reports) -> Iterator[str]:
     yield "## The commands"
     yield ""
     yield (
-        "In an environment in which `lod` and the peers are installed, on a machine that does "
-        "nothing else, `python -m tests.benchmarks.measure` makes all reports and "
-        "`python -m tests.benchmarks.page` this page. Each report alone:"
+        "In an environment with `lod` and the peers installed, on an otherwise idle machine, "
+        "`python -m tests.benchmarks.measure` writes all reports and "
+        "`python -m tests.benchmarks.page` this page. The command of each report:"
     )
     yield ""
     yield from (f"    {report['command']}" for report in reports.values())

@@ -1,4 +1,4 @@
-"""The tables of the page: all measurements of ours, with the best peer's beside each."""
+"""The tables of the page: all measurements of lod, each with the best peer's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TITLES = {
     "rnn": "RNNs",
     "convert": "Conversions",
     "io": "Files",
-    "slice": "Single sequences out of files",
+    "slice": "Single sequences from files",
 }
 
 
@@ -79,9 +79,9 @@ def costs(rows: Sequence[Row]) -> Iterator[str]:
     yield "## Cost against size"
     yield ""
     yield (
-        "Time a byte that has to be moved, in picoseconds, at each value of what is varied. `1` "
-        "sequence holds all rows; a skew of 0 means equal lengths. The exponent is that of the "
-        "power of the number of rows that fits the times best: 1 is linear."
+        "Time for each byte that must be moved, in picoseconds, at each value of the varied "
+        "parameter. `1` sequence holds all rows; a skew of 0 means equal lengths. The exponent is "
+        "that of the power law in the number of rows that fits the times best: 1 is linear."
     )
     yield ""
     yield "| work | varied | time a byte, ps | exponent |"
@@ -103,11 +103,11 @@ def costs(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def startup_table(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how long whole commands take, and how much of a file they read."""
-    yield "## Starting up, and reading only what is asked for"
+    """Yield the time of whole commands, and the share of a file that they read."""
+    yield "## Start-up, and partial reading"
     yield ""
     yield (
-        f"Whole commands and named peers in turn, median of {report['runs']} pairs with the range "
+        f"Whole commands and peers, interleaved, median of {report['runs']} pairs with the range "
         "of the pairwise ratios. Files: containers of sequences of 80 rows of 128 float32, "
         f"uncompressed, in the page cache; {report['machine']}, {report['cores']} cores; "
         f"Python {report['python']}, NumPy {report['numpy']}, h5py {report['h5py']}, "
@@ -126,7 +126,7 @@ def startup_table(report: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"Bytes read from the large file: inspect {reads['inspect']:,}, slice {reads['slice']:,}; "
         f"its index has {reads['index']:,}, the sequence {reads['sequence']:,}. A slice reads the "
-        "header, the index and the one or two blocks of 256 KiB that the sequence lies in, because "
-        "blocks are what checksums cover; the size of the file does not matter."
+        "header, the index and the one or two blocks of 256 KiB that contain the sequence, because "
+        "each block has one checksum; the size of the file does not matter."
     )
     yield ""

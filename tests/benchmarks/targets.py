@@ -49,7 +49,7 @@ GROUPS = {
     "linear": "Cost against size",
     "rnn": "RNNs",
     "convert": "Conversions",
-    "startup": "Starting up",
+    "startup": "Start-up",
 }
 
 # op: (ratio, fraction) for B1, B2, B3

@@ -1,4 +1,4 @@
-"""Prints docs/ops.md, from the table of ops: python -m lodcli.commands.apply.op_page."""
+"""Print docs/ops.md from the op registry: python -m lodcli.commands.apply.op_page."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from lodcli.kernels.ops.registry import OPS, OpEntry
 _HEAD = """\
 # Sequence ops
 
-Made from the table in `kernels/ops/registry.py` by
-`python -m lodcli.commands.apply.op_page > docs/ops.md`; a test keeps the two in step.
+Generated from the registry `kernels/ops/registry.py` by
+`python -m lodcli.commands.apply.op_page > docs/ops.md`; a test checks that it is up to date.
 
-Every op is a function of Python and a command, `lod apply OP`; `lod apply OP --help` tells
-its options. In the equations x are the rows, y is the result, s a sequence, lo to hi-1 its
-rows and n how many they are. What the numbers mean in detail, with shapes, dtypes, errors
-and an example, stands in the docstring of the function.
+Every op is a Python function and a command, `lod apply OP`; `lod apply OP --help` lists
+its options. In the equations, x are the rows, y is the result, s a sequence, lo to hi-1 its
+rows, and n its number of rows. The docstring of the function gives shapes, dtypes, errors and an
+example.
 
-- *Level*: which sequences an op works on, 0 or a name for the outermost; -1 is the finest.
-  The default is the finest; the outermost for ops that rearrange whole sequences (and for
-  ctc_align, as in PaddlePaddle); the only one where PaddlePaddle refuses several, so that with
-  several a level has to be chosen.
-- *Gradient*: the function that carries a gradient back. It is called as the op, with the gradient
-  of the result before the inputs, and returns what the inputs are:
-  `sequence_sum_grad(upstream, tensor)` is a LoDTensor under the index of `tensor`.
-- *Twins*: compiled kernels beside the NumPy reference, for `--backend`.
-- *In parts*: `lod apply` reads and writes batch by batch, so that a file may be larger than
-  memory; the other ops need all of it at once.
+- *Level*: the level whose sequences an op works on, 0 or a name for the outermost; -1 is the
+  finest. The default is the finest; the outermost for ops that rearrange whole sequences (and for
+  ctc_align, as in PaddlePaddle); the only level for ops that take a single level in PaddlePaddle,
+  so a tensor with several levels needs the option.
+- *Gradient*: the function that computes the gradient. It takes the arguments of the op, with the
+  upstream gradient before the inputs, and returns what the inputs are:
+  `sequence_sum_grad(upstream, tensor)` is a LoDTensor with the index of `tensor`.
+- *Twins*: compiled kernels besides the NumPy reference, for `--backend`.
+- *In parts*: `lod apply` reads and writes in batches, so a file may be larger than memory; the
+  other ops need the whole input at once.
 """
 
 
@@ -68,7 +68,7 @@ def _section(name: str) -> str:
 def _levels(own: Described) -> str:
     chosen = [one for one in own.options if one.kind == "level"]
     if not chosen:
-        return "none to choose"
+        return "no choice"
     default = {-1: "-1, the finest", 0: "0, the outermost", None: "the only one"}
     return f"any, `{chosen[0].option}` (default {default[chosen[0].default]})"
 
