@@ -1,4 +1,4 @@
-"""All errors that are raised for callers; each descends from LodError."""
+"""All public errors; each derives from LodError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent networks over ragged sequences: cells, stacks, nested ones, loops, training, weights.
+"""Recurrent networks over ragged sequences: cells, stacks, nesting, loops, training, weights.
 
 The classes of the cells are derived from their table, kernels/rnn/cells/registry.py.
 """

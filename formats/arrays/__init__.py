@@ -1,1 +1,1 @@
-"""Arrays of a file: read where they lie, and written in parts, as batches come."""
+"""Arrays of a file: read in place, and written in parts as batches arrive."""

@@ -1,4 +1,4 @@
-"""Arrays at known places of a file, little-endian and in C order: read, and written, in parts."""
+"""Arrays at known positions of a file, little-endian, C order: reading and writing."""
 
 from __future__ import annotations
 

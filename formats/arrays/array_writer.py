@@ -1,4 +1,4 @@
-"""The arrays of a file being written: opened once each, batches appended to them."""
+"""Writer of the arrays of a file: each opened once, with batches appended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches as what they add to each array of a file, checked and counted.
+"""Splits batches into checked and counted parts, one for each array of a file.
 
 A file has an array for the rows of each tensor, one for the offsets of each level, and one for the
 order of each TensorArray's sequences. Tensors that share a level share its array.

@@ -1,4 +1,4 @@
-"""The bytes of an array as files hold them: little-endian and in C order."""
+"""The bytes of an array as stored in files: little-endian, C order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A nameless file for the bytes of arrays that wait for their place."""
+"""An anonymous temporary file that buffers arrays of unknown position."""
 
 from __future__ import annotations
 

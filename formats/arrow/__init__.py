@@ -1,1 +1,1 @@
-"""TODO."""
+"""Arrow IPC, Parquet and Hugging Face datasets."""

@@ -1,4 +1,4 @@
-"""datasets: what Hugging Face's `Dataset.save_to_disk` makes, a folder of Arrow IPC streams."""
+"""datasets: a folder of Arrow IPC streams, as `Dataset.save_to_disk` writes it."""
 
 from __future__ import annotations
 

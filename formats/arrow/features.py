@@ -1,4 +1,4 @@
-"""The columns of a Hugging Face dataset that was saved without a row: they are only described."""
+"""The columns of a Hugging Face dataset without rows, from the description of its features."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NoRecords(Records):
 
     def __init__(self, features: Mapping[str, Any]) -> None:
         if not features:
-            raise UnsupportedError("describes no columns, and there are no data files")
+            raise UnsupportedError("has no features, and there are no data files")
         self.schema = pa.schema([(name, _type(name, said, 0)) for name, said in features.items()])
         self.count = 0
 
@@ -62,5 +62,5 @@ def _type(column: str, said: Any, depth: int) -> pa.DataType:
         if kind is None and said:
             return pa.struct([(name, _type(column, one, depth + 1)) for name, one in said.items()])
     raise UnsupportedError(
-        f"column {shown(column)}: without rows no tensor can be told from {shown(str(said))}"
+        f"column {shown(column)}: cannot infer the dtype of an empty column from {shown(str(said))}"
     )

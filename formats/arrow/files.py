@@ -1,4 +1,4 @@
-"""The record batches of a file: mapped where it can be, so that they cost no memory."""
+"""The record batches of a file, memory-mapped if possible."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Records(ABC):
 
 
 class Map:
-    """A file mapped into memory, whose pages are let go of when they were used.
+    """A memory-mapped file whose pages are released after use.
 
     Attributes:
         buffer: all of it, for pyarrow.
@@ -88,7 +88,7 @@ def pieces(batch: pa.RecordBatch, limit_bytes: int) -> Iterator[Found]:
 
 @contextmanager
 def damage() -> Iterator[None]:
-    """Turn what pyarrow raises for damaged files into our error."""
+    """Convert pyarrow's errors for damaged files to DamagedFileError."""
     try:
         yield
     except LodError:
@@ -102,7 +102,7 @@ def damage() -> Iterator[None]:
             raise
         raise DamagedFileError(f"is damaged ({brief(error)})") from None
     except MemoryError as error:
-        raise TooLargeError(f"needs more memory than there is ({brief(error)})") from None
+        raise TooLargeError(f"needs more memory than is available ({brief(error)})") from None
 
 
 def brief(error: Exception) -> str:

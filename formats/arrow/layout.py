@@ -1,4 +1,4 @@
-"""Arrow types as tensors: which parts of a column are levels, row shape and rows."""
+"""Maps Arrow types to tensors: levels, row shape and rows of a column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
 
 MOST_LEVELS = 64
-_OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
+_OTHERS = "select other columns with --field, or the rest with --skip-unsupported"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Record:
-    """A struct, each of whose fields leads to tensors of their own."""
+    """A struct: each field leads to separate tensors."""
 
     fields: tuple[tuple[int, Node], ...]
 
@@ -70,7 +70,7 @@ class Place:
 def node_of(
     field: pa.Field, chosen: tuple[str, ...] | None = None, left_out: LeftOut | None = None
 ) -> Node | None:
-    """Return what a column of this field holds.
+    """Return the layout of a column with this field.
 
     Args:
         field: of the schema.
@@ -143,7 +143,7 @@ class _Reading:
             if below is not None:
                 fields.append((number, below))
         if kind.num_fields == 0 and self._is_chosen(name):
-            raise UnsupportedError(f"column {shown(name)}: a struct without fields has no tensor")
+            raise UnsupportedError(f"column {shown(name)}: a struct without fields has no values")
         return Record(tuple(fields)) if fields else None
 
     def _is_chosen(self, name: str) -> bool:
@@ -234,7 +234,7 @@ def level_names(field: pa.Field, depth: int) -> tuple[str | None, ...]:
 
 
 def doubled(schema: pa.Schema) -> LeftOut:
-    """Return what is wrong with columns whose name is not theirs alone."""
+    """Return the error message for columns with a duplicate name."""
     names = [name_of(name) for name in schema.names]
     return {
         name: InvalidDataError(f"two columns are named {shown(name)}; {_OTHERS}")
@@ -263,5 +263,5 @@ def _reaches(field: pa.Field, wanted: str) -> bool:
 
 
 def is_within(name: str, other: str) -> bool:
-    """Return whether a part of a column is another, or lies in it."""
+    """Return whether a part of a column is another part, or inside it."""
     return name == other or name.startswith(f"{other}.")

@@ -1,4 +1,4 @@
-"""The record batches of several streams in one folder, one after another."""
+"""The record batches of several streams in one folder, in sequence."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Shards(Records):
                     )
                 self.mapped &= file.mapped
                 if file.notes:  # save_to_disk always writes one
-                    raise DamagedFileError("is truncated: it ends without an end mark")
+                    raise DamagedFileError("is truncated: it has no end marker")
                 self._counts.append((name, file.count))
         self.count = sum(count for _, count in self._counts)
 

@@ -1,4 +1,4 @@
-"""Which columns have the same lists: found by comparing them, and then relied upon."""
+"""Detects columns with equal lists, which then share levels."""
 
 from __future__ import annotations
 

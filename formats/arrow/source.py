@@ -116,7 +116,7 @@ class RecordSource(Source):
         self._same = dict(same)
 
     def _look_ahead(self) -> None:
-        """Compare what comes first, which is kept until it is asked for."""
+        """Compare the first records, which are buffered until they are requested."""
         pieces = self._tensors(list(self._places), BATCH_BYTES, check=True)
         ahead: list[tuple[int, Tensors]] = []
         same, records, size = None, 0, 0
@@ -140,7 +140,7 @@ class RecordSource(Source):
             self._same = self._proven(dict(same), varied)
 
     def _varied(self, tensors: Tensors) -> set[str]:
-        """Return the levels whose lists are not all of one length."""
+        """Return the levels whose lists differ in length."""
         found = set()
         for name, tensor in tensors.items():
             for key, offsets in zip(self._places[name].keys, tensor.lod.levels, strict=True):
@@ -303,7 +303,7 @@ class SeekableRecordSource(RecordSource):
 
 
 def _bounds(key: Key, count: int) -> tuple[int, int] | None:
-    """Return what an index or a range means; None for one that is wrong."""
+    """Return the bounds of an index or a range; None for an invalid one."""
     if isinstance(key, slice):
         if key.step not in (None, 1):
             return None

@@ -1,4 +1,4 @@
-"""Tensors to Arrow records: a large list a level, a list of fixed size an axis of a row."""
+"""Converts tensors to Arrow records: a large list a level, a fixed-size list a row axis."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def write_parquet(
 
 @contextmanager
 def _sink(output: Output) -> Iterator[pa.PythonFile]:
-    """Give the output as pyarrow writes to a file; an error of ours comes back as it was."""
+    """Yield the output as a file for pyarrow; errors of the output are re-raised unchanged."""
     sink = Sink(output)
     with sink.raising(), pa.PythonFile(sink, "w") as file:
         yield file

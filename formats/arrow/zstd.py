@@ -1,4 +1,4 @@
-"""zstd, decompressed as a whole: into memory, and if it is large into a nameless file."""
+"""zstd decompression of a whole buffer: into memory, or if large into an anonymous file."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class AwkwardHdf5(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        raise UnsupportedError("awkward-hdf5 is only read; write awkward, an .npz")
+        raise UnsupportedError("awkward-hdf5 is read-only; write awkward, an .npz")
 
 
 def _only_group(hdf5: Any, file: Any) -> str:

@@ -1,4 +1,4 @@
-"""awkward: the buffers of an Awkward array in an .npz, as `ak.to_buffers` gives them."""
+"""awkward: the buffers of an Awkward array in an .npz, as returned by `ak.to_buffers`."""
 
 from __future__ import annotations
 

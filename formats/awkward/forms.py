@@ -1,4 +1,4 @@
-"""Awkward's forms: how its arrays are made of buffers, and the tensors that they are here.
+"""Awkward's forms: how its arrays are built from buffers, and how they map to tensors.
 
 https://awkward-array.org/doc/main/reference/awkwardforth.html has the forms; a form tells
 for each node its class and which buffers it has, `ak.to_buffers` gives both.
@@ -88,14 +88,18 @@ class Reader:
     def _node(self, form: object, length: int, depth: int) -> Named:
         """Return the tensors of a node by the path of fields to each; "" without fields."""
         if not isinstance(form, dict):
-            raise DamagedFileError(f"the form has {str(form)[:60]!r} in the place of a node")
+            raise DamagedFileError(f"the form has {str(form)[:60]!r} where a node was expected")
         if depth > MOST_DEPTH:
             raise DamagedFileError(f"the form is deeper than {MOST_DEPTH} nodes")
         kind = form.get("class")
         if kind in _OPTIONS:
-            raise UnsupportedError(f"holds missing values ({kind}), which no tensor has; {_REMEDY}")
+            raise UnsupportedError(
+                f"holds missing values ({kind}), which tensors cannot hold; {_REMEDY}"
+            )
         if kind == "UnionArray":
-            raise UnsupportedError("holds a union of types, which no tensor has; split it first")
+            raise UnsupportedError(
+                "holds a union of types, which tensors cannot hold; split it first"
+            )
         readers = {
             "NumpyArray": self._numpy,
             "EmptyArray": self._empty,
@@ -134,7 +138,7 @@ class Reader:
     def _numpy(self, form: Form, length: int, depth: int) -> Named:
         primitive, inner = form.get("primitive"), form.get("inner_shape", [])
         if primitive not in PRIMITIVES:
-            raise UnsupportedError(f"holds {str(primitive)[:40]}, which no tensor can")
+            raise UnsupportedError(f"holds {str(primitive)[:40]}, which tensors cannot hold")
         if not isinstance(inner, list) or not all(type(n) is int and n >= 0 for n in inner):
             raise DamagedFileError(f"inner_shape {str(inner)[:60]} is no shape")
         count = length
@@ -208,14 +212,14 @@ class Reader:
     def _refuse_growth(self, size_bytes: int) -> None:
         if size_bytes > self._limit:
             raise TooLargeError(
-                f"refers to the same items so often that they come to {size_bytes} bytes; "
+                f"refers to the same items repeatedly, expanding to {size_bytes} bytes; "
                 "ak.to_packed first"
             )
 
     def _record(self, form: Form, length: int, depth: int) -> Named:
         contents, fields = form.get("contents"), form.get("fields")
         if not isinstance(contents, list) or not contents:
-            raise UnsupportedError("holds records without fields, which no tensor has")
+            raise UnsupportedError("holds records without fields, which tensors cannot hold")
         fields = [str(n) for n in range(len(contents))] if fields is None else fields
         if not isinstance(fields, list) or len(fields) != len(contents):
             raise DamagedFileError("RecordArray: not as many fields as contents")
@@ -238,7 +242,7 @@ class Reader:
 
 
 def _below(level: Offsets, tensor: LoDTensor) -> LoDTensor:
-    """Return a tensor with one more level on top, whose items are those of the tensor."""
+    """Return a tensor with one more outer level, whose items are those of the tensor."""
     count = int(level[-1])
     kept = tensor if len(tensor) == count else tensor[:count]
     return LoDTensor(kept.data, LoD([level, *kept.lod.levels]))

@@ -1,1 +1,1 @@
-"""The lod container: HDF5 that any tool can read and ours can trust. See docs/format.md."""
+"""The lod container: HDF5 that any tool can read and lod can verify. See docs/format.md."""

@@ -1,4 +1,4 @@
-"""CRC32C per block of rows, so that a slice can check just what it touches."""
+"""CRC32C per block of rows, so that a slice checks only the blocks it reads."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def first_bad_block(data: Array, checksums: str, first: int, rows: int) -> int |
 
 
 def first_other(found: Array, checksums: str) -> int | None:
-    """Return the first block whose checksum is another than was found, None if there is none.
+    """Return the first block whose checksum differs from the computed one, or None.
 
     Args:
         found: (blocks,) uint32.

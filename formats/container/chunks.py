@@ -1,4 +1,4 @@
-"""Chunks decoded: never to more than their size, whatever their bytes say."""
+"""Decodes chunks, with output limited to the declared size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def most_stored_bytes(size: int) -> int:
-    """Return what a chunk of this size takes at most: no codec expands by more than this."""
+    """Return the maximum stored size of a chunk: no codec expands by more."""
     return size + size // 64 + 4096
 
 
@@ -68,7 +68,7 @@ def _of_zstd(data: bytes, size: int) -> bytes:
 
 
 def _of_lz4(data: bytes, size: int) -> bytes:
-    """Return what is in blocks of LZ4, as HDF5's filter 32004 keeps them.
+    """Return the content of LZ4 blocks, as stored by HDF5's filter 32004.
 
     The size of all as 8 bytes and that of a block as 4, both big-endian, then the blocks: each
     with its stored size in front, and as it is if it does not get smaller.
@@ -93,7 +93,7 @@ _DECODERS = {DEFLATE: _inflated, LZ4: _of_lz4, ZSTD: _of_zstd}
 
 
 def _announced_by_zstd(head: bytes) -> int:
-    """Return how many bytes a zstd frame says it decodes to; -1 if it does not say."""
+    """Return the decoded size declared by a zstd frame; -1 if unknown."""
     if head[:4] != _ZSTD_MAGIC or len(head) < 5:
         return -1
     # RFC 8878, 3.1.1.1: a byte of flags, perhaps a window and a dictionary, then the size.

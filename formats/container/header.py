@@ -1,4 +1,4 @@
-"""The header: what every dataset is, with checksums, as checked JSON. docs/format.md, 3."""
+"""The header as checked JSON: datasets and their checksums. docs/format.md, 3."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TAIL_BYTES = len(_TAIL % 0)
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """What the header says of one dataset.
+    """The header's entry of one dataset.
 
     Attributes:
         dtype: name of the dtype.
@@ -47,7 +47,7 @@ class DatasetEntry:
 
 @dataclass(frozen=True)
 class Header:
-    """All that a container says of itself.
+    """The whole header of a container.
 
     The schema's level keys are the paths of the offsets datasets.
     """
@@ -67,7 +67,7 @@ def part_path(name: str, part: str) -> str:
 
 
 def encode(header: Header) -> bytes:
-    """Return the header as JSON whose last member is the checksum of all before it."""
+    """Return the header as JSON, with a checksum of all preceding bytes as its last member."""
     tensors = {}
     for spec in header.schema:
         entry: dict[str, object] = {
@@ -230,7 +230,7 @@ def _require_all_used(schema: Schema, datasets: Mapping[str, DatasetEntry]) -> N
 
 
 def _require_shared_from_the_top(schema: Schema) -> None:
-    """Refuse a level that is shared by tensors whose levels above it differ."""
+    """Raise for a level shared by tensors with different levels above it."""
     seen: dict[str, str] = {}
     for spec, ruled in zip(schema, rekeyed(schema), strict=True):
         for level, rule in zip(

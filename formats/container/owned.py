@@ -1,4 +1,4 @@
-"""File objects for HDF5 over a descriptor that is ours.
+"""File objects for HDF5 over a descriptor that lod opened.
 
 HDF5 cannot open a file without a name, such as a copy of what came through a pipe, and
 by a name it may get another file than the one we hold. And it can swallow a write error

@@ -1,4 +1,4 @@
-"""Parser of the HDF5 structures that lod writes, and of no others: docs/format.md, section 4.
+"""Parser for the HDF5 structures that lod writes, and no others: docs/format.md, section 4.
 
 A container is read without libhdf5. Every structure is read once and lies in bytes of its own,
 so no file can make this loop, and no work is done that its size does not account for.
@@ -28,8 +28,8 @@ NAMES_A_LEAF, CHILDREN_A_NODE = 8, 32
 NIL, DATASPACE, DATATYPE, FILL, LAYOUT = 0x00, 0x01, 0x03, 0x05, 0x08
 FILTERS, CONTINUATION, GROUP = 0x0B, 0x10, 0x11
 _REFUSED = {
-    0x02: "is a group of a newer kind than a lod container has",
-    0x06: "is a group of a newer kind than a lod container has",
+    0x02: "is a group of a newer version than in a lod container",
+    0x06: "is a group of a newer version than in a lod container",
     0x04: "has a fill value; a lod container has none",
     0x07: "is stored in another file",
     0x0C: "has attributes; a lod container has none",
@@ -47,7 +47,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Messages:
-    """What an object header says.
+    """The messages of an object header.
 
     Attributes:
         by_kind: the bytes of each message, at least 8; zeros where they are elsewhere.
@@ -73,7 +73,7 @@ class Blocks:
         self._extents: list[tuple[int, int, str]] = []
 
     def claim(self, address: int, length: int, what: str) -> None:
-        """Remember what lies in some bytes.
+        """Record the use of a byte range.
 
         Raises:
             DamagedFileError: they are beyond the end, or something else begins there.
@@ -84,16 +84,16 @@ class Blocks:
                 f"{self.size}; it is truncated"
             )
         if address in self._starts:
-            raise DamagedFileError(f"{what}: what is at {address} is there twice")
+            raise DamagedFileError(f"{what}: address {address} is used twice")
         self._starts.add(address)
         self._extents.append((address, address + length, what))
 
     def take(self, address: int, length: int, what: str) -> bytes:
-        """Return the bytes of one structure, which nothing else may claim."""
+        """Return the bytes of one structure and claim them."""
         self.claim(address, length, what)
         found = files.pread(self.fd, length, address)
         if len(found) < length:
-            raise DamagedFileError(f"{what}: the file was cut while it was read")
+            raise DamagedFileError(f"{what}: the file was truncated while it was read")
         return found
 
     def check_overlaps(self, more: Iterable[tuple[int, int, str]] = ()) -> None:
@@ -116,7 +116,7 @@ def root_of(blocks: Blocks) -> Link:
     if not head.startswith(SIGNATURE):
         raise NotThisFormatError("is no HDF5 file")
     if head[8:9] in (b"\1", b"\2", b"\3"):
-        raise foreign(f"not as lod writes containers (superblock version {head[8]})")
+        raise foreign(f"unlike containers written by lod (superblock version {head[8]})")
     if len(head) < 96 or head[8]:
         raise DamagedFileError("file: its superblock is damaged or of an unknown version")
     blocks.claim(0, 96, "the superblock")
@@ -125,7 +125,7 @@ def root_of(blocks: Blocks) -> Link:
     expected = struct.pack("<8xBBBBBBBBHHIQQ", 0, 0, 0, 0, 0, 8, 8, 0, 4, 16, 0, 0, NOWHERE)
     end, driver, name = struct.unpack_from("<QQQ", head, 40)
     if head[8:40] != expected[8:] or driver != NOWHERE or name:
-        raise foreign("not as lod writes containers (its superblock differs)")
+        raise foreign("unlike containers written by lod (its superblock differs)")
     if end > blocks.size:
         raise DamagedFileError(f"file: is truncated (expected {end} bytes, found {blocks.size})")
     return _link(head[56:96])
@@ -136,7 +136,7 @@ def check_end(blocks: Blocks) -> None:
     end = int.from_bytes(files.pread(blocks.fd, 8, 40), "little")
     if end != blocks.size:
         raise DamagedFileError(
-            f"file: has bytes behind its end (expected {end} bytes, found {blocks.size})"
+            f"file: has trailing bytes (expected {end} bytes, found {blocks.size})"
         )
 
 
@@ -162,7 +162,7 @@ def messages_at(blocks: Blocks, address: int, path: str) -> Messages:
     prefix = blocks.take(address, 16, path)
     version, zero, count, names, size, padding = struct.unpack("<BBHIII", prefix)
     if version != 1 or zero or padding or size > LONGEST_HEADER:
-        raise DamagedFileError(f"{path}: its object header is not as lod writes it")
+        raise DamagedFileError(f"{path}: its object header differs from those written by lod")
     damaged = DamagedFileError(f"{path}: its object header is damaged")
     waiting = [blocks.take(address + 16, size, path)]
     found: dict[int, bytes] = {}
@@ -213,7 +213,7 @@ def links_of(
         raise DamagedFileError(f"{path}: its object header is damaged")
     tree, heap = struct.unpack("<QQ", content)
     if link.cached not in (None, (tree, heap)):
-        raise DamagedFileError(f"{path}: its names are in two places")
+        raise DamagedFileError(f"{path}: its names are stored twice")
     names = _heap(blocks, heap, path)
     before = b""
     for number, entry in enumerate(_entries(blocks, tree, path)):
@@ -249,7 +249,7 @@ def _heap(blocks: Blocks, address: int, path: str) -> bytes:
     seen: set[int] = set()
     while free != LIST_END:
         if free in seen or free > size - 16:
-            raise DamagedFileError(f"{path}: the list of free places in its names is damaged")
+            raise DamagedFileError(f"{path}: the free list of its heap is damaged")
         seen.add(free)
         (free,) = struct.unpack_from("<Q", names, free)
     return names
@@ -302,7 +302,7 @@ def walk(
         if count > most or height > MOST_TREE_LEVELS or (not count and level is not None):
             raise DamagedFileError(f"{path}: its index is damaged")
         if (left, address) != chain.get(height, (NOWHERE, address)):
-            raise DamagedFileError(f"{path}: the nodes of its index do not name each other")
+            raise DamagedFileError(f"{path}: the nodes of its index are not linked to each other")
         chain[height] = (address, right)
         used = node[24 : 24 + count * step + key_bytes]
         if height == 0:
@@ -313,4 +313,4 @@ def walk(
         ]
         waiting += [(child, height - 1) for child in reversed(below)]
     if any(right != NOWHERE for _, right in chain.values()):
-        raise DamagedFileError(f"{path}: the nodes of its index do not name each other")
+        raise DamagedFileError(f"{path}: the nodes of its index are not linked to each other")

@@ -1,4 +1,4 @@
-"""Reading a container: the index at once, rows when asked, each block checked."""
+"""Reads a container: the index at once, rows on demand, each block checked."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Rows:
             self._refuse_boolean(int(data.view("u1").max()))
 
     def check_sums(self, found: Array, highest: int) -> None:
-        """Raise what `check` would, of all rows, which somebody else has read.
+        """Raise as `check` would, for all rows, from checksums computed elsewhere.
 
         Args:
             found: (blocks,) uint32, the checksums.
@@ -167,7 +167,7 @@ class Rows:
 
 
 def on_threads(work: Callable[[int], None], items: Iterable[int]) -> None:
-    """Do some work for each item, on several threads; raises what the first of them raised."""
+    """Map a function over items on several threads; raises the first exception."""
     pool = thread_pool(min(thread_count(), MOST_THREADS), "lod-read")
     try:
         for done in [pool.submit(work, item) for item in items]:

@@ -1,4 +1,4 @@
-"""The datasets of a container being written: in place, waiting for their size, or in chunks."""
+"""Datasets of a container during writing: in place, buffered until sized, or in chunks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Sink(ABC):
         """Write bytes behind those before."""
 
     def complete(self, rows: int) -> None:
-        """Make the dataset what it will be: so many rows are there."""
+        """Finish the dataset: all rows have been written."""
         self.rows = rows
         self._complete()
 

@@ -1,4 +1,4 @@
-"""The datasets of a container: where they lie, checked against what the header says of them."""
+"""The datasets of a container: their position, checked against the header."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Chunks:
 
 @dataclass(frozen=True)
 class StoredDataset:
-    """A dataset found to be as the header says.
+    """A dataset that matches its entry in the header.
 
     Attributes:
         offset: where its rows lie in the file; None if chunked, or without bytes.
@@ -96,7 +96,7 @@ class ContainerFile:
         root = parser.root_of(self._blocks)
         messages = parser.messages_at(self._blocks, root.address or 0, "/")
         if parser.GROUP not in messages.by_kind:
-            raise parser.foreign("not as lod writes containers (its root group differs)")
+            raise parser.foreign("unlike containers written by lod (its root group differs)")
         self._links = dict(parser.links_of(self._blocks, root, messages, "/"))
         if PATH[1:] not in self._links:
             raise parser.foreign()
@@ -184,7 +184,7 @@ class ContainerFile:
 
     def _place(self, layout: _Layout, path: str, size: int) -> int:
         if layout.address == parser.NOWHERE:
-            raise DamagedFileError(f"{path}: its rows were never written")
+            raise DamagedFileError(f"{path}: its rows were not written")
         if layout.size != size:
             raise DamagedFileError(f"{path}: has {layout.size} bytes, its rows need {size}")
         self._blocks.claim(layout.address, size, path)
@@ -214,7 +214,7 @@ class ContainerFile:
             int(table["child"].max()) > self._blocks.size
             or int((offsets + sizes).max()) > self._blocks.size
         ):
-            raise DamagedFileError(f"{path}: a chunk lies behind the end of the file; is truncated")
+            raise DamagedFileError(f"{path}: a chunk is beyond the end of the file; is truncated")
         stored = int(sizes.sum())
         _refuse_expansion(path, entry.shape[0] * row_bytes, min(stored, self._blocks.size))
         return Chunks(offsets, sizes, table["skipped"].astype(np.int64), filters)
@@ -309,11 +309,11 @@ def _check_others(messages: Messages, path: str) -> None:
 
 
 def _shape(content: bytes, path: str) -> tuple[int, ...]:
-    """Return the extents that a dataspace message says."""
+    """Return the extents in a dataspace message."""
     # Version, number of axes, and whether their largest extents follow, which say nothing.
     version, axes, flags = content[0], content[1], content[2]
     if version != 1 or flags > 1 or len(content) != 8 + 8 * axes * (1 + flags):
-        raise DamagedFileError(f"{path}: its dataspace is not as lod writes it")
+        raise DamagedFileError(f"{path}: its dataspace differs from those written by lod")
     return struct.unpack_from(f"<{axes}Q", content, 8)
 
 
@@ -328,7 +328,7 @@ def _layout(messages: Messages, path: str) -> _Layout:
     if version <= 4 and kind in (0, 3):
         name = "virtual" if kind else "compact"
         raise DamagedFileError(f"{path}: is {name}; must be contiguous or chunked")
-    raise DamagedFileError(f"{path}: its layout is not as lod writes it")
+    raise DamagedFileError(f"{path}: its layout differs from those written by lod")
 
 
 def _filters(content: bytes | None, path: str, entry: DatasetEntry) -> tuple[int, ...]:

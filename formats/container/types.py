@@ -1,4 +1,4 @@
-"""The dtypes of the container, and how HDF5 describes each."""
+"""The dtypes of the container, and their HDF5 descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a container: rows as they come, then the header."""
+"""Writes a container: rows as they arrive, then the header."""
 
 from __future__ import annotations
 

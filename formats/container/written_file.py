@@ -1,4 +1,4 @@
-"""The HDF5 file that a container is being written to, through a descriptor that is ours."""
+"""The HDF5 file of a container during writing, through a descriptor that lod opened."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class WrittenFile:
                 self._pool.shutdown()
 
     def raise_error(self) -> None:
-        """Raise what went wrong while HDF5 wrote."""
+        """Raise the first error of HDF5's writes."""
         self._owned.raise_error()
 
     def _open(self, mode: str, threshold: int, interval: int) -> None:
@@ -144,12 +144,12 @@ class WrittenFile:
         self._open("r+", threshold, interval)
 
     def pwrite(self, view: memoryview, offset: int) -> None:
-        """Write bytes to the file; raises at once what goes wrong."""
+        """Write bytes to the file; errors are raised at once."""
         self._owned.pwrite(view, offset)
         self._owned.raise_error()
 
     def copy_from(self, fd: int, start: int, size: int, offset: int) -> None:
-        """Write some bytes of another file; raises at once what goes wrong."""
+        """Write the first bytes of another file; errors are raised at once."""
         self._owned.copy_from(fd, start, size, offset)
         self._owned.raise_error()
 

@@ -1,1 +1,1 @@
-"""What every format shares: interface, schema, options, errors, bounds; reading and writing."""
+"""Common code of the formats: interface, schema, options, errors, limits, open and write."""

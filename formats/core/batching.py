@@ -1,4 +1,4 @@
-"""Batches of whole outermost items: where to cut them, and tensors that come together."""
+"""Splits tensors into batches of whole outermost items, and joins tensors of one batch."""
 
 from __future__ import annotations
 

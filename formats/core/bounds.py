@@ -1,4 +1,4 @@
-"""Maximum decompressed size of an input, for whatever decompresses it."""
+"""Maximum decompressed size of an input."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ BLOCK_BYTES = 16 << 20
 
 
 def default_bytes(stored: int) -> int:
-    """Return what a file of so many bytes may come to if nobody says."""
+    """Return the default decompressed-size limit for a file of this size."""
     return max(DEFAULT_BYTES, DEFAULT_RATIO * stored)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What an input may come to in memory.
+    """Limit on the decompressed size of an input.
 
     Attributes:
         max_bytes: decompressed bytes, or bytes of rows and offsets; None: no limit.
@@ -42,7 +42,7 @@ class Bounds:
             )
 
     def growth(self, stored: int) -> int:
-        """Return what so many bytes may come to if one part may be referred to many times."""
+        """Return the size limit for content that may be referred to many times."""
         most = default_bytes(stored)
         return most if self.max_bytes is None else min(most, max(self.max_bytes, BLOCK_BYTES))
 

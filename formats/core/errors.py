@@ -1,4 +1,4 @@
-"""Errors of files, and the one way to add a file's name to an error from below."""
+"""Errors of files, and adding a file name to an error raised below."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _FILE = "about_file"
 
 
 class DamagedFileError(InvalidDataError):
-    """A file whose bytes contradict themselves: truncated, altered or crafted."""
+    """A file with inconsistent bytes: truncated, altered or crafted."""
 
 
 class NotThisFormatError(InvalidDataError):
-    """A file that is not what it was taken for."""
+    """A file of another format than expected."""
 
 
 class TooLargeError(InvalidDataError):
@@ -48,7 +48,7 @@ def naming_file(label: str) -> Iterator[None]:
 
 
 def name_file(error: LodError, label: str) -> None:
-    """Do to one error what `naming_file` does."""
+    """Add a file name to one error, as `naming_file` does."""
     if not hasattr(error, _FILE):
         _prefix(error, label)
         setattr(error, _FILE, label)

@@ -1,4 +1,4 @@
-"""Flat files: which of their arrays make which tensor, and the index they hold.
+"""Flat files: which arrays form which tensor, and their index.
 
 By name: the tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
 `NAME/lod.0`, ..; any other array `NAME` is a tensor without levels. Or as a person says:
@@ -45,7 +45,7 @@ class Parts:
 
 
 class ArrayInfo(Protocol):
-    """What is known of an array before it is read; `label` is what messages call it."""
+    """Metadata of an array before it is read; `label` is its name in messages."""
 
     @property
     def label(self) -> str: ...
@@ -120,7 +120,7 @@ def _owner(name: str) -> tuple[str, int]:
 def held(
     tensors: Mapping[str, Parts], look: Callable[[str], ArrayInfo], left_out: LeftOut
 ) -> dict[str, Parts]:
-    """Return the tensors whose arrays are of a kind that tensors have, at least one.
+    """Return the tensors with supported arrays, at least one.
 
     Args:
         tensors: see `tensors_in`.

@@ -1,4 +1,4 @@
-"""What every format is: a name, what it can hold, a reader and a writer."""
+"""Interface of a format: a name, its capabilities, a reader and a writer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LeftOut = dict[str, LodError]
 
 @contextmanager
 def leaving_out(left_out: LeftOut, name: str) -> Iterator[None]:
-    """Note what no tensor can hold of one part of a file, and go on with the others."""
+    """Record a part of a file that no tensor can hold, and continue with the others."""
     try:
         yield
     except (DamagedFileError, TooLargeError):
@@ -61,7 +61,7 @@ class RowBlocks(NamedTuple):
 
 
 class StoredRows(NamedTuple):
-    """Rows that lie in a file as they do in memory, for whoever can read them from there.
+    """Rows stored in a file as in memory, for readers that access the file directly.
 
     Attributes:
         lod: the index.
@@ -98,7 +98,7 @@ class Source(ABC):
     notes: Sequence[str] = ()
 
     def refuse_left_out(self, name: str | None = None) -> None:
-        """Raise what is wrong with what is left out, or with a part of that name."""
+        """Raise the error of a left-out part, or of a part of that name."""
         for one, error in self.left_out.items():
             if name is None or one == name:
                 raise error
@@ -140,7 +140,7 @@ class Source(ABC):
         return RowBlocks(item.lod, item.rows, _copied(item.data, buffer, block_bytes))
 
     def stored_rows(self, name: str) -> StoredRows | None:
-        """Return where the rows of a tensor lie, unchecked; None if they must be read by `self`.
+        """Return the position of a tensor's rows, unchecked; None if only `self` can read them.
 
         Args:
             name: which tensor; none that holds a TensorArray.
@@ -313,16 +313,16 @@ class Format(ABC):
         return ()
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
-        """Return whether the file tells the dtype of a tensor."""
+        """Return whether the format stores the dtype of a tensor."""
         return self.kept_dtypes is None or spec.dtype.name in self.kept_dtypes
 
     def refuse_unheld(self, schema: Schema) -> None:
-        """Raise UnsupportedError if a tensor does not fit, before a byte is written."""
+        """Raise UnsupportedError if a tensor does not fit, before anything is written."""
         if len(schema) > 1 and not self.many:
             names = ", ".join(spec.name for spec in schema)
             raise UnsupportedError(
                 f"{self.name} holds one tensor, this has {len(schema)} ({names}); "
-                "choose one with FILE::NAME"
+                "select one with FILE::NAME"
             )
         for spec in schema:
             self._refuse_spec(spec)
@@ -339,7 +339,7 @@ class Format(ABC):
             found = ", ".join(f"{name} has {count}" for name, count in items.items())
             raise ShapeMismatchError(
                 f"{self.name} holds tensors of equally many outermost items, one of each a "
-                f"{self.record}; {found}; choose one with FILE::NAME"
+                f"{self.record}; {found}; select one with FILE::NAME"
             )
 
     def _refuse_spec(self, spec: TensorSpec) -> None:
@@ -366,7 +366,7 @@ class Format(ABC):
 
 
 def named_batches(label: str, batches: Callable[[], Iterator[Batch]]) -> Iterator[Batch]:
-    """Yield what `batches()` yields, its errors prefixed with the file."""
+    """Yield the batches of `batches()`, with errors prefixed by the file."""
     with naming(label):
         yield from batches()
 

@@ -1,4 +1,4 @@
-"""A source whose content is in memory: of formats that can only be read whole."""
+"""A source with its whole content in memory, for formats that can only be read whole."""
 
 from __future__ import annotations
 

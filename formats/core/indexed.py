@@ -1,4 +1,4 @@
-"""A file whose index is in memory and whose rows are read by their numbers, in any order."""
+"""A file with its index in memory, and random access to rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
 class IndexedSource(Source):
-    """What is the same of all such files; their counts are known.
+    """Base class of such files; their counts are known.
 
     Attributes:
         lods: the index of each tensor; one object where it is shared.

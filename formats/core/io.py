@@ -1,4 +1,4 @@
-"""Open, read and write any format: what the commands and `import lodcli` call."""
+"""Opens, reads and writes any format: used by the commands and by `import lodcli`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class OpenFile:
 
     @property
     def checksums(self) -> str:
-        """What checksums were checked, once everything was read; "" for none."""
+        """Which checksums were checked, after reading everything; "" for none."""
         own = self.source.checksums
         return ", ".join(
             filter(None, (self.kind.checksums if own is None else own, self.input.checksums))
@@ -165,7 +165,7 @@ def open_source(
 
 
 def format_of(source: Input, format_name: str | None, options: ReadOptions) -> Format:
-    """Return the format to read an input as: the one named, else what it looks like."""
+    """Return the input format: the one given, otherwise the detected one."""
     return table.get(format_name or table.of_input(source, options))
 
 
@@ -312,7 +312,7 @@ def write(
 
 
 def _as_item(item: object) -> str:
-    """Return how to make something to write of what was given."""
+    """Return a hint how to wrap a value so that it can be written."""
     if isinstance(item, TensorArray):
         return "; give it with the map that unpack gave, StoredArray(array, index_map)"
     if hasattr(item, "__array__") or isinstance(item, list | tuple):
@@ -389,12 +389,12 @@ def _new_output(path: PathLike, kind: Format, overwrite: bool) -> Output:
 
 
 def _packing(path: PathLike, kind: Format) -> str | None:
-    """Return what the file is to be packed by: its name says so. Text is; the rest may not be."""
+    """Return the codec of the file name's extension, for text formats; others raise."""
     codec = suffix_codec(os.fspath(path))
     if codec is not None and kind.binary:
         raise UnsupportedError(
-            f"{kind.name} is not packed as a whole: nobody could read parts of it; leave out "
-            "the ending, and see --compress"
+            f"{kind.name} is not compressed as a whole, so that parts can be read; omit the "
+            "extension, and see --compress"
         )
     if codec == "zstd":
         require_zstandard()
@@ -402,7 +402,7 @@ def _packing(path: PathLike, kind: Format) -> str | None:
 
 
 def refuse_target(path: PathLike, kind: Format, *, overwrite: bool) -> None:
-    """Raise what is wrong with a target, before anything is read.
+    """Raise for an invalid target, before anything is read.
 
     Raises:
         UnsupportedError: a folder or several files for a pipe.
@@ -425,7 +425,7 @@ def refuse_pipe(path: PathLike, kind: Format) -> None:
 
 
 def output_format(path: PathLike, format_name: str | None) -> str:
-    """Return the format to write: the one named, else the path's, else the lod stream for "-".
+    """Return the output format: given, by the extension, or the lod stream for "-".
 
     Raises:
         SelectionError: a path whose ending tells nothing.
@@ -440,7 +440,7 @@ def output_format(path: PathLike, format_name: str | None) -> str:
             refuse_existing(path, overwrite=True)  # a device, which no format makes a file
         known = " ".join(SUFFIXES)
         raise SelectionError(
-            f"{os.fspath(path)}: its ending names no format ({known}); choose one with --to"
+            f"{os.fspath(path)}: unknown file extension ({known}); choose one with --to"
         )
     return "lod.h5" if found == "hdf5" else found
 

@@ -1,4 +1,4 @@
-"""An open file whose levels go by the names that the caller gave: for formats that know none."""
+"""Adds level names given by the caller to an open file, for formats without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a file may unpack to before it is refused: what stops a bomb.
+"""Limits against decompression bombs, and running in a sandbox.
 
 A few kilobytes can declare petabytes, and compressed data can grow a thousandfold while it
 is read. What a file declares is checked before anything is allocated, what it declares
@@ -25,20 +25,19 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 @dataclass(frozen=True)
 class Limits:
-    """What the reading of one input may cost.
+    """Limits for reading one input.
 
     Attributes:
-        max_bytes: bytes of rows and offsets it may come to, None for what `default_bytes`
-            makes of its size.
-        isolate: whether to read it in a child process that can do nothing else; some formats
-            are always read so.
+        max_bytes: maximum decompressed size of rows and offsets; None for `default_bytes` of
+            the input's size.
+        isolate: whether to read in a sandboxed child process; some formats always do.
     """
 
     max_bytes: int | None = None
     isolate: bool = False
 
     def bounds(self, stored: int | None) -> Bounds:
-        """Return what an input of so many bytes may come to; None: of unknown size."""
+        """Return the limit for an input of so many bytes; None: of unknown size."""
         max_bytes = self.max_bytes
         if max_bytes is None and stored is not None:
             max_bytes = default_bytes(stored)
@@ -67,7 +66,7 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
     bounds = limits.bounds(stored)
     source.allow(bounds)
     if limits.isolate and not processes.CAN_ISOLATE:
-        raise UnsupportedError("this system cannot limit what a process may do, so not --isolate")
+        raise UnsupportedError("this system cannot limit processes, which --isolate needs")
     if limits.isolate or (kind.isolated and processes.CAN_FORK):
         from lodcli.formats.sandbox.source import IsolatedSource
 
@@ -171,7 +170,7 @@ class Limited(Source):
 
 
 def _declared_bytes(spec: TensorSpec) -> int:
-    """Return what a tensor says it holds; what it does not know yet counts nothing."""
+    """Return the declared size of a tensor; unknown counts are 0."""
     return (spec.rows or 0) * spec.row_bytes + _index_bytes(spec)
 
 

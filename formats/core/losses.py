@@ -1,4 +1,4 @@
-"""What a file does not keep of the tensors in it: names, dtypes, shapes."""
+"""Reports what a format cannot keep of its tensors: names, dtypes, shapes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Loss:
 
 
 def losses(kind: Format, schema: Schema, options: WriteOptions) -> tuple[Loss, ...]:
-    """Return what a file of this format will not keep of these tensors, one of each kind.
+    """Return what a format cannot keep of these tensors, one entry for each kind.
 
     It is what reading does not give back by itself; options of the reader, such as --dtype and
     --levels, may restore it.

@@ -1,4 +1,4 @@
-"""Names of tensors: what they may be, and what becomes of names in files that may not be any.
+"""Valid names of tensors, and encoding of other names in files.
 
 A name is any text without `/`, `::`, control characters and lone surrogates: `/` parts the names
 inside of files, and `FILE::NAME` chooses a tensor.
@@ -54,7 +54,7 @@ def _encoded(found: re.Match[str]) -> str:
 
 
 def component(name: str, reserved: frozenset[str] = _FOLDERS) -> str:
-    """Return a name as one part of a path in a file: none that means something else there.
+    """Return a name escaped as one part of a path in a file.
 
     >>> component("words"), component("..")
     ('words', '::..')
@@ -63,5 +63,5 @@ def component(name: str, reserved: frozenset[str] = _FOLDERS) -> str:
 
 
 def named(part: str) -> str:
-    """Return the name that `component` made a part of a path of."""
+    """Return the name from an escaped part of a path: the inverse of `component`."""
     return part.removeprefix(_MARK)

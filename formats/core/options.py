@@ -1,4 +1,4 @@
-"""The options of reading and writing files: as values, and as keywords of `lodcli.read`."""
+"""Options for reading and writing files: as values, and as keywords of `lodcli.read`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What a person may say about how to write.
+    """Options for writing a file.
 
     Attributes:
         compression: a codec of the lod container, None for none.

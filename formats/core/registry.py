@@ -1,4 +1,4 @@
-"""Which format a file has, and the formats themselves, loaded when they are used."""
+"""Detects the format of a file, and imports formats when they are used."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def get(name: str) -> Format:
 
 @dataclass(frozen=True)
 class FormatInfo:
-    """What a format is called, and what it can hold.
+    """Name and capabilities of a format.
 
     Attributes:
         name: as `format_name` and `--from` take it.
@@ -70,7 +70,7 @@ class FormatInfo:
 
 
 def formats() -> tuple[FormatInfo, ...]:
-    """Return what there is to know of every format, in the order of the table.
+    """Return the description of every format, in the order of the table.
 
     >>> info = {each.name: each for each in formats()}["csv"]
     >>> info.endings, info.levels, sorted(info.write_options)
@@ -94,7 +94,7 @@ def formats() -> tuple[FormatInfo, ...]:
 
 
 def of_name(path: str | os.PathLike[str]) -> str | None:
-    """Return the format that the name of a file tells, or None."""
+    """Return the format for the extension of a file name, or None."""
     lower = without_suffix(os.fspath(path).lower())
     for suffix, name in SUFFIXES.items():
         if lower.endswith(suffix):
@@ -138,18 +138,18 @@ def of_input(source: Input, options: ReadOptions) -> str:
 
 
 def _refuse_other(head: bytes) -> None:
-    """Raise NotThisFormatError if what is named .bin, as many things are, is no run of tokens."""
+    """Raise NotThisFormatError if a .bin file is not a raw token file."""
     found = next((what for mark, what in _OTHERS.items() if head.startswith(mark)), None)
     if found is None and len(head) >= _TEXT_BYTES and set(head) <= _PRINTABLE:
         found = "text"
     if found is not None:
-        raise NotThisFormatError(f"begins like {found}; if it holds tokens, say --from tokens")
+        raise NotThisFormatError(f"begins like {found}; if it holds tokens, use --from tokens")
 
 
 def _advice(head: bytes) -> str:
-    """Return what to do about a file whose format neither its content nor its name tells."""
+    """Return a hint for a file whose format was not recognised."""
     if head.startswith(b"\x93NUMPY"):
-        return "it is a .npy array; numpy.savez stores it as npz, which is read"
+        return "it is a .npy array; store it as npz with numpy.savez"
     if head.lstrip()[:1] in (b"[", b"{"):
         return (
             "if it is JSON, --from jsonl reads one value a line, as jq -c '.[]' writes the items "

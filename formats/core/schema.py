@@ -1,4 +1,4 @@
-"""What a file holds: names, dtypes, shapes and levels, known before the first row."""
+"""Schema of a file: names, dtypes, shapes and levels, known before the first row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_NAME = "data"
 
 @dataclass(frozen=True)
 class StoredArray:
-    """A TensorArray and the map that packs it again: what `lod unpack` makes."""
+    """A TensorArray and the index map that packs it, as `lod unpack` writes them."""
 
     array: TensorArray
     index_map: IndexMap
@@ -115,7 +115,7 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
         if len(schema) == 1:
             return schema[0]
         if not any(spec.name == DEFAULT_NAME for spec in schema):
-            raise SelectionError(f"holds {len(schema)} tensors ({known}); choose one with ::NAME")
+            raise SelectionError(f"holds {len(schema)} tensors ({known}); select one with ::NAME")
         name = DEFAULT_NAME
     for spec in schema:
         if spec.name == name:

@@ -1,4 +1,4 @@
-"""The list of formats, one entry each. Pure data: importing it loads no other module.
+"""The table of formats, one entry each. Pure data: importing it loads no other module.
 
 Everything else that lists formats is derived from it: what `--from` and `--to` take, completion,
 the detection of formats, and the tests that go over all formats.

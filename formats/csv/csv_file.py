@@ -1,4 +1,4 @@
-"""csv, tsv: the long form, a row of numbers a record, grouped by its first columns."""
+"""csv, tsv: long form, one record of numbers a row, grouped by its first columns."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ class _CsvSource(Source):
         raise SelectionError(f"no column {shown(wanted)}; there are: {', '.join(names)}")
 
     def _refuse_other_separators(self) -> None:
-        """Raise if the one name of the header is many, parted by something else."""
+        """Raise if the header has one name that contains another separator."""
         if len(self._header) > 1:
             return
         (name,) = self._header
@@ -298,7 +298,7 @@ class _CsvSource(Source):
         raise AssertionError("one of the lines is at fault if all of them are")
 
     def _remedy(self, text: str) -> str:
-        """Return what to do about a field that holds no number of the dtype."""
+        """Return a hint for a field that is not a number of the dtype."""
         if text.startswith("\ufeff"):
             return WITHOUT_MARK
         if text.strip().lower() in _MISSING:
@@ -312,7 +312,7 @@ class _CsvSource(Source):
         return holding(value)
 
 
-_OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
+_OTHERS = "select other columns with --field, or the rest with --skip-unsupported"
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _MISSING = frozenset({"", "na", "n/a", "none", "null", "-", "?"})
 

@@ -1,4 +1,4 @@
-"""CSV and TSV records, by RFC 4180: fields, quotes, and lines told from records."""
+"""CSV and TSV records as in RFC 4180: fields, quotes, records over several lines."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class Records:
 
 
 def wrong_width(record: list[str], width: int) -> str:
-    """Return what is wrong with a record that has another number of fields than the first."""
+    """Return the message for a record with a wrong number of fields."""
     wanted = f"expected {_fields(width)}, as line 1 has"
     if record == [""]:
         return f"{wanted}, found a blank line; take it out"

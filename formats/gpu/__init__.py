@@ -1,1 +1,1 @@
-"""Rows of files straight to the memory of a GPU."""
+"""Reads rows of files directly to the memory of a GPU."""

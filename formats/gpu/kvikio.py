@@ -1,4 +1,4 @@
-"""Rows of a file to a GPU by kvikio, past main memory where the machine can; checked there."""
+"""Reads rows of a file to a GPU with kvikio, bypassing main memory if possible."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _read(stored: StoredRows, there: Array, step: int, arrived: Callable[[Array]
 
 
 def _first(under_way: deque[tuple[Array, Any]]) -> Array:
-    """Return the piece that was asked for first, once it is there."""
+    """Return the oldest requested piece, when it has arrived."""
     piece, future = under_way[0]
     with _reading():
         done = future.get()
@@ -111,7 +111,7 @@ def _first(under_way: deque[tuple[Array, Any]]) -> Array:
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Tell kvikio's errors from others of their class: it has no other for any failure."""
+    """Convert kvikio's errors, distinguished from others of their class."""
     try:
         yield
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""Rows of a file to a GPU: read and checked in blocks, each on its way while the next is read."""
+"""Reads rows of a file to a GPU in checked blocks, overlapping reads and copies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Staging:
         self._turn = 0
 
     def buffer(self, size_bytes: int) -> Array:
-        """Return the next buffer, once what it held has arrived: (>= size_bytes,) uint8."""
+        """Return the next buffer, when its last copy has finished: (>= size_bytes,) uint8."""
         self._turn ^= 1
         if self._sent[self._turn] is not None:
             self._sent[self._turn].synchronize()
@@ -38,11 +38,11 @@ class _Staging:
         return self._buffers[self._turn]
 
     def start(self) -> None:
-        """Begin once what is queued has ended: it may still use memory that is new to us."""
+        """Wait for queued work, which may still use newly allocated memory."""
         self._stream.wait_event(cupy.cuda.get_current_stream().record())
 
     def send(self, rows: Array, target: Any) -> None:
-        """Queue the copy of rows, which lie in the buffer given out last."""
+        """Queue the copy of rows in the buffer returned last."""
         target.set(rows, stream=self._stream)
         self._sent[self._turn] = self._stream.record()
 

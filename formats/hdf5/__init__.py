@@ -1,1 +1,1 @@
-"""HDF5 of other projects, read through libhdf5."""
+"""HDF5 of other projects, read with libhdf5."""

@@ -1,4 +1,4 @@
-"""Datasets of someone's HDF5 file as tensors: rows read on demand, the index in memory."""
+"""Datasets of a plain HDF5 file as tensors: rows read on demand, the index in memory."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Datasets:
         return self.rows(path, dataset, 0, dataset.shape[0])
 
     def ends(self, path: str, level: int) -> Offsets:
-        """Return the offsets whose ends alone a dataset holds: 0 in front of them."""
+        """Return offsets for a dataset of ends: adds the leading 0."""
         values = self.numbers(path)
         with naming(path):
             ends = as_int64(values, level=level, what="offsets")

@@ -1,4 +1,4 @@
-"""A file object for HDF5 that keeps from it what it would never come back from."""
+"""A file object for HDF5 that blocks reads on which libhdf5 would loop forever."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_LIST = 10_000
 
 
 class GuardedFile(ReadFile):
-    """A ReadFile that keeps from HDF5 (2.0) what it would never come back from.
+    """A ReadFile that blocks reads on which HDF5 (2.0) would loop forever.
 
     It reads as many bytes as a file asks for; follows the room left between the names of a
     group (a local heap's list) and from one node of a B-tree to the next without end where

@@ -156,7 +156,7 @@ class _H5adSource(Source):
         return [place for place in places if self._kind(place) in CSR]
 
     def _kind(self, path: str) -> object:
-        """Return what a matrix is stored as; None for a dense one, or if none is there."""
+        """Return the storage kind of a matrix; None for a dense or missing one."""
         stored = self._hdf5.node(self._file, path)
         if not hasattr(stored, "keys"):
             return None

@@ -1,4 +1,4 @@
-"""What AnnData calls its parts, and the tensors made of them."""
+"""AnnData's names of its parts, and their tensors."""
 
 from lodcli.formats.core.schema import DEFAULT_NAME
 from lodcli.kernels.dtypes import ALL_DTYPES, COMPLEX

@@ -1,4 +1,4 @@
-"""Writing an AnnData file of one sparse matrix and the names of its rows and columns."""
+"""Writes an AnnData file with one sparse matrix and the names of its rows and columns."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Nwb(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        raise UnsupportedError("nwb is only read: what an NWB file must hold, no tensor has")
+        raise UnsupportedError("nwb is read-only: tensors lack required parts of an NWB file")
 
 
 def _lod(datasets: Datasets, path: str, names: tuple[str, ...] | None) -> LoD:

@@ -1,4 +1,4 @@
-"""hdf5: someone's plain HDF5 file, its datasets named by the person who reads it."""
+"""hdf5: a plain HDF5 file, with datasets named by the user."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PlainHdf5(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        raise UnsupportedError("plain HDF5 is only read; write lod.h5, which is HDF5 as well")
+        raise UnsupportedError("plain HDF5 is read-only; write lod.h5, which is HDF5 as well")
 
 
 def _lod(datasets: Datasets, options: ReadOptions) -> LoD:

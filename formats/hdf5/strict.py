@@ -1,4 +1,4 @@
-"""HDF5 opened with suspicion: datasets of numbers, and nothing followed.
+"""Opens untrusted HDF5: numeric datasets only, without following links.
 
 External links and storage, virtual datasets and variable-length data let a file read other
 files or hang the library; attributes load whole. All are refused before a byte of them is
@@ -36,7 +36,7 @@ FREE_BYTES = 1 << 20
 # Of names in a message.
 MOST_OFFERED, MOST_NAME_CHARS = 10, 60
 
-# SystemError: an error of our own file object that HDF5 went on after.
+# SystemError: an error of lod's file object that HDF5 ignored.
 _RAISED = (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemError)
 
 
@@ -71,7 +71,7 @@ class StrictFile:
 
     @contextmanager
     def damage(self, what: str) -> Iterator[None]:
-        """Turn what HDF5 raises on broken metadata into our error."""
+        """Convert HDF5's errors for broken metadata to DamagedFileError."""
         try:
             with shielded():
                 yield
@@ -86,7 +86,7 @@ class StrictFile:
         self._reading.raise_error()
 
     def dataset(self, path: str) -> h5d.DatasetID:
-        """Return a dataset of numbers that lies within the file."""
+        """Return a numeric dataset stored within the file."""
         with self.damage(path):
             dataset = self._opened(path)
             self._check_storage(dataset, path)
@@ -124,7 +124,7 @@ class StrictFile:
             dataset.read(h5s.create_simple(shape), space, out, kind)
 
     def _opened(self, path: str) -> h5d.DatasetID:
-        """Return what is at `path`, every component of which must be a hard link."""
+        """Return the object at `path`; every component must be a hard link."""
         place: object = self._root
         for part in [part for part in path.split("/") if part]:
             if not isinstance(place, h5g.GroupID):
@@ -159,7 +159,7 @@ class StrictFile:
         if not size:
             return
         if offset is None or offset < 0:
-            raise DamagedFileError(f"{path}: its rows were never written")
+            raise DamagedFileError(f"{path}: its rows were not written")
         if offset + size > self._size:
             raise DamagedFileError(
                 f"{path}: needs bytes {offset} to {offset + size}, the file ends at {self._size}; "
@@ -174,7 +174,7 @@ class StrictFile:
 
 
 def _names_in(group: h5g.GroupID) -> str:
-    """Return what else a message may offer: some of the names in a group."""
+    """Return some names in a group, for a message."""
     names: list[str] = []
     for name in group:
         if len(names) == MOST_OFFERED:
@@ -194,7 +194,7 @@ def native(dataset: h5d.DatasetID, path: str) -> np.dtype[Any]:
             "them with h5repack or the program that wrote them"
         ) from None
     if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.name == "float128":
-        raise UnsupportedError(f"{path}: holds {dtype}, which no tensor can")
+        raise UnsupportedError(f"{path}: holds {dtype}, which tensors cannot hold")
     return dtype.newbyteorder("=")
 
 

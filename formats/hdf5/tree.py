@@ -1,4 +1,4 @@
-"""The names in somebody's HDF5 file."""
+"""The names in a foreign HDF5 file."""
 
 from __future__ import annotations
 

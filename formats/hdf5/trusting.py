@@ -1,4 +1,4 @@
-"""HDF5 read with h5py's own calls: attributes, text, variable-length data. In a child only.
+"""Reads HDF5 with h5py: attributes, text, variable-length data. Only in a child process.
 
 A damaged file can make these hang, crash, or return what is not there, so formats that need
 them are read in a child process (`Format.isolated`): docs/decisions/0012.
@@ -22,7 +22,7 @@ from lodcli.kernels.index.checks import Array
 
 @contextmanager
 def damage(path: str) -> Iterator[None]:
-    """Turn what h5py raises for damaged files into our error."""
+    """Convert h5py's errors for damaged files to DamagedFileError."""
     try:
         yield
     except LodError:
@@ -92,13 +92,13 @@ def numbers(found: h5py.Dataset, start: int, stop: int) -> Array:
     """Return rows of a dataset of numbers, in native byte order."""
     with damage(found.name):
         if found.dtype.kind not in "biufc" or found.dtype.itemsize > 16:
-            raise UnsupportedError(f"{found.name}: holds {found.dtype}, which no tensor can")
+            raise UnsupportedError(f"{found.name}: holds {found.dtype}, which tensors cannot hold")
         rows: Array = found[start:stop]
     return rows.astype(rows.dtype.newbyteorder("="), copy=False)
 
 
 def item_dtype(found: h5py.Dataset) -> tuple[np.dtype[Any] | None, bool]:
-    """Return what the variable-length items of a dataset are of, and whether they are text."""
+    """Return the item dtype of variable-length data, and whether it is text."""
     with damage(found.name):
         if h5py.check_string_dtype(found.dtype) is not None:
             return np.dtype(np.uint8), True

@@ -43,7 +43,7 @@ class Hdf5Vlen(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        raise UnsupportedError("hdf5-vlen is only read; write lod.h5, whose rows need no such type")
+        raise UnsupportedError("hdf5-vlen is read-only; write lod.h5, whose rows need no such type")
 
 
 class _VlenSource(Source):
@@ -64,7 +64,7 @@ class _VlenSource(Source):
             # h5py 3.16 gives their bytes as they are, as if they were in native order.
             raise UnsupportedError(f"{path}: holds big-endian sequences, which h5py reads wrongly")
         if dtype.kind not in "biufc" or dtype.itemsize > 16:
-            raise UnsupportedError(f"{path}: holds {dtype}, which no tensor can")
+            raise UnsupportedError(f"{path}: holds {dtype}, which tensors cannot hold")
         if shape is None or len(shape) != 1:
             raise UnsupportedError(f"{path}: expected one dimension of sequences, found {shape}")
         self._items = int(shape[0])

@@ -65,7 +65,7 @@ class VtkHdf(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        raise UnsupportedError("vtkhdf is only read: what a grid must hold, no tensor has")
+        raise UnsupportedError("vtkhdf is read-only: tensors lack required parts of a grid")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Python values of many lines to tensors: what they have in common, and rows and levels."""
+"""Converts Python values of many lines to tensors: common type, rows and levels."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Column:
         )
 
     def _misfit(self, value: object, path: tuple[int, ...]) -> str | None:
-        """Return what is wrong with a part of a line, None if nothing is."""
+        """Return the error in a part of a line, None if there is none."""
         level = len(path)
         where = f"item <{','.join(map(str, path))}>: " if path else ""
         if level == self.depth or (self.text and level == self.depth - 1):
@@ -106,7 +106,7 @@ class Column:
         return next((wrong for wrong in parts if wrong is not None), None)
 
     def _remedy(self, value: object) -> str:
-        """Return what to do about a value that is no row."""
+        """Return a hint for a value that cannot be a row."""
         kind = self.spec.dtype.kind
         if kind == "b" and type(value) in NUMBERS:
             return _ONE_KIND
@@ -118,7 +118,7 @@ class Column:
         return _other_kind(value)
 
     def _wrong_extent(self, value: Any, where: str, level: int) -> str | None:
-        """Return what is wrong with the length of a list that belongs to a row's shape."""
+        """Return the message for a list with a wrong length in the row shape."""
         levels = len(self.spec.levels)
         if level < levels:
             return None
@@ -169,17 +169,17 @@ def _bad_number(value: object, dtype: np.dtype[Any]) -> str | None:
     if dtype.kind in "iu" and type(value) is float:
         return f"expected a whole number ({dtype}), found {kind_of(value)}"
     if value in (math.inf, -math.inf):
-        return "a number that is beyond float64, and so beyond every dtype"
+        return "a number that exceeds float64, and so every dtype"
     if type(value) is float:
         return f"{value!r} is beyond {dtype}"
-    return f"{kind_of(value)} has no exact place in {dtype}"
+    return f"{kind_of(value)} cannot be represented exactly in {dtype}"
 
 
 _ONE_KIND = "; all values must be of one kind"
 
 
 def _other_kind(value: object) -> str:
-    """Return what to do about a value of another kind than the values before it."""
+    """Return a hint for a value of another type than the values before it."""
     if value is None:
         return "; fill it, or leave it out"
     if type(value) in (list, int, float):
@@ -200,7 +200,7 @@ def _bad_text(value: object) -> str | None:
 
 
 def kind_of(value: object) -> str:
-    """Return what a JSON value is, in words."""
+    """Return the JSON type of a value, in words."""
     if type(value) is list:
         return "a list"
     if type(value) is dict:
@@ -210,5 +210,5 @@ def kind_of(value: object) -> str:
     if value is None or type(value) is bool:
         return {None: "null", True: "true", False: "false"}[value]
     if type(value) is int and value.bit_length() > 200:
-        return "a whole number beyond all bounds"
+        return "an integer that is too large"
     return repr(value)

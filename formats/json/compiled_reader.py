@@ -1,4 +1,4 @@
-"""Blocks of JSON lines by the compiled scanner, once there is enough to repay loading it."""
+"""Reads blocks of JSON lines with the compiled scanner, for large input."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def repaid_bytes() -> int:
 
 
 class FastColumns:
-    """All columns of a file of lines, whose description is known. Blocks are read in threads.
+    """All columns of a file with a known schema. Blocks are read in threads.
 
     Args:
         columns: of the file.
@@ -77,7 +77,7 @@ class FastColumns:
         return self._threads > 0 and is_available()
 
     def fit(self, lines: bytes) -> bool:
-        """Return whether whole lines are surely what the columns say."""
+        """Return whether whole lines match the columns."""
         room = Blocks.room(len(lines))
         room[: len(lines)] = lines
         return self._scanned(room, len(lines))[0] is not None
@@ -199,7 +199,7 @@ def _tensor(column: Column, found: Scanned) -> LoDTensor | None:
 
 
 def _rows(found: Scanned, dtype: np.dtype[Any]) -> Any:
-    """Return the values as `dtype`, None if one has no exact place in it."""
+    """Return the values as `dtype`, None if one cannot be represented exactly in it."""
     values = found.values
     if values.dtype == dtype:
         return values

@@ -1,4 +1,4 @@
-"""Lines of JSON by the compiled writer, once there is enough to repay loading it."""
+"""Writes JSON lines with the compiled writer, for large output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_THREADS = 4
 
 
 class FastLines:
-    """What of a file the compiled writer writes.
+    """The part of a file that the compiled writer writes.
 
     Args:
         schema: of the tensors; where it knows no counts, they are found out on the way.

@@ -1,4 +1,4 @@
-"""Numbers to decimal text: whole numbers, and the shortest text that gives a float back.
+"""Numbers to decimal text: integers, and the shortest text that round-trips a float.
 
 The digits of floats are those of Schubfach (R. Giulietti, The Schubfach way to render doubles,
 2020): of the shortest decimals that are rounded to the float, the one nearest to it. How they

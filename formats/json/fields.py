@@ -1,4 +1,4 @@
-"""The columns of JSON lines: what the first lines tell of their fields, depth and dtype."""
+"""Columns of JSON lines: fields, depth and dtype, inferred from the first lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS = (NUMBERS, frozenset({bool}), frozenset({str}))
 
 @dataclass(frozen=True)
 class Columns:
-    """What the first lines tell.
+    """Columns inferred from the first lines.
 
     Attributes:
         found: the columns.
@@ -39,7 +39,7 @@ class Columns:
 
 
 def find_columns(values: list[Any], options: ReadOptions) -> Columns:
-    """Return what the first lines tell.
+    """Return the columns inferred from the first lines.
 
     Args:
         values: of the first lines.
@@ -111,7 +111,7 @@ def _refuse_unheld(one: str, value: object) -> None:
     if value is None or type(value) is dict:
         raise InvalidDataError(
             f"line 1: field {shown(one)}: expected numbers, booleans, text or lists, found "
-            f"{kind_of(value)}; choose the fields to read with --field, or the rest with "
+            f"{kind_of(value)}; select the fields to read with --field, or the rest with "
             "--skip-unsupported"
         )
 
@@ -142,14 +142,14 @@ def field_values(
             raise InvalidDataError(f"line {number}: expected an object, found {kind_of(value)}")
         if field not in value:
             raise InvalidDataError(
-                f"line {number}: field {shown(field)} is missing; choose others with --field, or "
+                f"line {number}: field {shown(field)} is missing; select others with --field, or "
                 "the rest with --skip-unsupported"
             )
         unknown = [key for key in value if known is not None and key not in known]
         if unknown:
             raise InvalidDataError(
                 f"line {number}: field {shown(unknown[0])} is not in line 1; "
-                "choose the fields to read with --field"
+                "select the fields to read with --field"
             )
     # Another known field is missing: its own column tells.
     return [value[field] for value in values]
@@ -186,7 +186,7 @@ def _column(
 
 @dataclass(frozen=True)
 class _Seen:
-    """What values are: the types they end in, and the length of the first list a level."""
+    """Types of values: those of the leaves, and the length of the first list of each level."""
 
     leaves: frozenset[type]
     sizes: tuple[int, ...]
@@ -210,7 +210,7 @@ def _survey(values: list[Any]) -> _Seen:
 
 
 def _first_leaf(values: list[Any], sizes: list[int]) -> _Seen:
-    """Return what the first value says where values differ; others are then the error."""
+    """Return the type of the first value if values differ; the others are errors."""
     for value in values:
         inner = list(sizes)
         while type(value) is list and value:

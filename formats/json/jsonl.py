@@ -156,7 +156,7 @@ class _JsonSource(Source):
         self.schema = tuple(column.spec for column in self._columns)
 
     def _found(self, options: ReadOptions) -> Columns:
-        """Return what the first lines tell."""
+        """Return the columns inferred from the first lines."""
         values: list[object] = []
         step = total = PEEK_BYTES
         while lines := self._reader.peek(step):

@@ -1,4 +1,4 @@
-"""Decimal text to float64, rounded as Python's float() does, or not at all.
+"""Decimal text to float64, rounded exactly as by Python's float(), or rejected.
 
 The exact product of two float64 where both fit (W. D. Clinger, How to read floating point
 numbers accurately, 1990), else 64 x 128 bits of a power of five (D. Lemire, Number parsing at a

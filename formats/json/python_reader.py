@@ -1,4 +1,4 @@
-"""Lines of JSON to Python values; what is wrong is told with its line."""
+"""Parses JSON lines to Python values, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _RefusedError(ValueError):
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise _RefusedError(f"{text} is no JSON; it has no place for such a number")
+    raise _RefusedError(f"{text} is not JSON, which has no such number")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise _RefusedError(f"field {shown(key)} is there twice")
+                raise _RefusedError(f"field {shown(key)} appears twice")
             seen.add(key)
     return result
 

@@ -1,4 +1,4 @@
-"""Lines of JSON to rows and offsets, checked byte for byte; anything unusual stops the scan.
+"""Scans JSON lines to rows and offsets, with all checks; unusual input stops the scan.
 
 A scan that stops says nothing about the lines: the exact parser reads them, and finds what is
 wrong, or that nothing is.

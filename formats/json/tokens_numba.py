@@ -1,4 +1,4 @@
-"""The tokens of JSON, compiled: where they end and what they mean, or STOP.
+"""Compiled JSON tokenizer: the end and value of a token, or STOP.
 
 Bytes are written as numbers: 9 tab, 10 line feed, 13 return, 32 space, 34 ", 44 comma, 45 -,
 46 ., 48 0, 58 colon, 91 [, 92 backslash, 93 ], 123 {, 125 }. Places are addresses; behind the

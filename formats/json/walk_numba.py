@@ -1,4 +1,4 @@
-"""Whole lines of JSON, compiled: values into their columns, lists into offsets.
+"""Compiled parser of whole JSON lines: values into columns, lists into offsets.
 
 All memory is named by its address: numba counts who holds an array at every call, which costs
 more than a number does. A column has `room` places of eight bytes for its rows, and for the

@@ -1,4 +1,4 @@
-"""What a processor does with a word in one step, and numba has no name for."""
+"""Intrinsics on machine words that numba lacks."""
 
 from __future__ import annotations
 

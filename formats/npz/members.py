@@ -1,4 +1,4 @@
-"""The members of an .npz archive: .npy arrays, checked before they are trusted."""
+"""The members of an .npz archive: .npy arrays, checked before use."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Member:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Name in messages."""
         return shown(self.info.filename)
 
 
@@ -162,7 +162,7 @@ def _checked_dtype(descr: object) -> np.dtype[Any]:
     if "O" in str(descr):
         raise UnsupportedError("holds Python objects, which are never unpickled")
     if not isinstance(descr, str) or descr[:1] not in _ORDERS or descr[1:] not in _DTYPES:
-        raise UnsupportedError(f"has dtype {repr(descr)[:100]}, which no tensor has")
+        raise UnsupportedError(f"has dtype {repr(descr)[:100]}, which tensors cannot hold")
     return np.dtype(descr)
 
 
@@ -179,7 +179,7 @@ def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], 
 
 
 def read_header(stream: IO[bytes], info: zipfile.ZipInfo) -> Member:
-    """Return what the header of a .npy file says, checked against its size."""
+    """Return the header of a .npy file, checked against its size."""
     header_bytes, (descr, shape, fortran) = _raw_header(stream)
     dtype = _checked_dtype(descr)
     if not shape:

@@ -166,7 +166,7 @@ def _update(hashes: dict[str, Any], data: bytes) -> None:
 
 
 def _none(encoding: Encoding) -> Array:
-    """Return what stands for the first value where there is none."""
+    """Return a placeholder for the first value if there is none."""
     shape = (0,) if encoding.shape is None else encoding.shape
     return np.empty(shape, encoding.dtype or np.dtype(np.float64))
 
@@ -189,7 +189,7 @@ def _bounds(file: BinaryIO, shard: Shard) -> Array:
 
 
 def _refuse_shapes(schema: Schema) -> None:
-    """Raise UnsupportedError if only samples, of which there are none, would tell a row's shape."""
+    """Raise UnsupportedError if a row shape would be lost, without samples."""
     for spec in schema:
         if spec.levels and spec.row_shape:
             raise UnsupportedError(
@@ -259,7 +259,7 @@ class _Writer:
         self._samples, self._size = [], 0
 
     def finish(self) -> None:
-        """Write what is left, and the index.
+        """Write the remaining samples, and the index.
 
         Raises:
             UnsupportedError: there is no sample that could tell the shape of rows.

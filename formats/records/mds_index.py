@@ -83,7 +83,7 @@ def read_index(folder: Input, fields: tuple[str, ...] | None) -> Index:
     if said.get("version") != VERSION:
         raise UnsupportedError(f"{NAME}: version {str(said.get('version'))[:20]}; expected 2")
     if not said["shards"]:
-        raise UnsupportedError(f"{NAME}: has no shards, so that nothing tells the columns")
+        raise UnsupportedError(f"{NAME}: has no shards, so its columns are unknown")
     first = said["shards"][0]
     shards = []
     for number, shard in enumerate(said["shards"]):
@@ -143,7 +143,7 @@ def _columns(
         raise DamagedFileError(f"{NAME}: a column's size is no number")
     names = list(map(name_of, names))
     if len(set(names)) < len(names):
-        raise UnsupportedError(f"{NAME}: two columns have names that no tensor can tell apart")
+        raise UnsupportedError(f"{NAME}: two columns have the same tensor name")
     chosen = names if fields is None else list(map(name_of, fields))
     for field in chosen:
         if field not in names:

@@ -1,4 +1,4 @@
-"""Samples: what a dataset of records keeps together, one value a field, as tensors.
+"""Samples of record datasets, one value a field, as tensors.
 
 A value of one row a sample is a tensor without levels, one of any number of rows a tensor
 of one level.
@@ -68,7 +68,7 @@ class Collector:
                 raise InvalidDataError(
                     f"{spec.name}: expected {spec.dtype} of shape {_shown(shape)} as in the "
                     f"first sample, found {value.dtype} of shape {_shown(value.shape)}; make "
-                    "them alike, or choose other fields with --field"
+                    "them alike, or select other fields with --field"
                 )
             self._values[spec.name].append(value)
             self.size_bytes += value.nbytes + 8
@@ -99,7 +99,7 @@ def _shown(shape: tuple[object, ...]) -> str:
 
 
 class Joiner:
-    """Gives whole samples out of batches, whose tensors need not come together.
+    """Assembles whole samples from batches, whose tensors may arrive separately.
 
     What waits for another tensor waits in a nameless file.
     """
@@ -162,7 +162,7 @@ class _Queue:
 
 
 def refuse_deep(schema: Schema, what: str) -> None:
-    """Raise UnsupportedError for rows without bytes, which no sample can tell apart."""
+    """Raise UnsupportedError for rows without bytes, whose number a sample loses."""
     for spec in schema:
         if 0 in spec.row_shape:
             raise UnsupportedError(f"{what} holds no rows of shape {spec.row_shape}: {spec.name}")

@@ -1,4 +1,4 @@
-"""The members of a tar archive, front to back: also out of a pipe, and of a stranger's."""
+"""The members of a tar archive, read sequentially, also from pipes and untrusted input."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Member:
 
 
 def members(file: BinaryIO) -> Iterator[tuple[Member, Content]]:
-    """Yield each file and its content, of which what is not read is skipped.
+    """Yield each file and its content; unread content is skipped.
 
     Raises:
         DamagedFileError: a header that is none, or an archive that is cut off.
@@ -93,7 +93,7 @@ def _header(file: BinaryIO) -> bytes | None:
             raise DamagedFileError("ends without its second closing block; it is cut off")
         while rest := file.read(COPY_BYTES):
             if any(rest):
-                raise UnsupportedError("goes on behind its end; read joined archives one by one")
+                raise UnsupportedError("continues after its end; read joined archives one by one")
         return None
     told = _number(head[148:156])
     if told != sum(head) - sum(head[148:156]) + 8 * ord(" "):

@@ -133,7 +133,7 @@ class _TarSource(Source):
                 )
         if not self._first:
             self.refuse_left_out()
-            raise InvalidDataError("holds no samples, so that nothing tells its fields")
+            raise InvalidDataError("holds no samples, so its fields are unknown")
         self.schema = tuple(
             spec_of(name, value, ragged=value.ndim > 0, items=None)
             for name, value in self._first.items()
@@ -152,7 +152,7 @@ class _TarSource(Source):
                 if unknown := sorted(sample.keys() - {spec.name for spec in self.schema}):
                     raise InvalidDataError(
                         f"has the field {unknown[0]}, which the first sample has not; "
-                        "choose fields with --field"
+                        "select fields with --field"
                     )
             if collector.size_bytes >= limit_bytes:
                 yield collector.batch()
@@ -185,7 +185,7 @@ class _TarSource(Source):
 
 
 def _field(endings: str) -> tuple[str, str]:
-    """Return the name of a field and the ending that tells its kind."""
+    """Return the name of a field and its extension."""
     name, _, ending = endings.rpartition(".")
     return name_of(name or ending), ending.lower()
 
@@ -208,7 +208,7 @@ def _decoded(ending: str, content: Content) -> Array:
     if ending == "json":
         return _from_json(content.read())
     raise UnsupportedError(
-        f"files of the kind .{ending[:20]} hold no numbers, or must not be trusted; choose "
+        f".{ending[:20]} files hold no numbers, or are unsafe; choose "
         "others with --field, or the rest with --skip-unsupported"
     )
 
@@ -217,11 +217,11 @@ def _from_json(text: bytes) -> Array:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        raise DamagedFileError("is no JSON; choose other fields with --field") from None
+        raise DamagedFileError("is no JSON; select other fields with --field") from None
     numbers = value if isinstance(value, list) else [value]
     if not all(type(one) in (int, float) for one in numbers):
         raise UnsupportedError(
-            "is neither a number nor a list of numbers; choose other fields with --field"
+            "is neither a number nor a list of numbers; select other fields with --field"
         )
     whole = bool(numbers) and all(type(one) is int for one in numbers)
     dtype = np.dtype(np.int64 if whole else np.float64)
@@ -230,7 +230,7 @@ def _from_json(text: bytes) -> Array:
     for one in numbers:
         if type(one) is int and abs(one) > largest:
             raise InvalidDataError(
-                f"{one if abs(one) < 2**200 else 'a whole number'} has no exact place in {dtype}; "
-                "store it as .npy, or choose other fields with --field"
+                f"{one if abs(one) < 2**200 else 'a whole number'} cannot be represented exactly "
+                f"in {dtype}; store it as .npy, or select other fields with --field"
             )
     return np.array(value, dtype)

@@ -1,4 +1,4 @@
-"""The header of a safetensors file, read without trust, and written."""
+"""The header of a safetensors file: checked reading, and writing."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def require_tensor_dtype(name: str, header: Header) -> None:
     """Raise UnsupportedError if an array has a dtype that no tensor has."""
     code = header.arrays[name].code
     if code not in DTYPES:
-        raise UnsupportedError(f"{name}: has dtype {code}, which no tensor has")
+        raise UnsupportedError(f"{name}: has dtype {code}, which tensors cannot hold")
 
 
 def looks_like_header(head: bytes) -> bool:
@@ -200,7 +200,7 @@ def _are_counts(values: Any) -> bool:
 
 
 def _check_places(arrays: dict[str, HeaderArray], available: int) -> None:
-    """Raise unless the arrays lie one behind the other and fill the file."""
+    """Raise unless the arrays are contiguous and fill the file."""
     end = 0
     for name, array in arrays.items():
         if array.start != end:

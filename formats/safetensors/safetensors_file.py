@@ -1,4 +1,4 @@
-"""safetensors: a tensor as `data`, `lod.0`, .. or NAME/data, NAME/lod.0, .., all of it mapped.
+"""safetensors: a tensor as `data`, `lod.0`, .. or NAME/data, NAME/lod.0, ..
 
 A file is the size of a JSON header (uint64), the header, and the arrays' bytes, in the
 order and without gaps: https://huggingface.co/docs/safetensors. The package of that name

@@ -1,1 +1,1 @@
-"""Reading in a child process that can do nothing else."""
+"""Reading in a sandboxed child process."""

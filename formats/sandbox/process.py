@@ -1,4 +1,4 @@
-"""A child process that can do nothing but compute: its limits, its pipes and its end."""
+"""The sandboxed child process: its limits, pipes and exit status."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNKNOWN_CPU_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Room:
-    """What the limits of a child are made of.
+    """Parameters for the limits of a child.
 
     Attributes:
         max_bytes: what its input may unpack to; None: any amount.
@@ -78,7 +78,7 @@ class Child:
         status = self._wait()
         if os.WIFSIGNALED(status):
             raise _killed(os.WTERMSIG(status))
-        raise DamagedFileError("ended the process that read it in isolation; do not trust it")
+        raise DamagedFileError("crashed the sandboxed process; do not trust the file")
 
     def _wait(self) -> int:
         if self._pid:
@@ -87,7 +87,7 @@ class Child:
         return self._status
 
     def end(self) -> None:
-        """End the process, if it has not ended, and release what it held."""
+        """Terminate the process if it is running, and release its resources."""
         with shielded():
             if self._pid:
                 with contextlib.suppress(ProcessLookupError):
@@ -128,7 +128,7 @@ def _drop_descriptors(keep: set[int]) -> None:
 
 
 def detach(source: Input) -> None:
-    """Give an open file a position of its own, which the parent's reads do not move.
+    """Reopen a file with a separate position, independent of the parent's reads.
 
     Raises:
         UnsupportedError: the system cannot, and the file has lost its name.
@@ -136,13 +136,13 @@ def detach(source: Input) -> None:
     descriptor = source.file.fileno()
     opened = files.reopen(descriptor, source.path)
     if opened is None:
-        raise UnsupportedError("was replaced; here it cannot be read twice at once any more")
+        raise UnsupportedError("was replaced; this system cannot read it twice at once any more")
     os.dup2(opened, descriptor)
     os.close(opened)
 
 
 def confine(room: Room) -> None:
-    """Take from this process what reading one file does not need."""
+    """Drop the rights of this process that reading one file does not need."""
     if room.max_bytes is not None:
         processes.limit_memory(WORKING_BYTES + room.max_bytes + (room.stored or 0))
     processes.limit_core_dumps()
@@ -162,8 +162,6 @@ def allow_time(room: Room) -> None:
 
 def _killed(signum: int) -> LodError:
     if signum == signal.SIGXCPU:
-        return DamagedFileError("takes more processor time than a file of its size can need")
+        return DamagedFileError("exceeds the processor time allowed for a file of its size")
     name = signal.Signals(signum).name
-    return DamagedFileError(
-        f"ended the process that read it in isolation ({name}); do not trust it"
-    )
+    return DamagedFileError(f"crashed the sandboxed process ({name}); do not trust the file")

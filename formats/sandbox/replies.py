@@ -1,4 +1,4 @@
-"""What goes between a sandboxed child process and its parent: requests, and replies of any size.
+"""Protocol between a sandboxed child process and its parent: requests and replies.
 
 A request is a line of JSON. A reply is blocks of bytes, each behind its kind and its size, up to
 one that ends it: so the parent knows where it ends, and one pipe serves for all.
@@ -23,7 +23,7 @@ _DATA, _END, _ERROR = range(3)
 # Of a line of facts, and of an error in words.
 MOST_FACTS_BYTES = 1 << 12
 _MOST_ERROR_BYTES = 1 << 16
-_NONSENSE = "the process that read it in isolation sent nonsense; do not trust it"
+_NONSENSE = "the sandboxed process sent invalid data; do not trust the file"
 
 
 class ReplyWriter:
@@ -124,7 +124,7 @@ def _is_plain(value: object) -> bool:
 
 
 def facts(line: bytes, *names: str) -> dict[str, bool]:
-    """Return what a line of JSON says of these names, each true or false."""
+    """Return the boolean members of a JSON line."""
     found = _parsed(line)
     if found.keys() != set(names) or not all(isinstance(found[name], bool) for name in names):
         raise DamagedFileError(_NONSENSE)
@@ -137,7 +137,7 @@ def line_of(errors: Mapping[str, LodError]) -> bytes:
 
 
 def errors_of(line: bytes) -> dict[str, LodError]:
-    """Return what `line_of` made a line of."""
+    """Decode the errors encoded by `line_of`."""
     found = {name: _rebuilt(described) for name, described in _parsed(line).items()}
     return {name: error for name, error in found.items() if isinstance(error, LodError)}
 
@@ -171,7 +171,7 @@ def _rebuilt(described: object) -> Exception:
     kind, message, details = (described.get(key) for key in ("kind", "message", "details"))
     number = described.get("errno")
     if kind == "MemoryError":
-        return TooLargeError("needs more memory than reading it in isolation allows")
+        return TooLargeError("needs more memory than the sandbox allows")
     if kind == "OSError" and isinstance(number, int | None) and isinstance(message, str):
         return OSError(number, message)
     if not (isinstance(kind, str) and isinstance(message, str) and isinstance(details, dict)):

@@ -1,4 +1,4 @@
-"""Reading in a child process that can do nothing but read: for files of strangers.
+"""Reads untrusted files through a sandboxed child process.
 
 The child parses the file and answers requests: the schema, an index, a slice, all batches. What it
 sends are lod streams, and the parent parses only these. The child opens no other file, writes
@@ -111,7 +111,7 @@ class IsolatedSource(Source):
 
     def _started(self) -> Child:
         if not self._again:
-            raise UnsupportedError("comes through a pipe, and can be read only once")
+            raise UnsupportedError("is a pipe, and can be read only once")
         for module in self._modules:
             # Found later, they could not be opened any more.
             with contextlib.suppress(ImportError):

@@ -1,4 +1,4 @@
-"""Files packed by gzip or Zstandard: unpacked while being read, packed while being written."""
+"""gzip and Zstandard: decompression while reading, compression while writing."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _UNPACKED_BYTES = 1 << 20
 
 
 def codec_of(head: bytes) -> str | None:
-    """Return what a file that begins like this is packed by, None if it is not."""
+    """Return the codec of a file with this beginning, None if not compressed."""
     return next((codec for magic, codec in MAGICS.items() if head.startswith(magic)), None)
 
 
 def suffix_codec(name: str) -> str | None:
-    """Return what a file of this name is to be packed by, None if it is not."""
+    """Return the codec for the extension of a file name, None for others."""
     return next((c for suffix, c in SUFFIXES.items() if name.lower().endswith(suffix)), None)
 
 
@@ -59,7 +59,7 @@ class Unpacked(io.RawIOBase):
 
     @property
     def checksums(self) -> str:
-        """What checksums were checked of what was read; "" if there are none."""
+        """Which checksums of the read data were checked; "" for none."""
         return str(self._pieces.checksums)
 
     def readable(self) -> bool:
@@ -132,7 +132,7 @@ class _Gzip:
 
 
 class Packer:
-    """Packs what is written piece by piece.
+    """Compresses written data incrementally.
 
     Args:
         write: takes what is packed.
@@ -154,7 +154,7 @@ class Packer:
             self._write(self._packer.compress(view.cast("B")))
 
     def finish(self) -> None:
-        """Write what is left."""
+        """Write the remaining data."""
         self._write(self._packer.flush())
 
 

@@ -1,4 +1,4 @@
-"""Durable names: folders that are synced or stay open, and renames that replace nothing."""
+"""Durable renames: folder syncs, open folders, and renames that never replace."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class OpenFolder:
         return os.open(self._place(name), files.READ, dir_fd=self._fd)
 
     def stat(self, name: str) -> os.stat_result:
-        """Return what `os.stat` says of one of its files, links followed."""
+        """Return `os.stat` of one of its files, following links."""
         return os.stat(self._place(name), dir_fd=self._fd)
 
     def _place(self, name: str) -> str:
@@ -89,7 +89,7 @@ class OpenFolder:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What is open of it."""
+        """Its open descriptors."""
         return () if self._fd is None else (self._fd,)
 
     def size_bytes(self) -> int:

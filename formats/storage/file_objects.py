@@ -1,4 +1,4 @@
-"""What zipfile, torch.save and pyarrow need of a file that they only ever append to."""
+"""Append-only file object for zipfile, torch.save and pyarrow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lodcli.formats.storage.outputs import Output
 
 
 class Sink:
-    """An output as a file object without seek and tell: written straight through."""
+    """An output as a file object without seek and tell, unbuffered."""
 
     closed = False
 
@@ -36,7 +36,7 @@ class Sink:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Raise what went wrong in `write` as it was, not what a library made of it."""
+        """Raise the original error of `write`, not the one a library derived from it."""
         try:
             yield
         except Exception:

@@ -1,4 +1,4 @@
-"""FolderOutput: a folder that appears whole or not at all, as `Output` does for a file."""
+"""FolderOutput: writes a folder atomically, as `Output` does a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lodcli.kernels.platform import files
 
 
 class FolderOutput(Output):
-    """A folder being written: its files are made by `part`, and appear together.
+    """A folder being written: `part` creates its files, which appear together.
 
     They are written into a folder beside the target, which takes the target's name at the
     commit. With `overwrite` the two change places at once, and the old one is removed after,
@@ -140,14 +140,14 @@ def refuse_existing_folder(
     except FileNotFoundError:
         return
     if not stat.S_ISDIR(mode):
-        raise TargetExistsError(f"{label}: is no folder and stays as it is")
+        raise TargetExistsError(f"{label}: is not a folder and is left unchanged")
     if not overwrite:
         raise TargetExistsError(f"{label}: exists already; use --force to replace it")
     refuse_strangers(Path(label), may_hold, label)
 
 
 def refuse_strangers(folder: Path, may_hold: str, label: str) -> None:
-    """Raise TargetExistsError if a folder holds what none of its format does."""
+    """Raise TargetExistsError if a folder holds files of no such format."""
     for found in sorted(folder.iterdir()):
         if not re.fullmatch(may_hold, found.name) or not found.is_file():
             raise TargetExistsError(

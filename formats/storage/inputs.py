@@ -1,4 +1,4 @@
-"""Input: a path or standard input, opened once, with its first bytes to look at.
+"""Input: a path or standard input, opened once, with its first bytes for detection.
 
 One that is packed by gzip or Zstandard is unpacked while it is read, as if through a pipe.
 
@@ -43,7 +43,7 @@ def require_path(path: object) -> None:
 
 
 class _Ahead(io.FileIO):
-    """A file whose first bytes can be looked at before they are read: also of a pipe.
+    """A file with lookahead at its first bytes, also for a pipe.
 
     BufferedReader.peek gives what one read gave, which of a pipe may be a single byte.
     """
@@ -118,7 +118,7 @@ class Input:
         self._beside: list[Input] = []
 
     def _open(self) -> None:
-        """Open what the path leads to now."""
+        """Open the current target of the path."""
         assert self.path is not None
         found = opened(self.path, _file_or_folder)
         if isinstance(found, OpenFolder):
@@ -138,7 +138,7 @@ class Input:
         return self._file
 
     def _unpack(self) -> None:
-        """Put what unpacks in front of a packed file: one that is named so, or comes unnamed."""
+        """Add a decompressor to a compressed file: by its name, or unnamed input."""
         if self.path is not None and suffix_codec(self.path.name) is None:
             return  # raw numbers may begin with anything
         raw = self._file.raw  # type: ignore[attr-defined]
@@ -148,7 +148,7 @@ class Input:
         )
         if codec is None and self.path is not None:
             # A beginning that was cut off or altered must not turn into text.
-            what = "does not begin so" if raw.look(1) else "is empty"
+            what = "does not begin like that" if raw.look(1) else "is empty"
             raise DamagedFileError(
                 f"is named as if compressed ({self.path.suffix}) but {what}; it is damaged, or "
                 "should be renamed"
@@ -159,7 +159,7 @@ class Input:
             self._file = io.BufferedReader(self._raw, 1 << 20)
 
     def allow(self, bounds: Bounds) -> None:
-        """Set what this input, and those beside it that are opened from now on, may come to."""
+        """Set the limits for this input, and for files beside it opened later."""
         self.bounds = bounds
         if not self.is_folder and isinstance(self._raw, Unpacked):
             self._raw.bounds = bounds
@@ -247,7 +247,7 @@ class Input:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What is open of it."""
+        """Its open descriptors."""
         own = self.folder.descriptors if self.is_folder else (self._file.fileno(),)
         return own + tuple(each for one in self._beside for each in one.descriptors)
 
@@ -263,7 +263,7 @@ class Input:
 
     @property
     def checksums(self) -> str:
-        """What checksums of its compression were checked, once everything was read; "" for none."""
+        """Which checksums of its compression were checked, after reading; "" for none."""
         raw = None if self.is_folder else self._raw
         return raw.checksums if isinstance(raw, Unpacked) else ""
 

@@ -1,4 +1,4 @@
-"""Interrupts: SIGINT, SIGTERM and SIGHUP end the work, but never inside a library's call.
+"""SIGINT, SIGTERM and SIGHUP stop the work, but never inside a library call.
 
 A handler that raises in the middle of an HDF5 call leaves the library in an unknown state,
 so such code runs inside `shielded()`, and the interrupt waits for its end. Without
@@ -29,7 +29,7 @@ INSISTING = 4
 
 
 class Interrupted(BaseException):
-    """The process was told to end.
+    """The process received a signal to terminate.
 
     Attributes:
         signum: the signal that told it.
@@ -45,7 +45,7 @@ def _nothing() -> None:
 
 
 class _State:
-    """What is known in this process; signals reach its main thread only."""
+    """State of this process; signals reach only its main thread."""
 
     def __init__(self) -> None:
         self.reset()
@@ -113,7 +113,7 @@ def on_met(call: Callable[[], None]) -> None:
 
 
 def met() -> None:
-    """Tell the watchdog that the interrupt has come, and what is left may take its time."""
+    """Notify the watchdog that the interrupt was handled and cleanup may take time."""
     if _state.received is not None:
         _state.met()
 

@@ -1,4 +1,4 @@
-"""Sets: several files, or a folder, that are replaced as one; and what killed writers leave.
+"""Journal for replacing several files, or a folder, as one; recovery after killed writers.
 
 No system renames several files at once. So before the renames of a set, a journal is written
 beside it, `.STEM.lod-commit`: which partial file is to become which file. From the moment it is
@@ -45,7 +45,7 @@ class AppearedError(FileExistsError):
 
 
 def stem(name: str) -> str:
-    """Return what the names of the files of one set have in common."""
+    """Return the common stem of the file names of one set."""
     head, dot, _ = name.rpartition(".")
     return head if dot else name
 
@@ -57,7 +57,7 @@ def journal_path(target: Path) -> Path:
 
 @dataclass(frozen=True)
 class Journal:
-    """What the partial files of a set are to become.
+    """Target names of the partial files of a set.
 
     It is in force from when it is whole until its last partial file has its name.
 
@@ -78,7 +78,7 @@ class Journal:
         return journal_path(self.folder / next(iter(self.names)))
 
     def encoded(self) -> bytes:
-        """Return it as a file holds it: a torn one is told by its checksum."""
+        """Return its bytes in a file; the checksum detects a torn write."""
         body = json.dumps({"version": VERSION, "names": dict(self.names), "replace": self.replace})
         return f"{body}\n{zlib.crc32(body.encode()):08x}\n".encode()
 
@@ -112,7 +112,9 @@ class Journal:
         try:
             said = json.loads(body)
             if said["version"] != VERSION:
-                raise UnsupportedError(f"{path}: is of a newer lod; open the files with that")
+                raise UnsupportedError(
+                    f"{path}: was written by a newer lod; open the files with it"
+                )
             made = cls(path.parent, said["names"], said["replace"])
             return made if made._is_sound(path) else None
         except (ValueError, TypeError, KeyError, AttributeError):
@@ -228,7 +230,7 @@ def finish(path: Path, *, seize: bool = False) -> bool:
 
 
 def opened(path: Path, opener: Callable[[Path], T]) -> T:
-    """Return what `opener` makes of the place where the content of `path` is now.
+    """Return `opener` of the current position of the content of `path`.
 
     That is `path` itself, but for the files of a set that was committed by a writer which was
     killed, or is still at it. Finishes the renames of a killed one of the same user.

@@ -1,4 +1,4 @@
-"""Output: a file that appears whole or not at all, or standard output.
+"""Output: writes a file atomically, or standard output.
 
 The bytes go to a neighbour of the target through a descriptor that we own, so that no
 library can swallow a write error; then check, fsync, rename, fsync the folder. Several files
@@ -37,7 +37,7 @@ _KINDS = {
 
 
 class TargetExistsError(LodError, OSError):
-    """The target is there already and overwriting was not asked for."""
+    """The target exists already and overwriting was not requested."""
 
 
 class Output:
@@ -181,7 +181,7 @@ class Output:
             raise
 
     def spool(self, *, buffering: int = -1) -> IO[bytes]:
-        """Return a nameless file where there is room for what will be the target."""
+        """Return an anonymous temporary file on the file system of the target."""
         folder = None if self.path is None else self.path.parent
         return tempfile.TemporaryFile(prefix="lod-", dir=folder, buffering=buffering)
 
@@ -218,7 +218,7 @@ class Output:
         self.size_bytes = max(self.size_bytes, position)
 
     def commit(self) -> None:
-        """Make the file durable and give it its name; or send what was spooled."""
+        """Sync the file and rename it to its target; or send the spooled data."""
         with self.naming():
             if self._packer is not None:
                 self._packer.finish()
@@ -231,7 +231,7 @@ class Output:
             self._close()
 
     def _settle(self) -> None:
-        """Make what was written durable, under its partial name."""
+        """Sync the written data, under its partial name."""
         with self.naming():
             # Only now: until here nobody else needs to read it, and we must.
             files.set_mode(self.fd, self._mode())
@@ -253,7 +253,7 @@ class Output:
             appeared = (error.filename, error.filename2)
             label = next((one.label for one in self._parts if one.path in appeared), self.label)
             raise TargetExistsError(
-                f"{label}: appeared while it was being written; use --force to replace it"
+                f"{label}: was created while it was being written; use --force to replace it"
             ) from None
 
     def _commit_set(self) -> None:
@@ -286,7 +286,7 @@ class Output:
             position += len(part)
 
     def abort(self) -> None:
-        """Remove what was written. Nothing happens after a commit."""
+        """Remove the partial file. Does nothing after a commit."""
         with shielded():
             for part in self._parts:
                 part.abort()
@@ -333,7 +333,7 @@ class _Beside(Output):
 
 
 def refuse_existing(target: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Raise what is wrong with a place for a file, links followed.
+    """Raise for an invalid path of a file, following links.
 
     Raises:
         TargetExistsError: something is there that may not be replaced.
@@ -344,15 +344,15 @@ def refuse_existing(target: str | os.PathLike[str], *, overwrite: bool) -> None:
         mode = opened(Path(label), os.stat).st_mode
     except (FileNotFoundError, NotADirectoryError):
         if label.endswith("/"):
-            raise IsADirectoryError(errno.EISDIR, "is named like a folder", label) from None
+            raise IsADirectoryError(errno.EISDIR, "has the name of a folder", label) from None
         return  # a folder that is missing is told by making the file
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "is a folder", label)
     if not stat.S_ISREG(mode):
         redirected = stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
         raise TargetExistsError(
-            f"{label}: is {_KINDS.get(stat.S_IFMT(mode), 'no regular file')} and stays as it is"
-            + (f"; to send the result there, redirect it: -o - > {label}" if redirected else "")
+            f"{label}: is {_KINDS.get(stat.S_IFMT(mode), 'no regular file')} and is left unchanged"
+            + (f"; to write the result there, redirect it: -o - > {label}" if redirected else "")
         )
     if not overwrite:
         raise TargetExistsError(f"{label}: exists already; use --force to replace it")

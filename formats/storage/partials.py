@@ -1,4 +1,4 @@
-"""Partial files: what a target is written to before it gets its name."""
+"""Partial files: the temporary file of a target before its rename."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading arrays from a place in a file: checked, and never mapped (a map can kill us)."""
+"""Checked reads of arrays at file positions, never mapped (a truncated map raises SIGBUS)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading one step ahead of whoever writes."""
+"""Prefetch: reads one batch ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield the items; the next is made in a thread while the last one is used.
+    """Yield the items, computing the next one in a thread.
 
     For what spends its time in the system or in compiled code, where Python lets go of its
     lock. What it raises is raised here, in its place.

@@ -1,4 +1,4 @@
-"""The commit of a set: several files, or a folder, take the place of the old ones as one."""
+"""Commit of a set: several files, or a folder, replace the old ones as one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def commit(
                     os.close(fd)
                 return
         if late:
-            raise OSError(errno.EBUSY, "another process has been replacing it for long", label)
+            raise OSError(errno.EBUSY, "another process is still replacing it", label)
         time.sleep(_POLL_SECONDS)
 
 
@@ -86,7 +86,7 @@ def _commit(
     refuse: Callable[[], None],
     release: Callable[[], None],
 ) -> None:
-    """Commit with a journal that is ours and still empty."""
+    """Commit with a journal that is locked by us and still empty."""
     try:
         files.set_mode(fd, 0o644)  # whoever can read the files must be able to read it
         refuse()
@@ -109,7 +109,7 @@ def _commit(
         raise
     except OSError as error:
         raise UnfinishedError(
-            f"{label}: is written, but a file of it could not get its name ({error.strerror}); "
+            f"{label}: is written, but one file could not be renamed ({error.strerror}); "
             "the next lod command that opens it finishes that"
         ) from error
     with contextlib.suppress(OSError):  # without partial files it says nothing
@@ -124,7 +124,7 @@ def _write(fd: int, data: bytes) -> None:
 
 
 def _withdraw(journal: Journal) -> None:
-    """Undo a commit before any rename. What cannot be undone stays committed."""
+    """Undo a commit before any rename, if possible."""
     with contextlib.suppress(OSError):
         os.unlink(journal.path)
         # A journal that a power cut brings back must find all of its files, or none.

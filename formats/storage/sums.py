@@ -1,4 +1,4 @@
-"""Sidecars: SHA-256 sums of a file, pair or folder, as the tool sha256sum writes and checks them.
+"""SHA-256 sidecars of a file, pair or folder, in the format of sha256sum.
 
 FILE.sha256 beside FILE holds a line for each file, named as seen from the sidecar's folder, so
 that `sha256sum -c FILE.sha256` there checks the same. For formats without checksums of their own.
@@ -109,7 +109,7 @@ def differences(path: Path) -> Iterator[DamagedFileError]:
     names = {os.path.abspath(file): file for file in (*listed, *files_of(path))}
     for place, file in sorted(names.items()):
         if place not in sums:
-            yield DamagedFileError(f"{file}: is not listed in {sidecar}; it was added since")
+            yield DamagedFileError(f"{file}: is not listed in {sidecar}; it was added later")
         elif not file.exists():
             yield DamagedFileError(f"{file}: is missing; {sidecar} lists it")
         elif (found := sum_of(file)) != sums[place]:

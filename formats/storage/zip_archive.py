@@ -1,4 +1,4 @@
-"""Zip archives (.npz, .pt, .keras), opened without trust.
+"""Checked reading of zip archives (.npz, .pt, .keras).
 
 The members' headers and the directory must agree, and account for every byte of the file: a
 directory that was altered never hides a member, or changes one unnoticed. PKWARE's APPNOTE.TXT
@@ -39,7 +39,7 @@ _FOLDER = 0x10
 
 
 def open_archive(file: IO[bytes]) -> zipfile.ZipFile:
-    """Return an archive whose directory is consistent, and whose members are of sane sizes.
+    """Return an archive with a consistent directory and plausible member sizes.
 
     Args:
         file: seekable; it stays the caller's to close.
@@ -79,7 +79,7 @@ def first_name(head: bytes) -> bytes:
 
 @contextmanager
 def damage(what: str) -> Iterator[None]:
-    """Turn what zipfile and zlib raise for damaged files into our error."""
+    """Convert zipfile's and zlib's errors for damaged files to DamagedFileError."""
     try:
         yield
     except LodError:
@@ -108,7 +108,7 @@ def brief(found: object) -> str:
 
 
 def _check_entry(info: zipfile.ZipInfo) -> None:
-    """Raise unless a member can be read, and be as large as it says."""
+    """Raise unless a member can be read and has a plausible size."""
     name = shown(info.filename)
     if info.external_attr & _FOLDER and not info.is_dir():  # some readers give no data then
         raise DamagedFileError(f"{name}: is marked as a folder")
@@ -130,7 +130,7 @@ def _check_entry(info: zipfile.ZipInfo) -> None:
 
 @dataclass(frozen=True)
 class _Directory:
-    """Where the central directory lies, and how many members it has."""
+    """Position of the central directory, and number of members."""
 
     start: int
     size: int
@@ -159,7 +159,7 @@ def _check_directory(file: IO[bytes], members: list[zipfile.ZipInfo]) -> None:
 
 
 def _directory(file: IO[bytes]) -> _Directory:
-    """Return what the end of the file says of its directory."""
+    """Return the central directory's position from the end record."""
     size = file.seek(0, 2)
     tail_start = max(0, size - _END.size - _MOST_COMMENT)
     tail = _read(file, tail_start, size - tail_start)
@@ -169,7 +169,7 @@ def _directory(file: IO[bytes]) -> _Directory:
     if found < 0:
         found = tail.rfind(END_MARK)
     if found < 0 or len(tail) - found < _END.size:
-        raise DamagedFileError("its end is missing; the file may be truncated")
+        raise DamagedFileError("its end record is missing; the file may be truncated")
     _, *fields, comment = _END.unpack_from(tail, found)
     behind = len(tail) - found - _END.size
     if behind != comment:

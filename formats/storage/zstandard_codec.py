@@ -15,12 +15,12 @@ MOST_WINDOW_BYTES = 1 << 27
 
 
 def pieces() -> Any:
-    """Return what unpacks a file."""
+    """Return the decompressor of a file."""
     return _Frames(_loaded())
 
 
 def packer() -> Any:
-    """Return what packs one."""
+    """Return a compressor."""
     return _loaded().ZstdCompressor(write_checksum=True).compressobj()
 
 
@@ -47,7 +47,7 @@ class _Frames:
 
     @property
     def checksums(self) -> str:
-        """What checksums were checked; "" if a frame had none."""
+        """Which checksums were checked; "" if a frame had none."""
         return "" if self._unchecked else "XXH64 of what zstd compressed"
 
     def next(self, packed: BinaryIO) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The lod stream: what travels in pipes between commands. docs/stream.md."""
+"""lod.stream: the format of pipes between commands. docs/stream.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames: the checked blocks that a lod stream is made of. docs/stream.md, "Frames"."""
+"""Frames: the checksummed blocks of a lod stream. docs/stream.md, "Frames"."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CRC = struct.Struct("<I")
 
 
 class Kind(IntEnum):
-    """What a frame holds."""
+    """Kind of a frame."""
 
     HEADER = 1
     BATCH = 2
@@ -75,7 +75,7 @@ class Frame:
 
 
 class Writable(Protocol):
-    """What a stream is written to: an Output, or a pipe to another process."""
+    """Target of a stream: an Output, or a pipe to another process."""
 
     fd: int
 
@@ -116,7 +116,7 @@ class FrameWriter:
             self._output.write(payload.data)
 
     def flush(self) -> None:
-        """Hand over what is held back."""
+        """Write the buffered data."""
         if self._held:
             self._output.write(bytes(self._held))
             self._held.clear()

@@ -28,7 +28,7 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True)
 class StreamHeader:
-    """What a stream holds.
+    """Schema of a stream.
 
     Attributes:
         schema: the tensors; the key of a level is its number in `levels`.
@@ -41,7 +41,7 @@ class StreamHeader:
 
 @dataclass(frozen=True)
 class Trailer:
-    """What a whole stream holds, counted.
+    """Totals of a complete stream.
 
     Attributes:
         batches: number of batches.

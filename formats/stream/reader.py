@@ -1,4 +1,4 @@
-"""A lod stream to batches. docs/stream.md."""
+"""Reads a lod stream to batches. docs/stream.md."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class StreamSource(Source):
 
 
 class _Counts:
-    """What one batch announces: rows of tensors, items of levels.
+    """Counts of one batch: rows of tensors, items of levels.
 
     Attributes:
         number: of the batch.
@@ -108,7 +108,7 @@ class _Counts:
 
 
 class _Content:
-    """What has arrived and was not yielded yet."""
+    """Received data that was not yielded yet."""
 
     def __init__(self, header: StreamHeader, frames: FrameReader) -> None:
         self._header = header
@@ -130,7 +130,7 @@ class _Content:
     # -- counts --------------------------------------------------------------------
 
     def announced(self, frame: Frame) -> _Counts:
-        """Return what the BATCH frame, whose header was read, announces."""
+        """Return the counts in the BATCH frame whose header was read."""
         schema = self._header.schema
         if frame.kind != Kind.BATCH or frame.part != self._batches % 2**32:
             raise DamagedFileError(f"{frame}: expected batch {self._batches} or the trailer")
@@ -324,7 +324,7 @@ class _Pile:
         return out
 
     def array(self, dtype: npt.DTypeLike) -> Array:
-        """Return what has arrived as values."""
+        """Return the received data as values."""
         return self.data[: self.used].view(dtype)
 
 

@@ -1,4 +1,4 @@
-"""Batches to a lod stream. docs/stream.md."""
+"""Writes batches to a lod stream. docs/stream.md."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class _StreamWriter:
         self._frames.flush()
 
     def finish(self) -> None:
-        """Write what is still missing, and the trailer."""
+        """Write the remaining data, and the trailer."""
         missing = [s for s in self._schema if s.name not in self._splitter.seen and not s.array]
         if missing:
             self.write({spec.name: spec.empty() for spec in missing})

@@ -1,1 +1,1 @@
-"""Plain text, and what text formats share: lines and numerals."""
+"""Plain text, and code shared by text formats: lines and numerals."""

@@ -1,4 +1,4 @@
-"""Reading text files by whole lines, from files and pipes alike."""
+"""Reads text files by whole lines, from files and pipes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LineReader:
         self.begin_here()
 
     def begin_here(self) -> None:
-        """Make what comes next the place where `restart` starts."""
+        """Make the current position the start for `restart`."""
         self._begin_line = self.line
         self._begin_byte = self._file.tell() if self._source.seekable else None
 

@@ -1,4 +1,4 @@
-"""Numbers as decimal text and back, without a bit lost."""
+"""Numbers to decimal text and back, exactly."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
 def tells_dtype(spec: TensorSpec) -> bool:
-    """Return whether there is a number to tell a dtype by, or the one that is assumed without."""
+    """Return whether a number, or a default, determines the dtype."""
     return (spec.rows != 0 and 0 not in spec.row_shape) or spec.dtype == np.float64
 
 
 def holding(value: int | float) -> str:
-    """Return what to do about a number that a dtype does not hold exactly."""
+    """Return a hint for a number that a dtype cannot represent exactly."""
     if isinstance(value, float):
         return "--dtype float64 may hold it"
     for name in ("int64", "uint64"):

@@ -294,7 +294,7 @@ class _Writer:
         self._output.write(text)
 
     def _check(self, tensor: LoDTensor) -> None:
-        """Raise UnsupportedError for what would not be read back."""
+        """Raise UnsupportedError for content that would not be read back."""
         letters, levels = np.ascontiguousarray(tensor.data), tensor.lod.levels
         # Lines may be empty where every line is an item.
         for level in range(1 if self._depth < 3 else 0, len(levels)):

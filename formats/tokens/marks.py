@@ -1,4 +1,4 @@
-"""The token that ends or begins each document in a run of tokens."""
+"""Tokens that end or begin each document of a token file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Mark:
 
     @classmethod
     def of(cls, options: ReadOptions | WriteOptions, dtype: np.dtype[Any]) -> Mark | None:
-        """Return what --end-token and --start-token say.
+        """Return the mark from --end-token and --start-token.
 
         Raises:
             SelectionError: both are given, or a number that no token has.
@@ -39,7 +39,7 @@ class Mark:
 
     @property
     def option(self) -> str:
-        """The option that asked for it."""
+        """The option that set it."""
         return "end-token" if self.ends else "start-token"
 
     def places(self, tokens: Array) -> Offsets:

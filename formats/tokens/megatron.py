@@ -146,7 +146,7 @@ class _MegatronSource(Source):
         return self._gathered(self._finest(start, stop), self._index.pointers(start, stop), tokens)
 
     def _gathered(self, bounds: Offsets, pointers: Array, tokens: int) -> Array:
-        """Return tokens from wherever they lie: bounds[i] to bounds[i + 1] from pointers[i] on."""
+        """Return gathered tokens: bounds[i] to bounds[i + 1] from pointers[i] on."""
         out: Array = np.empty(tokens, self._index.dtype.newbyteorder("<"))
         held = np.flatnonzero(np.diff(bounds))  # an empty sequence may point anywhere
         pointers, begins = pointers[held], bounds[held]

@@ -1,4 +1,4 @@
-"""The .idx file of a Megatron dataset: where in the .bin file each sequence lies."""
+"""The .idx file of a Megatron dataset: the position of each sequence in the .bin file."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Index:
             )
 
     def _checked_tokens(self, bin_bytes: int) -> int:
-        """Return the number of tokens; every sequence lies in the .bin file, and none twice."""
+        """Return the number of tokens, checked: sequences are within the .bin file."""
         tokens = 0
         for start, stop in portions(self.sequences):
             lengths, pointers = self.lengths(start, stop), self.pointers(start, stop)

@@ -1,4 +1,4 @@
-"""Writing a Megatron dataset: the tokens at once, the index when all of it is known."""
+"""Writes a Megatron dataset: tokens as they arrive, the index at the end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _parts(schema: Schema) -> tuple[TensorSpec, TensorSpec | None]:
         found = ", ".join(spec.name for spec in schema)
         raise UnsupportedError(
             f"megatron holds one tensor, and a {MODE} for each of its sequences; this has "
-            f"{found}; choose one with FILE::NAME"
+            f"{found}; select one with FILE::NAME"
         )
     return next(spec for spec in schema if spec.name != MODE), modes[0]
 

@@ -1,4 +1,4 @@
-"""tokens and llmc: one run of token numbers, as nanoGPT and llm.c train on (.bin)."""
+"""tokens and llmc: flat arrays of token numbers, as nanoGPT and llm.c use (.bin)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class Tokens(Format):
             raise UnsupportedError(f"tokens are whole numbers; no dtype {dtype}")
         found = _TokensSource(source, options, dtype, count=None)
         if options.dtype is None:
-            found.notes = ("tokens have no mark of their own: read as uint16; --dtype changes it",)
+            found.notes = (
+                "raw token files have no magic number: reading as uint16; --dtype changes it",
+            )
         return found
 
     def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:

@@ -24,14 +24,14 @@ _LOCAL_BYTES = 30  # of the header in front of a member, without its name and ex
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a .pt file holds, and the size of the pickle that says how it hangs together."""
+    """Content of a .pt file, and the size of its pickle."""
 
     value: Any
     pickle_bytes: int
 
 
 def load(file: BinaryIO) -> Loaded:
-    """Return what a .pt file holds: only tensors, plain values and containers of them.
+    """Return the content of a .pt file: only tensors, plain values and containers.
 
     Raises:
         NotThisFormatError: no file of torch.save.
@@ -106,7 +106,7 @@ class _Members:
         return self.read(name)
 
     def check_others(self) -> None:
-        """Read what nothing referred to: damage there is damage too."""
+        """Read and check the members that nothing referred to."""
         for name in self.by_name.keys() - self._read.keys():
             self.read(name)
             del self._read[name]

@@ -1,4 +1,4 @@
-"""The functions by which pickles of torch describe tensors: each of them in our own words."""
+"""Own implementations of the functions by which torch's pickles describe tensors."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Global:
 
 
 class Ignored:
-    """An object of a class that says nothing about tensors."""
+    """An object of a class irrelevant to tensors."""
 
 
 _NESTED = Global("torch.nested._internal.nested_tensor NestedTensor")
@@ -121,7 +121,7 @@ CLASSES = frozenset(
 
 
 class Calls:
-    """Carries out what a pickle calls.
+    """Executes the calls of a pickle.
 
     Args:
         memory: gives the bytes of a storage, (bytes,) uint8.
@@ -140,12 +140,12 @@ class Calls:
         name = of.name.rpartition(" ")[2].removesuffix("Storage")
         dtype = _STORAGES.get(name)
         if dtype is None:
-            raise UnsupportedError(f"a tensor of {name}Storage, which no tensor here has")
+            raise UnsupportedError(f"a tensor of {name}Storage, which is not supported")
         require_counts(count)
         return Storage(key, dtype, count)
 
     def call(self, function: Any, arguments: Any) -> Any:
-        """Return what a function gives for a tuple of arguments."""
+        """Return the result of a function for a tuple of arguments."""
         name = function.name if isinstance(function, Global) else ""
         if name not in CALLED or not isinstance(arguments, tuple):
             raise DamagedFileError(f"calls {name or type(function).__name__}, which is no function")
@@ -165,7 +165,7 @@ class Calls:
     ) -> Array:
         kind = rest[2].name.rpartition(" ")[2] if isinstance(rest[2], Global) else str(rest[2])
         if kind not in _DTYPES:
-            raise UnsupportedError(f"a tensor of dtype {kind}, which no tensor here has")
+            raise UnsupportedError(f"a tensor of dtype {kind}, which is not supported")
         if not isinstance(storage, Storage):
             raise DamagedFileError("a tensor without a storage")
         return self._view(storage, _DTYPES[kind], offset, shape, strides, *rest[3:4])

@@ -1,4 +1,4 @@
-"""Tensors in the forms that torch has for sequences: see docs/formats.md, "torch"."""
+"""torch's layouts of sequences: see docs/formats.md, "torch"."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lodcli.kernels.tensor.tensor_array import TensorArray
 
 
 def value_of(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -> Any:
-    """Return what to save: one value for a tensor called "data", else a dict by name.
+    """Return the value to save: one value for a tensor called "data", else a dict.
 
     What `refuse_unheld` refuses must not come here.
 

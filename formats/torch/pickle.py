@@ -1,4 +1,4 @@
-"""What the pickle of a .pt file describes, found without running anything.
+"""Interprets the pickle of a .pt file without executing it.
 
 A pickle is a program for a stack machine. Carried out here are its instructions that make numbers,
 text and containers; of the functions it may call, only those by which torch describes tensors, and
@@ -30,7 +30,7 @@ class Interpreter:
         self._memo: dict[int, Any] = {}
 
     def value(self, raw: bytes) -> Any:
-        """Return what a pickle describes: arrays, Jagged, Packed, numbers, text, containers.
+        """Return the content of a pickle: arrays, Jagged, Packed, numbers, text, containers.
 
         Raises:
             UnsupportedError: it refers to anything but tensors and containers.

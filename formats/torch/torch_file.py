@@ -1,4 +1,4 @@
-"""torch: tensors in a .pt file, as `torch.save` writes it; read without torch."""
+"""torch: tensors in a .pt file of `torch.save`; read without torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMS = ("nested", "packed", "padded", "list", "flat")
 
 
 class Torch(Format):
-    """What `torch.save` wrote of tensors, and of lists, tuples and dicts of them.
+    """Files of `torch.save`: tensors, and lists, tuples and dicts of them.
 
     Reading: a jagged nested tensor, a list of tensors, or a padded tensor with its lengths is
     a tensor of one level, a list of lists of more; a PackedSequence is a TensorArray; a dict
@@ -84,7 +84,7 @@ def save(value: object, output: Output) -> None:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Keep torch's warnings of its own prototypes to itself: nobody here can act on them."""
+    """Suppress torch's warnings about its prototypes."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

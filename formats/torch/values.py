@@ -1,4 +1,4 @@
-"""What a .pt file holds, as tensors: see docs/formats.md, "torch"."""
+"""Converts the content of a .pt file to tensors: see docs/formats.md, "torch"."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def named(
 
 @dataclass
 class Room:
-    """How much may still be made: lists can name one tensor, or one list, many times."""
+    """Limit on the total size: lists can refer to one tensor, or one list, many times."""
 
     left_bytes: int
     left_items: int
@@ -121,7 +121,7 @@ def _flat_items(flat: Mapping[str, _Plain], options: ReadOptions) -> dict[str, I
 
 
 def _sharing(items: dict[str, Item]) -> dict[str, Item]:
-    """Return the tensors with equal indexes made one."""
+    """Return the tensors, with equal indexes shared."""
     shared: dict[LoD, LoD] = {}
     return {
         name: LoDTensor(item.data, shared.setdefault(item.lod, item.lod))
@@ -191,7 +191,7 @@ def _jagged(value: Jagged) -> LoDTensor:
 
 
 def _packed(value: Packed) -> StoredArray:
-    """Return a PackedSequence as what it is: time steps of the sequences that are alive."""
+    """Return a PackedSequence as time steps of the active sequences."""
     rows = _rows(value.data)
     sizes = _integers(value.batch_sizes, "batch_sizes")
     with naming("batch_sizes"):
@@ -219,7 +219,7 @@ def _packed(value: Packed) -> StoredArray:
 
 
 def _are_lengths(lengths: Any, padded: Any) -> bool:
-    """Return whether a pair is what pad_packed_sequence gives, batch first."""
+    """Return whether a pair has the form of pad_packed_sequence, batch first."""
     return (
         isinstance(lengths, np.ndarray)
         and isinstance(padded, np.ndarray)
@@ -299,7 +299,7 @@ def _list(value: Sequence[Any], room: Room) -> LoDTensor:
     tree = _Tree(room)
     tree.add(value, 0)
     if not tree.leaves or tree.depth is None:
-        raise InvalidDataError("a list without a tensor says no dtype")
+        raise InvalidDataError("a list without a tensor has no dtype")
     if len(tree.lengths) > tree.depth:
         raise InvalidDataError("an empty list where tensors were expected")
     # The outermost list is the batch itself, no level.

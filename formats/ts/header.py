@@ -17,7 +17,7 @@ DIRECTIVES = frozenset({*_FLAGS, *_COUNTS, b"problemname", b"classlabel", b"data
 
 @dataclass(frozen=True)
 class Header:
-    """What the header says.
+    """Content of the header.
 
     Attributes:
         missing: whether values may be missing.

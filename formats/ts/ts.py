@@ -1,4 +1,4 @@
-"""ts: series of channels with a class or a target each, as sktime and aeon read them."""
+"""ts: series of channels with a class or target each, in the format of sktime and aeon."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_BLOCK_BYTES = 4 << 20
 
 
 class SktimeTs(Format):
-    """Series of steps, a row (C,) a step, and what each series is labelled with.
+    """Series of steps, a row (C,) a step, and the labels of the series.
 
     - "data": one level, "series"; float64, or what --dtype says. A missing value is NaN.
     - "label", one row a series: with `@classLabel` the place of its class in that list,
@@ -157,7 +157,7 @@ class _Series:
         self.clear()
 
     def clear(self) -> None:
-        """Forget the lines, not what the following ones must agree with."""
+        """Drop the lines, keeping the properties that later lines must match."""
         self._values: list[Array] = []
         self._labels: list[float] = []
         self._numbers: list[int] = []

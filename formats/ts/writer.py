@@ -1,4 +1,4 @@
-"""Writing .ts files: the lines first, aside, for the header depends on all of them."""
+"""Writes .ts files: lines to a temporary file first, because the header depends on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights of trained RNNs: one file a kind of file, each read and written.
+"""Weights of trained RNNs: readers and writers, one file for each kind.
 
 Whatever the file, `read_weights` gives arrays by torch's names, in torch's gate order where
 the cell is torch's; what arrays cannot say (the cell, activations) comes beside them.
@@ -83,13 +83,13 @@ def write_weights(
 
 
 def kind_of_name(path: PathLike) -> str:
-    """Return the kind that the name of a file tells."""
+    """Return the kind for the extension of a file name."""
     lower = os.fspath(path).lower()
     for suffix, kind in SUFFIXES.items():
         if lower.endswith(suffix):
             return kind
     raise SelectionError(
-        f"{os.fspath(path)}: its ending names no kind of weights ({' '.join(SUFFIXES)}); "
+        f"{os.fspath(path)}: unknown file extension for weights ({' '.join(SUFFIXES)}); "
         "choose one with --to"
     )
 

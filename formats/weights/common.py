@@ -1,4 +1,4 @@
-"""What several kinds of weights files need."""
+"""Code shared by several kinds of weights files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def one_bias(cell: CellWeights) -> Array | None:
 
 
 def keeping_by_update(weights: RNNWeights) -> RNNWeights:
-    """Return a gru_paddle whose update gate says how much of the old state is kept.
+    """Return a gru_paddle whose update gate is the share of the old state kept.
 
     ONNX, Keras and Paddle's origin_mode mean it so, Paddle's default the opposite. As
     1 - sigmoid(x) is sigmoid(-x), negating the gate's weights turns one into the other.
@@ -85,6 +85,6 @@ def options_of(kind: str, **options: str | bool) -> Said:
 
 
 def suffixes(layers: int, directions: int) -> list[str]:
-    """Return what follows the names of the weights, in torch's order."""
+    """Return the suffixes of the weights' names, in torch's order."""
     both = ("", "_reverse")[:directions]
     return [f"_l{layer}{direction}" for layer in range(layers) for direction in both]

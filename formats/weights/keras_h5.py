@@ -92,7 +92,7 @@ def read(source: Input) -> StateDict:
 
 
 def stored_layers(source: Input) -> list[Stored]:
-    """Return what looks like recurrent layers, in the order of their numbered names."""
+    """Return likely recurrent layers, in the order of their numbered names."""
     opened = open_within(Limits(), _Variables(), source, ReadOptions())
     try:
         items = {name: _tensor(item) for name, item in opened.read().items()}
@@ -136,7 +136,7 @@ def _recurrent(paths: Iterable[str]) -> dict[str, tuple[str, str, str]]:
 
 
 def _numbered(path: str) -> list[tuple[str, int]]:
-    """Return what to sort by: lstm, lstm_1, .., lstm_10."""
+    """Return a sort key: lstm, lstm_1, .., lstm_10."""
     parts = (re.fullmatch(r"(.*?)(?:_(\d{1,9}))?", part) for part in path.split("/"))
     return [(match[1], int(match[2] or 0)) for match in parts if match]
 
@@ -172,7 +172,7 @@ def layer_of(stored: Stored, config: dict[str, Any] | None, *, follows: bool) ->
             saids.append(said)
             directions.append(parts)
         if saids[0] != saids[-1]:
-            raise UnsupportedError("has another cell backwards than forwards")
+            raise UnsupportedError("has different cells forward and backward")
         name = stored.path.rpartition("/")[2]
         return Layer(name, saids[0], directions, follows)
 

@@ -1,4 +1,4 @@
-"""Keras's recurrent layers: arrays and options to ours and back.
+"""Converts Keras's recurrent layers, arrays and options, to lod's and back.
 
     LSTM        kernel (D, 4H), recurrent (H, 4H), bias (4H), blocks i f c o
     GRU         kernel (D, 3H), recurrent (H, 3H), blocks z r h; with reset_after a bias

@@ -109,7 +109,9 @@ def _layer(
                 f"merge_mode {ascii(options['merge_mode'])[:40]}; expected 'concat'"
             )
         if inner.get("go_backwards"):
-            raise UnsupportedError("runs backwards only; weights here run forward, or both ways")
+            raise UnsupportedError(
+                "is backward-only, which is not supported; expected forward or bidirectional"
+            )
         found = layer_of(stored[path], inner, follows=follows)
         return Layer(shown.rpartition("/")[2], found.said, found.directions, follows)
 

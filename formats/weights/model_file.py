@@ -1,4 +1,4 @@
-"""A trained model: a safetensors file with torch's names, and what the arrays do not say."""
+"""A trained model: a safetensors file with torch's names, and metadata for the rest."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write_model(
 
 
 def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what `write_model` was told about a model; nothing where the file is not ours.
+    """Return the metadata that `write_model` stored; empty for other files.
 
     Args:
         path: a file that `read_weights` has read.

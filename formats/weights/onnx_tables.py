@@ -1,4 +1,4 @@
-"""What ONNX calls things, and in which order it stores them; the package, if it is there."""
+"""ONNX's names and orders of gates; the optional package onnx."""
 
 from __future__ import annotations
 

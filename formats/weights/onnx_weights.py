@@ -38,7 +38,7 @@ MOST_BYTES = 2**31  # protobuf's own limit
 
 @dataclass(frozen=True)
 class _Node:
-    """One node: what it says of the cell, and its arrays by torch's names, a direction each."""
+    """One node: its cell, and its arrays by torch's names, for each direction."""
 
     name: str
     said: Said
@@ -48,7 +48,7 @@ class _Node:
 
     @property
     def output_size(self) -> int:
-        """How wide what it gives to the next layer is."""
+        """Width of its output to the next layer."""
         return sum(int(arrays["weight_hh"].shape[1]) for arrays in self.directions)
 
 
@@ -120,7 +120,7 @@ def _read_node(node: Any, number: int, constants: dict[str, Any]) -> _Node:
     if "W" not in given or "R" not in given:
         raise DamagedFileError("has no inputs W and R")
     if attributes.get("clip") is not None:
-        raise UnsupportedError("clips its cells; no RNN here does")
+        raise UnsupportedError("clips its cells, which is not supported")
     _check_shapes(given, GATES[kind], directions)
     said = _said(kind, attributes, directions)
     order = ORDERS[str(said["cell"])]
@@ -133,7 +133,7 @@ def _direction_count(attributes: dict[str, Any]) -> int:
     direction = attributes.get("direction", b"forward")
     if direction == b"reverse":
         raise UnsupportedError(
-            "runs backwards only; weights here are of the forward direction or of both"
+            "is backward-only, which is not supported; expected forward or bidirectional"
         )
     if direction not in (b"forward", b"bidirectional"):
         raise DamagedFileError(f"direction {ascii(direction)[:50]} is none")
@@ -209,7 +209,7 @@ def _said(kind: str, attributes: dict[str, Any], directions: int) -> Said:
     if given and len(names) != each * directions:
         raise DamagedFileError(f"expected {each * directions} activations, found {len(names)}")
     if names[:each] * (len(names) // each) != names:
-        raise UnsupportedError("has other activations backwards than forwards")
+        raise UnsupportedError("has different activations forward and backward")
     if kind == "LSTM":
         gate, candidate, cell = names[:3]
         return options_of(

@@ -35,7 +35,7 @@ def read(source: Input) -> StateDict:
 
 
 def write(weights: RNNWeights, output: Output) -> None:
-    """Write the weights, and what their arrays do not say."""
+    """Write the weights, and the metadata that arrays cannot express."""
     entries = state_dict(with_two_biases(weights))
     header = Header({}, {SAID: json.dumps(entries.said, sort_keys=True)})
     arrays = {name: np.ascontiguousarray(array) for name, array in entries.items()}
@@ -47,12 +47,12 @@ def write(weights: RNNWeights, output: Output) -> None:
 
 
 def exact(array: Array) -> Array:
-    """Return bfloat16, which NumPy computes nothing with, as float32; all else as it is."""
+    """Return bfloat16, which NumPy cannot compute with, as float32; others unchanged."""
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 
 def _said(metadata: Mapping[str, str]) -> dict[str, dict[str, str | bool]]:
-    """Return what the file says of its RNNs; nothing if another program wrote it."""
+    """Return the file's metadata of its RNNs; empty for files of other programs."""
     if SAID not in metadata:
         return {}
     try:

@@ -45,7 +45,7 @@ def refuse_unheld(weights: RNNWeights) -> None:
     if weights.cell == "gru_paddle":
         raise UnsupportedError(
             "torch's GRU applies the reset gate after the matmul, gru_paddle before it; "
-            "no weights make one of the other"
+            "no weights convert one into the other"
         )
     torch()
     options = unusual_options(weights)

@@ -1,4 +1,4 @@
-"""Measuring ours and other people's software side by side: what `lod bench` runs.
+"""Benchmarks of lod and other libraries: what `lod bench` runs.
 
     cases, lengths    what is measured: how many rows, in sequences of which lengths
     suites            which work, done by whom: ours and the peers

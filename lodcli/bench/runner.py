@@ -1,4 +1,4 @@
-"""From a task to its rows: build, check, time, sum up."""
+"""Runs a task: build, check, time, summarise."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _as_witnessed(
         what = difference(result, truth, task.tolerance)
         if what is None:
             continue
-        told = f"{name} and {OURS} in main memory computed different things: {what.what}"
+        told = f"{name} and {OURS} in main memory computed different results: {what.what}"
         if name in ours:
             raise DisagreementError(f"{task.title}: {told}; nothing was timed")
         skipped[name] = told[:200]

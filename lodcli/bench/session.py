@@ -1,4 +1,4 @@
-"""One run of a benchmark: a fresh process for each number of threads, and its findings.
+"""One run of a benchmark: a fresh process for each number of threads, and the results.
 
 Libraries fix their number of threads when they are loaded, some from the environment only.
 So what measures is a process of its own, started with the same number for all of them.
@@ -202,7 +202,7 @@ def _events_of(job: Job, folder: str) -> Iterator[dict[str, Any]]:
             what = f"signal {-code}" if code < 0 else f"code {code}"
             raise WorkerError(
                 f"the process that measured with {job.threads} threads ended with {what}; "
-                "its last words, if any, are above"
+                "its last output, if any, is above"
             )
     finally:
         process.kill()

@@ -1,19 +1,20 @@
-"""The commands, one line each: a command is one file here and one line in this table.
+"""Registry of commands: one line each, beside one file or folder each.
 
-Their modules load only when used; the help is here, so that `lod --help` loads none.
+A command's module is imported only when used; the help lines are here, so `lod --help` imports
+none.
 """
 
 # name: (module, one line of help)
 TABLE = {
     "inspect": (
         "lodcli.commands.inspect.command",
-        "Show what a file holds: shapes, lengths, a drawing.",
+        "Show the content of a file: shapes, lengths, a drawing.",
     ),
-    "slice": ("lodcli.commands.slice", "Cut out one sequence, or a range of them."),
-    "convert": ("lodcli.commands.convert", "Turn one format into another."),
-    "concat": ("lodcli.commands.concat.command", "Put several batches one after another."),
-    "unpack": ("lodcli.commands.unpack", "Turn sequences into time steps, longest first."),
-    "pack": ("lodcli.commands.pack", "Turn time steps back into sequences."),
+    "slice": ("lodcli.commands.slice", "Extract one sequence, or a range of them."),
+    "convert": ("lodcli.commands.convert", "Convert from one format to another."),
+    "concat": ("lodcli.commands.concat.command", "Concatenate several batches."),
+    "unpack": ("lodcli.commands.unpack", "Convert sequences to time steps, longest first."),
+    "pack": ("lodcli.commands.pack", "Convert time steps back to sequences."),
     "apply": (
         "lodcli.commands.apply.command",
         "Apply an op, such as sum or softmax, to every sequence.",
@@ -24,9 +25,9 @@ TABLE = {
     ),
     "bench": (
         "lodcli.commands.bench.command",
-        "Time lod beside other libraries, and their agreement.",
+        "Benchmark lod against other libraries.",
     ),
-    "train": ("lodcli.commands.train.command", "Train an RNN that tells the classes of sequences."),
+    "train": ("lodcli.commands.train.command", "Train an RNN classifier of sequences."),
     "weights": ("lodcli.commands.weights", "Show or convert the weights of a trained RNN."),
     "verify": ("lodcli.commands.verify", "Check every byte of files."),
     "completion": ("lodcli.commands.completion", "Print the completion script of a shell."),

@@ -1,4 +1,4 @@
-"""`lod convert`: one format into another."""
+"""`lod convert`: convert from one format to another."""
 
 from __future__ import annotations
 
@@ -25,38 +25,48 @@ if TYPE_CHECKING:
 @click.argument("out_argument", metavar="[OUT]", required=False, type=options.SOURCE)
 @options.target
 @click.option("--levels", metavar="NAMES", help="Name the levels, outermost first: a,b,c.")
-@click.option("--name", metavar="NAME", help="Call the one tensor so in OUT.")
+@click.option("--name", metavar="NAME", help="Name of the (only) tensor in OUT.")
 @click.option(
     "--vocab",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A word list, one a line: text is read as word numbers, and numbers written as words.",
+    help="Vocabulary file, one word a line: converts text to word numbers, and back.",
 )
-@click.option("--field", multiple=True, metavar="NAME", help="Read this field of each record.")
+@click.option("--field", multiple=True, metavar="NAME", help="Read only this field of each record.")
 @click.option(
     "--dtype",
     type=click.Choice(sorted(ALL_DTYPES)),
     metavar="DTYPE",
-    help="Store text numbers as this dtype, such as float32.",
+    help="The dtype of numbers read from text, such as float32.",
 )
 @click.option(
     "--nulls",
     type=click.Choice(["error", "empty"]),
     default="error",
-    help="Read a null list or text as an empty one, or call it an error (the default).",
+    help="Whether a null list or text is an error (default) or read as empty.",
 )
 @click.option(
     "--data",
     metavar="PATH",
-    help="The rows of a plain HDF5 file; in npz and safetensors, arrays of rows: a,b.",
+    help="Dataset of the rows in plain HDF5; arrays of rows in npz and safetensors: a,b.",
 )
-@click.option("--offsets", multiple=True, metavar="PATH", help="Their offsets, once a level.")
-@click.option("--lengths", multiple=True, metavar="PATH", help="Or their lengths, once a level.")
-@click.option("--names", metavar="NAMES", help="What to call the tensors of a Paddle file: a,b.")
+@click.option(
+    "--offsets",
+    multiple=True,
+    metavar="PATH",
+    help="Dataset or array of offsets; repeat for each level.",
+)
+@click.option(
+    "--lengths",
+    multiple=True,
+    metavar="PATH",
+    help="Dataset or array of lengths; repeat for each level.",
+)
+@click.option("--names", metavar="NAMES", help="Names for the tensors of a Paddle file: a,b.")
 @click.option(
     "--cu-seqlens",
     metavar="NAMES",
-    help="Write npz or safetensors with the offsets, int32, in arrays of these names.",
+    help="Write npz or safetensors with int32 offsets in arrays of these names.",
 )
 @click.option(
     "--index-dtype",
@@ -66,10 +76,10 @@ if TYPE_CHECKING:
 @click.option(
     "--form",
     type=click.Choice(("nested", "packed", "padded", "list", "flat")),
-    help="Write a .pt file with this of torch's forms of sequences; flat if not given.",
+    help="Layout of sequences in a .pt file [default: flat].",
 )
-@click.option("--end-token", type=int, metavar="N", help="A run of tokens: N ends a document.")
-@click.option("--start-token", type=int, metavar="N", help="A run of tokens: N begins one.")
+@click.option("--end-token", type=int, metavar="N", help="In a token file, N ends a document.")
+@click.option("--start-token", type=int, metavar="N", help="In a token file, N begins a document.")
 def command(
     source: Reference,
     target: Target,
@@ -89,7 +99,7 @@ def command(
     end_token: int | None,
     start_token: int | None,
 ) -> None:
-    """Convert SOURCE to OUT, batch by batch; content and names tell the formats.
+    """Convert SOURCE to OUT in batches; formats are detected from content and names.
 
     \b
     Examples:
@@ -140,6 +150,8 @@ def command(
 def _renamed(schema: Schema, batches: Iterator[Batch], name: str) -> tuple[Schema, Iterator[Batch]]:
     """Return one tensor under another name."""
     if len(schema) != 1:
-        raise SelectionError(f"--name is for one tensor, there are {len(schema)}; pick ::NAME")
+        raise SelectionError(
+            f"--name is for one tensor, found {len(schema)}; select one with ::NAME"
+        )
     old = schema[0].name
     return (dataclasses.replace(schema[0], name=name),), ({name: batch[old]} for batch in batches)

@@ -1,4 +1,4 @@
-"""`lod pack`: time steps back into sequences."""
+"""`lod pack`: convert time steps back to sequences."""
 
 from __future__ import annotations
 

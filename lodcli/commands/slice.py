@@ -1,4 +1,4 @@
-"""`lod slice`: one sequence, or a range of them."""
+"""`lod slice`: extract one sequence, or a range of them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 @options.level
 @options.target
 def command(source: Reference, branch: str, level: int | str | None, target: Target) -> None:
-    """Cut BRANCH out of SOURCE: an index drops its level, a range keeps it.
+    """Extract BRANCH of SOURCE: an index drops its level, a range keeps it.
 
-    BRANCH counts items from 0, outermost level first: 2 is item 2, 2,0 its item 0, and
-    2:3 item 2 kept as a batch of one. Negative numbers count from the end. With --level
+    BRANCH numbers items from 0, outermost level first: 2 is item 2, 2,0 its item 0, and
+    2:3 a batch that holds only item 2. Negative numbers count from the end. With --level
     the first number counts the items of that level over the whole tensor.
 
     \b
@@ -44,7 +44,7 @@ def command(source: Reference, branch: str, level: int | str | None, target: Tar
 
 
 def _note_what_is_missing(last: Key, found: int) -> None:
-    """Say so if a range asked for more than there is."""
+    """Print a note if a range exceeds the number of items."""
     if not isinstance(last, slice):
         return
     start, stop = last.start or 0, last.stop
@@ -55,4 +55,4 @@ def _note_what_is_missing(last: Key, found: int) -> None:
     else:
         return
     if found < asked:
-        output.note(f"the range asks for {asked} items, only {found} of them are there")
+        output.note(f"the range asks for {asked} items, but only {found} exist")

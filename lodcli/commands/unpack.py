@@ -1,4 +1,4 @@
-"""`lod unpack`: sequences into time steps."""
+"""`lod unpack`: convert sequences to time steps."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from lodcli.shell.targets import Target
 @click.option(
     "--sort-by-length/--no-sort",
     default=True,
-    help="Longest sequence first, so that each step is a prefix of the one before (default).",
+    help="Longest sequence first, so each step is a prefix of the previous one (default).",
 )
 @options.target
 def command(
     source: Reference, level: int | str | None, sort_by_length: bool, target: Target
 ) -> None:
-    """Cut the sequences of a level into time steps: step t holds every sequence's item t.
+    """Split the sequences of a level into time steps: step t holds item t of every sequence.
 
-    The finest level if none is given. `lod pack` is the exact inverse.
+    The default level is the finest. `lod pack` is the exact inverse.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`lod verify`: read everything, check everything."""
+"""`lod verify`: read and check whole files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NO_CHECKSUMS = "no checksums in this format: structure only"
 
 @click.command(cls=options.Command)
 @options.sources
-@click.option(
-    "--write-sums", is_flag=True, help="Write FILE.sha256 beside each file that is whole."
-)
+@click.option("--write-sums", is_flag=True, help="Write FILE.sha256 beside each valid file.")
 @click.option("--sums", is_flag=True, help="Check against FILE.sha256 as well.")
-@click.option("-f", "--force", is_flag=True, help="With --write-sums: replace it if it is there.")
+@click.option(
+    "-f", "--force", is_flag=True, help="With --write-sums: replace FILE.sha256 if it exists."
+)
 @options.as_json
 @options.quiet
 @click.pass_context
@@ -38,14 +38,14 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Read every byte of the files and check all that can be checked.
+    """Read every byte of the files and check everything that the format allows.
 
-    Every file is tried. The exit code is 0 if all are whole, 1 if one is not; 3 if the
+    All files are checked. The exit code is 0 if all are valid, 1 if one is not, and 3 if the
     only failures are files that cannot be read.
 
-    Many formats have no checksums: a changed number in them is as good as the right one.
-    --write-sums keeps SHA-256 sums of a file, a pair or a folder beside it, as sha256sum
-    writes them, and --sums compares: what is altered, missing or new has a line each.
+    Many formats have no checksums, so a changed number goes unnoticed. --write-sums stores
+    SHA-256 sums of a file, a pair or a folder beside it, in the format of sha256sum, and
+    --sums compares: each altered, missing or new file gets one line.
 
     \b
     Examples:
@@ -84,7 +84,7 @@ def command(
 def _tried(
     source: Reference, *, write: bool, compare: bool, force: bool
 ) -> tuple[dict[str, Any], list[Exception]]:
-    """Return what a file holds, and all that is wrong with it."""
+    """Return the result for a file, and all errors found in it."""
     from lodcli.formats.storage import sums
 
     path, faults = Path(source.path), list[Exception]()
@@ -102,7 +102,7 @@ def _tried(
 
 @contextlib.contextmanager
 def _collecting(faults: list[Exception]) -> Iterator[None]:
-    """Add what goes wrong in the block to a list."""
+    """Append an exception raised in the block to a list."""
     try:
         yield
     except Exception as error:
@@ -110,12 +110,12 @@ def _collecting(faults: list[Exception]) -> Iterator[None]:
 
 
 def _worst(codes: list[int]) -> int:
-    """Return the exit code for several: damage outweighs what could not be looked at."""
+    """Return the exit code for several files: damage outranks files that cannot be read."""
     return failures.INVALID if failures.INVALID in codes else max(codes, default=0)
 
 
 def _verified(source: Reference) -> dict[str, Any]:
-    """Read a whole file and return what it holds."""
+    """Read a whole file and return a summary of its content."""
     from lodcli.shell.opened import opened, share_of, size_of
 
     rows = size_bytes = 0

@@ -1,4 +1,4 @@
-"""`lod weights`: what RNNs a weights file holds, and other kinds of file made of it."""
+"""`lod weights`: show the RNNs of a weights file, and convert it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ KINDS = ("safetensors", "torch", "keras", "keras-h5", "onnx", "paddle")
 
 @click.command(cls=options.Command)
 @click.argument("source", type=click.Path(), metavar="IN")
-@click.option("-o", "--output", "out", type=click.Path(), metavar="OUT", help="Write them here.")
+@click.option("-o", "--output", "out", type=click.Path(), metavar="OUT", help="Output file.")
 @click.option(
     "--to",
     "kind",
     type=click.Choice(KINDS),
     metavar="KIND",
-    help=f"The kind of file to write; else OUT's ending tells. {', '.join(KINDS)}.",
+    help=f"Kind of file to write [default: by the extension of OUT]. {', '.join(KINDS)}.",
 )
 @click.option(
-    "--cell", type=click.Choice(tuple(CELLS)), help="The cell, where the file does not tell."
+    "--cell", type=click.Choice(tuple(CELLS)), help="The cell, if the file does not store it."
 )
 @click.option("--prefix", metavar="NAME", help="Which RNN, if there are several.")
 @click.option(
@@ -36,9 +36,9 @@ KINDS = ("safetensors", "torch", "keras", "keras-h5", "onnx", "paddle")
     "settings",
     multiple=True,
     metavar="OPTION=VALUE",
-    help="What the file does not tell: origin_mode=true, nonlinearity=relu, ..",
+    help="An option that the file does not store: origin_mode=true, nonlinearity=relu, ..",
 )
-@click.option("-f", "--force", is_flag=True, help="Replace OUT if it is there.")
+@click.option("-f", "--force", is_flag=True, help="Replace OUT if it exists.")
 @options.as_json
 @options.quiet
 def command(
@@ -54,7 +54,7 @@ def command(
     """Show the RNNs in IN: cell, layers, sizes and arrays; or convert one to OUT.
 
     IN is safetensors or .pt with torch's names, .keras or HDF5 of Keras, an ONNX model, or the
-    weights of Paddle's lstm and gru ops, one stream after another. Nothing in it is run.
+    weights of Paddle's lstm and gru ops, as consecutive streams. No code in it is executed.
 
     \b
     Examples:

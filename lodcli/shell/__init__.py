@@ -1,1 +1,1 @@
-"""What all commands share: options, references, opening, output, progress, signals, failures."""
+"""Shared code of the commands: options, references, opening, output, progress, failures."""

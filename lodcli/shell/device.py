@@ -1,4 +1,4 @@
-"""Where a command computes: --device."""
+"""The option --device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong, as one line on standard error and an exit code."""
+"""Reports an error as one line on standard error and an exit code."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _WORDS = {
     errno.ENOTDIR: "a part of its path is not a folder",
     errno.ENOSPC: "no space left on the device",
     errno.EDQUOT: "the disk quota is used up",
-    errno.EFBIG: "grew larger than is allowed here",
+    errno.EFBIG: "exceeds the file size limit",
     errno.EROFS: "the file system is read-only",
     errno.EIO: "the device failed (input/output error)",
     errno.EMFILE: "too many files are open",
     errno.ENAMETOOLONG: "the name is too long",
-    errno.ELOOP: "its links go round in a circle",
+    errno.ELOOP: "its symbolic links form a loop",
     errno.EBADF: "is closed",
-    errno.ENXIO: "is no file that can be opened",
+    errno.ENXIO: "cannot be opened as a file",
 }
 
 
@@ -53,7 +53,7 @@ def run(group: click.Group, args: Sequence[str]) -> int:
 
 
 def _complete(group: click.Group) -> None:
-    """Answer the shell if it asks for completions, and end."""
+    """Print shell completions and exit, if the shell requested them."""
     instruction = os.environ.get("_LOD_COMPLETE")
     if instruction:
         from click.shell_completion import shell_complete
@@ -61,14 +61,14 @@ def _complete(group: click.Group) -> None:
         code = shell_complete(group, {}, "lod", "_LOD_COMPLETE", instruction)
         if code:
             raise OptionError(
-                f"_LOD_COMPLETE: expected what the script of `lod completion` sets, found "
+                f"_LOD_COMPLETE: expected a value set by the script of `lod completion`, found "
                 f"{instruction[:40]!r}"
             )
         raise SystemExit(code)
 
 
 def _check_environment() -> None:
-    """Raise OptionError for a variable of ours that says nothing we know."""
+    """Raise OptionError if an environment variable of lod has an unknown value."""
     thread_setting()
     debug = os.environ.get("LOD_DEBUG", "")
     if debug not in ("", "0", "1"):
@@ -76,7 +76,7 @@ def _check_environment() -> None:
 
 
 def report(error: BaseException, label: str) -> int:
-    """Print what went wrong, in one line, and return the exit code for it."""
+    """Print an error in one line and return its exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, SystemExit):

@@ -1,4 +1,4 @@
-"""`lod` itself: the group of commands, each loaded when it is used."""
+"""The click group `lod`, which imports each command when it is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are the lines of a table."""
+    """A group whose commands are the entries of a table."""
 
     def make_context(self, *given: Any, **extra: Any) -> click.Context:
         """Make the context of a run; those of the commands take its width."""
@@ -74,9 +74,9 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
     help="Show the versions of lod, Python and HDF5, and the GPU.",
 )
 def group() -> None:
-    """Inspect, check, slice, convert and compute over ragged tensors: nested sequences.
+    """Inspect, check, slice, convert and compute on ragged tensors (nested sequences).
 
-    FILE::NAME picks one tensor of a file, - is standard input or output. Data goes to
+    FILE::NAME selects one tensor of a file; - is standard input or output. Data goes to
     standard output, everything else to standard error.
 
     \b

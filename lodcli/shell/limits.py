@@ -1,4 +1,4 @@
-"""What reading a file may cost, and what it may leave out: --max-bytes, --isolate and others."""
+"""Limits on reading a file: --max-bytes, --isolate and --skip-unsupported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Size(click.ParamType[int]):
             r"([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?)(?:i?B)?", str(value), re.I
         )
         if found is None:
-            self.fail(f"{value!r} is no size; write 4096, 500M or 2G", param, ctx)
+            self.fail(f"{value!r} is not a size; write 4096, 500M or 2G", param, ctx)
         return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
 
 
@@ -35,10 +35,10 @@ SIZE = _Size()
 
 
 def guarded(function: F) -> F:
-    """--max-bytes, --isolate, --skip-unsupported; `opened` looks them up, no command need know."""
+    """--max-bytes, --isolate, --skip-unsupported; `opened` reads them from the context."""
 
     def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-        # Not when left out: of ops behind --then, which share this context, any may say it.
+        # Only if given: the ops after --then share this context, and any of them may set it.
         if value is not None and value is not False:
             ctx.meta[f"{_LIMITS}.{param.name}"] = value
 
@@ -48,22 +48,22 @@ def guarded(function: F) -> F:
         metavar="SIZE",
         expose_value=False,
         callback=keep,
-        help="Refuse input that unpacks to more, such as 500M or 2G; else 1 GiB, or 1100 "
-        "times the size of the file.",
+        help="Maximum decompressed size, such as 500M or 2G [default: 1 GiB or 1100 times "
+        "the file size, whichever is larger].",
     )
     @click.option(
         "--isolate",
         is_flag=True,
         expose_value=False,
         callback=keep,
-        help="Read in a child process that can do nothing else: for files you do not trust.",
+        help="Read in a sandboxed child process: for untrusted files.",
     )
     @click.option(
         "--skip-unsupported",
         is_flag=True,
         expose_value=False,
         callback=keep,
-        help="Leave out columns and fields that no tensor can hold; notes tell which and why.",
+        help="Leave out columns and fields that no tensor can hold, with a note for each.",
     )
     @functools.wraps(function)
     def wrapped(*args: Any, **rest: Any) -> Any:

@@ -1,4 +1,4 @@
-"""An open file as the commands see it: its format, and the one tensor that was asked for."""
+"""An open file for the commands: its format, and the selected tensor."""
 
 from __future__ import annotations
 

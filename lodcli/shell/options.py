@@ -1,4 +1,4 @@
-"""The options that several commands share, so that each means the same everywhere."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before = args[: args.index("--")] if "--" in args else args
-        # Behind a blank it looks like no option; whoever reads a number drops the blank.
+        # A leading blank hides it from click's option parser; number parsers strip it.
         shown = [f" {arg}" if _NEGATIVE.fullmatch(arg) else arg for arg in before]
         return super().parse_args(ctx, [*_with_codecs(shown), *args[len(before) :]])
 
 
 def _with_codecs(args: list[str]) -> list[str]:
-    """Return the arguments with the codec of a bare --compress told apart from a file."""
+    """Return the arguments with a bare --compress given its default codec."""
     result = []
     for arg, following in itertools.zip_longest(args, args[1:]):
         bare = arg == "--compress" and following not in CODECS
@@ -55,7 +55,7 @@ class _Level(click.ParamType[int | str]):
 
 
 class _Source(click.Path):
-    """FILE or FILE::NAME. Whether the file is there shows when it is opened."""
+    """FILE or FILE::NAME. The file's existence is checked when it is opened."""
 
     name = "source"
 
@@ -89,7 +89,7 @@ def from_format(function: F) -> F:
         "from_format",
         type=click.Choice(FORMATS),
         metavar="FORMAT",
-        help=f"The format to read; else content and name tell. {', '.join(FORMATS)}.",
+        help=f"Input format [default: detect from content and name]. {', '.join(FORMATS)}.",
     )(function)
 
 
@@ -104,7 +104,7 @@ def device(function: F) -> F:
 
 
 def source(function: F) -> F:
-    """The argument SOURCE, --from and what `guarded` gives; one Reference called `source`."""
+    """The argument SOURCE, --from and the options of `guarded`; one Reference called `source`."""
 
     @click.argument("source", type=SOURCE)
     @from_format
@@ -131,7 +131,7 @@ def sources(function: F) -> F:
 
 
 def quiet(function: F) -> F:
-    """-q; `output` looks it up, the command need not know."""
+    """-q; `output` reads it from the context, so commands do not handle it."""
 
     def keep(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.meta[QUIET] = value
@@ -144,7 +144,7 @@ def quiet(function: F) -> F:
         is_flag=True,
         expose_value=False,
         callback=keep,
-        help="No notes and no progress.",
+        help="Print no notes and no progress.",
     )(function)
 
 
@@ -164,26 +164,26 @@ def target(function: F) -> F:
         "out",
         type=SOURCE,
         metavar="OUT",
-        help="Where to write; standard output if not given.",
+        help="Output file [default: standard output].",
     )
     @click.option(
         "--to",
         "to_format",
         type=click.Choice(FORMATS),
         metavar="FORMAT",
-        help="The format to write; else the ending of OUT tells, and a pipe gets lod.stream.",
+        help="Output format [default: by the extension of OUT; lod.stream for a pipe].",
     )
     @click.option(
         "--compress",
         type=click.Choice(CODECS),
         metavar="[CODEC]",
-        help=f"Compress a lod.h5 file: {', '.join(CODECS)}; deflate if no codec is named.",
+        help=f"Compress a lod.h5 file: {', '.join(CODECS)} [default codec: deflate].",
     )
-    @click.option("-f", "--force", is_flag=True, help="Replace OUT if it is there.")
+    @click.option("-f", "--force", is_flag=True, help="Replace OUT if it exists.")
     @click.option(
         "--strict",
         is_flag=True,
-        help="Refuse to write what OUT does not keep, such as level names; else a note tells.",
+        help="Fail, instead of printing a note, if OUT cannot keep something, such as level names.",
     )
     @quiet
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""What commands print: results to standard output, notes and progress to standard error."""
+"""Printing: results to standard output, notes and progress to standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that is safe to show: what a file holds must not steer the terminal."""
+"""Escapes text from files, so that it cannot control the terminal."""
 
 from __future__ import annotations
 

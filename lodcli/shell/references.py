@@ -1,4 +1,4 @@
-"""What people type to name things: FILE::NAME, and the branch of a slice."""
+"""Parsers of FILE::NAME and of the branch of a slice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do about a file that is not there, or is a folder."""
+"""Hints for a file that does not exist, or is a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a command writes tensors to: the file, its format, and whether it may be replaced."""
+"""Output target of a command: the file, its format, and whether it may be replaced."""
 
 from __future__ import annotations
 

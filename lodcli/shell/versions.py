@@ -1,4 +1,4 @@
-"""What `lod --version` says, found without loading more than it must."""
+"""The text of `lod --version`, collected with few imports."""
 
 from __future__ import annotations
 

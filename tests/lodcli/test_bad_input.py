@@ -55,7 +55,7 @@ SOURCES = {
     "empty": (make_empty, 1, "is empty"),
     "text": (make_text, 1, "does not begin like it"),
     "truncated": (make_truncated, 1, "bad.lod.h5"),
-    "a loop": (make_loop, 3, "go round in a circle"),
+    "a loop": (make_loop, 3, "symbolic links form a loop"),
 }
 
 

@@ -1,1 +1,1 @@
-"""How large Arrow and Parquet files get when decompressed, found before they are."""
+"""Decompressed sizes of Arrow and Parquet files, computed before decompression."""

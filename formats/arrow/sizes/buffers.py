@@ -12,7 +12,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 
 
 def values_of(array: Any, dtype: np.dtype[Any]) -> Array:
-    """Return numbers or booleans without nulls; numbers as they lie in memory.
+    """Return numbers or booleans without nulls; numbers without a copy.
 
     Not `to_numpy`: that imports pandas where it is installed, which takes long.
     """
@@ -25,7 +25,7 @@ def values_of(array: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def integers(array: Any) -> Array:
-    """Return an array of integers without nulls, of any width, as it lies in memory."""
+    """Return an array of integers without nulls, of any width, without a copy."""
     return values_of(array, np.dtype(array.type.to_pandas_dtype()))
 
 

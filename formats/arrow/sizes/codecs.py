@@ -8,7 +8,7 @@ from lodcli.formats.core.errors import DamagedFileError
 
 
 def decompress(codec: str, data: bytes, size: int) -> bytes:
-    """Return what a block decompresses to.
+    """Return the decompressed block.
 
     Args:
         codec: "lz4_raw" or "zstd".

@@ -1,4 +1,4 @@
-"""Arrow arrays whose values stand for more than they take: dictionaries, runs, views.
+"""Expanded size of Arrow dictionaries, runs and views.
 
 A few bytes can stand for any number of values, so what they come to is computed first.
 """
@@ -27,7 +27,7 @@ _WHAT = "the values of a dictionary, of runs or of views come to"
 
 
 def is_expanded(kind: Any) -> bool:
-    """Return whether there is anything in a type whose values stand for more than they take."""
+    """Return whether a type contains dictionaries, runs or views."""
     if isinstance(kind, pa.BaseExtensionType):
         return is_expanded(kind.storage_type)
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind) or is_list_view(kind):

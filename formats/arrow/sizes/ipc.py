@@ -52,7 +52,7 @@ class IpcFile(Records):
             self.mapped = plain and not any(is_expanded(field.type) for field in self.schema)
 
     def _counted(self) -> tuple[int, bool]:
-        """Return how many records there are, and whether all lie there as they are.
+        """Return the number of records, and whether all are stored without expansion.
 
         Notes what they decompress to.
         """

@@ -96,7 +96,7 @@ class ParquetRecords(Records):
         return self._proportions(one) & self._proportions(other) != set()
 
     def _proportions(self, column: str) -> set[tuple[int, ...]]:
-        """Return in what proportion to each other row groups have values, for each leaf.
+        """Return the ratio of value counts of other row groups, for each leaf.
 
         Where lists are the same, it is, whatever the shape of a row.
         """

@@ -43,7 +43,7 @@ _HADOOP_LZ4 = 5
 
 @dataclass(frozen=True)
 class Page:
-    """A page: its header, and where its body lies.
+    """A page: its header, and the position of its body.
 
     Attributes:
         start: of the body, in the file.
@@ -196,7 +196,7 @@ class Column:
         return body[at:]
 
     def _decompressed(self, page: Page) -> bytes:
-        """Return the body of a page; of version 2, what stands behind the levels."""
+        """Return the body of a page; for version 2, the part after the levels."""
         skip = page.levels or 0
         stored = bytes(self._data[page.start + skip : page.start + page.stored])
         size = page.size - skip

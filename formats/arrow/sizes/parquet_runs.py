@@ -1,4 +1,4 @@
-"""Total length of text in Parquet's encodings, without the text.
+"""Total length of text in Parquet's encodings, without decoding the text.
 
 https://parquet.apache.org/docs/file-format/data-pages/encodings/
 """

@@ -1,4 +1,4 @@
-"""Thrift's compact protocol: the chosen fields of a structure, all others skipped.
+"""Thrift's compact protocol: reads selected fields of a structure, skips all others.
 
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """

@@ -1,1 +1,1 @@
-"""Timing: candidates in turn, peers in processes of their own, the machine."""
+"""Timing: interleaved candidates, peers in separate processes, the machine."""

@@ -1,4 +1,4 @@
-"""That all candidates computed the same, before any time is worth printing."""
+"""Checks that all candidates computed the same results, before timing."""
 
 from __future__ import annotations
 

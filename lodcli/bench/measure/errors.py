@@ -1,4 +1,4 @@
-"""What makes a benchmark stop."""
+"""Errors that stop a benchmark."""
 
 from __future__ import annotations
 

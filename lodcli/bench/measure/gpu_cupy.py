@@ -1,4 +1,4 @@
-"""A GPU that is measured: its clock, what it could do at best, its memory, its name."""
+"""The measured GPU: its clock, limits, memory and name."""
 
 from __future__ import annotations
 

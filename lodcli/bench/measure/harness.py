@@ -1,4 +1,4 @@
-"""Timing candidates in turn, round after round, so that what disturbs one disturbs all.
+"""Interleaved timing of candidates in rounds, so that disturbances affect all equally.
 
 A round takes one sample of every candidate, in an order drawn anew. A sample is as many
 calls as make it long enough to time. Between samples the process comes to rest: the

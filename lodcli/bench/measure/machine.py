@@ -1,4 +1,4 @@
-"""The machine and the software that figures were measured on."""
+"""Description of the machine and software of a measurement."""
 
 from __future__ import annotations
 

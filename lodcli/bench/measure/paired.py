@@ -1,4 +1,4 @@
-"""A peer in a process of its own, with an interpreter of its own.
+"""A peer in a separate process with a separate interpreter.
 
 For a library that cannot live beside the others, as one that needs an older NumPy. The
 process stands still except while it is sampled, so that its threads disturb nobody.

@@ -1,4 +1,4 @@
-"""The peers that take part in a run: found, loaded, told how many threads to use."""
+"""The peers of a run: finding, loading and configuring their threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a few timings say: median, quartiles, and which of them something disturbed."""
+"""Statistics of samples: median, quartiles, and which samples were disturbed."""
 
 from __future__ import annotations
 

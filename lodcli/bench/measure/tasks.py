@@ -1,4 +1,4 @@
-"""One piece of work, and all who do it."""
+"""One task and its candidates."""
 
 from __future__ import annotations
 

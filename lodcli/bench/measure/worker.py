@@ -1,4 +1,4 @@
-"""The other end of paired.py: loads one peer's file and does what it is told, line by line.
+"""Worker side of paired.py: loads a peer's file and executes commands, line by line.
 
 Run by the peer's own interpreter, which has NumPy and the peer but nothing of ours.
 """

@@ -1,4 +1,4 @@
-"""Other people's software doing the same work: one file a library, and this table.
+"""Registry of peers: other libraries for the same tasks, one file each.
 
 A peer's file imports its library and NumPy and nothing of ours, so that another interpreter
 can run it too (see worker.py). It offers

@@ -1,4 +1,4 @@
-"""CuPy, as its users write segment ops: reduceat where it has it, ufunc.at, take, repeat."""
+"""CuPy, as users write segment ops: reduceat where available, ufunc.at, take, repeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy, as its users write segment ops: reduceat on the segments that have rows, take, repeat."""
+"""NumPy, as users write segment ops: reduceat on segments with rows, take, repeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime's LSTM, GRU and RNN, told the lengths; forward only."""
+"""ONNX Runtime's LSTM, GRU and RNN, with sequence lengths; forward only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PaddlePaddle's recurrent layers, told the lengths of the sequences of a padded box."""
+"""PaddlePaddle's recurrent layers on a padded batch, with sequence lengths."""
 
 from __future__ import annotations
 

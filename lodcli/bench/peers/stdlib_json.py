@@ -1,4 +1,4 @@
-"""Python's own json, line by line, and NumPy: what most scripts do."""
+"""Python's json, line by line, and NumPy: what most scripts use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch's RNN, GRU and LSTM: on a PackedSequence, with the packing, and on a padded box."""
+"""torch's RNN, GRU and LSTM: on a PackedSequence, packing included, and on a padded batch."""
 
 from __future__ import annotations
 

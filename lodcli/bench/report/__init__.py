@@ -1,1 +1,1 @@
-"""What was measured, as tables, plots and files."""
+"""Measurements as tables, plots and files."""

@@ -1,4 +1,4 @@
-"""Whether a newer report is slower than an older one, beyond chance and beyond a threshold."""
+"""Compares two reports: is the newer one slower, beyond chance and a threshold?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How time grows with size: the exponent of a power, fitted to a sweep."""
+"""Scaling of time with size: the exponent of a power law fitted to a sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves of a sweep: on the terminal, or to a file through matplotlib."""
+"""Plots of a sweep: on the terminal, or to a file through matplotlib."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves of a sweep as a picture, drawn by matplotlib."""
+"""Plots of a sweep to a file, with matplotlib."""
 
 from __future__ import annotations
 

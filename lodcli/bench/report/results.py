@@ -1,4 +1,4 @@
-"""What was measured, as `--json` prints it and other tools read it.
+"""Measurements as `--json` prints them for other tools.
 
     schema_version, command, machine, versions, threads, limits, missing, skipped, failed, results
 

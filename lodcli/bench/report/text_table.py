@@ -1,4 +1,4 @@
-"""The table that people read."""
+"""The printed table of results."""
 
 from __future__ import annotations
 

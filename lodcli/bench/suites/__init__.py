@@ -1,1 +1,1 @@
-"""What is measured: the work of each part of `lod bench`."""
+"""The tasks of each part of `lod bench`."""

@@ -1,4 +1,4 @@
-"""What is measured on: named cases, or sizes and lengths of your own."""
+"""Benchmark cases: named ones, or custom sizes and lengths."""
 
 from __future__ import annotations
 

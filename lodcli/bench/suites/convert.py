@@ -1,4 +1,4 @@
-"""`lod bench convert`: files turned into lod's container and back, and who is at home there.
+"""`lod bench convert`: conversions to lod's container and back, against native libraries.
 
 Both sides start from a file in the page cache, or from arrays in memory where the format is
 written, and end with a file. Every result is read back and compared.

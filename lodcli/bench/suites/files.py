@@ -1,4 +1,4 @@
-"""`lod bench io` and `slice`: lod's container written, read whole and by the sequence."""
+"""`lod bench io` and `slice`: writing the container, reading all and reading sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lod bench kernels`: the sequence ops against other people's."""
+"""`lod bench kernels`: the sequence ops against other libraries."""
 
 from __future__ import annotations
 

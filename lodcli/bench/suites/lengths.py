@@ -1,4 +1,4 @@
-"""How long the sequences of a benchmark are: drawn, or those of a real file."""
+"""Sequence lengths of a benchmark: random, or those of a file."""
 
 from __future__ import annotations
 

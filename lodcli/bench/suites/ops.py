@@ -1,4 +1,4 @@
-"""The sequence ops that `lod bench kernels` measures: what they take, and ours doing them."""
+"""The sequence ops of `lod bench kernels`: their inputs, and lod's implementation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Inputs = dict[str, Any]
 
-# A padded box larger than this is cut, as batches are, at the length that 99 % have.
+# A padded batch larger than this is truncated at the length that 99 % have.
 LARGEST_BOX_BYTES = 3 << 30
 FLOAT = 4
 # What, of the inputs, are rows: on a GPU they lie there.

@@ -1,11 +1,11 @@
-"""Two ways to keep or process ragged data, side by side: the questions asked of every design.
+"""Design alternatives for ragged data, measured against each other.
 
-    padding   rows as they are, or a padded box: what is saved, by the skew of the lengths
-    offsets   an index of running totals, or of lengths that have to be summed first
-    sorting   sequences in their own order, or the longest first
+    padding   unpadded rows, or a padded batch: the savings, by the skew of the lengths
+    offsets   an index of offsets, or of lengths that need a prefix sum first
+    sorting   sequences in input order, or the longest first
     levels    an upper level through absolute offsets, nested offsets or sums of lengths
 
-The way that lod takes is called lod; the others bear their own names and stand where peers do.
+The alternative that lod uses is called lod; the others have names and are listed as peers.
 """
 
 from __future__ import annotations

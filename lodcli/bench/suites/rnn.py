@@ -1,4 +1,4 @@
-"""`lod bench rnn`: one RNN layer over sequences of many lengths, against other people's."""
+"""`lod bench rnn`: one RNN layer over sequences of many lengths, against other libraries."""
 
 from __future__ import annotations
 

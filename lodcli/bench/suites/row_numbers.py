@@ -1,4 +1,4 @@
-"""Which rows an op puts one behind the other, for peers that take rows by their numbers."""
+"""Row numbers that an op gathers, precomputed for peers that gather by row number."""
 
 from __future__ import annotations
 

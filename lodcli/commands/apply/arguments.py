@@ -1,4 +1,4 @@
-"""What an op can be told from the shell: its inputs and options, read off its signature."""
+"""Shell inputs and options of an op, derived from its signature."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Described:
         inputs: the parameters that are files, in the order they are typed.
         options: the others; without `backend`, and `out`, which is for arrays in memory.
         has_backend: whether the op takes a backend.
-        several: whether it gives several tensors.
+        several: whether it returns several tensors.
     """
 
     function: Callable[..., Any]
@@ -83,7 +83,7 @@ class Described:
 
 
 def described(entry: OpEntry) -> Described:
-    """Return what an op of the table takes and gives."""
+    """Return the parameters and results of an op of the registry."""
     function = entry.load()
     hints = get_type_hints(function)
     texts = _argument_texts(function)
@@ -96,7 +96,7 @@ def described(entry: OpEntry) -> Described:
     inputs = tuple(
         own
         for place, own in enumerate(wanted)
-        # An array comes as a file of its own only where the op has nothing else to work on.
+        # An array is a file argument only if it is the only input of the op.
         if own.required and own.kind in FILES and (place == 0 or own.kind != "array")
     )
     return Described(
@@ -109,7 +109,7 @@ def described(entry: OpEntry) -> Described:
 
 
 def click_option(own: Parameter) -> click.Option:
-    """Return the option for a parameter; without a value it is not passed on."""
+    """Return the option for a parameter; if not given, it is not passed on."""
     text = own.text
     if not own.required and own.default is not None and own.default != ():
         text += f" [default: {_shown(own.default)}]"

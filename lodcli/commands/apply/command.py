@@ -73,7 +73,8 @@ class OpCommand(options.Command):
         steps = [step_of(self.name, ctx, chained=self.chained)]
         for segment in segments[1:]:
             if steps[-1].described.several:
-                ctx.fail(f"{steps[-1].name} gives several tensors; only the last op may")
+                name = steps[-1].name
+                ctx.fail(f"{name} returns several tensors, so it must be last in the chain")
             if not segment:
                 ctx.fail(f"{THEN} needs an op")
             assert ctx.parent is not None
@@ -106,7 +107,7 @@ def _split(args: list[str]) -> list[list[str]]:
 
 
 def op_command(name: str, *, chained: bool = False) -> click.Command:
-    """Return the command of an op of the table."""
+    """Return the command of an op of the registry."""
     from lodcli.commands.apply.arguments import click_option, described, example
 
     entry = OPS[name]
@@ -137,7 +138,7 @@ def op_command(name: str, *, chained: bool = False) -> click.Command:
         "--backend",
         type=click.Choice(("auto", "numpy", "numba")),
         default="auto",
-        help="What computes this op; auto (default): numba where it repays loading it.",
+        help="Backend of this op; auto (default): compiled kernels (numba) where they pay off.",
     )
     @options.device
     @options.from_format
@@ -156,17 +157,17 @@ def op_command(name: str, *, chained: bool = False) -> click.Command:
 
 
 @click.group(cls=OpGroup, invoke_without_command=True, no_args_is_help=True)
-@click.option("--list", "as_list", is_flag=True, help="Show every op in a line.")
+@click.option("--list", "as_list", is_flag=True, help="List every op in one line.")
 @options.as_json
 @click.pass_context
 def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
-    """Apply an op to the sequences of a file; --then more ops to what comes out.
+    """Apply an op to the sequences of a file; --then chains more ops on its result.
 
-    An op takes as many files as it has tensors, a chained one the first from the op before
-    it. Arrays, such as filters, are given as --weight FILE::NAME, or as numbers: 1,2,3.
+    An op takes one file for each input tensor; a chained op takes its first input from the
+    previous op. Arrays, such as filters, are given as --weight FILE::NAME, or as numbers: 1,2,3.
 
-    With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows go
-    there when they are read, and back when they are written.
+    With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows are
+    copied to the GPU after reading, and back before writing.
 
     \b
     Examples:

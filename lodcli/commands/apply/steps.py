@@ -1,4 +1,4 @@
-"""One op after another over the tensors of files: what `lod apply` does."""
+"""Runs a chain of ops over the tensors of files, for `lod apply`."""
 
 from __future__ import annotations
 

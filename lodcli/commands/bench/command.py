@@ -1,4 +1,4 @@
-"""`lod bench`: how fast ours is, beside other people's software and the machine's limits."""
+"""`lod bench`: benchmark lod against other libraries and the machine's limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lodcli.shell import options
     "--compare",
     nargs=2,
     metavar="OLD.json NEW.json",
-    help="Compare two reports; exit with 1 if ours became slower.",
+    help="Compare two reports; exit with 1 if lod became slower.",
 )
 @click.option(
     "--threshold",
@@ -24,14 +24,14 @@ from lodcli.shell import options
     default=5.0,
     show_default=True,
     metavar="PERCENT",
-    help="For --compare: smaller changes do not count.",
+    help="For --compare: ignore smaller changes.",
 )
 @click.option(
     "--alpha",
     type=click.FloatRange(0, 1),
     default=0.01,
     show_default=True,
-    help="For --compare: changes likelier than this to be chance do not count.",
+    help="For --compare: significance level of a change.",
 )
 @options.as_json
 @options.quiet
@@ -43,12 +43,12 @@ def command(
     alpha: float,
     as_json: bool,
 ) -> None:
-    """Measure lod beside other libraries, interleaved, and check that all computed the same.
+    """Benchmark lod against other libraries, interleaved, and check that all results agree.
 
-    Each row says how long (least, median, quartile range), how much useful work a second,
-    what fraction of the machine's limit that is, and how many times as long the best peer
-    took. Peers are the libraries that are installed; those missing are named. Keep reports
-    with -o, and compare two: lod bench --compare old.json new.json.
+    Each row shows times (minimum, median, quartile range), useful work a second, its fraction
+    of the machine's limit, and the time of the best peer relative to lod's. Peers are the
+    installed libraries; missing ones are named. Write reports with -o, and compare two: lod
+    bench --compare old.json new.json.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def command(
 
 
 @command.command(cls=options.Command)
-@click.option("--op", "ops", metavar="OP[,..]", help="Ops; all that are measured if not given.")
+@click.option("--op", "ops", metavar="OP[,..]", help="Ops [default: all that are measured].")
 @click.option("--case", metavar="NAME[,..]", help="Named cases: B1 to B3, G1 to G3.")
 @sizes
 @sweep
@@ -81,8 +81,8 @@ def kernels(
     B1 is 1,000,000 rows of 64 in 20,000 sequences of skewed lengths, B2 5,000,000 rows of one
     value in 500,000 short sequences, B3 100,000 rows of 1,024 in 200 long ones; 3 % are empty.
     G1, G2 and G3, for --device cuda, are 10,000,000 rows of 64 in 200,000 sequences of equal,
-    very skewed and skewed lengths. With --rows, --features, --sequences or --lengths a case of
-    your own is made, and what is not given is B1's (on a GPU alone G1's).
+    very skewed and skewed lengths. --rows, --features, --sequences and --lengths define a custom
+    case; the others default to B1 (with only --device cuda to G1).
 
     \b
     Examples:
@@ -101,15 +101,15 @@ def kernels(
 
 
 @command.command(cls=options.Command)
-@click.option("--cell", "cells", metavar="CELL[,..]", help="lstm, gru, elman; all if not given.")
-@click.option("--pass", "passes", metavar="PASS[,..]", help="forward, training; both if not given.")
+@click.option("--cell", "cells", metavar="CELL[,..]", help="lstm, gru, elman [default: all].")
+@click.option("--pass", "passes", metavar="PASS[,..]", help="forward, training [default: both].")
 @click.option("--case", metavar="NAME[,..]", help="Named cases: a to e, b-equal, ..")
 @click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")
 @click.option(
     "--precision",
     type=click.Choice(("float32", "tf32")),
     default="float32",
-    help="Of products on a GPU, ours and torch's.",
+    help="Precision of products on a GPU, for lod and torch.",
 )
 @sizes
 @sweep
@@ -127,8 +127,7 @@ def rnn(
 
     a is 32 sequences of 50 rows on average, 128 features and as many hidden; b 256 of 60, 256;
     c 64 of 200, 512; d one sequence of 500, 256; e, for --device cuda, 1,024 of 100, 1,024.
-    b-equal, c-equal and e-equal are those with equal lengths. Only the rows there are count as
-    work.
+    b-equal, c-equal and e-equal have equal lengths. Padding does not count as work.
 
     \b
     Examples:
@@ -150,16 +149,18 @@ def rnn(
 
 
 @command.command(cls=options.Command)
-@click.option("--op", "ops", metavar="OP[,..]", help="jsonl_to_lod, lod_to_arrow, ..; all if not.")
+@click.option(
+    "--op", "ops", metavar="OP[,..]", help="jsonl_to_lod, lod_to_arrow, .. [default: all]."
+)
 @click.option(
     "--dtype",
     type=click.Choice(("int32", "int64", "float32", "float64")),
     default="int64",
     show_default=True,
-    help="Of the values.",
+    help="The dtype of the values.",
 )
 @click.option(
-    "--folder", type=click.Path(exists=True, file_okay=False), help="Where files are made."
+    "--folder", type=click.Path(exists=True, file_okay=False), help="Folder for test files."
 )
 @sizes
 @sweep
@@ -194,7 +195,7 @@ def convert(
 @command.command(cls=options.Command)
 @click.option("--op", "ops", metavar="OP[,..]", help="write, read, sequence, open_and_sequence.")
 @click.option(
-    "--folder", type=click.Path(exists=True, file_okay=False), help="Where files are made."
+    "--folder", type=click.Path(exists=True, file_okay=False), help="Folder for test files."
 )
 @sizes
 @sweep
@@ -202,10 +203,10 @@ def convert(
 def io(
     ops: str | None, folder: str | None, sweep: str | None, settings: Settings, **sizes: Any
 ) -> None:
-    """Time lod's container, plain and compressed: written, read whole and by the sequence.
+    """Time lod's container, plain and compressed: writing, reading all, reading sequences.
 
     Files are in the page cache. By default 500,000 rows of 128 values, 80 a sequence; sequences
-    are looked up 20 at a time, in an open file or opening it for each.
+    are read 20 at a time, from an open file or with opening it each time.
 
     \b
     Examples:
@@ -221,13 +222,13 @@ def io(
 
 @command.command("slice", cls=options.Command)
 @click.option(
-    "--folder", type=click.Path(exists=True, file_okay=False), help="Where files are made."
+    "--folder", type=click.Path(exists=True, file_okay=False), help="Folder for test files."
 )
 @sizes
 @sweep
 @settings
 def slice_(folder: str | None, sweep: str | None, settings: Settings, **sizes: Any) -> None:
-    """Time cutting single sequences out of files of 5, 51 and 512 MB, opened for each.
+    """Time reading single sequences from files of 5, 51 and 512 MB, opened each time.
 
     \b
     Examples:
@@ -247,7 +248,7 @@ def slice_(folder: str | None, sweep: str | None, settings: Settings, **sizes: A
 def _question(name: str, help_text: str) -> None:
     """Add the command of one question of lodcli/bench/suites/questions.py."""
 
-    @click.option("--op", "ops", metavar="OP[,..]", help="Ops; all there are if not given.")
+    @click.option("--op", "ops", metavar="OP[,..]", help="Ops [default: all].")
     @sizes
     @sweep
     @settings
@@ -265,7 +266,7 @@ def _question(name: str, help_text: str) -> None:
 
 _question(
     "padding",
-    """Time rows as they are and the same rows in a padded box, by the skew of their lengths.
+    """Time unpadded rows and the same rows in a padded batch, by the skew of their lengths.
 
     \b
     Examples:
@@ -275,9 +276,9 @@ _question(
 )
 _question(
     "offsets",
-    """Time an index of offsets and one of lengths, which have to be summed first.
+    """Time an index of offsets and one of lengths, which need a prefix sum first.
 
-    access looks 1,000 sequences up at random; the other ops run the kernel.
+    access reads 1,000 random sequences; the other ops run the kernel.
 
     \b
     Examples:
@@ -286,10 +287,10 @@ _question(
 )
 _question(
     "sorting",
-    """Time sequences in their own order and sorted by length.
+    """Time sequences in input order and sorted by length.
 
-    steps runs a recurrent cell step by step: sorted, the sequences still alive are the first
-    few; unsorted, they are looked for at each step.
+    steps runs a recurrent cell step by step: if sorted, the active sequences are a prefix;
+    if not, they must be searched at each step.
 
     \b
     Examples:
@@ -298,7 +299,7 @@ _question(
 )
 _question(
     "levels",
-    """Time 1,000 look-ups of the rows of upper items: by nested offsets, absolute ones, sums.
+    """Time 1,000 lookups of the rows of upper items: by nested offsets, absolute ones, sums.
 
     \b
     Examples:

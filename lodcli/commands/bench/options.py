@@ -1,4 +1,4 @@
-"""The options that all measuring commands of `lod bench` share, as one checked Settings."""
+"""Options shared by the measuring commands of `lod bench`, as one checked Settings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import click
 from lodcli.shell import options
 
 F = TypeVar("F", bound=Callable[..., Any])
-# Beyond it no machine has the memory, and float64 no whole numbers.
+# Larger counts exceed any memory, and the exact integers of float64.
 MOST = 10**15
 EXPORTS = ("csv", "markdown", "pytest-benchmark")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure, and how to show it.
+    """Options for measuring and printing.
 
     Attributes:
         threads: numbers of threads, each measured in a process of its own.
@@ -120,25 +120,30 @@ class _Devices(click.ParamType[tuple[str, ...]]):
 def settings(function: F) -> F:
     """Everything above, as one Settings called `settings`."""
 
-    @click.option("--threads", type=_Counts(), metavar="N[,N..]", help="Threads; all if not given.")
+    @click.option(
+        "--threads",
+        type=_Counts(),
+        metavar="N[,N..]",
+        help="Numbers of threads [default: all processors].",
+    )
     @click.option(
         "--device", type=_Devices(), default="cpu", metavar="cpu,cuda", help="Where to compute."
     )
     @click.option(
-        "--against", metavar="PEER[,..]", help="Peers to run beside; all there are, or none."
+        "--against", metavar="PEER[,..]", help="Peers to compare with, or none [default: all]."
     )
     @click.option(
         "--peer-python",
         multiple=True,
         metavar="PEER=PYTHON",
-        help="Run a peer in another interpreter, in a process of its own.",
+        help="Run a peer in another interpreter, in a separate process.",
     )
     @click.option(
         "--rounds",
         type=click.IntRange(1, 1000),
         default=11,
         show_default=True,
-        help="Clean samples wanted of each.",
+        help="Number of undisturbed samples of each.",
     )
     @click.option(
         "--budget",
@@ -146,14 +151,14 @@ def settings(function: F) -> F:
         default=10.0,
         show_default=True,
         metavar="SECONDS",
-        help="No round begins after this, for each op and case.",
+        help="Time limit for starting rounds, for each op and case.",
     )
     @click.option(
         "--seed",
         type=click.IntRange(0),
         default=0,
         show_default=True,
-        help="Of lengths and values.",
+        help="Random seed of lengths and values.",
     )
     @options.as_json
     @click.option("--export", type=click.Choice(EXPORTS), help="Print this instead of a table.")
@@ -163,13 +168,13 @@ def settings(function: F) -> F:
         "out",
         type=click.Path(),
         metavar="FILE",
-        help="Keep the JSON report in FILE as well.",
+        help="Also write the JSON report to FILE.",
     )
-    @click.option("-f", "--force", is_flag=True, help="Replace FILE if it is there.")
+    @click.option("-f", "--force", is_flag=True, help="Replace FILE if it exists.")
     @click.option(
         "--plot",
         metavar="FILE.svg|.png|-",
-        help="Draw time against what --sweep varies; - draws on the terminal.",
+        help="Plot time against the parameter of --sweep; - plots on the terminal.",
     )
     @options.quiet
     @functools.wraps(function)
@@ -177,7 +182,7 @@ def settings(function: F) -> F:
         from lodcli.kernels.platform.machine import usable_cores
 
         if rest["as_json"] and rest["export"]:
-            raise click.UsageError("--json and --export both want standard output")
+            raise click.UsageError("--json and --export both write to standard output")
         _require_cores(threads)
         own = (
             "device",
@@ -246,11 +251,11 @@ def sizes(function: F) -> F:
             "--lengths",
             metavar="SPEC|FILE",
             help="lognormal:50,0.9 (mean, sigma), lognormal:50,0.9,0.03 (3 % empty), "
-            "uniform:1,99, fixed:50, or those of a file.",
+            "uniform:1,99, fixed:50, or the lengths in a file.",
         ),
-        click.option("--sequences", type=COUNT, metavar="N", help="How many."),
+        click.option("--sequences", type=COUNT, metavar="N", help="Number of sequences."),
         click.option("--features", type=COUNT, metavar="N", help="float32 values a row."),
-        click.option("--rows", type=COUNT, metavar="N", help="Rows, all sequences together."),
+        click.option("--rows", type=COUNT, metavar="N", help="Total number of rows."),
     ):
         function = option(function)
     return function

@@ -1,4 +1,4 @@
-"""What a measuring command does with its plan: run it, show it, keep it."""
+"""Runs the plan of a measuring command, prints the result and saves the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lod concat`: batches one after another."""
+"""`lod concat`: concatenate batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lodcli.shell.targets import Target
 @options.sources
 @options.target
 def command(sources: list[Reference], target: Target) -> None:
-    """Put the batches of all SOURCES one after another, along the outermost level.
+    """Concatenate the batches of all SOURCES along the outermost level.
 
     All must hold the same tensors: names, dtypes, row shapes and number of levels.
 

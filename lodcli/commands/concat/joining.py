@@ -1,4 +1,4 @@
-"""Several sources as one: the schema they share, and their batches one after another."""
+"""Several sources as one: their common schema and their batches in sequence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lod inspect`: what a file holds."""
+"""`lod inspect`: show the content of a file."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def command(
     fine_to_coarse: bool,
     as_json: bool,
 ) -> None:
-    """Show what SOURCE holds: dtypes, shapes, the lengths on every level, a drawing.
+    """Show the content of SOURCE: dtypes, shapes, the lengths on every level, a drawing.
 
-    A count stands above the first of its items, a | is a row. The bars are a histogram of
-    the lengths, from the shortest to the longest. Of several tensors each gets a line, and
-    the one called data is shown whole; FILE::NAME shows another. Of a lod.h5 file only
-    header and index are read.
+    In the drawing, numbers are lengths; each | is one row. The bars are a histogram of the
+    lengths, from the shortest to the longest. Several tensors get one line each, and the one
+    called data is shown in full; FILE::NAME shows another. For a lod.h5 file only header and
+    index are read.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Drawings of ragged tensors, as in the design documents: a mark for every row.
+"""Drawings of ragged tensors, as in the design documents: one mark for each row.
 
 3           1  2
 3   2  4    1  2  3

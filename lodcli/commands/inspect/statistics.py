@@ -1,4 +1,4 @@
-"""Figures about an index: how long its sequences are, and what padding them would cost."""
+"""Statistics of an index: sequence lengths, and the cost of padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `lod inspect` tells about a file: gathered from its index, then shown or put in JSON."""
+"""Summary of a file for `lod inspect`: collected from the index, as text or JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lod run-rnn`: an RNN over every sequence of a file."""
+"""`lod run-rnn`: run an RNN over every sequence of a file."""
 
 from __future__ import annotations
 
@@ -18,21 +18,17 @@ COUNT = click.IntRange(min=1)
 @click.command(cls=options.Command)
 @options.source
 @options.target
-@click.option(
-    "--cell", type=click.Choice(tuple(CELLS)), help="The cell; --weights may tell it, too."
-)
-@click.option("--hidden", type=COUNT, metavar="H", help="Hidden size; --weights tells it, too.")
-@click.option("--layers", type=COUNT, metavar="L", help="How many layers; --weights tells it, too.")
-@click.option(
-    "--bidirectional", is_flag=True, help="Both directions side by side; --weights tells it, too."
-)
+@click.option("--cell", type=click.Choice(tuple(CELLS)), help="The cell; --weights may define it.")
+@click.option("--hidden", type=COUNT, metavar="H", help="Hidden size; --weights defines it.")
+@click.option("--layers", type=COUNT, metavar="L", help="Number of layers; --weights defines it.")
+@click.option("--bidirectional", is_flag=True, help="Run both directions; --weights defines it.")
 @click.option(
     "--seed",
     "--init",
     "seed",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Random weights from the number N.",
+    help="Random weights with seed N.",
 )
 @click.option(
     "--weights",
@@ -44,65 +40,85 @@ COUNT = click.IntRange(min=1)
 @click.option(
     "--nonlinearity",
     type=click.Choice(("tanh", "relu", "sigmoid", "identity")),
-    help="Of an elman cell; tanh if not given.",
+    help="Nonlinearity of an elman cell [default: tanh].",
 )
 @click.option("--coupled", is_flag=True, help="An lstm whose forget gate is 1 - input gate.")
-@click.option("--nested", metavar="SPEC", help="RNNs inside of RNNs; see above.")
-@click.option("--step", metavar="MODULE:FUNCTION", help="A step of your own; see above.")
+@click.option("--nested", metavar="SPEC", help="Nested RNNs; see above.")
+@click.option("--step", metavar="MODULE:FUNCTION", help="A custom step function; see above.")
 @options.level
-@click.option("--reverse", is_flag=True, help="From the last row of a sequence to the first.")
+@click.option("--reverse", is_flag=True, help="Run from the last row of a sequence to the first.")
 @click.option(
     "--emit",
     type=click.Choice(("all", "last", "both")),
     default="all",
-    help="The state at every row (default), after each sequence's last one, or both.",
+    help="The state after every row (default), after the last row of each sequence, or both.",
 )
 @click.option(
     "--h0",
     type=options.SOURCE,
     metavar="FILE",
-    help="Initial hidden states, a row a sequence: (H), or (layers x directions, H).",
+    help="Initial hidden states, one row a sequence: (H), or (layers x directions, H).",
 )
 @click.option("--c0", type=options.SOURCE, metavar="FILE", help="Initial cell states of an lstm.")
-@click.option("--grad", is_flag=True, help="Give gradients instead of states.")
+@click.option("--grad", is_flag=True, help="Compute gradients instead of states.")
 @click.option(
     "--upstream",
     type=options.SOURCE,
     metavar="FILE",
-    help="The gradient by what --emit says, in its shape; else ones.",
+    help="Upstream gradient of the emitted outputs, in their shape [default: ones].",
 )
-@click.option("--checkpoint", type=COUNT, metavar="STEPS", help="For --grad: keep less, run twice.")
-@click.option("--truncate", type=COUNT, metavar="STEPS", help="For --grad: cut it off so often.")
 @click.option(
-    "--dtype", type=click.Choice(("float32", "float64")), help="Compute in this; else as SOURCE."
+    "--checkpoint",
+    type=COUNT,
+    metavar="STEPS",
+    help="With --grad: store states only every STEPS steps, recompute the others.",
 )
-@click.option("--threads", type=COUNT, metavar="N", help="At most so many; else all processors.")
+@click.option(
+    "--truncate",
+    type=COUNT,
+    metavar="STEPS",
+    help="With --grad: stop the gradient every STEPS steps.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(("float32", "float64")),
+    help="The dtype of the computation [default: that of SOURCE].",
+)
+@click.option(
+    "--threads",
+    type=COUNT,
+    metavar="N",
+    help="Maximum number of threads [default: all processors].",
+)
 @options.device
 @click.option(
     "--precision",
     type=click.Choice(PRECISIONS),
     default="float32",
-    help="Of products of float32, with --device cuda: float32 is exact, the others faster.",
+    help="Precision of float32 products with --device cuda: float32 is exact, others are faster.",
 )
-@click.option("--stats", is_flag=True, help="Tell the work done, and what padding would add.")
+@click.option(
+    "--stats", is_flag=True, help="Print the number of steps, and how many padding would add."
+)
 def command(source: Reference, target: Target, **given: Any) -> None:
-    """Run an RNN over the sequences of a level (the finest if none is given).
+    """Run an RNN over the sequences of a level [default: the finest].
 
-    A row of any shape is one step. Several results are several tensors: "all" and "last".
+    A row of any shape is one step. Several results are written as tensors "all" and "last".
 
-    --nested runs one RNN inside of another: SPEC is LEVEL:CELL:HIDDEN for each, outermost
-    first, parted by "/", and may say layers=N, bidirectional, reverse, and boot: each
-    sequence then starts from the state of the RNN above. With --weights the levels do;
-    they are the prefixes of the weights' names. --emit all gives a tensor for each level.
+    --nested runs nested RNNs: SPEC is LEVEL:CELL:HIDDEN for each RNN, outermost first,
+    separated by "/", with optional words layers=N, bidirectional, reverse, and boot (each
+    sequence starts from the state of the outer RNN). With --weights the level names are
+    enough; they are the prefixes of the weights' names. --emit all writes a tensor for each
+    level.
 
     --step calls FUNCTION(inputs, memory), which returns (outputs, memory), at every time
-    step, with a row for each sequence still alive; memory is None at first, or --h0.
+    step, with one row for each sequence still active; memory starts as None, or --h0.
 
-    --device cuda computes on an NVIDIA GPU (pip install 'lodcli[cuda12]'); files are read and
-    written as ever. A step function then gets cupy arrays. --precision tf32, bfloat16 or
-    float16 rounds what products take, on tensor cores; all else stays float32.
+    --device cuda computes on an NVIDIA GPU (pip install 'lodcli[cuda12]'). A step function then
+    gets cupy arrays. --precision tf32, bfloat16 or float16 rounds the inputs of products, for
+    tensor cores; everything else stays float32.
 
-    --grad gives the gradients of the sum of what --emit says times --upstream: "input",
+    --grad computes the gradients of the sum of the emitted outputs times --upstream: "input",
     "h0", "c0" and one tensor for each weight.
 
     \b
@@ -121,14 +137,14 @@ def command(source: Reference, target: Target, **given: Any) -> None:
 
 
 def _check(given: dict[str, Any]) -> None:
-    """Refuse options that contradict each other or leave something open."""
+    """Raise UsageError for contradictory or missing options."""
     if given["precision"] != "float32":
         if given["step"]:
-            raise click.UsageError("--step does without --precision")
+            raise click.UsageError("--step does not take --precision")
         if not given["device"].startswith("cuda"):
             raise click.UsageError(
-                f"--precision {given['precision']} goes with --device cuda: in main memory all "
-                "products are exact"
+                f"--precision {given['precision']} needs --device cuda: on the CPU all products "
+                "are exact"
             )
     shape = [name for name in ("hidden", "layers", "bidirectional") if given[name]]
     ways = [name for name in ("nested", "step") if given[name]]
@@ -139,7 +155,7 @@ def _check(given: dict[str, Any]) -> None:
         for name in needless:
             if given[name] not in (None, False):
                 option = "weights" if name == "path" else name
-                raise click.UsageError(f"--step does without --{option}")
+                raise click.UsageError(f"--step does not take --{option}")
         return
     if (given["seed"] is None) == (given["path"] is None):
         raise click.UsageError("give either --seed N, for random weights, or --weights FILE")

@@ -1,4 +1,4 @@
-"""What `lod run-rnn --grad` does with each batch: forward, then back."""
+"""`lod run-rnn --grad` for each batch: forward, then backward."""
 
 from __future__ import annotations
 

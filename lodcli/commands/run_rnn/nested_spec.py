@@ -1,4 +1,4 @@
-"""What people type to name nested RNNs: article:gru:64/sentence:gru:32:boot."""
+"""Parser of the SPEC of nested RNNs: article:gru:64/sentence:gru:32:boot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `lod run-rnn` does with each batch: a plain RNN, nested ones, or a step function."""
+"""`lod run-rnn` for each batch: a plain RNN, nested RNNs, or a step function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `lod run-rnn` runs for its options: weights, initial states, and where results go."""
+"""Sets up `lod run-rnn` from its options: weights, initial states, output."""
 
 from __future__ import annotations
 

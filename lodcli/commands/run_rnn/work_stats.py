@@ -1,4 +1,4 @@
-"""How much work an RNN was, and how much padding would have added."""
+"""Computed steps and FLOP of an RNN, and how many padding would add."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lod train`: a classifier of sequences."""
+"""`lod train`: train a classifier of sequences."""
 
 from __future__ import annotations
 
@@ -21,34 +21,64 @@ if TYPE_CHECKING:
 
 @click.command(cls=options.Command)
 @options.source
-@click.option("-o", "--output", "out", type=options.SOURCE, metavar="MODEL", help="Where to save.")
-@click.option("-f", "--force", is_flag=True, help="Replace MODEL if it is there.")
+@click.option("-o", "--output", "out", type=options.SOURCE, metavar="MODEL", help="Output file.")
+@click.option("-f", "--force", is_flag=True, help="Replace MODEL if it exists.")
 @click.option(
-    "--test", type=options.SOURCE, metavar="FILE", help="Examples to score, not to learn."
+    "--test", type=options.SOURCE, metavar="FILE", help="Test set, used only for evaluation."
 )
 @click.option(
-    "--labels", default="label", metavar="NAME", help="The tensor of class numbers; label."
+    "--labels",
+    default="label",
+    metavar="NAME",
+    help="The tensor of class numbers [default: label].",
 )
 @options.level
-@click.option("--cell", type=click.Choice(tuple(CELLS)), help="The cell; lstm.")
-@click.option("--hidden", type=click.IntRange(min=1), metavar="H", help="Hidden size; 64.")
-@click.option("--layers", type=click.IntRange(min=1), metavar="L", help="How many layers; 1.")
-@click.option("--bidirectional", is_flag=True, help="Both directions side by side.")
+@click.option("--cell", type=click.Choice(tuple(CELLS)), help="The cell [default: lstm].")
 @click.option(
-    "--pool", type=click.Choice(("last", "mean")), help="What scores see of the states; last."
+    "--hidden", type=click.IntRange(min=1), metavar="H", help="Hidden size [default: 64]."
+)
+@click.option(
+    "--layers", type=click.IntRange(min=1), metavar="L", help="Number of layers [default: 1]."
+)
+@click.option("--bidirectional", is_flag=True, help="Run both directions and concatenate.")
+@click.option(
+    "--pool",
+    type=click.Choice(("last", "mean")),
+    help="States that the classifier uses [default: last].",
 )
 @click.option("--weights", metavar="MODEL", type=click.Path(), help="Start from a saved model.")
-@click.option("--epochs", type=click.IntRange(min=0), default=30, metavar="N", help="30; 0 scores.")
-@click.option("--batch", type=click.IntRange(min=1), default=16, metavar="N", help="16 a step.")
 @click.option(
-    "--lr", type=float, default=0.01, metavar="RATE", help="Learning rate at first; 0.01."
+    "--epochs",
+    type=click.IntRange(min=0),
+    default=30,
+    metavar="N",
+    help="Number of epochs [default: 30]; 0 only evaluates.",
 )
-@click.option("--dropout", type=float, default=0.0, metavar="P", help="Share of states to drop; 0.")
-@click.option("--clip", type=float, default=5.0, metavar="LENGTH", help="Longest gradient; 5.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Of all chance; 0."
+    "--batch",
+    type=click.IntRange(min=1),
+    default=16,
+    metavar="N",
+    help="Sequences in a batch [default: 16].",
 )
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="At most so many.")
+@click.option(
+    "--lr", type=float, default=0.01, metavar="RATE", help="Initial learning rate [default: 0.01]."
+)
+@click.option(
+    "--dropout", type=float, default=0.0, metavar="P", help="Dropout probability [default: 0]."
+)
+@click.option(
+    "--clip", type=float, default=5.0, metavar="LENGTH", help="Maximum gradient norm [default: 5]."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Random seed [default: 0]."
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Maximum number of threads [default: all processors].",
+)
 @options.device
 @options.as_json
 @options.quiet
@@ -75,16 +105,16 @@ def command(
     device: str,
     as_json: bool,
 ) -> None:
-    """Train an RNN to tell the classes of the sequences of SOURCE, without padding.
+    """Train an RNN to classify the sequences of SOURCE, without padding.
 
-    The model is an RNN, its last states (or their mean), and a linear layer; the loss is
-    cross-entropy, the optimizer Adam, its rate falls along half a cosine. MODEL is a
-    safetensors file with the names of a torch module that has rnn and out; it is the best
-    epoch's, by the loss on SOURCE, and whole at any time: an interrupt leaves the best so
-    far. The same seed gives the same model.
+    The model is an RNN, its last states (or their mean), and a linear layer, trained with
+    cross-entropy, Adam and a cosine learning-rate schedule. MODEL is a safetensors file with
+    the names of a torch module that has rnn and out; it holds the epoch with the lowest loss
+    on SOURCE. It is complete at any time: an interrupt leaves the best model so far. The same
+    seed gives the same model.
 
-    --device cuda trains on an NVIDIA GPU (pip install 'lodcli[cuda12]'), where SOURCE then
-    lies as a whole.
+    --device cuda trains on an NVIDIA GPU (pip install 'lodcli[cuda12]'); all of SOURCE is then
+    copied to the GPU.
 
     \b
     Examples:

@@ -182,7 +182,11 @@ def test_a_type_that_no_tensor_has_is_refused_by_name(
     [
         ([[[1]], None, [[2, 3]]], "record 1: is null; --nulls empty", [[[1]], [], [[2, 3]]]),
         ([[[1]], [], [[2], None]], r"record 2: item <1>: is null; --nulls", [[[1]], [], [[2], []]]),
-        ([[[1]], [], [[2, 4], [None]]], r"record 2: item <1,0>: is null; no tensor holds", None),
+        (
+            [[[1]], [], [[2, 4], [None]]],
+            r"record 2: item <1,0>: is null; no tensor can hold a null",
+            None,
+        ),
     ],
 )
 def test_a_null_is_named_or_read_as_empty(
@@ -193,7 +197,7 @@ def test_a_null_is_named_or_read_as_empty(
     with pytest.raises(InvalidDataError, match=f"t{suffix}: column 'x', {where}"):
         content(path)
     if empty is None:
-        with pytest.raises(InvalidDataError, match="no tensor holds"):
+        with pytest.raises(InvalidDataError, match="no tensor can hold a null"):
             content(path, nulls="empty")
     else:
         assert nested(column(path, nulls="empty")) == empty

@@ -213,7 +213,7 @@ ROWS = np.arange(3)
         (LIST, 2, {"n0_offsets": np.array([-1, 0, 1])}, "n0-offsets: decrease"),
         (LIST, 1, {"n0_offsets": np.array([0, 9]), "n1_data": ROWS}, "at least 9 numbers, found 3"),
         (LIST | {"offsets": "f8"}, 1, {}, "ListOffsetArray: offsets of dtype 'f8'"),
-        (LIST | {"content": None}, 1, {"n0_offsets": ROWS}, "'None' in the place of a node"),
+        (LIST | {"content": None}, 1, {"n0_offsets": ROWS}, "'None' where a node was expected"),
         (VIEW, 1, {"n0_starts": ROWS[1:], "n0_stops": ROWS}, "a list ends before it starts"),
         (VIEW, 1, {"n0_starts": ROWS - 1, "n0_stops": ROWS}, "a list ends before it starts"),
         (INDEX, 1, {"n0_index": ROWS - 1, "n1_data": ROWS}, "IndexedArray below 0"),

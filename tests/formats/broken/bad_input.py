@@ -82,8 +82,8 @@ def _safetensors(header: bytes, data: bytes) -> bytes:
 
 
 _TWICE = b'{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
-_ALIKE = "make them alike, or choose other fields with --field"
-_FIELD = "choose other fields with --field"
+_ALIKE = "make them alike, or select other fields with --field"
+_FIELD = "select other fields with --field"
 _INT32 = ("--dtype", "int32")
 
 FAULTS = [
@@ -142,7 +142,7 @@ FAULTS = [
         "mixed",
         ".csv",
         b"a,b\n1,2\n3,x\n",
-        ("line 3, column 'b': expected a whole number", "choose other columns with --field"),
+        ("line 3, column 'b': expected a whole number", "select other columns with --field"),
     ),
     Fault(
         "mixed",
@@ -254,7 +254,10 @@ FAULTS = [
         "overflow",
         ".jsonl",
         b"[1,2]\n[1,2147483648]\n",
-        ("line 2: item <1>: 2147483648 has no exact place in int32", "--dtype int64 may hold it"),
+        (
+            "line 2: item <1>: 2147483648 cannot be represented exactly in int32",
+            "--dtype int64 may hold it",
+        ),
         _INT32,
     ),
     Fault(
@@ -280,17 +283,20 @@ FAULTS = [
         "overflow",
         ".tar",
         tar(("0.x.json", b"[1,2]"), ("1.x.json", b"[9223372036854775808]")),
-        ("1.x.json: 9223372036854775808 has no exact place in int64", "store it as .npy"),
+        (
+            "1.x.json: 9223372036854775808 cannot be represented exactly in int64",
+            "store it as .npy",
+        ),
     ),
     Fault(
         "overflow",
         ".tar",
         tar(("0.x.json", b"[0.5,9007199254740993]")),
-        ("0.x.json: 9007199254740993 has no exact place in float64",),
+        ("0.x.json: 9007199254740993 cannot be represented exactly in float64",),
     ),
     # -- the same name twice --
     Fault(
-        "twice", ".jsonl", b'{"x":[1]}\n{"x":[1],"x":[2]}\n', ("line 2: field 'x' is there twice",)
+        "twice", ".jsonl", b'{"x":[1]}\n{"x":[1],"x":[2]}\n', ("line 2: field 'x' appears twice",)
     ),
     Fault("twice", ".csv", b"a,b,a\n1,2,3\n", ("line 1: two columns are named 'a'",)),
     Fault("twice", ".tsv", b"a\ta\n1\t2\n", ("line 1: two columns are named 'a'",)),

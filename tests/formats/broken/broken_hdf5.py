@@ -131,13 +131,13 @@ def soft_link_on_the_way(file: h5py.File, header: Header) -> None:
 
 
 # External links are only in groups of a newer kind.
-@case("R18", NotThisFormatError, "not as lod writes containers (its root group differs)")
+@case("R18", NotThisFormatError, "unlike containers written by lod (its root group differs)")
 def external_link(file: h5py.File, header: Header) -> None:
     del file["/data"]
     file["/data"] = h5py.ExternalLink(_beside(file, OTHER_HDF5), "/data")
 
 
-@case("R18", NotThisFormatError, "not as lod writes containers (its root group differs)")
+@case("R18", NotThisFormatError, "unlike containers written by lod (its root group differs)")
 def external_link_on_the_way(file: h5py.File, header: Header) -> None:
     del file["/index"]
     file["/index"] = h5py.ExternalLink(_beside(file, OTHER_HDF5), "/group")
@@ -210,7 +210,7 @@ def _created(file: h5py.File, path: str, shape: tuple[int, ...]) -> Iterator[Any
     h5py.h5d.create(file.id, path.encode(), h5py.h5t.IEEE_F32LE, space, plist)
 
 
-@case("R20", DamagedFileError, "/data: its rows were never written")
+@case("R20", DamagedFileError, "/data: its rows were not written")
 def eight_pebibytes_never_written(file: h5py.File, header: Header) -> None:
     with _created(file, "/data", (2**50, 2)):
         header["datasets"]["/data"] |= {

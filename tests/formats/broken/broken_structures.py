@@ -53,10 +53,10 @@ def _message(content: bytes, kind: int, number: int = 0) -> int:
 
 # -- R26: the superblock -----------------------------------------------------------
 
-DIFFERS = "not as lod writes containers (its superblock differs)"
+DIFFERS = "unlike containers written by lod (its superblock differs)"
 
 
-@byte_case("R26", NotThisFormatError, "an HDF5 file, but not as lod writes containers (superbl")
+@byte_case("R26", NotThisFormatError, "an HDF5 file, but unlike containers written by lod (superbl")
 def the_newest_structures(content: bytes) -> bytes:
     return newest(good("articles"))
 
@@ -76,7 +76,7 @@ def place_of_free_space(content: bytes) -> bytes:
     return _set(content, 32, bytes(8))
 
 
-@byte_case("R26", DamagedFileError, "/: its names are in two places")
+@byte_case("R26", DamagedFileError, "/: its names are stored twice")
 def a_root_with_other_names(content: bytes) -> bytes:
     return _set(content, 80, struct.pack("<Q", 8))
 
@@ -95,13 +95,13 @@ def a_fill_value(file: h5py.File, header: Header) -> None:
     put(file, "/data", ROWS, fillvalue=1.0)
 
 
-@case("R27", NotThisFormatError, "not as lod writes containers (its root group differs)")
+@case("R27", NotThisFormatError, "unlike containers written by lod (its root group differs)")
 def a_root_of_a_newer_kind(file: h5py.File, header: Header) -> None:
     del file["/data"]
     file["/data"] = h5py.ExternalLink("elsewhere.h5", "/data")
 
 
-@case("R27", DamagedFileError, "/index: its object header is not as lod writes it")
+@case("R27", DamagedFileError, "/index: its object header differs from those written by lod")
 def a_group_of_a_newer_kind(file: h5py.File, header: Header) -> None:
     offsets = {name: dataset[()] for name, dataset in file["/index"].items()}
     del file["/index"]
@@ -110,7 +110,7 @@ def a_group_of_a_newer_kind(file: h5py.File, header: Header) -> None:
         put(file, f"/index/{name}", values)
 
 
-@byte_case("R27", DamagedFileError, "/data: its object header is not as lod writes it")
+@byte_case("R27", DamagedFileError, "/data: its object header differs from those written by lod")
 def header_of_version_2(content: bytes) -> bytes:
     return _set(content, content.rindex(PREFIX, 0, _message(content, 1)), b"\2")
 
@@ -135,12 +135,12 @@ def no_layout(content: bytes) -> bytes:
     return _set(content, _message(content, 8) - 8, b"\0")
 
 
-@byte_case("R27", DamagedFileError, "/data: its dataspace is not as lod writes it")
+@byte_case("R27", DamagedFileError, "/data: its dataspace differs from those written by lod")
 def dataspace_of_version_2(content: bytes) -> bytes:
     return _set(content, _message(content, 1), b"\2")
 
 
-@byte_case("R27", DamagedFileError, "/data: its layout is not as lod writes it")
+@byte_case("R27", DamagedFileError, "/data: its layout differs from those written by lod")
 def layout_of_version_4(content: bytes) -> bytes:
     return _set(content, _message(content, 8), b"\4")
 
@@ -217,7 +217,7 @@ def a_chunk_of_other_rows(content: bytes) -> bytes:
     return _set(content, content.index(CHUNKS) + 32, b"\1")
 
 
-@byte_case("R29", DamagedFileError, "/data: a chunk lies behind the end", base="compressed")
+@byte_case("R29", DamagedFileError, "/data: a chunk is beyond the end", base="compressed")
 def a_chunk_behind_the_end(content: bytes) -> bytes:
     return _set(content, content.index(CHUNKS) + 24 + KEY_BYTES, struct.pack("<Q", 2**63))
 
@@ -242,12 +242,12 @@ def an_index_of_65_chunks_a_node(content: bytes) -> bytes:
 # -- R30: each thing once, and in a place of its own --------------------------------
 
 
-@byte_case("R30", DamagedFileError, "the nodes of its index do not name each other")
+@byte_case("R30", DamagedFileError, "the nodes of its index are not linked to each other")
 def a_sibling_that_is_not_there(content: bytes) -> bytes:
     return _set(content, content.index(b"TREE") + 16, struct.pack("<Q", 96))
 
 
-@byte_case("R30", DamagedFileError, "is there twice")
+@byte_case("R30", DamagedFileError, "is used twice")
 def two_names_of_one_header(content: bytes) -> bytes:
     entries = content.index(b"SNOD") + 8
     return _set(content, entries + 8, content[entries + 48 : entries + 56])

@@ -158,7 +158,7 @@ def test_sequences_and_texts_are_one_level(vlen: Path) -> None:
         ("/plain", "is no variable-length data but int64; --from hdf5"),
         ("/square", r"expected one dimension of sequences, found \(2, 2\)"),
         ("/big", "holds big-endian sequences, which h5py reads wrongly"),
-        ("/nested", "holds object, which no tensor can"),
+        ("/nested", "holds object, which tensors cannot hold"),
     ],
 )
 def test_what_is_no_such_data_is_named(data: str | None, message: str, vlen: Path) -> None:
@@ -238,7 +238,7 @@ def test_broken_attributes_are_named(name: str, value: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize("kind", ["nwb", "vtkhdf", "hdf5-vlen", "awkward-hdf5"])
 def test_nothing_is_written(kind: str, tmp_path: Path) -> None:
     items: dict[str, Item] = {"data": LoDTensor(np.arange(3), LoD.from_lengths([[3]]))}
-    with pytest.raises(UnsupportedError, match=f"{kind} is only read"):
+    with pytest.raises(UnsupportedError, match=f"{kind} is read-only"):
         io.write(tmp_path / "x", items, format_name=kind)
     assert not list(tmp_path.iterdir())
 

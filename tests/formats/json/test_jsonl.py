@@ -158,15 +158,19 @@ def test_a_given_dtype_overrules(tmp_path: Path, data: bytes, dtype: str) -> Non
 @pytest.mark.parametrize(
     ("data", "dtype", "message"),
     [
-        (b"[1]\n[256]", "uint8", "line 2: item <0>: 256 has no exact place in uint8"),
-        (b"[-1]", "uint64", "line 1: item <0>: -1 has no exact place in uint64"),
+        (b"[1]\n[256]", "uint8", "line 2: item <0>: 256 cannot be represented exactly in uint8"),
+        (b"[-1]", "uint64", "line 1: item <0>: -1 cannot be represented exactly in uint64"),
         (b"[1.0]", "int64", r"item <0>: expected a whole number \(int64\), found 1.0$"),
         (b"[1]", "bool", "line 1: item <0>: expected true or false, found 1"),
         (b"[true]", "int8", "item <0>: expected a number, found true"),
-        (b"[16777217]", "float32", "16777217 has no exact place in float32"),
-        (b"[1.5,9007199254740993]", "float64", "item <1>: 9007199254740993 has no exact place"),
+        (b"[16777217]", "float32", "16777217 cannot be represented exactly in float32"),
+        (
+            b"[1.5,9007199254740993]",
+            "float64",
+            "item <1>: 9007199254740993 cannot be represented exactly",
+        ),
         (b"[70000.0]", "float16", "70000.0 is beyond float16; --dtype float64 may hold it"),
-        (b"[" + b"9" * 400 + b"]", "float64", "a whole number beyond all bounds has no exact"),
+        (b"[" + b"9" * 400 + b"]", "float64", "an integer that is too large has no exact"),
     ],
 )
 def test_a_number_that_does_not_fit_the_dtype_is_named(
@@ -236,9 +240,12 @@ def test_text_has_no_other_dtype(tmp_path: Path) -> None:
         (b'[1]\n{"a":1}', "line 2: expected a list, found an object"),
         (b"[1,2]\n[1,NaN]", "line 2: NaN is no JSON"),
         (b"[-Infinity]", "line 1: -Infinity is no JSON"),
-        (b"[-9223372036854775809]", "has no exact place in int64; no dtype holds it; round it"),
+        (
+            b"[-9223372036854775809]",
+            "cannot be represented exactly in int64; no dtype holds it; round it",
+        ),
         (b"[36893488147419103232]", "in int64; --dtype float64 may hold it"),
-        (b"[1e400]", "line 1: item <0>: a number that is beyond float64, and so beyond every"),
+        (b"[1e400]", "line 1: item <0>: a number that exceeds float64, and so every"),
         (b"[1]\n[1,]", "line 2: column 4: is no JSON"),
         (b"[1]\n[1", "line 2: column 3: ends before its value does"),
         (b"[1]\n[1,2\n", "line 2: column 5: ends before its value does"),
@@ -300,7 +307,7 @@ def test_chosen_fields_are_read_in_that_order(tmp_path: Path) -> None:
         (b'{"x":1,"y":2}\n{"x":1}', None, InvalidDataError, "line 2: field 'y' is missing"),
         (b'{"x":1}\n{"x":1}', ("y",), InvalidDataError, "line 1: field 'y' is missing"),
         (b'{"x":1}\n[1]', None, InvalidDataError, "line 2: expected an object, found a list"),
-        (b'{"x":1}\n{"x":1,"x":2}', None, InvalidDataError, "line 2: field 'x' is there twice"),
+        (b'{"x":1}\n{"x":1,"x":2}', None, InvalidDataError, "line 2: field 'x' appears twice"),
         (b'{"x":[1]}\n{"x":[[]]}', None, InvalidDataError, "line 2: field x: item <0>: expected a"),
         (b'{"x":1,"y":null}', None, InvalidDataError, "field 'y': .* found null; choose"),
         (b'{"x":{}}', None, InvalidDataError, "field 'x': .* found an object; choose"),

@@ -202,7 +202,7 @@ def test_what_comes_through_a_pipe_is_read_by_one_child(tmp_path: Path) -> None:
     assert found.stdout.decode().splitlines() == [
         "[[2, 0, 1], [1, 2, 3]] a b",
         "[3 4 5 6]",
-        "standard input: comes through a pipe, and can be read only once",
+        "standard input: is a pipe, and can be read only once",
     ]
 
 

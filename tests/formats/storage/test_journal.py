@@ -113,7 +113,7 @@ def test_a_journal_of_a_newer_version_is_left_alone(folder: Path) -> None:
     made.path.write_bytes(newer + b"\n%08x\n" % zlib.crc32(newer))
     before = sorted(os.listdir(folder))
     for work in (read_pair, write_pair):
-        with pytest.raises(UnsupportedError, match=r"/\.t\.lod-commit: is of a newer lod"):
+        with pytest.raises(UnsupportedError, match=r"/\.t\.lod-commit: was written by a newer lod"):
             work(folder)
     assert sorted(os.listdir(folder)) == before
     made.path.write_bytes(whole)

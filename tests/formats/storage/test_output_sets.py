@@ -226,7 +226,7 @@ def test_a_part_that_appears_meanwhile_is_refused(there: str, folder: Path) -> N
     output = Output(folder / "t.idx")
     output.part("t.bin").write(b"new")
     (folder / there).write_bytes(b"somebody's")
-    with pytest.raises(TargetExistsError, match="appeared while it was being written"), output:
+    with pytest.raises(TargetExistsError, match="was created while it was being written"), output:
         pass
     assert pair_in(folder) == {there: b"somebody's"}
 
@@ -255,7 +255,7 @@ def test_a_folder_that_holds_something_else_is_not_replaced(name: str, folder: P
 
 def test_a_file_in_the_place_of_a_folder_stays(folder: Path) -> None:
     (folder / "t").write_bytes(b"mine")
-    with pytest.raises(TargetExistsError, match="is no folder and stays as it is"):
+    with pytest.raises(TargetExistsError, match="is not a folder and is left unchanged"):
         write_folder(folder)
     assert (folder / "t").read_bytes() == b"mine"
 

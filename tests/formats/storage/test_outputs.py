@@ -138,7 +138,7 @@ def test_a_target_that_appears_meanwhile_is_refused(folder: Path) -> None:
     output = Output(path)
     output.write(b"new")
     path.write_bytes(OLD)
-    with pytest.raises(TargetExistsError, match="appeared while it was being written"), output:
+    with pytest.raises(TargetExistsError, match="was created while it was being written"), output:
         pass
     assert path.read_bytes() == OLD
 

@@ -136,7 +136,7 @@ BROKEN: list[tuple[bytes, type[LodError], str]] = [
     (model(onnx.helper.make_node("Add", ["a", "b"], ["c"])), InvalidDataError, "no node LSTM"),
     (model(node(inputs="X W"), **arrays()), DamagedFileError, "rnn: has no inputs W and R"),
     (model(node(inputs="X V R"), **arrays()), UnsupportedError, r"W \(V\) is computed by the mod"),
-    (model(node(direction="reverse"), **arrays()), UnsupportedError, "runs backwards only"),
+    (model(node(direction="reverse"), **arrays()), UnsupportedError, "is backward-only"),
     (model(node(direction="up"), **arrays()), DamagedFileError, "direction b'up' is none"),
     (model(node(clip=1.0), **arrays()), UnsupportedError, "clips its cells"),
     (model(node(activations=["Elu"]), **arrays()), UnsupportedError, "activation elu; expected"),

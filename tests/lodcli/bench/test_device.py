@@ -121,7 +121,7 @@ def test_products_may_be_rounded_by_both() -> None:
 def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lodcli.kernels.ops.slicing.reverse_cupy.move_runs", lambda *_, **__: None)
     alone = PeerSet("kernels", [], 1, {}, "cuda")
-    with pytest.raises(DisagreementError, match="lod in main memory computed different things"):
+    with pytest.raises(DisagreementError, match="lod in main memory computed different results"):
         run_task(kernel_task("reverse", small_case(2, rows=200), alone), QUICK, threads=1)
 
 

@@ -175,7 +175,7 @@ def test_a_missing_peer_is_named(shell: Lod) -> None:
         ("--op sum --device cuda", 4, "--device cuda"),
         ("--op sum --rows 1000000000000 --sequences 10", 3, "GB of memory"),
         ("--op sum --sweep rows", 2, "--sweep rows"),
-        ("--op sum --json --export csv", 2, "both want standard output"),
+        ("--op sum --json --export csv", 2, "both write to standard output"),
         ("--op sum --peer-python nobody=python", 2, "expected PEER=PYTHON"),
         ("--op sum --peer-python numpy=/no/such", 2, "cannot be run"),
         ("--op sum -o words.lod.h5", 3, "exists already"),

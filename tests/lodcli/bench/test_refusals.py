@@ -56,7 +56,7 @@ USAGE, IO, UNSUPPORTED = 2, 3, 4
         ("kernels --against abacus", USAGE, "no such peer of kernels"),
         ("kernels -o nowhere/report.json", IO, "cannot be written"),
         ("kernels -o .", IO, "is a folder"),
-        ("kernels --json --export csv", USAGE, "both want standard output"),
+        ("kernels --json --export csv", USAGE, "both write to standard output"),
     ],
 )
 def test_it_is_said_what_and_why(

@@ -167,9 +167,9 @@ def test_an_elman_cell_takes_its_nonlinearity_and_others_refuse_it(lod: Lod, fol
         (["--seed", "1", "--cell", "gru", "--hidden", "3", "--level", "x"], "no level is named"),
         (
             ["--seed", "1", "--cell", "gru", "--hidden", "3", "--precision", "tf32"],
-            "--precision tf32 goes with --device cuda",
+            "--precision tf32 needs --device cuda",
         ),
-        (["--step", "m:f", "--precision", "tf32", "--device", "cuda"], "--step does without"),
+        (["--step", "m:f", "--precision", "tf32", "--device", "cuda"], "--step does not take"),
     ],
 )
 def test_options_that_leave_something_open_are_usage_errors(

@@ -210,7 +210,7 @@ def test_a_step_over_an_upper_level_gets_whole_items(shell: Lod, model: Path) ->
         ("model", 2, "expected MODULE:FUNCTION"),
         ("bad:step", 1, "--step bad:step: SyntaxError: "),
         ("needy:step", 1, "--step needy:step: ModuleNotFoundError: No module named 'gone'"),
-        ("model:step --cell gru", 2, "--step does without --cell"),
+        ("model:step --cell gru", 2, "--step does not take --cell"),
         ("model:step --nested a:gru:3", 2, "either --nested or --step"),
     ],
 )

@@ -115,7 +115,7 @@ def test_what_a_file_does_not_tell_can_be_said(lod: Lod, folder: Path) -> None:
         (["no.safetensors"], 3, "no.safetensors: no such file"),
         (["words.lod.h5"], 1, "words.lod.h5: holds no recurrent layers"),
         (["w.safetensors", "--to", "keras"], 2, "are for -o OUT"),
-        (["w.safetensors", "-o", "w.bin"], 2, "w.bin: its ending names no kind of weights"),
+        (["w.safetensors", "-o", "w.bin"], 2, "w.bin: unknown file extension for weights"),
         (["w.safetensors", "-o", "w.safetensors"], 3, "exists already"),
         (["w.safetensors", "--cell", "gru"], 2, "the cell is said to be lstm, not gru"),
         (["w.safetensors", "-o", "no/w.keras"], 3, "no/w.keras: cannot be written"),

@@ -59,7 +59,7 @@ def test_sizes_are_written_as_people_write_them(
 def test_what_is_no_size_is_refused(text: str, lod: Lod, folder: Path) -> None:
     done = lod("verify", "words.lod.h5", "--max-bytes", text)
     assert done.code == 2
-    assert "is no size; write 4096, 500M or 2G" in done.stderr
+    assert "is not a size; write 4096, 500M or 2G" in done.stderr
 
 
 def test_plain_hdf5_needs_no_from_when_its_datasets_are_named(lod: Lod, folder: Path) -> None:

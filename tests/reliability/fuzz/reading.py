@@ -37,7 +37,7 @@ FAULTS = (SILENT, INTERNAL, UNSOUND, UNCLEAR, MEMORY, CRASH, HANG)
 READ, BATCHES, SLICE, PIPE, COMMANDS = "read", "batches", "slice", "pipe", "commands"
 # As much as a pipe holds without anybody at its other end.
 PIPE_BYTES = 1 << 16
-_ENDED_CHILD = "ended the process that read it in isolation"
+_ENDED_CHILD = "crashed the sandboxed process"
 _OUT_OF_MEMORY = "not enough memory"
 
 
