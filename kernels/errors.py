@@ -1,4 +1,4 @@
-"""The errors every floor raises.
+"""The errors of all floors.
 
 Kernels name the level and the position, formats add the file and the dataset, and
 the command line turns the class into an exit code. A class exists where a caller

@@ -1,4 +1,4 @@
-"""Public names that are imported from their modules when they are first used."""
+"""Lazy public names: imported from their modules on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a .cu file to a running kernel: types, compiling, the index on the device."""
+"""Compiles and launches the kernels of a .cu file: types, cache, index on the device."""
 
 from __future__ import annotations
 
@@ -194,9 +194,9 @@ def _copied(offsets: Offsets) -> _Copy:
 
 
 def shortest_and_longest(offsets: Offsets) -> tuple[int, int]:
-    """Return the least and the greatest length of the segments, of which there are some.
+    """Return the least and the greatest length of one or more segments.
 
-    Of offsets that were made on the device, what they may be: nobody waits for them.
+    For offsets on the device, return the possible range, which avoids a device sync.
     """
     if not isinstance(offsets, np.ndarray):
         return 0, np.iinfo(np.int64).max
@@ -211,7 +211,7 @@ def _extremes(offsets: Offsets) -> tuple[int, int]:
 def result_array(
     out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any], *inputs: Array
 ) -> Array:
-    """Return the array that a result goes to; see ops/common.py."""
+    """Return the array that a result goes to; see common.py."""
     if out is None:
         made: Array = cupy.empty(shape, dtype)
         return made

@@ -1,4 +1,4 @@
-// Moving whole rows as words of W. See moves.py.
+// Moving whole rows as words of W. See row_copies.py.
 #include "types.cuh"
 
 // Run k of the result, rows to[k] - first .. of it, comes from rows start[k], start[k] + step, ..

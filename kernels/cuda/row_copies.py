@@ -1,4 +1,4 @@
-"""Whole rows, moved: what expand, concat, reverse, pad and slice are made of."""
+"""Copies of whole rows, used by expand, concat, reverse, pad and slice."""
 
 from __future__ import annotations
 

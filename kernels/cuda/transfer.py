@@ -1,4 +1,4 @@
-"""Rows to a GPU and back; see kernels/runtime/devices.py."""
+"""Copies rows to a GPU and back; see kernels/runtime/devices.py."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The LoD index: offsets, how they are checked, selections, other forms."""
+"""The LoD index: offsets, checks, selections, other forms."""

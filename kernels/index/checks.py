@@ -1,4 +1,4 @@
-"""The rules of the index, and the one place that checks them."""
+"""The rules of the index and their checks."""
 
 from __future__ import annotations
 

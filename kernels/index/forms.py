@@ -1,4 +1,4 @@
-"""The other ways to write an index, and the way from each to the one we store.
+"""Other forms of an index, and their conversion to nested offsets.
 
 PaddlePaddle's design documents use five forms of the same index: lengths, nested
 offsets, offsets counted in rows with and without the closing total, lengths counted in

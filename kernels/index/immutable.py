@@ -1,4 +1,4 @@
-"""Arrays that nobody can change, not even by making them writable again.
+"""Immutable arrays, which cannot be made writable again.
 
 `array.flags.writeable = False` is a request: whoever holds the array, or a view of it, may take
 it back. NumPy refuses only where the last owner of the memory is no array and offers none to

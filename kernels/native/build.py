@@ -1,4 +1,4 @@
-"""Builds kernels: all of them into libraries for a package, or some into the cache.
+"""Builds kernels: all of them into libraries of the package, or some into the cache.
 
     python -m lodcli.kernels.native.build --level LEVEL --into FOLDER
     python -m lodcli.kernels.native.build --level LEVEL --cache FOLDER [MODULE:NAME:TYPE..]

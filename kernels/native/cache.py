@@ -1,4 +1,4 @@
-"""Kernels compiled on this machine, for it: those of a checkout, or of types that are not shipped.
+"""Cache of kernels compiled on this machine: for a checkout, or for types not shipped.
 
 One file for each module and types, named by what it was made of, so that it never changes and all
 environments of a user share it. Another process compiles it: numba is never loaded into this one.

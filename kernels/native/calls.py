@@ -1,4 +1,4 @@
-"""Compiled kernels as Python calls them.
+"""Calls of compiled kernels from Python.
 
 A kernel takes one address, that of its arguments, and the pieces it is to do. Two things make it
 callable: a builtin function made of compiled code (python_numba.py), where this Python is one

@@ -1,4 +1,4 @@
-"""Kernels to object files: numba makes LLVM's code of them, LLVM the machine's.
+"""Compiles kernels to object files: numba to LLVM IR, LLVM to machine code.
 
 Numba's own way would optimise every function for itself, again inside of each of its callers, and
 emit machine code for all. Here nothing is optimised before everything that a kernel calls is in

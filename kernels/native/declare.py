@@ -1,4 +1,4 @@
-"""Declaration of a compiled kernel: a decorator that records what is to be built, and no more.
+"""Decorator that declares a compiled kernel, without compiling it.
 
     @kernel(types=("float32", "float64"))
     def scale(x: Pointer[T], out: Pointer[T], factor: float, first: int, last: int) -> int:

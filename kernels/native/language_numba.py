@@ -1,4 +1,4 @@
-"""What kernels are written in besides numba's own language: pointers, and functions to call.
+"""Extensions of numba's language for kernels: pointers, and callable functions.
 
 For modules `*_numba.py` only, which are imported to build kernels and not to run them.
 """

@@ -1,4 +1,4 @@
-"""Compiled kernels by name: from the package's library, or the cache. Imports no numba.
+"""Loads compiled kernels by name from the package's library or the cache. Imports no numba.
 
 _rows = kernel("kernels.ops.softmax.softmax_numba", "rows")
 

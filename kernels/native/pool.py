@@ -1,4 +1,4 @@
-"""A pool of threads that share the pieces of a kernel, whoever comes first.
+"""Worker pool: threads that take pieces of a kernel from a shared queue.
 
 The threads sleep in compiled code (pool_numba.py) and take pieces without the interpreter: they
 are awake in some microseconds. Several callers may use them at once. A caller that waits hears

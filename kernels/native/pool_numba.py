@@ -1,4 +1,4 @@
-"""Threads that share the pieces of kernels: what they run while Python does not need to know.
+"""Compiled worker loop of the pool: runs without the interpreter.
 
 A pool is some words of memory. Threads made by Python stay in `serve`, asleep on the word `bell`.
 A caller takes one of a few slots, writes down what is to be done and rings. Threads that find an

@@ -1,4 +1,4 @@
-"""Kernels that tests and measurements call: they show what a call and the pool do."""
+"""Kernels for tests and measurements of calls and of the pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels of processors: what kernels are compiled for, and which level this processor has."""
+"""Processor levels for which kernels are compiled, and the level of this processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the environment says about compiled kernels.
+"""Environment variables for compiled kernels.
 
 LOD_NATIVE   "off": NumPy alone; or the level of processors to use at most, such as "v3"
 LOD_CACHE    the folder of kernels compiled here; by default lod/ in $XDG_CACHE_HOME, ~/.cache

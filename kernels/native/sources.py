@@ -1,4 +1,4 @@
-"""Which modules declare kernels, and what each is made of: what compiled code is known by."""
+"""Modules that declare kernels, and the digests of their sources, as cache keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels that serve threads and Python need: atomic words, and calls by address."""
+"""Intrinsics for threads and Python: atomic words, and calls by address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which processors this process compiles for: what intrinsics may depend on.
+"""The processor level that this process compiles for; intrinsics may depend on it.
 
 Not this machine's: a library for one level may be built on another, and for another machine.
 """

@@ -1,4 +1,4 @@
-"""What the ops ask of their arguments, and the small index steps they share."""
+"""Argument checks of the ops, and small index helpers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every sequence op needs at its door: segments, plain rows, checked arguments."""
+"""Shared argument checks of the sequence ops: segments, plain rows, dtypes."""
 
 from __future__ import annotations
 

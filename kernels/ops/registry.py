@@ -1,4 +1,4 @@
-"""Every sequence op by name: one line an op, in alphabetical order."""
+"""Registry of the sequence ops, one line each, in alphabetical order."""
 
 from __future__ import annotations
 

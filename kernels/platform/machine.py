@@ -1,4 +1,4 @@
-"""The processors and the memory of the machine."""
+"""Processors and memory of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes: their limits, what they used, how they stand still and end.
+"""Processes: limits, resource usage, stopping and termination.
 
 Imports the standard library only: the worker of `lod bench` loads this file by its path.
 """
@@ -125,7 +125,7 @@ def limit_seconds(more: int) -> None:
     """Let this process use so many more seconds of a processor; then SIGXCPU ends it."""
     if resource is None:
         return
-    # The soft limit tells what was exceeded; the hard one would not, and stays as it is.
+    # The soft limit tells what was exceeded; the hard one would not, and is left unchanged.
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     soft = int(time.process_time()) + 1 + more
     if hard != resource.RLIM_INFINITY:

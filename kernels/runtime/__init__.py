@@ -1,1 +1,1 @@
-"""Where and how kernels run: dispatch, devices, threads, buffers, precision, numba's cache."""
+"""Runtime of the kernels: dispatch, devices, threads, buffers, precision, numba's cache."""

@@ -1,4 +1,4 @@
-"""Arrays in main memory and on a GPU: which is which, and what may be made of either."""
+"""Array modules: distinguishes arrays in main memory and on a GPU."""
 
 from __future__ import annotations
 

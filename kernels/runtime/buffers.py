@@ -1,4 +1,4 @@
-"""Memory of large results, used again: fresh pages cost more than most ops.
+"""Buffer pool for large results, because fresh pages cost more than most ops.
 
 The first write to a page has the system find and clear it, at 0.5 to 18 GB/s where this was
 measured; the ops write at 30 to 80. What a result leaves behind when the last array that shows

@@ -1,4 +1,4 @@
-"""Who is told when a kernel has to be compiled, which takes seconds, unlike loading one."""
+"""Callbacks invoked when a kernel is compiled, which takes seconds."""
 
 from __future__ import annotations
 

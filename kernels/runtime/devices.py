@@ -1,4 +1,4 @@
-"""Main memory and GPUs by name, and moving rows between them: never unasked."""
+"""Devices by name, and explicit copies of rows between them."""
 
 from __future__ import annotations
 

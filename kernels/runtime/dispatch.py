@@ -1,4 +1,4 @@
-"""Which implementation of a kernel runs: found by file and function name."""
+"""Dispatch of a kernel to a backend, by file and function name."""
 
 from __future__ import annotations
 

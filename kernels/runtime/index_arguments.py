@@ -1,4 +1,4 @@
-"""Names of arguments that describe an index or choose: they lie in main memory, never on a GPU.
+"""Names of arguments that describe an index or a selection and stay in main memory.
 
 The one list, of ops and of the kernels below them. It imports nothing, for the registry of ops.
 """

@@ -1,4 +1,4 @@
-"""numba, set up: kernels that are built import it from here, and what measures the machine.
+"""Configures numba for the JIT kernels and the measurements of the machine.
 
 Nothing that runs in a command imports it.
 """

@@ -1,4 +1,4 @@
-"""How exactly products of float32 are computed, where somebody wants them faster."""
+"""Precision of float32 products: exact by default, lower on request."""
 
 from __future__ import annotations
 

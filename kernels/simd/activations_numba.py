@@ -1,4 +1,4 @@
-"""tanh and sigmoid of whole vectors.
+"""tanh and sigmoid of SIMD vectors.
 
 float32: a quotient of polynomials, x P(x^2) / Q(x^2), fitted to the smallest relative error
 over |x| <= 7.9 (6e-9; the rounding of float32 makes it 3e-7), where tanh is within 3e-7 of 1.

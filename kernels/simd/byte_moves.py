@@ -1,4 +1,4 @@
-"""Bytes moved 64 at a time between addresses: what every op that copies rows is made of.
+"""Copies of bytes in blocks of 64, used by all ops that copy rows.
 
 A short range costs one vector load and one store, without a loop or a mask: bytes behind its
 end are moved along where there is room, and overwritten by the range that follows. So ranges

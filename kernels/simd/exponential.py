@@ -1,4 +1,4 @@
-"""e^x for x <= 0 inside compiled code: of float32 in vectors, or in loops that become vectors."""
+"""e^x for x <= 0 in compiled code, for float32 with SIMD vectors or vectorisable loops."""
 
 from __future__ import annotations
 

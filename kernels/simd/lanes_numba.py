@@ -1,4 +1,4 @@
-"""Vectors as values: sums and products of whole vector registers in plain compiled Python.
+"""SIMD vectors as values in compiled Python: sums and products of registers.
 
     a = load(array, position, count)      the next `count` elements; lanes past them are 0
     store(a * b + 1.0, array, position, count)

@@ -1,4 +1,4 @@
-"""Ranges of bytes written past the caches, where there are more of them than a cache holds.
+"""Non-temporal stores of byte ranges larger than the caches.
 
 A processor reads a line of memory before it writes a part of it, and keeps what was written
 instead of what is read next. Whole lines have stores of their own, which do neither: a large

@@ -1,4 +1,4 @@
-"""Single values read from and written to addresses: what numba's own language cannot say."""
+"""Raw memory access: loads and stores of single values, which numba lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows copied in ranges, whatever they hold: as bytes, in pieces of equal size."""
+"""Copies of row ranges as bytes, for any dtype, in pieces of equal size."""
 
 from __future__ import annotations
 

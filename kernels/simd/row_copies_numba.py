@@ -1,4 +1,4 @@
-"""Kernels that copy ranges of rows, whatever they hold: as bytes, in pieces of equal size.
+"""Kernels that copy row ranges as bytes, for any dtype, in pieces of equal size.
 
 All take the address and size in bytes of the source, and write rows of `width` bytes to the
 address `to`, `piece_rows` of them a piece. Where `streamed`, lines bypass the caches.

@@ -1,4 +1,4 @@
-"""Searches in offsets, with which kernels cut rows and segments into pieces."""
+"""Partitions rows and segments into pieces, by searches in offsets."""
 
 from __future__ import annotations
 

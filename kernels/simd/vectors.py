@@ -1,4 +1,4 @@
-"""Reductions of rows that keep their running values in vector registers, in LLVM's terms.
+"""Reductions of rows with accumulators in vector registers, in LLVM IR.
 
 Plain loops load and store the running value of every column for every row. Here a block of
 columns is carried down many rows in registers and stored once. What is narrower than a vector

@@ -1,4 +1,4 @@
-"""Tensors from what other libraries hold, and back: the methods of LoDTensor.
+"""Conversions of tensors from and to other libraries: methods of LoDTensor.
 
 docs/api.md lists which of them share memory.
 """
@@ -99,7 +99,7 @@ class Conversions:
         mask: npt.ArrayLike | None = None,
         names: Names = None,
     ) -> Self:
-        """Return the rows of a padded box without the padding: a copy.
+        """Return the rows of a padded batch without the padding: a copy.
 
         Args:
             padded: (S, T, ...).

@@ -1,4 +1,4 @@
-"""Whole items of a level, gathered in any order: under every sort, split and unpack."""
+"""Gathers whole items of a level in any order; used by sort, split and unpack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LoDTensor: rows and the index that segments them, never out of step."""
+"""LoDTensor: rows with the index that segments them."""
 
 from __future__ import annotations
 

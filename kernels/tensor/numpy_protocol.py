@@ -1,4 +1,4 @@
-"""What NumPy, and whatever takes NumPy arrays, may do with rows that have an index.
+"""NumPy protocols of a LoDTensor: which functions keep its index, and which raise.
 
 With levels, the result keeps the index, or has no rows left that it could describe, or is
 refused: an index is never dropped without a word. Without levels there is nothing to drop.

@@ -1,4 +1,4 @@
-"""TensorArray: one LoDTensor per time step, as a loop writes and reads them."""
+"""TensorArray: one LoDTensor for each time step, read and written by loops."""
 
 from __future__ import annotations
 

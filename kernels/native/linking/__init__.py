@@ -1,1 +1,1 @@
-"""From object files to one shared object, and the file that it goes into."""
+"""Links object files to one shared object, and stores it in a file."""

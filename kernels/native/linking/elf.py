@@ -1,4 +1,4 @@
-"""The part of ELF that object files of LLVM and shared objects need: headers, symbols, sections.
+"""ELF structures of LLVM's object files and shared objects: headers, symbols, sections.
 
 After the System V ABI, and its supplements for x86-64 and AArch64. All is little-endian, 64 bits.
 """

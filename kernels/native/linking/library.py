@@ -1,4 +1,4 @@
-"""A file of compiled kernels: a shared object, and behind it an index of what it holds.
+"""A file of compiled kernels: a shared object followed by an index of its kernels.
 
     shared object | index, JSON | its bytes, 8 | SHA-256 of all before, 32 | "lodkern" and version
 

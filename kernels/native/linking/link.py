@@ -1,4 +1,4 @@
-"""Object files to one shared library, without the system's linker.
+"""Linker: object files to one shared library, without the system's linker.
 
 For what LLVM emits for kernels, and no more: functions and constants, no variables of threads, no
 constructors, no exceptions. A library needs no other: functions of the C library that kernels

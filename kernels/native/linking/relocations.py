@@ -1,4 +1,4 @@
-"""How addresses are filled into code and data: what differs from machine to machine."""
+"""Relocations: filling addresses into code and data, for each architecture."""
 
 from __future__ import annotations
 

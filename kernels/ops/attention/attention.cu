@@ -1,4 +1,4 @@
-// Attention inside every segment. See ops/attention.py.
+// Attention inside every segment. See attention.py.
 //
 // A block is (32, 8): eight rows of one segment and head, a warp each, against the rows of the
 // other side, 32 at a time, a lane each. Products are taken 32 columns at a time out of shared

@@ -1,4 +1,4 @@
-"""See ops/attention.py. Scores are worked out in tiles and never kept: attention.cu."""
+"""See attention.py. Scores are computed in tiles and never stored: attention.cu."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def segment_attention(
     align: Align = "last",
     scale: float,
 ) -> Array:
-    """See ops/attention.py."""
+    """See attention.py."""
     return _forward(q, k, v, q_offsets, k_offsets, _align(causal, align), scale)[0]
 
 
@@ -40,7 +40,7 @@ def segment_attention_grad(
     align: Align = "last",
     scale: float,
 ) -> tuple[Array, Array, Array]:
-    """See ops/attention.py."""
+    """See attention.py."""
     way = _align(causal, align)
     q, k, v, flow = (cupy.ascontiguousarray(one) for one in (q, k, v, grad))
     result, logs = _forward(q, k, v, q_offsets, k_offsets, way, scale)

@@ -1,4 +1,4 @@
-"""See ops/attention.py. Short segments in one compiled loop; long ones by matrix products."""
+"""See attention.py. Short segments in one compiled loop; long ones as matrix products."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def segment_attention(
     align: Align = "last",
     scale: float,
 ) -> Array:
-    """See ops/attention.py."""
+    """See attention.py."""
     out = np.zeros((q.shape[0], v.shape[1], v.shape[2]), q.dtype)
     q, k, v = (np.ascontiguousarray(one) for one in (q, k, v))
     given = _queries(q, k, v, q_offsets, k_offsets, causal=causal, align=align, scale=scale)
@@ -60,7 +60,7 @@ def segment_attention_grad(
     align: Align = "last",
     scale: float,
 ) -> tuple[Array, Array, Array]:
-    """See ops/attention.py."""
+    """See attention.py."""
     q, k, v, grad = (np.ascontiguousarray(one) for one in (q, k, v, grad))
     grads = tuple(np.zeros(one.shape, one.dtype) for one in (q, k, v))
     given = _queries(q, k, v, q_offsets, k_offsets, causal=causal, align=align, scale=scale)

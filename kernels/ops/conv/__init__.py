@@ -1,1 +1,1 @@
-"""Convolutions over the rows around each row, and pictures to sequences."""
+"""Convolutions over the rows around each row, and images to sequences."""

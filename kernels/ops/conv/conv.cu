@@ -1,4 +1,4 @@
-// The rows around each row. See ops/conv.py.
+// The rows around each row. See conv.py.
 #include "types.cuh"
 
 // What surrounds each row that is computed: (rows, length, width), for a matrix product. Rows

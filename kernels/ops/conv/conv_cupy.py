@@ -1,4 +1,4 @@
-"""See ops/conv.py. What surrounds each row is laid out in blocks, then multiplied: conv.cu."""
+"""See conv.py. The context of rows is gathered in blocks, then multiplied: conv.cu."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def segment_conv(
     stride: int,
     padding: Array | None,
 ) -> Array:
-    """See ops/conv.py."""
+    """See conv.py."""
     dtype = np.result_type(data.dtype, weight.dtype)
     rows, matrix = data.astype(dtype, copy=False), weight.astype(dtype, copy=False)
     extra = None if padding is None else padding.astype(dtype, copy=False)
@@ -48,7 +48,7 @@ def segment_conv_grad(
     stride: int,
     padding: Array | None,
 ) -> tuple[Array, Array, Array | None]:
-    """See ops/conv.py."""
+    """See conv.py."""
     dtype = np.result_type(data.dtype, weight.dtype, grad.dtype)
     rows, matrix, flow = (one.astype(dtype, copy=False) for one in (data, weight, grad))
     extra = None if padding is None else padding.astype(dtype, copy=False)
@@ -76,14 +76,14 @@ def segment_conv_grad(
 
 
 def segment_row_conv(data: Array, offsets: Offsets, weight: Array) -> Array:
-    """See ops/conv.py."""
+    """See conv.py."""
     return _row_conv(data, offsets, weight, 1)
 
 
 def segment_row_conv_grad(
     data: Array, offsets: Offsets, weight: Array, grad: Array
 ) -> tuple[Array, Array]:
-    """See ops/conv.py."""
+    """See conv.py."""
     dtype = np.result_type(grad.dtype, weight.dtype)
     rows, flow = (
         flat_rows(data.astype(dtype, copy=False)),

@@ -1,4 +1,4 @@
-"""Gradients of conv.py, from what went in."""
+"""Gradients of conv.py, from its inputs."""
 
 from __future__ import annotations
 

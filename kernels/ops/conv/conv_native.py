@@ -1,4 +1,4 @@
-"""See ops/conv.py. The context is gathered a block of rows at a time, never as a whole."""
+"""See conv.py. The context is gathered a block of rows at a time, never as a whole."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def segment_conv(
     stride: int,
     padding: Array | None,
 ) -> Array:
-    """See ops/conv.py."""
+    """See conv.py."""
     plan = _Plan(data, offsets, weight, stride, padding)
     out = np.empty((plan.rows, weight.shape[1]), np.result_type(data, weight))
     for first, last in plan.blocks():
@@ -47,7 +47,7 @@ def segment_conv_grad(
     stride: int,
     padding: Array | None,
 ) -> tuple[Array, Array, Array | None]:
-    """See ops/conv.py."""
+    """See conv.py."""
     plan = _Plan(data, offsets, weight, stride, padding)
     dtype = np.result_type(grad, weight)
     grad_data = np.zeros(data.shape, dtype)
@@ -100,7 +100,7 @@ class _Plan:
 
 
 def segment_row_conv(data: Array, offsets: Offsets, weight: Array) -> Array:
-    """See ops/conv.py."""
+    """See conv.py."""
     dtype = np.result_type(data, weight)
     out = np.zeros(data.shape, dtype)
     x, w = (np.ascontiguousarray(one, dtype) for one in (data, weight))
@@ -113,7 +113,7 @@ def segment_row_conv(data: Array, offsets: Offsets, weight: Array) -> Array:
 def segment_row_conv_grad(
     data: Array, offsets: Offsets, weight: Array, grad: Array
 ) -> tuple[Array, Array]:
-    """See ops/conv.py."""
+    """See conv.py."""
     dtype = np.result_type(grad, weight)
     grad_data, grad_weight = np.zeros(data.shape, dtype), np.zeros(weight.shape, dtype)
     x, w, flow = (np.ascontiguousarray(array, dtype) for array in (data, weight, grad))

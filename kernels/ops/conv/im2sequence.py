@@ -1,4 +1,4 @@
-"""Pictures as sequences of windows."""
+"""Images as sequences of windows."""
 
 from __future__ import annotations
 

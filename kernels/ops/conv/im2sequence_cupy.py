@@ -1,4 +1,4 @@
-"""See ops/im2sequence.py. The windows are one view of the padded pictures, copied once."""
+"""See im2sequence.py. The windows are one view of the padded images, copied once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lodcli.kernels.ops.conv.im2sequence import Pair, Quad
 
 
 def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Quad) -> Array:
-    """See ops/im2sequence.py."""
+    """See im2sequence.py."""
     up, left, down, right = paddings
     padded = cupy.pad(images, ((0, 0), (0, 0), (up, down), (left, right)))
     views = cupy.lib.stride_tricks.sliding_window_view(padded, tuple(kernels), axis=(2, 3))

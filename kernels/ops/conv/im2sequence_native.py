@@ -1,4 +1,4 @@
-"""See ops/im2sequence.py. The padded picture is never made."""
+"""See im2sequence.py. The padded image is never stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _windows = load.kernel("kernels.ops.conv.im2sequence_numba", "windows")
 
 
 def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Quad) -> Array:
-    """See ops/im2sequence.py."""
+    """See im2sequence.py."""
     n, c, height, width = images.shape
     down, right = window_counts(images.shape, kernels, strides, paddings)
     out = np.empty((n * down * right, c * kernels[0] * kernels[1]), images.dtype)

@@ -1,4 +1,4 @@
-"""Kernel that copies the windows of pictures into rows."""
+"""Kernel that copies the windows of images into rows."""
 
 from __future__ import annotations
 

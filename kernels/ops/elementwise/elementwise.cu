@@ -1,4 +1,4 @@
-// Arithmetic with one row a row, or one a segment. See ops/elementwise.py.
+// Arithmetic with one row a row, or one a segment. See elementwise.py.
 #include "row_partition.cuh"
 
 enum { ADD, SUB, MUL, DIV };

@@ -1,4 +1,4 @@
-"""Arithmetic row by row, or with one row a sequence, and dot products of sequences."""
+"""Arithmetic row by row or with one row a sequence, and dot products of sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""See ops/elementwise.py. One pass: a value is brought to its rows while they are read."""
+"""See elementwise.py. One pass: values are broadcast to rows while these are read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEIGHT = 16
 
 
 def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
-    """See ops/elementwise.py."""
+    """See elementwise.py."""
     dtype = np.result_type(data.dtype, values.dtype)
     if op == "div" and dtype.kind in "iu":
         dtype = np.dtype(np.float64)
@@ -46,7 +46,7 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets)
 
 
 def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
-    """See ops/elementwise.py."""
+    """See elementwise.py."""
     dtype = summed_dtype(np.result_type(a.dtype, b.dtype))
     wide = np.dtype(np.float32) if is_half(dtype) else dtype
     products = a.astype(wide, copy=False) * b.astype(wide, copy=False)

@@ -1,4 +1,4 @@
-"""See ops/elementwise_grad.py."""
+"""See elementwise_grad.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lodcli.kernels.ops.pooling.pool_cupy import segment_sum
 def segment_binary_grad(
     op: Arithmetic, data: Array, values: Array, offsets: Offsets, grad: Array
 ) -> tuple[Array, Array]:
-    """See ops/elementwise_grad.py."""
+    """See elementwise_grad.py."""
     dtype = np.result_type(data.dtype, values.dtype, grad.dtype)
     flow = cupy.ascontiguousarray(grad.astype(dtype, copy=False))
     if op in ("add", "sub"):
@@ -36,5 +36,5 @@ def segment_binary_grad(
 
 
 def segment_dot_grad(a: Array, b: Array, offsets: Offsets, grad: Array) -> tuple[Array, Array]:
-    """See ops/elementwise_grad.py."""
+    """See elementwise_grad.py."""
     return segment_binary("mul", b, grad, offsets), segment_binary("mul", a, grad, offsets)

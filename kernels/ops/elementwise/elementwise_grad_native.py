@@ -1,4 +1,4 @@
-"""See ops/elementwise_grad.py. Products are added up where they are made, never stored."""
+"""See elementwise_grad.py. Products are summed as they are computed, never stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _totals = load.kernel("kernels.ops.elementwise.elementwise_numba", "totals")
 def segment_binary_grad(
     op: Arithmetic, data: Array, values: Array, offsets: Offsets, grad: Array
 ) -> tuple[Array, Array]:
-    """See ops/elementwise_grad.py."""
+    """See elementwise_grad.py."""
     grad_data = (
         np.array(grad) if op in ("add", "sub") else segment_binary(op, grad, values, offsets)
     )
@@ -36,5 +36,5 @@ def segment_binary_grad(
 
 
 def segment_dot_grad(a: Array, b: Array, offsets: Offsets, grad: Array) -> tuple[Array, Array]:
-    """See ops/elementwise_grad.py."""
+    """See elementwise_grad.py."""
     return segment_binary("mul", b, grad, offsets), segment_binary("mul", a, grad, offsets)

@@ -1,4 +1,4 @@
-"""See ops/elementwise.py. The row of a sequence is read where it lies, never broadcast."""
+"""See elementwise.py. The row of a sequence is read in place, never broadcast."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DIVIDED = {"f": "f", "d": "d"}
 
 
 def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
-    """See ops/elementwise.py."""
+    """See elementwise.py."""
     dtype = UFUNCS[op](data[:0], values[:0].reshape(0, *[1] * (data.ndim - 1))).dtype
     compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
     if compiled is None or not data.size:
@@ -47,7 +47,7 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets)
 
 
 def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
-    """See ops/elementwise.py."""
+    """See elementwise.py."""
     dtype = summed_dtype(np.result_type(a, b))
     if dtype.kind == "c":
         return reference.segment_dot(a, b, offsets)

@@ -1,4 +1,4 @@
-"""Kernels of arithmetic between rows and one value or row of each segment, and its gradients."""
+"""Kernels of arithmetic of rows with one row or value a segment, and its gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Edit distances. See ops/distance.py.
+// Edit distances. See edit_distance.py.
 #include "types.cuh"
 
 // A block a pair. The table of Wagner and Fischer is walked by diagonals: the cells of one depend

@@ -1,4 +1,4 @@
-"""Sequences of labels: how far apart they are, and what a CTC path says."""
+"""Edit distances of label sequences, and alignment of CTC paths."""
 
 from __future__ import annotations
 

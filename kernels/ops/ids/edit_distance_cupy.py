@@ -1,4 +1,4 @@
-"""See ops/distance.py."""
+"""See edit_distance.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ THREADS = 128
 def segment_edit_distance(
     hyps: Array, hyp_offsets: Offsets, refs: Array, ref_offsets: Offsets
 ) -> Array:
-    """See ops/distance.py."""
+    """See edit_distance.py."""
     pairs = hyp_offsets.size - 1
     out: Array = cupy.empty(pairs, np.int64)
     scratch = cupy.empty(3 * (int(ref_offsets[-1]) + pairs), np.int32)
@@ -31,7 +31,7 @@ def segment_edit_distance(
 def segment_ctc_align(
     ids: Array, offsets: Offsets, blanks: Array, merge_repeated: bool
 ) -> tuple[Array, Offsets]:
-    """See ops/distance.py."""
+    """See edit_distance.py."""
     kept = cupy.ones(ids.shape, np.bool_) if not blanks.size else ids != blanks[0]
     if merge_repeated and ids.size:
         new = cupy.ones(ids.shape, np.bool_)

@@ -1,4 +1,4 @@
-"""See ops/distance.py."""
+"""See edit_distance.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ctc_align, _edit_distance = (load.kernel(_MODULE, name) for name in ("ctc_align
 def segment_edit_distance(
     hyps: Array, hyp_offsets: Offsets, refs: Array, ref_offsets: Offsets
 ) -> Offsets:
-    """See ops/distance.py. Two rows of the longest reference are all the memory."""
+    """See edit_distance.py. Two rows of the longest reference are all the memory."""
     out = np.empty(hyp_offsets.size - 1, np.int64)
     row = np.empty(int(np.diff(ref_offsets).max(initial=0)) + 1, np.int64)
     ours, theirs = as_compiled(hyps), as_compiled(refs)
@@ -29,7 +29,7 @@ def segment_edit_distance(
 def segment_ctc_align(
     ids: Array, offsets: Offsets, blanks: Array, merge_repeated: bool
 ) -> tuple[Array, Offsets]:
-    """See ops/distance.py."""
+    """See edit_distance.py."""
     given, none = as_compiled(ids), as_compiled(blanks)
     out, bounds = np.empty_like(given), np.empty(offsets.size, np.int64)
     _ctc_align[given.dtype.char].call(

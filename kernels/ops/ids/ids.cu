@@ -1,4 +1,4 @@
-// Every id with those that follow it. See ops/ids.py.
+// Every id with those that follow it. See ids.py.
 #include "types.cuh"
 
 // A block is (columns of the result, units); a unit walks down the rows of a tile.

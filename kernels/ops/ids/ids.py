@@ -1,4 +1,4 @@
-"""Ops on sequences of ids: erase some, enumerate those that follow."""
+"""Ops on sequences of ids: erase, enumerate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""See ops/ids.py."""
+"""See ids.py."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ HEIGHT = 8
 
 
 def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, Offsets]:
-    """See ops/ids.py."""
+    """See ids.py."""
     kept = cupy.isin(ids, cupy.asarray(tokens), invert=True)
     return segment_compress(ids, offsets, kept)
 
 
 def segment_compress(data: Array, offsets: Offsets, mask: Array) -> tuple[Array, Offsets]:
-    """See ops/ids.py. The new index goes to main memory: this waits for the device."""
+    """See ids.py. The new index goes to main memory: this waits for the device."""
     before = cupy.zeros(mask.size + 1, np.int64)
     before[1:] = cupy.cumsum(mask, dtype=np.int64)
     bounds: Offsets = cupy.asnumpy(before[on_device(offsets)])
@@ -26,7 +26,7 @@ def segment_compress(data: Array, offsets: Offsets, mask: Array) -> tuple[Array,
 
 
 def segment_enumerate(ids: Array, offsets: Offsets, win_size: int, pad_value: int) -> Array:
-    """See ops/ids.py."""
+    """See ids.py."""
     out: Array = cupy.empty((ids.size, win_size), ids.dtype)
     grid, block = tiles(ids.size, win_size, HEIGHT)
     run(

@@ -1,4 +1,4 @@
-"""See ops/ids.py."""
+"""See ids.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _erase, _enumerate = (load.kernel(_MODULE, name) for name in ("erase", "enumerat
 
 
 def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, Offsets]:
-    """See ops/ids.py."""
+    """See ids.py."""
     given = as_compiled(ids)
     # In the order of the numbers that are compared: those of unsigned ones differ.
     unwanted = np.sort(as_compiled(tokens))
@@ -26,7 +26,7 @@ def segment_erase(ids: Array, offsets: Offsets, tokens: Array) -> tuple[Array, O
 
 
 def segment_enumerate(ids: Array, offsets: Offsets, win_size: int, pad_value: int) -> Array:
-    """See ops/ids.py."""
+    """See ids.py."""
     out = np.full((ids.size, win_size), pad_value, ids.dtype)
     given = as_compiled(ids)
     to = out.view(given.dtype) if out.itemsize == given.itemsize else out.astype(given.dtype)

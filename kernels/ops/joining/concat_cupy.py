@@ -1,4 +1,4 @@
-"""See ops/concat.py. Rows are moved as words, one input after the other."""
+"""See concat.py. Rows are copied as words, one input after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 def segment_concat(
     data: Sequence[Array], offsets: Sequence[Offsets], *, out: Array | None = None
 ) -> Array:
-    """See ops/concat.py."""
+    """See concat.py."""
     rows = sum(int(each[-1]) for each in offsets)
     result = result_array(out, (rows, *data[0].shape[1:]), data[0].dtype, *data)
     for part, each, places in zip(data, offsets, _places(offsets), strict=True):
@@ -24,7 +24,7 @@ def segment_concat(
 
 
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:
-    """See ops/concat.py."""
+    """See concat.py."""
     flow, parts = cupy.ascontiguousarray(upstream), []
     for each, places in zip(offsets, _places(offsets), strict=True):
         part = cupy.empty((int(each[-1]), *upstream.shape[1:]), upstream.dtype)

@@ -1,4 +1,4 @@
-"""See ops/concat.py. Whole ranges are copied as bytes, the result written from end to end."""
+"""See concat.py. Ranges are copied as bytes, the result written sequentially."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lodcli.kernels.simd.row_copies import gather_ranges, interleave_ranges
 def segment_concat(
     data: Sequence[Array], offsets: Sequence[Offsets], *, out: Array | None = None
 ) -> Array:
-    """See ops/concat.py."""
+    """See concat.py."""
     return interleave_ranges(data, offsets, out=out)
 
 
 def segment_concat_grad(upstream: Array, offsets: Sequence[Offsets]) -> list[Array]:
-    """See ops/concat.py."""
+    """See concat.py."""
     result = []
     starts = np.sum(offsets, axis=0)[:-1]
     for each in offsets:

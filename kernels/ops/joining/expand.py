@@ -1,4 +1,4 @@
-"""Sequences and rows repeated: one value per sequence brought to its rows, blocks copied."""
+"""Repeated sequences and rows: broadcasts one row a sequence, or copies blocks."""
 
 from __future__ import annotations
 

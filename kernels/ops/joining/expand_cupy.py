@@ -1,4 +1,4 @@
-"""See ops/expand.py. Rows are moved as words."""
+"""See expand.py. Rows are copied as words."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from lodcli.kernels.ops.pooling.pool_cupy import segment_sum
 
 
 def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
-    """See ops/expand.py."""
+    """See expand.py."""
     return broadcast(data, offsets, out=out)
 
 
 def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See ops/expand.py."""
+    """See expand.py."""
     return segment_sum(upstream, offsets).astype(upstream.dtype, copy=False)
 
 
 def segment_repeat(
     data: Array, offsets: Offsets, counts: Offsets, *, out: Array | None = None
 ) -> Array:
-    """See ops/expand.py."""
+    """See expand.py."""
     starts, ends = _copies(offsets, counts)
     result = result_array(out, (int(ends[-1]), *data.shape[1:]), data.dtype, data)
     move_runs(cupy.ascontiguousarray(data), starts, ends, result)
@@ -33,7 +33,7 @@ def segment_repeat(
 
 
 def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
-    """See ops/expand.py."""
+    """See expand.py."""
     starts, ends = _copies(offsets, counts)
     return segment_add(upstream, starts, ends, int(offsets[-1]))
 

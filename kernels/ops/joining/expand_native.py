@@ -1,4 +1,4 @@
-"""See ops/expand.py. Whole blocks are copied as bytes, in pieces of equal size."""
+"""See expand.py. Whole blocks are copied as bytes, in pieces of equal size."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from lodcli.kernels.simd.row_copies import gather_ranges
 
 
 def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
-    """See ops/expand.py."""
+    """See expand.py."""
     return broadcast_rows(data, offsets, out=out)
 
 
 def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See ops/expand.py."""
+    """See expand.py."""
     return segment_sum(upstream, offsets).astype(upstream.dtype, copy=False)
 
 
 def segment_repeat(
     data: Array, offsets: Offsets, counts: Offsets, *, out: Array | None = None
 ) -> Array:
-    """See ops/expand.py."""
+    """See expand.py."""
     if _single(offsets):
         return broadcast_rows(data, lengths_to_offsets(counts, level=0), out=out)
     lengths = np.repeat(np.diff(offsets), counts)
@@ -33,7 +33,7 @@ def segment_repeat(
 
 
 def segment_repeat_grad(upstream: Array, offsets: Offsets, counts: Offsets) -> Array:
-    """See ops/expand.py: NumPy, but for single rows, whose copies lie side by side."""
+    """See expand.py: NumPy, but for single rows, whose copies lie side by side."""
     if _single(offsets):
         return segment_broadcast_grad(upstream, lengths_to_offsets(counts, level=0))
     return expand.segment_repeat_grad(upstream, offsets, counts)

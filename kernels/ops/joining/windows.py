@@ -1,4 +1,4 @@
-"""Sequences cut into windows, and the sequences of several tensors in turn."""
+"""Sequences split into windows, and interleaved sequences of several tensors."""
 
 from __future__ import annotations
 

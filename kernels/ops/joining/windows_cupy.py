@@ -1,4 +1,4 @@
-"""See ops/windows.py. Rows are moved as words."""
+"""See windows.py. Rows are copied as words."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lodcli.kernels.ops.slicing.slice_cupy import segment_slice
 def segment_windows(
     data: Array, offsets: Offsets, *, length: int, stride: int, tail: Tail
 ) -> Array:
-    """See ops/windows.py."""
+    """See windows.py."""
     _, starts, bounds = window_bounds(offsets, length=length, stride=stride, tail=tail)
     return segment_slice(data, starts, bounds)
 
 
 def segment_add(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
-    """See ops/windows.py: sorted by where they go, in their order, then added up."""
+    """See windows.py: sorted by where they go, in their order, then added up."""
     total = int(offsets[-1])
     first = broadcast(on_device(starts - offsets[:-1]), offsets)
     goes = first + cupy.arange(total, dtype=np.int64)

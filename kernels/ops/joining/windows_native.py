@@ -1,4 +1,4 @@
-"""See ops/windows.py. Windows are copied as ranges of rows, whatever they hold."""
+"""See windows.py. Windows are copied as ranges of rows, for any dtype."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lodcli.kernels.simd.row_copies import gather_ranges
 def segment_windows(
     data: Array, offsets: Offsets, *, length: int, stride: int, tail: Tail
 ) -> Array:
-    """See ops/windows.py."""
+    """See windows.py."""
     _, starts, bounds = window_bounds(offsets, length=length, stride=stride, tail=tail)
     return gather_ranges(data, starts, bounds)
 

@@ -1,4 +1,4 @@
-// Normalising every row over its own features. See ops/norms.py.
+// Normalising every row over its own features. See norms.py.
 #include "row_partition.cuh"
 
 enum { RMS, LAYER };

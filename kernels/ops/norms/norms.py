@@ -1,4 +1,4 @@
-"""Normalising every row over its own features, whatever sequence it is in.
+"""Normalises every row over its features, independent of its sequence.
 
     layer_norm   y = (x - mean x) / sqrt(var x + epsilon) * w + b
     rms_norm     y = x / sqrt(mean x^2 + epsilon) * w

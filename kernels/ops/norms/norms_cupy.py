@@ -1,4 +1,4 @@
-"""See ops/norms.py. A row is read by neighbouring threads: norms.cu."""
+"""See norms.py. Adjacent threads read one row: norms.cu."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ THREADS, LANES, HEIGHT = 256, 32, 64
 
 
 def rows_layer_norm(data: Array, weight: Array, bias: Array, epsilon: float) -> Array:
-    """See ops/norms.py."""
+    """See norms.py."""
     return _normed("LAYER", data, weight, bias, epsilon)
 
 
 def rows_rms_norm(data: Array, weight: Array, epsilon: float) -> Array:
-    """See ops/norms.py."""
+    """See norms.py."""
     return _normed("RMS", data, weight, weight, epsilon)
 
 
 def rows_layer_norm_grad(
     upstream: Array, data: Array, weight: Array, epsilon: float
 ) -> tuple[Array, Array, Array]:
-    """See ops/norms.py."""
+    """See norms.py."""
     return _gradients("LAYER", upstream, data, weight, epsilon)
 
 
 def rows_rms_norm_grad(
     upstream: Array, data: Array, weight: Array, epsilon: float
 ) -> tuple[Array, Array]:
-    """See ops/norms.py."""
+    """See norms.py."""
     return _gradients("RMS", upstream, data, weight, epsilon)[:2]
 
 

@@ -1,4 +1,4 @@
-"""See ops/norms.py. A row is read twice while it is in the cache; nothing else is stored."""
+"""See norms.py. A row is read twice while in the cache; nothing else is stored."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _forward, _backward = (load.kernel(_MODULE, name) for name in ("forward", "backw
 
 
 def rows_layer_norm(data: Array, weight: Array, bias: Array, epsilon: float) -> Array:
-    """See ops/norms.py."""
+    """See norms.py."""
     return _normalised(data, weight, bias, epsilon, centred=True)
 
 
 def rows_rms_norm(data: Array, weight: Array, epsilon: float) -> Array:
-    """See ops/norms.py."""
+    """See norms.py."""
     return _normalised(data, weight, np.zeros_like(weight), epsilon, centred=False)
 
 
 def rows_layer_norm_grad(
     upstream: Array, data: Array, weight: Array, epsilon: float
 ) -> tuple[Array, Array, Array]:
-    """See ops/norms.py."""
+    """See norms.py."""
     return _gradients(upstream, data, weight, epsilon, centred=True)
 
 
 def rows_rms_norm_grad(
     upstream: Array, data: Array, weight: Array, epsilon: float
 ) -> tuple[Array, Array]:
-    """See ops/norms.py."""
+    """See norms.py."""
     return _gradients(upstream, data, weight, epsilon, centred=False)[:2]
 
 

@@ -1,4 +1,4 @@
-"""Kernels of the norms of rows. A row is read twice while it is in the cache."""
+"""Kernels of row norms. A row is read twice while in the cache."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""To and from padded boxes."""
+"""Conversion to and from padded batches."""

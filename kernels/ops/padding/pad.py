@@ -1,4 +1,4 @@
-"""Between ragged rows and the padded boxes that other tools want."""
+"""Conversion between ragged rows and padded batches."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def sequence_unpad_grad(
 
 
 def _box_offsets(shape: tuple[int, ...], lengths: npt.ArrayLike, op: str) -> Offsets:
-    """Return the offsets of the rows in a padded box of this shape, (S+1,)."""
+    """Return the offsets of the rows in a padded batch of this shape, (S+1,)."""
     if len(shape) < 2:
         raise ShapeMismatchError(f"{op}: expected (S, T, ...), found shape {shape}")
     counts = per_segment(lengths, shape[0], "lengths", op)
@@ -189,7 +189,7 @@ def _box_offsets(shape: tuple[int, ...], lengths: npt.ArrayLike, op: str) -> Off
 def sequence_mask(
     lengths: npt.ArrayLike, *, maxlen: int = -1, dtype: npt.DTypeLike = np.bool_
 ) -> Array:
-    """Return where a padded box holds rows: 1 at step t if t < length, else 0.
+    """Return the mask of valid steps in a padded batch: 1 at step t if t < length, else 0.
 
     Args:
         lengths: integers of any shape (...), or floats that are; a negative one counts as 0.

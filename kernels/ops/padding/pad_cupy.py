@@ -1,4 +1,4 @@
-"""See ops/pad.py. Every word of the box is written once."""
+"""See pad.py. Every word of the batch is written once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def segment_pad(
     pad_value: npt.ArrayLike = 0,
     out: Array | None = None,
 ) -> Array:
-    """See ops/pad.py."""
+    """See pad.py."""
     shape = (offsets.size - 1, maxlen, *data.shape[1:])
     result = result_array(out, shape, data.dtype, data)
     fill = np.asarray(pad_value, data.dtype)
@@ -28,7 +28,7 @@ def segment_pad(
 
 
 def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
-    """See ops/pad.py."""
+    """See pad.py."""
     count, steps = padded.shape[:2]
     shape = (int(offsets[-1]), *padded.shape[2:])
     result = result_array(out, shape, padded.dtype, padded)

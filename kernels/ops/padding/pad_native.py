@@ -1,4 +1,4 @@
-"""See ops/pad.py. Every byte of the box is written once, in pieces of equal size."""
+"""See pad.py. Every byte of the batch is written once, in pieces of equal size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def segment_pad(
     pad_value: npt.ArrayLike = 0,
     out: Array | None = None,
 ) -> Array:
-    """See ops/pad.py."""
+    """See pad.py."""
     segments = offsets.size - 1
     result = result_array(out, (segments, maxlen, *data.shape[1:]), data.dtype, data)
     if result.size:
@@ -42,6 +42,6 @@ def segment_pad(
 
 
 def segment_unpad(padded: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
-    """See ops/pad.py."""
+    """See pad.py."""
     box = padded.reshape(padded.shape[0] * padded.shape[1], *padded.shape[2:])
     return gather_first(box, padded.shape[1], offsets, out)

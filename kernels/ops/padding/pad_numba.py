@@ -1,4 +1,4 @@
-"""Kernel that copies segments into a box, and fills the gaps."""
+"""Kernel that copies segments into a padded batch, and fills the gaps."""
 
 from __future__ import annotations
 

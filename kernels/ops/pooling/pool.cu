@@ -1,4 +1,4 @@
-// Pooling. See ops/pool.py.
+// Pooling. See pool.py.
 //
 // Rows are cut into tiles of equal height, whatever segments they belong to, so that one long
 // segment beside many short ones keeps every unit busy. A unit walks down the rows of its

@@ -1,4 +1,4 @@
-"""See ops/pool.py. Tiles of equal height, then their parts, and so on: pool.cu."""
+"""See pool.py. Tree reduction over tiles of equal height: pool.cu."""
 
 from __future__ import annotations
 
@@ -35,35 +35,35 @@ HEIGHT, LONG = 64, 64  # as in parts.cuh and pool.cu
 def segment_sum(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _pooled("SUM", data, offsets, pad_value, summed_dtype(data.dtype), out)
 
 
 def segment_mean(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _pooled("SUM", data, offsets, pad_value, mean_dtype(data.dtype), out, scale=MEAN)
 
 
 def segment_sqrt(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _pooled("SUM", data, offsets, pad_value, mean_dtype(data.dtype), out, scale=ROOT)
 
 
 def segment_max(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _pooled("MAX", data, offsets, pad_value, data.dtype, out)
 
 
 def segment_min(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _pooled("MIN", data, offsets, pad_value, data.dtype, out)
 
 
@@ -74,7 +74,7 @@ def segment_max_index(
     pad_value: npt.ArrayLike = 0,
     out: tuple[Array, Offsets] | None = None,
 ) -> tuple[Array, Offsets]:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _pooled_index("MAX_INDEX", data, offsets, pad_value, out)
 
 
@@ -85,21 +85,21 @@ def segment_min_index(
     pad_value: npt.ArrayLike = 0,
     out: tuple[Array, Offsets] | None = None,
 ) -> tuple[Array, Offsets]:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _pooled_index("MIN_INDEX", data, offsets, pad_value, out)
 
 
 def segment_first(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _picked(data, offsets, pad_value, out, from_end=False)
 
 
 def segment_last(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _picked(data, offsets, pad_value, out, from_end=True)
 
 

@@ -1,4 +1,4 @@
-// Gradients of pooling. See ops/pool_grad.py.
+// Gradients of pooling. See pool_grad.py.
 #include "row_partition.cuh"
 
 enum { EVERY, MEAN, ROOT, FIRST, LAST };

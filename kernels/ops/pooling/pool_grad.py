@@ -1,4 +1,4 @@
-"""Gradients of pool.py: what a row's share was of the row that its sequence became.
+"""Gradients of pool.py.
 
 sum   dx[r] = dy[s]             sqrt  dy[s] / sqrt(n)
 mean  dx[r] = dy[s] / n         first, last, max, min   dy[s] to the row taken, else 0

@@ -1,4 +1,4 @@
-"""See ops/pool_grad.py."""
+"""See pool_grad.py."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ HEIGHT = 16
 
 
 def segment_sum_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See ops/pool_grad.py."""
+    """See pool_grad.py."""
     return _spread(upstream, offsets, EVERY)
 
 
 def segment_mean_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See ops/pool_grad.py."""
+    """See pool_grad.py."""
     return _spread(upstream, offsets, MEAN)
 
 
 def segment_sqrt_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See ops/pool_grad.py."""
+    """See pool_grad.py."""
     return _spread(upstream, offsets, ROOT)
 
 
 def segment_first_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See ops/pool_grad.py."""
+    """See pool_grad.py."""
     return _spread(upstream, offsets, FIRST)
 
 
 def segment_last_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See ops/pool_grad.py."""
+    """See pool_grad.py."""
     return _spread(upstream, offsets, LAST)
 
 
 def segment_max_grad(upstream: Array, index: Array, rows: int) -> Array:
-    """See ops/pool_grad.py."""
+    """See pool_grad.py."""
     flow, taken = flat_rows(upstream), cupy.ascontiguousarray(index)
     width = flow.shape[1]
     result: Array = cupy.zeros((rows, *upstream.shape[1:]), upstream.dtype)

@@ -1,4 +1,4 @@
-"""See ops/pool_grad.py. Pieces are equal parts of the rows that come out."""
+"""See pool_grad.py. Pieces are equal parts of the output rows."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from lodcli.kernels.simd.broadcast import broadcast_rows
 
 
 def segment_sum_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See ops/pool_grad.py."""
+    """See pool_grad.py."""
     return broadcast_rows(upstream, offsets)
 
 
 def segment_mean_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See ops/pool_grad.py."""
+    """See pool_grad.py."""
     return broadcast_rows(divided_rows(upstream, np.diff(offsets).astype(np.float64)), offsets)
 
 
 def segment_sqrt_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See ops/pool_grad.py."""
+    """See pool_grad.py."""
     return broadcast_rows(divided_rows(upstream, np.sqrt(np.diff(offsets))), offsets)
 
 
 def segment_first_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See ops/pool_grad.py."""
+    """See pool_grad.py."""
     return broadcast_rows(upstream, offsets, only="first")
 
 
 def segment_last_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See ops/pool_grad.py."""
+    """See pool_grad.py."""
     return broadcast_rows(upstream, offsets, only="last")

@@ -1,4 +1,4 @@
-"""See ops/pool.py. Results do not depend on the number of threads."""
+"""See pool.py. Results do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ from lodcli.kernels.ops.pooling.reduce_native import (
 def segment_sum(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _reduced(SUM, data, offsets, pad_value, summed_dtype(data.dtype), out)
 
 
 def segment_mean(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _divided(data, offsets, pad_value, out, MEAN)
 
 
 def segment_sqrt(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _divided(data, offsets, pad_value, out, ROOT)
 
 
 def segment_max(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _reduced(EXTREME, data, offsets, pad_value, data.dtype, out)
 
 
 def segment_min(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _reduced(EXTREME, data, offsets, pad_value, data.dtype, out, least=True)
 
 
@@ -69,7 +69,7 @@ def segment_max_index(
     pad_value: npt.ArrayLike = 0,
     out: tuple[Array, Offsets] | None = None,
 ) -> tuple[Array, Offsets]:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _reduced_index(data, offsets, pad_value, out)
 
 
@@ -80,21 +80,21 @@ def segment_min_index(
     pad_value: npt.ArrayLike = 0,
     out: tuple[Array, Offsets] | None = None,
 ) -> tuple[Array, Offsets]:
-    """See ops/pool.py."""
+    """See pool.py."""
     return _reduced_index(data, offsets, pad_value, out, least=True)
 
 
 def segment_first(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return pick_rows(data, offsets, pad_value, "first", out)
 
 
 def segment_last(
     data: Array, offsets: Offsets, *, pad_value: npt.ArrayLike = 0, out: Array | None = None
 ) -> Array:
-    """See ops/pool.py."""
+    """See pool.py."""
     return pick_rows(data, offsets, pad_value, "last", out)
 
 

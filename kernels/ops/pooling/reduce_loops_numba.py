@@ -1,4 +1,4 @@
-"""The inner loops of sums, extremes and the places of extremes, on the vectors of vectors.py.
+"""Inner loops of sums, min/max and argmin/argmax, on the vectors of vectors.py.
 
 Each is made in two shapes: `columns` for some columns of many rows, and `values` for whole
 rows of a width that divides a vector, read as one run of values and folded at the end.

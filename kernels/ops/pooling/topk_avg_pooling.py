@@ -1,4 +1,4 @@
-"""The averages of the largest values in every row of a batch of matching matrices."""
+"""Averages of the k largest values in every row of a batch of matching matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""See ops/topk_avg_pooling.py. Every row of every matrix is a segment that is sorted."""
+"""See topk_avg_pooling.py. Every row of every matrix is sorted as a segment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def segment_topk_avg_pooling(
     topks: Offsets,
     channel_num: int,
 ) -> Array:
-    """See ops/topk_avg_pooling.py."""
+    """See topk_avg_pooling.py."""
     cells, places = _cells(row_offsets, column_offsets, channel_num)
     count = int(row_offsets[-1]) * channel_num
     out: Array = cupy.zeros((count, topks.size), data.dtype)
@@ -47,7 +47,7 @@ def segment_topk_avg_pooling_grad(
     channel_num: int,
     grad: Array,
 ) -> Array:
-    """See ops/topk_avg_pooling.py."""
+    """See topk_avg_pooling.py."""
     cells, places = _cells(row_offsets, column_offsets, channel_num)
     shares = grad.reshape(int(row_offsets[-1]) * channel_num, topks.size)
     shares = shares[cupy.asarray(places)] / cupy.asarray(topks.astype(grad.dtype))

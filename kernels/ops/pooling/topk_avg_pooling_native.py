@@ -1,4 +1,4 @@
-"""See ops/topk_avg_pooling.py. Keeps the largest values of a row, sorted, instead of sorting it."""
+"""See topk_avg_pooling.py. Maintains the k largest values instead of sorting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def segment_topk_avg_pooling(
     topks: Offsets,
     channel_num: int,
 ) -> Array:
-    """See ops/topk_avg_pooling.py."""
+    """See topk_avg_pooling.py."""
     out = np.zeros((int(row_offsets[-1]), channel_num * topks.size), data.dtype)
     matrices = _matrices(offsets, row_offsets, column_offsets, topks, channel_num)
     _forward[data.dtype.char].call(0, 1, np.ascontiguousarray(data), *matrices, out)
@@ -37,7 +37,7 @@ def segment_topk_avg_pooling_grad(
     channel_num: int,
     grad: Array,
 ) -> Array:
-    """See ops/topk_avg_pooling.py."""
+    """See topk_avg_pooling.py."""
     out = np.zeros(data.shape, grad.dtype)
     matrices = _matrices(offsets, row_offsets, column_offsets, topks, channel_num)
     _backward[data.dtype.char + grad.dtype.char].call(

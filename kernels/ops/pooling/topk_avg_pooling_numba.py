@@ -1,4 +1,4 @@
-"""Kernels of top-k average pooling: the largest values of a row are kept sorted."""
+"""Kernels of top-k average pooling: the k largest values of a row, kept sorted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Split a batch in two by a mask, and merge the parts again.
+"""Splits a batch in two by a mask, and merges the parts.
 
 Where PaddlePaddle loses rows beside an empty sequence, these keep them: the two are
 exact inverses for every tensor and mask.

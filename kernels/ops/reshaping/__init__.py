@@ -1,1 +1,1 @@
-"""The same values under another row width or another index."""
+"""The same values with another row width or another index."""

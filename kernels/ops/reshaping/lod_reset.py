@@ -1,4 +1,4 @@
-"""Other levels over the same rows."""
+"""Replaces or appends levels over the same rows."""
 
 from __future__ import annotations
 

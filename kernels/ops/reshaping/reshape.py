@@ -1,4 +1,4 @@
-"""The values of every sequence in rows of another width."""
+"""Reshapes the values of every sequence to rows of another width."""
 
 from __future__ import annotations
 

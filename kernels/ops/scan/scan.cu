@@ -1,4 +1,4 @@
-// Running totals. See ops/scan.py.
+// Running totals. See scan.py.
 //
 // Rows are cut into tiles of equal height, as in pool.cu. A segment of no more rows than a tile is
 // done by the unit that it begins at: one pass over memory. Of longer ones a pass before that

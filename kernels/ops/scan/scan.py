@@ -1,4 +1,4 @@
-"""Running totals: every row with those before it in its sequence.
+"""Prefix sums and products of the rows within each sequence.
 
     cumsum    y[lo+t] = x[lo] + .. + x[lo+t]       exclusive: .. + x[lo+t-1], 0 first
     cumprod   y[lo+t] = x[lo] * .. * x[lo+t]       exclusive: .. * x[lo+t-1], 1 first

@@ -1,4 +1,4 @@
-"""See ops/scan.py. Tiles of equal height, their totals, and so on: scan.cu."""
+"""See scan.py. Hierarchical prefix sum over tiles of equal height: scan.cu."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEIGHT, LONG = 64, 64  # as in parts.cuh and scan.cu
 
 
 def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
-    """See ops/scan.py."""
+    """See scan.py."""
     if data.dtype.kind == "c":
         # Real and imaginary parts are columns that are added up apart.
         real = np.dtype(f"float{data.dtype.itemsize * 4}")
@@ -35,14 +35,14 @@ def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: b
 
 
 def segment_cumprod(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
-    """See ops/scan.py."""
+    """See scan.py."""
     return _scanned("PRODUCT", data, offsets, exclusive, reverse)
 
 
 def segment_cumprod_grad(
     upstream: Array, data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool
 ) -> Array:
-    """See ops/scan.py: the same steps, a few passes each."""
+    """See scan.py: the same steps, a few passes each."""
     flow, x = upstream.astype(np.float64), data.astype(np.float64)
     forward = {"exclusive": exclusive, "reverse": reverse}
     zero = x == 0

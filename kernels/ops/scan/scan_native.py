@@ -1,4 +1,4 @@
-"""See ops/scan.py. Every row is made from the one beside it, from left to right."""
+"""See scan.py. Sequential prefix sum along the rows."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _running, _product_grad = (load.kernel(_MODULE, name) for name in ("running", "p
 
 
 def segment_cumsum(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
-    """See ops/scan.py."""
+    """See scan.py."""
     return _applied(data, offsets, False, exclusive, reverse)
 
 
 def segment_cumprod(data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool) -> Array:
-    """See ops/scan.py."""
+    """See scan.py."""
     return _applied(data, offsets, True, exclusive, reverse)
 
 
 def segment_cumprod_grad(
     upstream: Array, data: Array, offsets: Offsets, *, exclusive: bool, reverse: bool
 ) -> Array:
-    """See ops/scan.py."""
+    """See scan.py."""
     flow, x = flat_rows(upstream.astype(np.float64)), flat_rows(data.astype(np.float64))
     whole, without, out = np.empty_like(x), np.empty_like(x), np.empty_like(x)
     pieces = piece_count(x)

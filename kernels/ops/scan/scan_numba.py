@@ -1,4 +1,4 @@
-"""Kernels of running sums and products, and the gradient of the latter."""
+"""Kernels of prefix sums and products, and the gradient of the latter."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Updates added at chosen places."""
+"""Adds updates at given positions."""

@@ -1,4 +1,4 @@
-// Updates added to chosen columns of each segment's row. See ops/scatter.py.
+// Updates added to chosen columns of each segment's row. See scatter.py.
 #include "types.cuh"
 
 // One thread an update. Where several go to one place, the order of floating sums is open.

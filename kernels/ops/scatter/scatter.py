@@ -1,4 +1,4 @@
-"""Add the values of every sequence to chosen columns of its row."""
+"""Adds the values of every sequence to given columns of its row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""See ops/scatter.py. Floating sums at one place may differ in their last bits each time."""
+"""See scatter.py. Atomic float sums: the last bits may vary between runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ THREADS = 256
 
 
 def segment_scatter(data: Array, ids: Array, updates: Array, offsets: Offsets) -> Array:
-    """See ops/scatter.py."""
+    """See scatter.py."""
     if data.dtype.kind == "c":
         parts = [
             segment_scatter(data.real, ids, updates.real, offsets),
@@ -33,7 +33,7 @@ def segment_scatter(data: Array, ids: Array, updates: Array, offsets: Offsets) -
 
 
 def segment_scatter_grad(grad: Array, ids: Array, offsets: Offsets) -> tuple[Array, Array]:
-    """See ops/scatter.py."""
+    """See scatter.py."""
     rows = cupy.array(grad, order="C")
     updates = cupy.empty(ids.shape, grad.dtype)
     args = (on_device(offsets), offsets.size - 1, ids.size, rows.shape[1], updates)

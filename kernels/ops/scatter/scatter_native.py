@@ -1,4 +1,4 @@
-"""See ops/scatter.py."""
+"""See scatter.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WRAPPING = {
 
 
 def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets) -> Array:
-    """See ops/scatter.py."""
+    """See scatter.py."""
     compiled = _WRAPPING.get(data.dtype.char)
     if compiled is None:
         return reference.segment_scatter(data, ids, updates, offsets)
@@ -33,7 +33,7 @@ def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets)
 
 
 def segment_scatter_grad(grad: Array, ids: Offsets, offsets: Offsets) -> tuple[Array, Array]:
-    """See ops/scatter.py."""
+    """See scatter.py."""
     rows, updates = np.array(grad, order="C"), np.empty(ids.size, grad.dtype)
     # As words of their size, so that float16 and bfloat16 are moved as well.
     word = np.dtype(f"u{grad.itemsize}") if grad.itemsize <= 8 else np.dtype("c16")

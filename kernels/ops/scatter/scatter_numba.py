@@ -1,4 +1,4 @@
-"""Kernels that add values to the rows of segments, and pick them back."""
+"""Kernels that add values to the rows of segments, and gather them again."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Parts of sequences, and sequences in reverse."""
+"""Parts of sequences, and reversed sequences."""

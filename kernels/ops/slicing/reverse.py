@@ -1,4 +1,4 @@
-"""Sequences turned round: their rows, or the whole items of an upper level."""
+"""Reverses sequences: their rows, or the whole items of an upper level."""
 
 from __future__ import annotations
 

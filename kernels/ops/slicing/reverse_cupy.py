@@ -1,4 +1,4 @@
-"""See ops/reverse.py. Rows are moved as words."""
+"""See reverse.py. Rows are copied as words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 
 
 def segment_reverse(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
-    """See ops/reverse.py."""
+    """See reverse.py."""
     result = result_array(out, data.shape, data.dtype, data)
     move_runs(cupy.ascontiguousarray(data), on_device(offsets)[1:] - 1, offsets, result, step=-1)
     return result

@@ -1,4 +1,4 @@
-"""See ops/reverse.py. Rows are copied as bytes."""
+"""See reverse.py. Rows are copied as bytes."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from lodcli.kernels.simd.row_copies import gather_ranges
 
 
 def segment_reverse(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
-    """See ops/reverse.py."""
+    """See reverse.py."""
     return gather_ranges(data, offsets[1:] - 1, offsets, backwards=True, out=out)

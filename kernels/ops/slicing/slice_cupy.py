@@ -1,4 +1,4 @@
-"""See ops/slice.py. Rows are moved as words."""
+"""See slice.py. Rows are copied as words."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lodcli.kernels.index.checks import Array, Offsets
 def segment_slice(
     data: Array, starts: Offsets, offsets: Offsets, *, out: Array | None = None
 ) -> Array:
-    """See ops/slice.py."""
+    """See slice.py."""
     result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
     move_runs(cupy.ascontiguousarray(data), starts, offsets, result)
     return result
 
 
 def segment_place(rows: Array, starts: Offsets, offsets: Offsets, count: int) -> Array:
-    """See ops/slice.py."""
+    """See slice.py."""
     result: Array = cupy.zeros((count, *rows.shape[1:]), rows.dtype)
     move_runs(cupy.ascontiguousarray(rows), offsets[:-1], offsets, result, places=starts)
     return result

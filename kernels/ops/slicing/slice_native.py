@@ -1,4 +1,4 @@
-"""See ops/slice.py. Rows are copied as bytes."""
+"""See slice.py. Rows are copied as bytes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _totals, _bounds = (load.kernel(_MODULE, name) for name in ("part_totals", "part
 def segment_slice(
     data: Array, starts: Offsets, offsets: Offsets, *, out: Array | None = None
 ) -> Array:
-    """See ops/slice.py."""
+    """See slice.py."""
     return gather_ranges(data, starts, offsets, out=out)
 
 
 def segment_part(offsets: Offsets, first: Offsets, count: Offsets) -> tuple[Offsets, Offsets, bool]:
-    """See ops/slice.py."""
+    """See slice.py."""
     segments = offsets.size - 1
     pieces = -(-segments // PIECE_SEGMENTS)
     index, begins, counts = (np.ascontiguousarray(one) for one in (offsets, first, count))

@@ -1,4 +1,4 @@
-"""Kernels that find where slices of segments lie: two passes over pieces of the segments."""
+"""Kernels that compute the ranges of slices of segments, in two passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Softmax and its gradients. See ops/softmax.py.
+// Softmax and its gradients. See softmax.py.
 //
 // Rows are cut into tiles of equal height, as in pool.cu. A segment that begins in a tile is done by as
 // many threads as keep all its rows in registers: one pass over memory. These are the unit, or the

@@ -1,4 +1,4 @@
-"""See ops/softmax.py. Tiles of equal height: softmax.cu; long sequences: softmax_long.cu."""
+"""See softmax.py. Tiles of equal height: softmax.cu; long sequences: softmax_long.cu."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ HEIGHT, KEPT, KEPT_OF_GRADIENTS = 64, 13, 7
 
 
 def segment_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
-    """See ops/softmax.py."""
+    """See softmax.py."""
     result = result_array(out, data.shape, data.dtype, data)
     _write("SOFTMAX", data, data, offsets, result)
     return result
 
 
 def segment_log_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
-    """See ops/softmax.py."""
+    """See softmax.py."""
     result = result_array(out, data.shape, data.dtype, data)
     _write("LOG_SOFTMAX", data, data, offsets, result)
     return result
 
 
 def segment_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Array:
-    """See ops/softmax.py."""
+    """See softmax.py."""
     return _gradient("SOFTMAX_GRAD", upstream, result, offsets)
 
 
 def segment_log_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Array:
-    """See ops/softmax.py."""
+    """See softmax.py."""
     return _gradient("LOG_SOFTMAX_GRAD", upstream, result, offsets)
 
 

@@ -1,4 +1,4 @@
-// Softmax and its gradients of long segments. See ops/softmax.py.
+// Softmax and its gradients of long segments. See softmax.py.
 //
 // Of a long segment each tile of rows keeps a part. The parts are joined like rows, tile by tile,
 // until all fit one; a last pass reads and writes the rows of these segments alone.

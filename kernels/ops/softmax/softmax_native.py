@@ -1,4 +1,4 @@
-"""See ops/softmax.py. A segment is done while it is in the cache, a long one by all threads."""
+"""See softmax.py. A segment is computed in the cache, a long one by all threads."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _tops, _powers, _finish, _flows, _long_backward = (
 
 
 def segment_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
-    """See ops/softmax.py."""
+    """See softmax.py."""
     return _applied(data, offsets, out, log=False)
 
 
 def segment_log_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
-    """See ops/softmax.py."""
+    """See softmax.py."""
     return _applied(data, offsets, out, log=True)
 
 
 def segment_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Array:
-    """See ops/softmax.py."""
+    """See softmax.py."""
     return _gradient(upstream, result, offsets, log=False)
 
 
 def segment_log_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Array:
-    """See ops/softmax.py."""
+    """See softmax.py."""
     return _gradient(upstream, result, offsets, log=True)
 
 

@@ -1,4 +1,4 @@
-"""Kernels of softmax: a segment while it is in the cache; a long one pass by pass, in pieces."""
+"""Kernels of softmax: a segment in the cache; a long one in several passes over pieces."""
 
 from __future__ import annotations
 

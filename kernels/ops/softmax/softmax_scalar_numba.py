@@ -1,4 +1,4 @@
-"""Softmax of single float32 values, whole vectors at a time, on the vectors of vectors.py."""
+"""Softmax of single float32 values with SIMD, on the vectors of vectors.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order inside sequences: sorting, the largest, the different ones, places, counts.
+"""Order within sequences: sort, top-k, unique, searchsorted, histogram.
 
 All compare with <, and take a NaN as greater than every number and equal to a NaN. Equal
 values stay in the order they came in, whichever way they are sorted.

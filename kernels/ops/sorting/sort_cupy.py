@@ -1,4 +1,4 @@
-"""See ops/order.py. Sorted by cupy, by one key of segment and value wherever it has 64 bits.
+"""See sort.py. cupy sorts one 64-bit key of segment and value if it fits.
 
 Keys are unsigned integers, which cupy sorts digit by digit and stably. Floating numbers it sorts so
 only in one column, with a NaN of negative sign before all others; complex ones it compares.
@@ -23,7 +23,7 @@ def segment_numbers(offsets: Offsets) -> Array:
 
 
 def segment_order(data: Array, offsets: Offsets, descending: bool) -> Array:
-    """See ops/order.py."""
+    """See sort.py."""
     values, numbers = comparable(data), segment_numbers(offsets)
     if not values.size:
         nothing: Array = cupy.zeros(values.shape, np.int64)
@@ -47,7 +47,7 @@ def _complex_order(values: Array, numbers: Array, descending: bool) -> Array:
 
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Array, Offsets]:
-    """See ops/order.py."""
+    """See sort.py."""
     values = data[segment_order(data, offsets, False)]
     new = _differs(comparable(values)[:, None], segment_numbers(offsets))
     found, bounds = segment_compress(values, offsets, new)
@@ -56,7 +56,7 @@ def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Array, Offsets
 
 
 def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> Array:
-    """See ops/order.py."""
+    """See sort.py."""
     rows = comparable(data)
     rows = cupy.ascontiguousarray(rows).reshape(len(rows), int(np.prod(rows.shape[1:])))
     if rows.dtype.kind == "c":
@@ -76,7 +76,7 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> Arr
 def segment_searchsorted(
     data: Array, offsets: Offsets, values: Array, bounds: Offsets, side: str
 ) -> Array:
-    """See ops/order.py: one merge for all segments, equal ones in the order they are put in."""
+    """See sort.py: one merge for all segments, equal ones in the order they are put in."""
     parts = [values, data] if side == "left" else [data, values]
     cuts = [bounds, offsets] if side == "left" else [offsets, bounds]
     numbers = cupy.concatenate([segment_numbers(cut) for cut in cuts])
@@ -92,7 +92,7 @@ def segment_searchsorted(
 
 
 def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Array:
-    """See ops/order.py. What lies in no bin is counted in one more, which is left out."""
+    """See sort.py. What lies in no bin is counted in one more, which is left out."""
     bins, count = edges.size - 1, offsets.size - 1
     dtype = np.result_type(comparable(data[:0]).dtype, comparable(edges).dtype)
     values, cuts = comparable(data).astype(dtype), cupy.asarray(comparable(edges).astype(dtype))

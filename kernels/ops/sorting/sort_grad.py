@@ -1,4 +1,4 @@
-"""Gradients of sort.py: each value's gradient back at the row that it was taken from."""
+"""Gradients of sort.py: scattered back to the source rows."""
 
 from __future__ import annotations
 

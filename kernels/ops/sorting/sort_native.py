@@ -1,4 +1,4 @@
-"""See ops/order.py. Each segment is sorted by itself, merging runs; places come by bisection."""
+"""See sort.py. Merge sort of each segment; insertion points by bisection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOP_BIT = np.uint64(1 << 63)
 
 
 def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
-    """See ops/order.py."""
+    """See sort.py."""
     rows = flat_rows(_comparable(data))
     out = np.empty(rows.shape, np.int64)
     places, scratch = np.empty((2, len(rows)), np.int64)
@@ -37,7 +37,7 @@ def segment_order(data: Array, offsets: Offsets, descending: bool) -> Offsets:
 
 
 def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offsets]:
-    """See ops/order.py."""
+    """See sort.py."""
     values = data[segment_order(data, offsets, False)]
     new = _changes(_comparable(values)[:, None], offsets)
     counts = np.diff(np.flatnonzero(new), append=len(data))
@@ -45,7 +45,7 @@ def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Offsets, Offse
 
 
 def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt.NDArray[np.bool_]:
-    """See ops/order.py."""
+    """See sort.py."""
     if not adjacent:
         return reference.segment_first_of_equal(data, offsets, adjacent)
     rows = flat_rows(_comparable(data))
@@ -55,7 +55,7 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> npt
 def segment_searchsorted(
     data: Array, offsets: Offsets, values: Array, bounds: Offsets, side: str
 ) -> Offsets:
-    """See ops/order.py."""
+    """See sort.py."""
     out = np.empty(len(values), np.int64)
     ours, wanted = (np.ascontiguousarray(_comparable(one)) for one in (data, values))
     pieces = piece_count(wanted)
@@ -68,7 +68,7 @@ def segment_searchsorted(
 
 
 def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Offsets:
-    """See ops/order.py."""
+    """See sort.py."""
     values, cuts = _wide(data), _wide(edges)
     # NumPy compares in the dtype that holds both.
     both = np.result_type(values, cuts)
@@ -85,7 +85,7 @@ def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Offsets:
 
 
 def _changes(rows: Array, offsets: Offsets) -> npt.NDArray[np.bool_]:
-    """See ops/order.py, differs."""
+    """See sort.py, differs."""
     out = np.empty(len(rows), np.bool_)
     pieces = piece_count(rows)
     run(

@@ -1,4 +1,4 @@
-"""The activations a cell may use, each with its slope.
+"""Activations of the cells, each with its derivative.
 
 A slope is taken from the activation's result, never from its argument, so that the
 backward pass needs nothing that the forward pass has not kept anyway.

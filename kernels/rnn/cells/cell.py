@@ -1,4 +1,4 @@
-"""What every cell is made of: its weights, and one step forward and backward.
+"""Interface of a cell: weights, and one step forward and backward.
 
 The engine projects all inputs in one GEMM (x @ weight_ih.T + bias_ih); a cell takes
 it from there, one step of the shrinking batch at a time:

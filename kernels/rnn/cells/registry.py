@@ -1,4 +1,4 @@
-"""The table of cells: one line a cell. It costs no import of NumPy.
+"""Registry of cells, one line each. Importing it does not import NumPy.
 
 A new cell is one folder beside this file and one line here. Order matters where only the
 shapes of weights are known: the first cell that they fit is taken.

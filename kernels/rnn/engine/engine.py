@@ -126,8 +126,8 @@ def rnn_forward(
         backend: "numpy", the reference; "numba"; "cupy", for data, weights and states on a
             GPU; "auto": cupy for those, else numba where it has the cell and there is enough
             to do, else numpy.
-        threads: at most so many; None is LOD_THREADS, else all processors. No result
-            depends on it. (NumPy's own matrix products do not obey it.)
+        threads: maximum number; None is LOD_THREADS, else all processors. Results do not
+            depend on it. (NumPy's matrix products ignore it.)
         suffix: what follows a weight's name in messages: "_l0", "_l1_reverse".
 
     Raises:

@@ -1,4 +1,4 @@
-"""One RNN layer in one direction, by NumPy: the reference that faster twins are compared with.
+"""One RNN layer in one direction with NumPy: the reference of the faster twins.
 
 Sort by length, one GEMM for all inputs, then one GEMM per step over the sequences still
 alive (a prefix of the sorted order, see plan.py), results scattered straight to their

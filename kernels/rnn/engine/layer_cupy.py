@@ -1,4 +1,4 @@
-"""See rnn/layer.py. One launch, or a product and a launch or two for each step; no row is moved.
+"""See layer.py. One launch, or a product and one or two launches a step; rows stay in place.
 
 How, and why so: docs/decisions/0021-rnn-on-a-gpu.md.
 """
@@ -43,7 +43,7 @@ def layer_forward(
     cells: bool,
     threads: int,
 ) -> LayerRun:
-    """See rnn/layer.py. What is kept are the outputs and cells themselves, and the gates."""
+    """See layer.py. What is kept are the outputs and cells themselves, and the gates."""
     weights = _contiguous(weights)
     steps: Steps[Any] = CELLS[weights.KIND].steps_cupy()(weights, value_type(data))
     rows, sequences = len(data), len(plan.order)
@@ -126,7 +126,7 @@ def layer_backward(
     reverse: bool,
     threads: int,
 ) -> LayerGradients:
-    """See rnn/layer.py."""
+    """See layer.py."""
     if not len(data):
         nothing = zip(by_sequence, kept.begin, strict=True)
         ends = tuple(cupy.zeros_like(b) if part is None else part.copy() for part, b in nothing)

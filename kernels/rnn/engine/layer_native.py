@@ -1,4 +1,4 @@
-"""See rnn/layer.py. Compiled: every thread runs its own sequences, in vector registers.
+"""See layer.py. Compiled: every thread runs its own sequences, with SIMD.
 
 How, and why so: docs/decisions/0008-compiled-rnn.md.
 """
@@ -61,7 +61,7 @@ def layer_forward(
     cells: bool,
     threads: int,
 ) -> LayerRun:
-    """See rnn/layer.py. What is kept are the outputs themselves, read-only then, and the gates."""
+    """See layer.py. What is kept are the outputs themselves, read-only then, and the gates."""
     cell, matrix = cell_of(weights), projection(weights)
     shape = SHAPES[type(cell)]
     size, dtype, rows = weights.hidden_size, data.dtype, len(data)
@@ -99,7 +99,7 @@ def layer_backward(
     reverse: bool,
     threads: int,
 ) -> LayerGradients:
-    """See rnn/layer.py."""
+    """See layer.py."""
     work = 2 * work_of(weights, len(data))
     collector = Collector(data, weights, kept, by_row, by_sequence)
     with team(threads_worth(threads, work)) as helpers:

@@ -1,4 +1,4 @@
-"""Which rows an RNN runs at which step, so that nothing is ever padded.
+"""Schedule of rows by step for an RNN without padding.
 
 Sorted by length, longest first, the sequences still alive at any step are the first
 few: the batch only ever shrinks from its end.

@@ -1,4 +1,4 @@
-"""Paddle's attention_lstm, forward only: an LSTM that looks at its whole sequence.
+"""Paddle's attention_lstm, forward only: an LSTM that attends to its whole sequence.
 
 Before every step each row x of the sequence is scored against the cell state, and the
 step's input is the mean of the rows by those scores; there are as many steps as rows.

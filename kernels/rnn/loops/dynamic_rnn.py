@@ -1,4 +1,4 @@
-"""An RNN whose step is a function of yours, over sequences of any length, without padding.
+"""An RNN with a custom step function, over sequences of any length, without padding.
 
 Sort by length, cut into time steps, run the step on the sequences still alive, pack the
 outputs again: the seeds' unpack, step, pack.

@@ -1,4 +1,4 @@
-"""Loops over TensorArrays that end when they say so: the seeds' while loop.
+"""While loops over TensorArrays, as in the design of the TensorArray.
 
     step = Var(0)
     loop = while_loop(loop_vars=[step])

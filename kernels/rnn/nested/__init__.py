@@ -1,1 +1,1 @@
-"""RNNs over sentences inside of RNNs over articles."""
+"""Nested RNNs: an inner RNN over sentences, an outer RNN over articles."""

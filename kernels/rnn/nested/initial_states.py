@@ -1,4 +1,4 @@
-"""From the state of an RNN to the initial states of the one inside of it; see nested.py."""
+"""Initial states of an inner RNN from the state of the outer one; see nested.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The weights of nested RNNs by torch's names, one prefix a level.
+"""Weights of nested RNNs by torch's names, with one prefix a level.
 
     article.weight_ih_l0  ..      the RNN over articles
     sentence.weight_ih_l0  ..     the RNN over sentences

@@ -1,4 +1,4 @@
-"""Long sequences run in chunks of steps: to keep less for the backward pass, or to cut it off.
+"""Long sequences in chunks of steps: gradient checkpointing, or truncated backpropagation.
 
     checkpoint   only the states between chunks are kept; backward runs each chunk again, so
                  that its memory is that of one chunk. The gradients are the same.

@@ -85,7 +85,7 @@ def run_rnn(
     if not len(tensor.lod.levels):
         raise InvalidDataError(
             "run_rnn: expected a tensor of at least one level, found none: "
-            "nothing says where its sequences begin and end"
+            "the boundaries of its sequences are unknown"
         )
     number = tensor.lod.level(level)
     result = stack_forward(

@@ -1,4 +1,4 @@
-"""RNN weights by the names torch gives them in a state dict.
+"""RNN weights by the names of torch's state dict.
 
     weight_ih_l0  weight_hh_l0  bias_ih_l0  bias_hh_l0      layer 0
     weight_ih_l0_reverse  ..                                its backward direction

@@ -1,4 +1,4 @@
-"""The states of all layers and directions of an RNN, and what is made of the last layer's."""
+"""The states of all layers and directions of an RNN, and the outputs of the last layer."""
 
 from __future__ import annotations
 

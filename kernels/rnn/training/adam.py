@@ -1,4 +1,4 @@
-"""The optimizer Adam, as torch's: Kingma and Ba, 2015.
+"""The optimizer Adam, as in torch: Kingma and Ba, 2015.
 
 m = beta1 m + (1 - beta1) g        v = beta2 v + (1 - beta2) g g
 w = w - rate m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)

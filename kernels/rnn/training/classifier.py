@@ -1,4 +1,4 @@
-"""A classifier of sequences: an RNN, its states pooled, and a linear layer on top.
+"""A classifier of sequences: an RNN, pooling of its states, and a linear layer.
 
     pooled = the state after the last row (both directions side by side), or the mean
     scores = weight pooled + bias

@@ -1,4 +1,4 @@
-"""The loss of a classifier: softmax, then the logarithm of what it gives the right class."""
+"""Cross-entropy loss of a classifier: softmax and negative log-likelihood."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Rows and an index as the values of other libraries, and back: one library a module."""
+"""Rows and an index from and to other libraries, one module each."""

@@ -1,4 +1,4 @@
-"""Arrow arrays: a large list a level, a list of fixed size an axis of a row."""
+"""Arrow arrays: a large list a level, a fixed-size list a row axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nested lists, lists of arrays and padded boxes as rows with an index, and back."""
+"""Nested lists, lists of arrays and padded batches to rows with an index, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of torch: jagged nested ones, packed sequences, padded boxes, cu_seqlens."""
+"""torch tensors: nested jagged tensors, packed sequences, padded batches, cu_seqlens."""
 
 from __future__ import annotations
 

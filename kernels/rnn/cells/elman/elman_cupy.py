@@ -1,4 +1,4 @@
-"""See rnn/elman.py."""
+"""See elman.py."""
 
 from __future__ import annotations
 

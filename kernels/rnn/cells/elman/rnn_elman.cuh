@@ -1,4 +1,4 @@
-// The Elman cell: see rnn/elman.py for the equation.
+// The Elman cell: see elman.py for the equation.
 #pragma once
 #include "rnn.cuh"
 

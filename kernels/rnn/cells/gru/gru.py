@@ -1,4 +1,4 @@
-"""The GRU as torch and cuDNN have it: the reset gate acts after the matmul.
+"""The GRU of torch and cuDNN: the reset gate acts after the matmul.
 
     r = sigmoid(weight_ir x + bias_ir + weight_hr h + bias_hr)
     z = sigmoid(weight_iz x + bias_iz + weight_hz h + bias_hz)

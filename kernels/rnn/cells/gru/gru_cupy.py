@@ -1,4 +1,4 @@
-"""See rnn/gru.py."""
+"""See gru.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// torch's GRU: see rnn/gru.py for the equations.
+// torch's GRU: see gru.py for the equations.
 #pragma once
 #include "rnn.cuh"
 

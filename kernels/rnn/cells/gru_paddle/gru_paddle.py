@@ -1,4 +1,4 @@
-"""The GRU as Paddle has it: the reset gate acts before the matmul.
+"""The GRU of Paddle: the reset gate acts before the matmul.
 
     u = gate(weight_iu x + bias_iu + weight_hu h + bias_hu)
     r = gate(weight_ir x + bias_ir + weight_hr h + bias_hr)

@@ -1,4 +1,4 @@
-"""See rnn/gru_paddle.py."""
+"""See gru_paddle.py."""
 
 from __future__ import annotations
 

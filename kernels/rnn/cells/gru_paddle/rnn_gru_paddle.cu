@@ -1,4 +1,4 @@
-// Paddle's GRU: see rnn/gru_paddle.py for the equations. The candidate needs the reset gate
+// Paddle's GRU: see gru_paddle.py for the equations. The candidate needs the reset gate
 // before its product, so that a step is two launches.
 #include "rnn.cuh"
 

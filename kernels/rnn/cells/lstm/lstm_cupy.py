@@ -1,4 +1,4 @@
-"""See rnn/lstm.py."""
+"""See lstm.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The LSTM: see rnn/lstm.py for the equations.
+// The LSTM: see lstm.py for the equations.
 #pragma once
 #include "rnn.cuh"
 

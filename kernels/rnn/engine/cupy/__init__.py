@@ -1,1 +1,1 @@
-"""What layer_cupy.py is made of. See docs/decisions/0021-rnn-on-a-gpu.md."""
+"""Parts of layer_cupy.py. See docs/decisions/0021-rnn-on-a-gpu.md."""

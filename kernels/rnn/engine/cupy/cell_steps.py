@@ -1,4 +1,4 @@
-"""Cells whose step is one product and one launch, or with all steps one launch of its own."""
+"""Cells with one product and one launch a step, or one launch for all steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of whole matrices, by cuBLAS, as exact as float32_products says."""
+"""Matrix products by cuBLAS, with the precision of float32_products."""
 
 from __future__ import annotations
 

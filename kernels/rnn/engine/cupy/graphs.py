@@ -1,4 +1,4 @@
-"""Launches of many steps, captured as a CUDA graph once the same are asked for again.
+"""CUDA graphs of many steps, captured when the same launches recur.
 
 A launch from Python takes some microseconds, longer than a small step takes the GPU. A graph of
 all steps is one launch. What launches there are depends on the cell and on how many sequences

@@ -1,4 +1,4 @@
-"""All steps of a layer in one launch, with the recurrent weights kept on the chip.
+"""All steps of a layer in one launch, with the recurrent weights in shared memory.
 
 See rnn_persistent.cu for who does what. Here it is decided whether a layer fits, and how many
 units a block keeps: from a rough count of a multiprocessor's clocks, of which no part has been

@@ -1,4 +1,4 @@
-"""The product of a step: the states of the sequences alive, times a weight."""
+"""Product of a step: states of the active sequences times a weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arrays a run works in, forward and back: the structs Run and Back of rnn.cuh."""
+"""Work arrays of a run, forward and backward: the structs Run and Back of rnn.cuh."""
 
 from __future__ import annotations
 

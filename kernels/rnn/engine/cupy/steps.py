@@ -1,4 +1,4 @@
-"""What a cell must say of itself to run on a GPU; lstm.py and its like do."""
+"""Interface of a cell on a GPU, as lstm_cupy.py and others implement it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the arrays of a run lie: the structs of rnn.cuh, all in one small array on the device.
+"""Addresses of the arrays of a run: the structs of rnn.cuh in one small device array.
 
 A launch gets the address of its struct, never that of the arrays. So a captured graph of
 launches serves any arrays: the table is filled anew, the graph stays as it is.

@@ -1,1 +1,1 @@
-"""Recurrent layers, compiled: see docs/decisions/0008-compiled-rnn.md, and layer.py above."""
+"""Compiled recurrent layers: see docs/decisions/0008-compiled-rnn.md, and layer.py above."""

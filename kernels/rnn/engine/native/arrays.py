@@ -1,4 +1,4 @@
-"""Arrays as compiled code takes them."""
+"""Arrays as arguments of compiled code."""
 
 from __future__ import annotations
 

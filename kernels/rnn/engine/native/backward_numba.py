@@ -1,4 +1,4 @@
-"""One layer in one direction, backward: a chunk of steps at a time, from the last to the first.
+"""Backward pass of one layer in one direction, in chunks of steps.
 
 Two passes over a chunk. In `recur` every thread takes its own sequences from the last step to
 the first and leaves the slopes of every row in the chunk. In `collect` every thread adds up

@@ -1,4 +1,4 @@
-"""Barriers, where threads wait for each other that share every step of a sequence."""
+"""Barriers for threads that share every step of a sequence."""
 
 from __future__ import annotations
 

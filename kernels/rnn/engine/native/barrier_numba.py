@@ -1,4 +1,4 @@
-"""Threads that share every step of a sequence wait for each other here.
+"""Compiled barrier for threads that share every step of a sequence.
 
 A wait is a fraction of a microsecond where all threads run, so they spin; one that has waited
 for longer gives its processor away, for then another process, or the thread it waits for,

@@ -1,4 +1,4 @@
-"""The way back through one layer: its arrays, its chunks, and the gradients in the end."""
+"""Backward pass through one layer: its arrays, chunks, and final gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One layer in one direction, forward: a share of the sequences, from first step to last.
+"""Forward pass of one layer in one direction, for a share of the sequences.
 
 A thread runs its own sequences and meets nobody; or, where there are fewer sequences than
 threads, all threads run the same ones together and each computes its own units.

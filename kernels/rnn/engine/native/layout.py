@@ -1,4 +1,4 @@
-"""How wide vectors, tiles and panels are, for a processor's registers."""
+"""Widths of vectors, tiles and panels for the registers of a processor."""
 
 from __future__ import annotations
 

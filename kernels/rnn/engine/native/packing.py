@@ -1,4 +1,4 @@
-"""Weights in panels, the order in which tiles read them."""
+"""Packs weights into panels, in the order in which tiles read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that put weights in panels."""
+"""Kernels that pack weights into panels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of whole matrices, made of tiles."""
+"""Matrix products by tiles."""
 
 from __future__ import annotations
 

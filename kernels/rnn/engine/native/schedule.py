@@ -1,4 +1,4 @@
-"""Which thread runs which sequences."""
+"""Assignment of sequences to threads."""
 
 from __future__ import annotations
 

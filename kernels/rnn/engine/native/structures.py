@@ -1,4 +1,4 @@
-"""What the kernels of a layer take: arrays and numbers that belong together, all arrays flat."""
+"""Argument structures of the kernels of a layer; all arrays are flat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The product at the heart of everything: a few rows times one panel of columns.
+"""Inner tile product: a few rows times one panel of columns.
 
 A panel holds the columns of a matrix, as many as a few vectors are wide, row by row:
 panel[k] are the k-th elements of all its columns. A tile takes up to `tile_rows` rows of the
