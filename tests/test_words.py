@@ -1,0 +1,111 @@
+"""Docs, docstrings and messages are plain technical English, without the phrases of a table."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# phrase: what to say instead. Phrases are regular expressions; case and line breaks do not matter.
+PLAIN = {
+    r"nobody (waits|has seen|could|uses)": "name the thread, program or measurement",
+    r"at (its|the) door": "argument checks",
+    r"heeds? no|do(es)? not heed": "does not handle",
+    r"is deceived": "name the wrong result",
+    r"bearable": "give the limit",
+    r"has been seen to": "state the measurement",
+    r"what is told apart": "name the distinction",
+    r"tells? (them|it|the classes) apart": "distinguishes, classifies",
+    r"of strangers|strangers' files": "untrusted files",
+    r"behind (your|its) back": "without notice",
+    r"(no|a) mark of (its|their) own": "magic number",
+    r"content and names? tells?|its content says": "detected from the content and the name",
+    r"ending names no": "unknown file extension",
+    r"a child process that can do nothing else": "a sandboxed child process",
+    r"of all chance": "random seed",
+    r"what --emit says": "the emitted outputs",
+    r"at most so many": "maximum number of",
+    r"must fit its": "must match",
+    r"unpacks? to more": "maximum decompressed size",
+    r"refused by name": "an error that names it",
+    r"before a byte is written": "before writing anything",
+    r"(all|what|it) (is|are) kept in memory all the same": "is held in memory",
+    r"padded box": "padded batch",
+    r"as fast as it takes": "name the limit",
+    r"a count stands above": "numbers are lengths",
+    r"only the last op may": "must be last in the chain",
+    r"what boots from": "boot",
+    r"no tensor can be told": "cannot infer the dtype",
+    r"(its|their) last words": "last output",
+    r"sent nonsense": "sent invalid data",
+    r"is there twice": "appears twice",
+    r"names? nothing": "has no names",
+    r"goes round in a circle": "loop",
+    r"gone from our hands": "lod has no control over",
+    r"stays? what it was": "is unchanged",
+    r"(of|by) our own\b": "lod's, a separate",
+}
+# Where a phrase breaks over lines, a comment goes on with its sign.
+_PATTERNS = {
+    re.compile(rf"\b(?:{phrase})\b".replace(" ", r"\s+(?:(?:#|//)\s+)?"), re.IGNORECASE): plain
+    for phrase, plain in PLAIN.items()
+}
+
+
+def pages() -> list[Path]:
+    """Return what a reader of the project reads: pages, sources and their messages."""
+    texts = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+    for folder, endings in {
+        "docs": (".md",),
+        "changes": (".md",),
+        "samples": (".md",),
+        "kernels": (".py", ".cu", ".cuh"),
+        "formats": (".py",),
+        "lodcli": (".py",),
+    }.items():
+        texts += [path for path in (ROOT / folder).rglob("*") if path.suffix in endings]
+    return texts
+
+
+def riddles(text: str) -> list[str]:
+    """Return the phrases of the table that a text holds: line, phrase, what to say instead."""
+    return [
+        f"line {text.count(chr(10), 0, found.start()) + 1}: {found.group()!r}; say: {plain}"
+        for pattern, plain in _PATTERNS.items()
+        for found in pattern.finditer(text)
+    ]
+
+
+def test_pages_sources_and_messages_are_plain_english() -> None:
+    faults = [
+        f"{path.relative_to(ROOT)}, {riddle}"
+        for path in pages()
+        for riddle in riddles(path.read_text("utf-8"))
+    ]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Threads of our own, whose work\n# shares itself out",
+        "a producer inside a library that heeds no signal",
+        "x.foo: its ending\n    # names no format",
+    ],
+)
+def test_a_riddle_is_found(text: str) -> None:
+    assert len(riddles(text)) == 1
+
+
+def test_plain_english_is_no_riddle() -> None:
+    assert not riddles("x.foo: unknown file extension; choose a format with --to")
+
+
+def test_the_glossary_is_short() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    table = page.partition("\n## Words\n")[2].partition("\n## ")[0]
+    words = [row for row in table.splitlines() if row.startswith("| ")][1:]
+    assert 10 < len(words) <= 40
