@@ -248,7 +248,7 @@ def test_an_answer_follows_the_figures() -> None:
     ratios = {"absolute": Between(0.7, 0.7), "summed": Between(20, 20)}
     assert cell == Cell("access", 0.8, None, ratios)
     text = " ".join(answers(rows))
-    assert "absolute offsets takes 0.7 times as long as by nested ones" in text
+    assert "absolute offsets takes 0.7 times as long as by nested offsets" in text
     assert "by sums of lengths it takes 20 times as long" in text
 
 

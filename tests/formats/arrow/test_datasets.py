@@ -201,8 +201,12 @@ def _null(path: Path) -> None:
     ("damage", "error", "message"),
     [
         (_state(_data_files=None), DamagedFileError, "state.json: has no list of data files"),
-        (_no_rows({}), UnsupportedError, "dataset_info.json: describes no columns"),
-        (_no_rows({"x": {"_type": "Image"}}), UnsupportedError, "info.json: column 'x': without"),
+        (_no_rows({}), UnsupportedError, "dataset_info.json: has no features"),
+        (
+            _no_rows({"x": {"_type": "Image"}}),
+            UnsupportedError,
+            "info.json: column 'x': cannot infer",
+        ),
         (_state(_data_files=[{}]), DamagedFileError, "state.json: data file 0 has no name"),
         (_state(_data_files=[{"filename": "../x"}]), DamagedFileError, "refers to '../x'"),
         (_state(_indices_data_files=[{}]), UnsupportedError, "save it anew with datasets 2"),

@@ -197,7 +197,7 @@ ROWS = np.arange(3)
         ({}, 1, {}, "a node of class 'None'"),
         ({"class": "Cuda"}, 1, {}, "a node of class 'Cuda'"),
         (LEAF, -1, {}, "length -1"),
-        (LEAF, 2**62, {"n1_data": ROWS}, "come to 4611686018427387904 bytes"),
+        (LEAF, 2**62, {"n1_data": ROWS}, "expanding to 4611686018427387904 bytes"),
         (LEAF, 4, {"n1_data": ROWS}, "n1-data: expected at least 4 numbers, found 3"),
         (LEAF, 3, {}, "n1-data: this buffer is missing"),
         (LEAF, 3, {"n1_data": ROWS.astype(np.int32)}, "n1-data: expected int64, found int32"),
@@ -206,7 +206,7 @@ ROWS = np.arange(3)
         (LEAF | {"primitive": None}, 1, {}, "holds None"),
         (LEAF | {"inner_shape": [-1]}, 1, {}, r"inner_shape \[-1\] is no shape"),
         (LEAF | {"inner_shape": 3}, 1, {}, "inner_shape 3 is no shape"),
-        (LEAF | {"inner_shape": [0]}, 2**40, {"n1_data": ROWS}, "come to"),
+        (LEAF | {"inner_shape": [0]}, 2**40, {"n1_data": ROWS}, "expanding to"),
         (LEAF | {"inner_shape": [2**40, 2**40]}, 3, {"n1_data": ROWS}, "expected at least"),
         (LIST, 2, {"n0_offsets": ROWS[:2]}, "n0-offsets: expected at least 3 numbers, found 2"),
         (LIST, 2, {"n0_offsets": np.array([0, 2, 1])}, "n0-offsets: decrease"),
@@ -254,7 +254,7 @@ def test_lists_that_share_their_items_come_to_no_more_than_allowed() -> None:
         "n0-stops": np.full(count, count, np.int64),
         "n1-data": np.zeros(count, np.int64),
     }
-    with pytest.raises(TooLargeError, match=r"come to 137438953472 bytes; ak.to_packed first"):
+    with pytest.raises(TooLargeError, match=r"expanding to 137438953472 bytes; ak.to_packed first"):
         Reader(buffers.__getitem__, 3 << 20, Bounds()).tensors(VIEW, count)
 
 

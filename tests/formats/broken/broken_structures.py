@@ -155,7 +155,7 @@ def shuffle_of_other_numbers(content: bytes) -> bytes:
     return _set(content, content.index(b"shuffle\0\4\0\0\0") + 8, b"\2")
 
 
-@byte_case("R27", DamagedFileError, "/data: what is at ")
+@byte_case("R27", DamagedFileError, "/data: address ")
 def a_header_that_goes_on_in_itself(content: bytes) -> bytes:
     place = _message(content, 0) - 8
     here = content.rindex(PREFIX, 0, place) + 16
@@ -199,7 +199,7 @@ def a_tree_of_another_kind(content: bytes) -> bytes:
     return _set(content, content.index(b"TREE") + 4, b"\1")
 
 
-@byte_case("R28", DamagedFileError, "/, its names: what is at ")
+@byte_case("R28", DamagedFileError, "/, its names: address ")
 def one_leaf_twice(content: bytes) -> bytes:
     tree = content.index(b"TREE")
     content = _set(content, tree + 6, b"\2")

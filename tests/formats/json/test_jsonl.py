@@ -170,7 +170,11 @@ def test_a_given_dtype_overrules(tmp_path: Path, data: bytes, dtype: str) -> Non
             "item <1>: 9007199254740993 cannot be represented exactly",
         ),
         (b"[70000.0]", "float16", "70000.0 is beyond float16; --dtype float64 may hold it"),
-        (b"[" + b"9" * 400 + b"]", "float64", "an integer that is too large has no exact"),
+        (
+            b"[" + b"9" * 400 + b"]",
+            "float64",
+            "an integer that is too large cannot be represented exactly",
+        ),
     ],
 )
 def test_a_number_that_does_not_fit_the_dtype_is_named(
@@ -238,8 +242,8 @@ def test_text_has_no_other_dtype(tmp_path: Path) -> None:
         (b'["a"]\n["b",1]', "line 2: item <1>: expected text, found 1"),
         (b'["a"]\n[[]]', "line 2: item <0>: expected text, found a list"),
         (b'[1]\n{"a":1}', "line 2: expected a list, found an object"),
-        (b"[1,2]\n[1,NaN]", "line 2: NaN is no JSON"),
-        (b"[-Infinity]", "line 1: -Infinity is no JSON"),
+        (b"[1,2]\n[1,NaN]", "line 2: NaN is not JSON"),
+        (b"[-Infinity]", "line 1: -Infinity is not JSON"),
         (
             b"[-9223372036854775809]",
             "cannot be represented exactly in int64; no dtype holds it; round it",
@@ -309,8 +313,8 @@ def test_chosen_fields_are_read_in_that_order(tmp_path: Path) -> None:
         (b'{"x":1}\n[1]', None, InvalidDataError, "line 2: expected an object, found a list"),
         (b'{"x":1}\n{"x":1,"x":2}', None, InvalidDataError, "line 2: field 'x' appears twice"),
         (b'{"x":[1]}\n{"x":[[]]}', None, InvalidDataError, "line 2: field x: item <0>: expected a"),
-        (b'{"x":1,"y":null}', None, InvalidDataError, "field 'y': .* found null; choose"),
-        (b'{"x":{}}', None, InvalidDataError, "field 'x': .* found an object; choose"),
+        (b'{"x":1,"y":null}', None, InvalidDataError, "field 'y': .* found null; select"),
+        (b'{"x":{}}', None, InvalidDataError, "field 'x': .* found an object; select"),
         (b"{}", None, InvalidDataError, "line 1: the object has no fields"),
         (b"[1]", ("x",), SelectionError, "line 1: has no fields to choose x from"),
         (b'{"x":1}', ("x", "x"), SelectionError, "a field is chosen twice: x, x"),

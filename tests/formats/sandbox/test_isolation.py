@@ -122,7 +122,7 @@ def test_a_crash_is_an_error(tmp_path: Path) -> None:
     def crash(path: Path) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
 
-    with pytest.raises(DamagedFileError, match=r"ended the process .*SIGSEGV"):
+    with pytest.raises(DamagedFileError, match=r"crashed the sandboxed process .*SIGSEGV"):
         read_by(crash, tmp_path / "f")
 
 

@@ -235,7 +235,7 @@ def test_a_writer_does_not_wait_for_ever(folder: Path, monkeypatch: pytest.Monke
     made = pending(folder)
     with made.path.open("rb+") as held:
         assert files.lock(held.fileno())
-        with pytest.raises(OSError, match="another process has been replacing it") as caught:
+        with pytest.raises(OSError, match="another process is still replacing it") as caught:
             write_pair(folder)
     assert str(folder / "t.idx") in str(caught.value)
     write_pair(folder)

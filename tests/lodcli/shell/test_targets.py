@@ -47,9 +47,9 @@ def name_a_folder(folder: Path) -> str:
 SPECIAL: dict[str, tuple[Callable[[Path], str], str]] = {
     "a device": (
         make_device,
-        "is a device and is left unchanged; to send the result there, redirect",
+        "is a device and is left unchanged; to write the result there, redirect",
     ),
-    "a pipe": (make_pipe, "is a pipe and is left unchanged; to send the result there, redirect"),
+    "a pipe": (make_pipe, "is a pipe and is left unchanged; to write the result there, redirect"),
     "a socket": (make_socket, "is a socket and is left unchanged"),
     "a folder": (make_folder, "is a folder, not a file"),
     "a folder's name": (name_a_folder, "is a folder, not a file"),
