@@ -26,7 +26,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 _OR_EMPTY = "--nulls empty reads it as an empty one"
-_NO_PLACE = "no tensor can hold a null; select other columns with --field, or fill it"
+_NO_PLACE = "no tensor can hold a null; choose other columns with --field, or fill it"
 
 Names = dict[str, tuple[str | None, ...]]
 

@@ -20,7 +20,7 @@ from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
 
 MOST_LEVELS = 64
-_OTHERS = "select other columns with --field, or the rest with --skip-unsupported"
+_OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 
 
 @dataclass(frozen=True)

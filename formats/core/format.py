@@ -322,7 +322,7 @@ class Format(ABC):
             names = ", ".join(spec.name for spec in schema)
             raise UnsupportedError(
                 f"{self.name} holds one tensor, this has {len(schema)} ({names}); "
-                "select one with FILE::NAME"
+                "choose one with FILE::NAME"
             )
         for spec in schema:
             self._refuse_spec(spec)
@@ -339,7 +339,7 @@ class Format(ABC):
             found = ", ".join(f"{name} has {count}" for name, count in items.items())
             raise ShapeMismatchError(
                 f"{self.name} holds tensors of equally many outermost items, one of each a "
-                f"{self.record}; {found}; select one with FILE::NAME"
+                f"{self.record}; {found}; choose one with FILE::NAME"
             )
 
     def _refuse_spec(self, spec: TensorSpec) -> None:

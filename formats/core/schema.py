@@ -115,7 +115,7 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
         if len(schema) == 1:
             return schema[0]
         if not any(spec.name == DEFAULT_NAME for spec in schema):
-            raise SelectionError(f"holds {len(schema)} tensors ({known}); select one with ::NAME")
+            raise SelectionError(f"holds {len(schema)} tensors ({known}); choose one with ::NAME")
         name = DEFAULT_NAME
     for spec in schema:
         if spec.name == name:

@@ -312,7 +312,7 @@ class _CsvSource(Source):
         return holding(value)
 
 
-_OTHERS = "select other columns with --field, or the rest with --skip-unsupported"
+_OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _MISSING = frozenset({"", "na", "n/a", "none", "null", "-", "?"})
 

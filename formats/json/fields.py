@@ -111,7 +111,7 @@ def _refuse_unheld(one: str, value: object) -> None:
     if value is None or type(value) is dict:
         raise InvalidDataError(
             f"line 1: field {shown(one)}: expected numbers, booleans, text or lists, found "
-            f"{kind_of(value)}; select the fields to read with --field, or the rest with "
+            f"{kind_of(value)}; choose the fields to read with --field, or the rest with "
             "--skip-unsupported"
         )
 
@@ -142,14 +142,14 @@ def field_values(
             raise InvalidDataError(f"line {number}: expected an object, found {kind_of(value)}")
         if field not in value:
             raise InvalidDataError(
-                f"line {number}: field {shown(field)} is missing; select others with --field, or "
+                f"line {number}: field {shown(field)} is missing; choose others with --field, or "
                 "the rest with --skip-unsupported"
             )
         unknown = [key for key in value if known is not None and key not in known]
         if unknown:
             raise InvalidDataError(
                 f"line {number}: field {shown(unknown[0])} is not in line 1; "
-                "select the fields to read with --field"
+                "choose the fields to read with --field"
             )
     # Another known field is missing: its own column tells.
     return [value[field] for value in values]

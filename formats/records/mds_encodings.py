@@ -64,7 +64,7 @@ class Encoding:
         if found is None or (found["dtype"] or "int8") not in DTYPES:
             why = "which is never unpickled" if name == "pkl" else "which no tensor has"
             raise UnsupportedError(
-                f"column {column}: is encoded as {name[:60]!r}, {why}; select others with --field, "
+                f"column {column}: is encoded as {name[:60]!r}, {why}; choose others with --field, "
                 "or the rest with --skip-unsupported"
             )
         shape = tuple(map(int, found["shape"].split(","))) if found["shape"] else None

@@ -68,7 +68,7 @@ class Collector:
                 raise InvalidDataError(
                     f"{spec.name}: expected {spec.dtype} of shape {_shown(shape)} as in the "
                     f"first sample, found {value.dtype} of shape {_shown(value.shape)}; make "
-                    "them alike, or select other fields with --field"
+                    "them alike, or choose other fields with --field"
                 )
             self._values[spec.name].append(value)
             self.size_bytes += value.nbytes + 8

@@ -152,7 +152,7 @@ class _TarSource(Source):
                 if unknown := sorted(sample.keys() - {spec.name for spec in self.schema}):
                     raise InvalidDataError(
                         f"has the field {unknown[0]}, which the first sample has not; "
-                        "select fields with --field"
+                        "choose fields with --field"
                     )
             if collector.size_bytes >= limit_bytes:
                 yield collector.batch()
@@ -217,11 +217,11 @@ def _from_json(text: bytes) -> Array:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        raise DamagedFileError("is no JSON; select other fields with --field") from None
+        raise DamagedFileError("is no JSON; choose other fields with --field") from None
     numbers = value if isinstance(value, list) else [value]
     if not all(type(one) in (int, float) for one in numbers):
         raise UnsupportedError(
-            "is neither a number nor a list of numbers; select other fields with --field"
+            "is neither a number nor a list of numbers; choose other fields with --field"
         )
     whole = bool(numbers) and all(type(one) is int for one in numbers)
     dtype = np.dtype(np.int64 if whole else np.float64)
@@ -231,6 +231,6 @@ def _from_json(text: bytes) -> Array:
         if type(one) is int and abs(one) > largest:
             raise InvalidDataError(
                 f"{one if abs(one) < 2**200 else 'a whole number'} cannot be represented exactly "
-                f"in {dtype}; store it as .npy, or select other fields with --field"
+                f"in {dtype}; store it as .npy, or choose other fields with --field"
             )
     return np.array(value, dtype)

@@ -46,7 +46,7 @@ def _parts(schema: Schema) -> tuple[TensorSpec, TensorSpec | None]:
         found = ", ".join(spec.name for spec in schema)
         raise UnsupportedError(
             f"megatron holds one tensor, and a {MODE} for each of its sequences; this has "
-            f"{found}; select one with FILE::NAME"
+            f"{found}; choose one with FILE::NAME"
         )
     return next(spec for spec in schema if spec.name != MODE), modes[0]
 

@@ -151,7 +151,7 @@ def _renamed(schema: Schema, batches: Iterator[Batch], name: str) -> tuple[Schem
     """Return one tensor under another name."""
     if len(schema) != 1:
         raise SelectionError(
-            f"--name is for one tensor, found {len(schema)}; select one with ::NAME"
+            f"--name is for one tensor, found {len(schema)}; choose one with ::NAME"
         )
     old = schema[0].name
     return (dataclasses.replace(schema[0], name=name),), ({name: batch[old]} for batch in batches)

@@ -82,8 +82,8 @@ def _safetensors(header: bytes, data: bytes) -> bytes:
 
 
 _TWICE = b'{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
-_ALIKE = "make them alike, or select other fields with --field"
-_FIELD = "select other fields with --field"
+_ALIKE = "make them alike, or choose other fields with --field"
+_FIELD = "choose other fields with --field"
 _INT32 = ("--dtype", "int32")
 
 FAULTS = [
@@ -142,7 +142,7 @@ FAULTS = [
         "mixed",
         ".csv",
         b"a,b\n1,2\n3,x\n",
-        ("line 3, column 'b': expected a whole number", "select other columns with --field"),
+        ("line 3, column 'b': expected a whole number", "choose other columns with --field"),
     ),
     Fault(
         "mixed",
