@@ -15,7 +15,7 @@ from __future__ import annotations
 from lodcli.kernels.lazy_names import Home, by_module, lazy_names
 
 _HOMES: dict[str, Home] = {
-    **{name: (f"lodcli.{name}", "") for name in ("errors", "formats", "ops", "rnn")},
+    **{name: (f"lodcli.{name}", "") for name in ("errors", "formats", "ops", "rnn", "torch")},
     "open": ("lodcli.formats.core.io", "open_source"),
     **by_module(
         {

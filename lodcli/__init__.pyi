@@ -3,6 +3,7 @@ from lodcli import errors as errors
 from lodcli import formats as formats
 from lodcli import ops as ops
 from lodcli import rnn as rnn
+from lodcli import torch as torch
 from lodcli.formats.core.errors import DamagedFileError as DamagedFileError
 from lodcli.formats.core.errors import NotThisFormatError as NotThisFormatError
 from lodcli.formats.core.io import open_source as _open_source
@@ -58,6 +59,7 @@ __all__ = [
     "read",
     "read_all",
     "rnn",
+    "torch",
     "while_loop",
     "write",
 ]

@@ -85,6 +85,8 @@ def test_python_blocks_run_and_give_what_their_comments_say(
     said = 0
     for page in PAGES:
         for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S):
+            if "import torch" in block and find_spec("torch") is None:
+                continue
             names: dict[str, object] = {}
             exec(block, names)
             for line in block.splitlines():

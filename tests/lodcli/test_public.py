@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,8 @@ def test_type_checkers_read_the_names_there_are(module: str) -> None:
 
 @pytest.mark.parametrize("module", STUBS)
 def test_a_name_is_what_its_home_defines(module: str) -> None:
+    if module == "lodcli.torch":
+        pytest.importorskip("torch")
     loaded = importlib.import_module(module)
     for name, (home, attribute) in homes_of(module).items():
         found = importlib.import_module(home)
@@ -106,6 +109,7 @@ def test_every_public_function_has_an_example_that_runs() -> None:
     without = [
         f"{module}.{name}"
         for module in STUBS
+        if module != "lodcli.torch" or find_spec("torch")
         for name in homes_of(module)
         if inspect.isfunction(value := getattr(importlib.import_module(module), name))
         if ">>>" not in (inspect.getdoc(value) or "")
@@ -124,6 +128,18 @@ def test_ops_load_numpy_and_nothing_else() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = {name for name in done.stdout.split() if "editable" not in name}
     assert found == {"__main__", "lodcli", "numpy"}
+
+
+def test_without_torch_its_names_say_what_to_install() -> None:
+    code = (
+        "import importlib.util as util, lodcli.torch\n"
+        "util.find_spec = lambda name: None\n"
+        "try: lodcli.torch.LSTM\n"
+        "except lodcli.UnsupportedError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = "lodcli.torch: torch is not installed; pip install 'lodcli[torch]'"
+    assert done.stdout.strip() == said
 
 
 # What a user's project may look like: it passes the strict checks, and what is wrong is found.

@@ -132,7 +132,7 @@ def _packed(data: Array, lod: LoD) -> torch.nn.utils.rnn.PackedSequence:
         place = f"sequence {int(lengths.argmin())}" if lengths.size else "a sequence is needed"
         raise UnsupportedError(f"packed holds no empty sequence: {place}: {what}")
     order = np.argsort(-lengths, kind="stable")
-    rows, steps = _step_order(lod.levels[0][:-1][order], lengths[order])
+    rows, steps = step_order(lod.levels[0][:-1][order], lengths[order])
     in_order = bool((order == np.arange(order.size)).all())
     sizes = torch.from_numpy(np.bincount(steps))
     there = torch.from_numpy(order)
@@ -146,6 +146,15 @@ def _packed(data: Array, lod: LoD) -> torch.nn.utils.rnn.PackedSequence:
 
 
 def _unpacked(values: torch.nn.utils.rnn.PackedSequence) -> tuple[Array, LoD]:
+    rows, bounds = packed_rows(values)
+    places = np.empty_like(rows)
+    places[rows] = np.arange(rows.size)
+    data = values.data
+    return rows_from_torch(data[torch.from_numpy(places).to(data.device)]), LoD([bounds])
+
+
+def packed_rows(values: torch.nn.utils.rnn.PackedSequence) -> tuple[Offsets, Offsets]:
+    """Return where each row of a PackedSequence lies sequence by sequence, and the offsets."""
     sizes = values.batch_sizes.numpy()
     count = int(sizes[0]) if sizes.size else 0
     # Sorted by length, as packed: how many steps each sequence is alive.
@@ -153,14 +162,11 @@ def _unpacked(values: torch.nn.utils.rnn.PackedSequence) -> tuple[Array, LoD]:
     order = values.sorted_indices
     there = np.arange(count) if order is None else order.numpy(force=True)
     bounds = lengths_to_offsets(lengths[np.argsort(there)], level=0)
-    rows, _ = _step_order(bounds[:-1][there], lengths)
-    places = np.empty_like(rows)
-    places[rows] = np.arange(rows.size)
-    data = values.data
-    return rows_from_torch(data[torch.from_numpy(places).to(data.device)]), LoD([bounds])
+    rows, _ = step_order(bounds[:-1][there], lengths)
+    return rows, bounds
 
 
-def _step_order(starts: Offsets, lengths: Offsets) -> tuple[Offsets, Offsets]:
+def step_order(starts: Offsets, lengths: Offsets) -> tuple[Offsets, Offsets]:
     """Return the rows of sequences step by step, given longest first, and the step of each."""
     bounds = lengths_to_offsets(lengths, level=0)
     steps = ranges(np.zeros_like(lengths), bounds)

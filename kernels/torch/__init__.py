@@ -1,0 +1,10 @@
+"""Layers for torch over this engine; importing it needs torch."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from lodcli.kernels.errors import UnsupportedError
+
+if find_spec("torch") is None:
+    raise UnsupportedError("lodcli.torch: torch is not installed; pip install 'lodcli[torch]'")

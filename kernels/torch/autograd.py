@@ -1,0 +1,181 @@
+"""Differentiable functions of torch over NumPy's memory: an RNN, and moving rows.
+
+`torch.set_num_threads` and LOD_THREADS both limit the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.stack.stack import (
+    RNNWeights,
+    StackGradients,
+    stack_backward,
+    stack_forward,
+)
+from lodcli.kernels.runtime.threads import thread_count
+from lodcli.kernels.tensor.exchange.torch import rows_to_torch
+
+# Makes the weights of one layer in one direction of its arrays, in torch's order.
+MakeCell = Callable[[list[Array]], CellWeights]
+
+
+def run_layers(
+    rows: torch.Tensor,
+    offsets: Offsets,
+    weights: Sequence[Sequence[Sequence[torch.Tensor]]],
+    states: tuple[torch.Tensor | None, ...],
+    make: MakeCell,
+) -> tuple[torch.Tensor, ...]:
+    """Return the outputs of the last layer, the last hidden states, and those of the cells if any.
+
+    Args:
+        rows: (N, D), float32 or float64, in main memory.
+        offsets: (S+1,) int64, in rows.
+        weights: by layer, by direction, of the dtype of the rows.
+        states: initial hidden states and, of an LSTM, cell states; None is zeros.
+        make: makes the weights of one cell.
+    """
+    flat = [array for layer in weights for direction in layer for array in direction]
+    hidden, cell = (*states, None)[:2]
+    wanted = torch.is_grad_enabled() and any(
+        each is not None and each.requires_grad for each in (rows, hidden, cell, *flat)
+    )
+    shape = len(weights), len(weights[0]), len(weights[0][0])
+    found: tuple[torch.Tensor, ...] = _Layers.apply(  # type: ignore[no-untyped-call]
+        rows, hidden, cell, offsets, make, shape, wanted, *flat
+    )
+    return found
+
+
+class _Layers(torch.autograd.Function):
+    """stack_forward and stack_backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: torch.Tensor,
+        hidden: torch.Tensor | None,
+        cell: torch.Tensor | None,
+        offsets: Offsets,
+        make: MakeCell,
+        shape: tuple[int, int, int],
+        keep: bool,
+        *flat: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        layers, directions, arrays = shape
+        parts = [_numbers(array) for array in flat]
+        cells = [make(parts[i : i + arrays]) for i in range(0, len(parts), arrays)]
+        weights = RNNWeights(
+            tuple(
+                tuple(cells[i : i + directions]) for i in range(0, layers * directions, directions)
+            )
+        )
+        result = stack_forward(
+            _numbers(rows),
+            offsets,
+            weights,
+            initial_hidden=None if hidden is None else _numbers(hidden),
+            initial_cell=None if cell is None else _numbers(cell),
+            keep=keep,
+            threads=threads(),
+        )
+        if keep:
+            # The tape holds their memory: this makes torch notice when they are written to.
+            ctx.save_for_backward(rows, hidden, cell, *flat)
+            ctx.tape = result.tape
+            ctx.set_materialize_grads(False)
+        found = result.outputs, result.last_hidden, result.last_cell
+        return tuple(rows_to_torch(each) for each in found if each is not None)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:
+        ctx.saved_tensors  # noqa: B018  raises if one was written to
+        _, hidden, cell, *_ = ctx.needs_input_grad
+        outputs, last_hidden, last_cell = (
+            None if grad is None else _numbers(grad) for grad in (*grads, None)[:3]
+        )
+        found = stack_backward(
+            ctx.tape,
+            grad_outputs=outputs,
+            grad_last_hidden=last_hidden,
+            grad_last_cell=last_cell,
+            threads=threads(),
+        )
+        return (
+            rows_to_torch(found.input),
+            rows_to_torch(found.initial_hidden) if hidden else None,
+            rows_to_torch(found.initial_cell) if cell and found.initial_cell is not None else None,
+            *(None,) * 4,
+            *_by_weight(found),
+        )
+
+
+def _by_weight(found: StackGradients) -> list[torch.Tensor]:
+    return [
+        rows_to_torch(array)
+        for layer in found.weights.layers
+        for direction in layer
+        for array in direction.arrays().values()
+    ]
+
+
+def _numbers(values: torch.Tensor) -> Array:
+    array: Array = values.detach().numpy(force=True)
+    return array
+
+
+def threads() -> int:
+    """Return how many threads torch and LOD_THREADS both allow."""
+    return min(torch.get_num_threads(), thread_count())
+
+
+def gather(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Return rows at places, no place twice: (N, ...) and (M,) to (M, ...).
+
+    Not rows[places]: its gradient adds row by row, with one thread.
+    """
+    found: torch.Tensor = _Gather.apply(rows, places)  # type: ignore[no-untyped-call]
+    return found
+
+
+def scatter(rows: torch.Tensor, places: torch.Tensor, size: int) -> torch.Tensor:
+    """Return zeros but for rows at places, no place twice: (M, ...) and (M,) to (size, ...)."""
+    found: torch.Tensor = _Scatter.apply(rows, places, size)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(places)
+        ctx.size = len(rows)
+        return rows.index_select(0, places)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        (places,) = ctx.saved_tensors
+        return scatter(grad, places, ctx.size), None
+
+
+class _Scatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: torch.Tensor, places: torch.Tensor, size: int) -> torch.Tensor:
+        ctx.save_for_backward(places)
+        return rows.new_zeros(size, *rows.shape[1:]).index_copy_(0, places, rows)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        (places,) = ctx.saved_tensors
+        return gather(grad, places), None, None
+
+
+def indices(places: Offsets, like: torch.Tensor) -> torch.Tensor:
+    """Return places as a tensor of torch beside another."""
+    return rows_to_torch(places).to(like.device)

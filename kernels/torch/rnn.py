@@ -1,0 +1,203 @@
+"""torch's LSTM, GRU and RNN over sequences of any lengths, none padded and none sorted by hand."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import PackedSequence
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.cells.registry import weights_class
+from lodcli.kernels.tensor.exchange.torch import step_order
+from lodcli.kernels.torch.autograd import gather, indices, run_layers
+from lodcli.kernels.torch.sequences import Sequences, sequences
+
+Model = TypeVar("Model", bound=torch.nn.Module)
+States = tuple[torch.Tensor, ...]
+_FIELDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
+class _Ragged(torch.nn.RNNBase):
+    """A layer of torch that takes sequences in any form and gives them back in the same."""
+
+    def forward(self, input: Any, hx: Any = None, *, lengths: Any = None) -> tuple[Any, Any]:
+        """Return the outputs, in the form of the input, and the last states.
+
+        Args:
+            input: a nested tensor of the jagged layout, a PackedSequence, a LoDTensor, or a
+                padded tensor; sequences may be empty, but for a PackedSequence.
+            hx: initial states as torch takes them, in the order of the batch; None is zeros.
+            lengths: rows of each sequence of a padded tensor; outputs behind are zeros.
+
+        The last states of an empty sequence are its initial ones. The outputs of a LoDTensor
+        are not tracked by autograd; its last states are.
+
+        Raises:
+            InvalidDataError, ShapeMismatchError: an argument is wrong, or does not fit.
+        """
+        dense = isinstance(input, torch.Tensor) and not input.is_nested and lengths is None
+        tensor = input.data if isinstance(input, PackedSequence) else input
+        if (dense or isinstance(input, PackedSequence)) and not self._runs_here(tensor):
+            found: tuple[Any, Any] = super().forward(input, hx)
+            return found
+        given = sequences(input, lengths, self.batch_first)
+        rows, count = given.rows, len(given.offsets) - 1
+        if rows.dim() != 2 or rows.shape[1] != self.input_size:
+            raise ShapeMismatchError(
+                f"input: expected rows of {self.input_size} values, found {tuple(rows.shape[1:])}"
+            )
+        states = self._checked_states(hx, rows, count, given.batched)
+        run = self._run if self._runs_here(rows) else self._run_by_torch
+        outputs, *last = run(given, states)
+        if not given.batched:
+            last = [each.squeeze(1) for each in last]
+        return given.back(outputs), tuple(last) if self.mode == "LSTM" else last[0]
+
+    def _runs_here(self, rows: torch.Tensor) -> bool:
+        """Return whether it is this engine that computes, and not torch's own."""
+        return (
+            rows.device.type == "cpu"
+            and rows.dtype in (torch.float32, torch.float64)
+            and not self.proj_size
+            and all(
+                each.dtype == rows.dtype and each.device == rows.device
+                for each in self.parameters()
+            )
+        )
+
+    def _checked_states(
+        self, hx: Any, rows: torch.Tensor, count: int, batched: bool
+    ) -> tuple[torch.Tensor | None, ...]:
+        pair = self.mode == "LSTM"
+        if hx is None:
+            return (None, None) if pair else (None,)
+        if pair and not (isinstance(hx, tuple | list) and len(hx) == 2):
+            raise InvalidDataError("hx: expected a pair of hidden and cell states")
+        directions = 2 if self.bidirectional else 1
+        found = []
+        sizes = self.proj_size or self.hidden_size, self.hidden_size
+        for each, size in zip(hx if pair else (hx,), sizes, strict=False):
+            if not isinstance(each, torch.Tensor):
+                raise InvalidDataError(f"hx: expected a tensor, found {type(each).__name__}")
+            state = each if batched else each.unsqueeze(1)
+            shape = self.num_layers * directions, count, size
+            if state.shape != shape or state.dtype != rows.dtype:
+                raise ShapeMismatchError(
+                    f"hx: expected shape {shape} of {rows.dtype}, "
+                    f"found {tuple(state.shape)} of {state.dtype}"
+                )
+            found.append(state)
+        return tuple(found)
+
+    def _run(self, given: Sequences, states: tuple[torch.Tensor | None, ...]) -> States:
+        directions = 2 if self.bidirectional else 1
+        cells = self.all_weights
+        layers = [cells[i : i + directions] for i in range(0, len(cells), directions)]
+        if not (self.dropout and self.training):
+            return run_layers(given.rows, given.offsets, layers, states, self._make())
+        rows, last = given.rows, []
+        for number, layer in enumerate(layers):
+            if number:
+                rows = torch.nn.functional.dropout(rows, self.dropout)
+            part = slice(number * directions, (number + 1) * directions)
+            here = tuple(None if each is None else each[part] for each in states)
+            rows, *after = run_layers(rows, given.offsets, [layer], here, self._make())
+            last.append(after)
+        return rows, *(torch.cat(each) for each in zip(*last, strict=True))
+
+    def _make(self) -> Any:
+        name = "elman" if self.mode.startswith("RNN") else self.mode.lower()
+        options = {"nonlinearity": self.mode[4:].lower()} if name == "elman" else {}
+        return partial(_cell, weights_class(name), options)
+
+    def _run_by_torch(self, given: Sequences, states: tuple[torch.Tensor | None, ...]) -> States:
+        """Run torch's own code on a PackedSequence of the sequences that are not empty."""
+        rows, lengths = given.rows, np.diff(given.offsets)
+        size, width = self.proj_size or self.hidden_size, 2 if self.bidirectional else 1
+        initial = [
+            rows.new_zeros(self.num_layers * width, lengths.size, each) if state is None else state
+            for state, each in zip(states, (size, self.hidden_size), strict=False)
+        ]
+        order = np.argsort(-lengths, kind="stable")
+        order = order[lengths[order] > 0]
+        if not order.size:
+            return rows.new_zeros(0, size * width), *initial
+        there, steps = step_order(given.offsets[:-1][order], lengths[order])
+        packed = PackedSequence(
+            gather(rows, indices(there, rows)), torch.from_numpy(np.bincount(steps))
+        )
+        picked = indices(order, rows)
+        begin = [each.index_select(1, picked) for each in initial]
+        outputs, last = super().forward(packed, tuple(begin) if len(begin) == 2 else begin[0])
+        ended = last if len(begin) == 2 else (last,)
+        places = np.empty_like(there)
+        places[there] = np.arange(there.size)
+        return gather(outputs.data, indices(places, rows)), *(
+            before.index_copy(1, picked, after)
+            for before, after in zip(initial, ended, strict=True)
+        )
+
+
+def _cell(kind: type[CellWeights], options: dict[str, Any], arrays: list[Array]) -> CellWeights:
+    return kind(**dict(zip(_FIELDS, arrays, strict=False)), **options)
+
+
+class LSTM(_Ragged, torch.nn.LSTM):
+    """torch.nn.LSTM, with its arguments, names and state dict, over sequences of any lengths.
+
+    >>> layer = LSTM(3, 4)
+    >>> jagged = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(0, 3)],
+    ...                                     layout=torch.jagged)
+    >>> outputs, (hidden, cell) = layer(jagged)
+    >>> outputs.values().shape, hidden.shape
+    (torch.Size([2, 4]), torch.Size([1, 2, 4]))
+    """
+
+
+class GRU(_Ragged, torch.nn.GRU):
+    """torch.nn.GRU, with its arguments, names and state dict, over sequences of any lengths."""
+
+
+class RNN(_Ragged, torch.nn.RNN):
+    """torch.nn.RNN, with its arguments, names and state dict, over sequences of any lengths."""
+
+
+_TWINS: dict[type[torch.nn.Module], type[torch.nn.Module]] = {
+    torch.nn.LSTM: LSTM,
+    torch.nn.GRU: GRU,
+    torch.nn.RNN: RNN,
+}
+for _layer in (LSTM, GRU, RNN):
+    _layer.__module__ = "lodcli.torch"  # the name that pickles hold
+
+
+def replace(model: Model) -> Model:
+    """Make every LSTM, GRU and RNN of a model one of this module, and return the model.
+
+    Parameters, hooks and options stay the same objects, so that an optimizer goes on with them.
+    Classes derived from torch's are left alone.
+
+    >>> model = torch.nn.ModuleDict({"words": torch.nn.GRU(3, 4)})
+    >>> type(replace(model)["words"]).__module__
+    'lodcli.torch'
+    >>> type(restore(model)["words"]).__module__
+    'torch.nn.modules.rnn'
+    """
+    return _exchanged(model, _TWINS)
+
+
+def restore(model: Model) -> Model:
+    """Make every layer that `replace` changed one of torch again, and return the model."""
+    return _exchanged(model, {ours: theirs for theirs, ours in _TWINS.items()})
+
+
+def _exchanged(model: Model, twins: dict[type[torch.nn.Module], type[torch.nn.Module]]) -> Model:
+    for module in model.modules():
+        if type(module) in twins:
+            module.__class__ = twins[type(module)]
+    return model

@@ -1,0 +1,156 @@
+"""Sequences in the forms that torch has for them, as rows and offsets, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import PackedSequence
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.tensor.exchange.torch import packed_rows, rows_to_torch
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.torch.autograd import gather, indices, scatter
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """What a layer was given.
+
+    Attributes:
+        rows: (N, D), sequence by sequence; tracked by autograd.
+        offsets: (S+1,) int64, in rows.
+        back: makes the form that was given of other rows, (N, ..).
+        batched: False for one sequence alone, whose states have no axis for the batch.
+    """
+
+    rows: torch.Tensor
+    offsets: Offsets
+    back: Callable[[torch.Tensor], Any]
+    batched: bool = True
+
+
+def sequences(values: Any, lengths: Any, batch_first: bool) -> Sequences:
+    """Return the rows of a nested tensor, a PackedSequence, a LoDTensor or a padded tensor.
+
+    Args:
+        values: one of these; dense, (T, D) for one sequence, (T, B, D), or (B, T, D).
+        lengths: rows of each sequence of a padded tensor; None: all T.
+        batch_first: whether the batch is the first axis of a padded tensor.
+
+    Raises:
+        InvalidDataError: none of these, or lengths that do not fit.
+        UnsupportedError: a nested tensor that is not jagged in its second dimension.
+    """
+    padded = isinstance(values, torch.Tensor) and not values.is_nested
+    if lengths is not None and not padded:
+        raise InvalidDataError("lengths: only a padded tensor takes them; these know their own")
+    if isinstance(values, PackedSequence):
+        return _of_packed(values)
+    if isinstance(values, LoDTensor):
+        return _of_lod_tensor(values)
+    if not isinstance(values, torch.Tensor):
+        raise InvalidDataError(
+            "input: expected a tensor of torch, jagged or padded, a PackedSequence or a "
+            f"LoDTensor, found {type(values).__name__}"
+        )
+    return _of_padded(values, lengths, batch_first) if padded else _of_jagged(values)
+
+
+def _of_packed(values: PackedSequence) -> Sequences:
+    rows, offsets = packed_rows(values)
+    places = np.empty_like(rows)
+    places[rows] = np.arange(rows.size)
+    there = indices(rows, values.data)
+
+    def back(found: torch.Tensor) -> PackedSequence:
+        return PackedSequence(
+            gather(found, there), values.batch_sizes, values.sorted_indices, values.unsorted_indices
+        )
+
+    return Sequences(gather(values.data, indices(places, values.data)), offsets, back)
+
+
+def _of_lod_tensor(values: LoDTensor) -> Sequences:
+    if not values.lod.n_levels:
+        raise InvalidDataError("input: expected a LoDTensor with at least 1 level, found none")
+
+    def back(found: torch.Tensor) -> LoDTensor:
+        return LoDTensor(found.detach().numpy(), values.lod)
+
+    return Sequences(rows_to_torch(values.data), values.lod.levels[-1], back)
+
+
+def _of_jagged(values: Any) -> Sequences:
+    if values.layout != torch.jagged:
+        raise UnsupportedError(
+            "input: a nested tensor of the strided layout; make it with layout=torch.jagged"
+        )
+    if getattr(values, "_ragged_idx", 1) != 1:
+        raise UnsupportedError("input: the ragged dimension must be the second; transpose it back")
+    rows, begin = values.values(), values.offsets()
+    offsets = begin.numpy(force=True).astype(np.int64)
+    if values.lengths() is not None:  # gaps between sequences
+        lengths = values.lengths().numpy(force=True).astype(np.int64)
+        starts, offsets = offsets[: lengths.size], lengths_to_offsets(lengths, level=0)
+        rows, begin = gather(rows, indices(ranges(starts, offsets), rows)), indices(offsets, rows)
+
+    def back(found: torch.Tensor) -> torch.Tensor:
+        # The same offsets, so that torch knows that both have the same shape.
+        jagged: torch.Tensor = torch.nested.nested_tensor_from_jagged(found, begin)
+        return jagged
+
+    return Sequences(rows, offsets, back)
+
+
+def _of_padded(values: torch.Tensor, given: Any, batch_first: bool) -> Sequences:
+    if values.dim() not in (2, 3):
+        raise ShapeMismatchError(
+            f"input: expected 2 or 3 dimensions, found shape {tuple(values.shape)}"
+        )
+    batched = values.dim() == 3
+    box = values if batched and batch_first else values.unsqueeze(0)
+    if batched and not batch_first:
+        box = values.transpose(0, 1)
+    count, steps = box.shape[:2]
+    lengths = np.full(count, steps) if given is None else checked_lengths(given, count, steps)
+    offsets = lengths_to_offsets(lengths, level=0)
+    flat = box.reshape(count * steps, *box.shape[2:])
+    # A copy of all rows less, where nothing is padded.
+    places = None
+    if offsets[-1] != count * steps:
+        places = indices(ranges(np.arange(count) * steps, offsets), flat)
+
+    def back(found: torch.Tensor) -> torch.Tensor:
+        whole = found if places is None else scatter(found, places, count * steps)
+        whole = whole.reshape(count, steps, *found.shape[1:])
+        if not batched:
+            return whole.squeeze(0)
+        return whole if batch_first else whole.transpose(0, 1)
+
+    return Sequences(flat if places is None else gather(flat, places), offsets, back, batched)
+
+
+def checked_lengths(given: Any, count: int, steps: int) -> Offsets:
+    """Return the lengths of padded sequences as an array.
+
+    Raises:
+        InvalidDataError: not a whole number for each sequence, from 0 to the number of steps.
+    """
+    array = given.numpy(force=True) if isinstance(given, torch.Tensor) else np.asarray(given)
+    if array.shape != (count,) or (array.size and array.dtype.kind not in "iu"):
+        raise InvalidDataError(
+            f"lengths: expected {count} whole numbers, found shape {array.shape} of {array.dtype}"
+        )
+    wrong = np.flatnonzero((array < 0) | (array > steps))
+    if wrong.size:
+        first = int(wrong[0])
+        raise InvalidDataError(
+            f"lengths: position {first}: expected 0 to {steps} rows, found {array[first]}"
+        )
+    return array.astype(np.int64)
