@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.corpus import npz
-from tests.formats.broken import broken_structures  # noqa: F401 - fill CASES
 from tests.formats.broken.broken_hdf5 import put_others
-from tests.formats.broken.crafted import CASES
+from tests.formats.broken.containers import CASES
 from tests.formats.stream.test_stream_rules import RULES
 
 

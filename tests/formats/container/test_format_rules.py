@@ -17,13 +17,9 @@ from lodcli.formats.container.header import decode, encode
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.kernels.errors import LodError
-from tests.formats.broken import (  # noqa: F401 - importing fills CASES
-    broken_bytes,
-    broken_rules,
-    broken_structures,
-)
 from tests.formats.broken.broken_hdf5 import OTHER_BYTES, OTHER_HDF5, put_others
-from tests.formats.broken.crafted import CASES, Case, edit, good
+from tests.formats.broken.containers import CASES
+from tests.formats.broken.crafted import Case, edit, good
 from tests.hanging import HANG_SECONDS
 
 ROOT = Path(__file__).parents[3]

@@ -1,0 +1,8 @@
+"""All broken containers: the modules that add theirs to the table, imported."""
+
+from __future__ import annotations
+
+from tests.formats.broken import broken_bytes, broken_rules, broken_structures
+from tests.formats.broken.crafted import CASES
+
+__all__ = ["CASES", "broken_bytes", "broken_rules", "broken_structures"]
