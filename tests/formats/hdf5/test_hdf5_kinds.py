@@ -189,7 +189,7 @@ def test_a_hang_in_the_library_is_ended(vlen: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("lodcli.formats.sandbox.process.CPU_SECONDS", 1)
     monkeypatch.setattr("lodcli.formats.hdf5.trusting.texts", hang)
-    with pytest.raises(LodError, match="takes more processor time"):
+    with pytest.raises(LodError, match="exceeds the processor time"):
         read_as("hdf5-vlen", vlen, data="/text")
 
 
