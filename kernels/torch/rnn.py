@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Any, TypeVar
 
@@ -40,6 +41,12 @@ class _Ragged(torch.nn.RNNBase):
         Raises:
             InvalidDataError, ShapeMismatchError: an argument is wrong, or does not fit.
         """
+        # Not torch.compiler.is_compiling(): it is false once the compiler has left an RNN out.
+        run = _not_compiled if "torch._dynamo" in sys.modules else _Ragged._forward
+        found: tuple[Any, Any] = run(self, input, hx, lengths)
+        return found
+
+    def _forward(self, input: Any, hx: Any, lengths: Any) -> tuple[Any, Any]:
         dense = isinstance(input, torch.Tensor) and not input.is_nested and lengths is None
         tensor = input.data if isinstance(input, PackedSequence) else input
         if (dense or isinstance(input, PackedSequence)) and not self._runs_here(tensor):
@@ -141,6 +148,11 @@ class _Ragged(torch.nn.RNNBase):
             before.index_copy(1, picked, after)
             for before, after in zip(initial, ended, strict=True)
         )
+
+
+# torch.compile breaks its graph here, and compiles nothing below. Not torch.compiler.disable: it
+# loads the compiler at once, which takes a second.
+_not_compiled: Any = torch._disable_dynamo(_Ragged._forward)  # type: ignore[attr-defined]
 
 
 def _cell(kind: type[CellWeights], options: dict[str, Any], arrays: list[Array]) -> CellWeights:

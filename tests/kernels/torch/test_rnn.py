@@ -304,3 +304,22 @@ def test_states_of_another_batch_are_an_error() -> None:
         ShapeMismatchError, match=r"hx: expected shape \(1, 2, 4\) of torch.float64"
     ):
         mine(torch.zeros(5, 2, 3, dtype=torch.float64), states_of(mine, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the compiler
+def test_a_compiled_model_gives_the_same() -> None:
+    mine, _ = layers("gru-deep")
+    values = torch.randn(5, 2, 3, dtype=torch.float64)
+
+    def loss(values: Any) -> Any:
+        outputs, last = mine(values * 2, lengths=[5, 3])
+        return (outputs + 1).sum() + last.sum()
+
+    wanted = loss(values)
+    found = torch.compile(loss, backend="eager")(values)
+    torch.testing.assert_close(found, wanted)
+    for a, b in zip(
+        *(torch.autograd.grad(each, [*mine.parameters()]) for each in (found, wanted)), strict=True
+    ):
+        torch.testing.assert_close(a, b)
