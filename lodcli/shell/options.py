@@ -82,6 +82,32 @@ def level(function: F) -> F:
     )(function)
 
 
+def items(function: F) -> F:
+    """-n, how many items, as `count`."""
+    return click.option(
+        "-n",
+        "--items",
+        "count",
+        type=click.IntRange(-(10**18), 10**18),
+        default=10,
+        show_default=True,
+        metavar="N",
+        help="How many items; -N is all but N.",
+    )(function)
+
+
+def seed(function: F) -> F:
+    """--seed."""
+    return click.option(
+        "--seed",
+        type=click.IntRange(0, 2**64 - 1),
+        default=0,
+        show_default=True,
+        metavar="SEED",
+        help="Random seed.",
+    )(function)
+
+
 def from_format(function: F) -> F:
     """--from."""
     return click.option(

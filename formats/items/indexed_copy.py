@@ -1,0 +1,42 @@
+"""A source whose rows can be read in any order: the file itself, or a copy of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from lodcli.formats.container.reader import ContainerSource
+from lodcli.formats.core.format import Source
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.io import write_batches
+from lodcli.formats.core.schema import find
+
+
+@contextmanager
+def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
+    """Give these tensors of a source so that their rows can be read in any order.
+
+    What can only be read from front to back, such as a pipe or text, is first copied to a
+    temporary container. TMPDIR says where; it takes no room in memory.
+    """
+    if isinstance(source, IndexedSource):
+        yield source
+        return
+    wanted = set(names)
+    schema = tuple(find(source.schema, name) for name in names)
+    with tempfile.TemporaryDirectory(prefix="lod-") as folder:
+        path = Path(folder, "copy.lod.h5")
+        batches = (
+            {name: item for name, item in batch.items() if name in wanted}
+            for batch in source.batches_of(names)
+        )
+        write_batches(path, schema, (batch for batch in batches if batch))
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            path.unlink()
+            yield ContainerSource(fd, "the temporary copy")
+        finally:
+            os.close(fd)

@@ -1,0 +1,136 @@
+"""The items of one level of a file, read in ranges, picked, or in any order.
+
+Memory holds the index of the level and a few batches, however large the file is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from lodcli.formats.core.batching import cuts
+from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.schema import Schema, TensorSpec
+from lodcli.formats.items.sharing import Shared
+from lodcli.formats.items.taking import taken
+from lodcli.formats.storage.prefetch import ahead
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# Two items so near each other are read in one, with what is between.
+NEAR_BYTES = 256 << 10
+
+
+class Items:
+    """The items of one level, with all tensors that share them.
+
+    Args:
+        source: the open file.
+        shared: the level and its tensors.
+
+    Attributes:
+        schema: the tensors with the items as outermost level, all counts known.
+        count: how many items there are.
+        lods: the index of each tensor from this level on.
+        bytes: (count + 1,) where each item begins in the bytes of all tensors together.
+    """
+
+    def __init__(self, source: IndexedSource, shared: Shared) -> None:
+        self._source = source
+        self._shared = shared
+        cut: dict[int, LoD] = {}
+        self.lods: dict[str, LoD] = {}
+        self._ends: dict[str, Offsets] = {}
+        for spec in shared.specs:
+            lod = source.lods[spec.name]
+            below = lod.below(shared.level - 1) if shared.level else lod
+            below = self.lods[spec.name] = cut.setdefault(id(lod), below)
+            rows = 0 if spec.rows is None else spec.rows
+            ends = below.absolute(0) if below.n_levels else np.arange(rows + 1)
+            self._ends[spec.name] = ends
+        self._row_bytes = [spec.row_bytes for spec in shared.specs]
+        self.count = next(iter(self._ends.values())).size - 1
+        self.bytes: Offsets = sum(
+            (e * size for e, size in zip(self._ends.values(), self._row_bytes, strict=True)),
+            start=np.zeros(self.count + 1, np.int64),
+        )
+        self.schema = self.counted(slice(0, self.count))
+
+    def counted(self, chosen: slice | Offsets) -> Schema:
+        """Return the schema of these items alone."""
+        return tuple(self._counted(spec, chosen) for spec in self._shared.schema)
+
+    def _counted(self, spec: TensorSpec, chosen: slice | Offsets) -> TensorSpec:
+        levels, ends = [], np.arange(self.count + 1)
+        for level, offsets in zip(spec.levels, self.lods[spec.name].levels, strict=True):
+            levels.append(replace(level, items=_total(ends, chosen)))
+            ends = offsets[ends]
+        return replace(spec, levels=tuple(levels), rows=_total(ends, chosen))
+
+    def read(self, start: int, stop: int) -> dict[str, LoDTensor]:
+        """Return items start..stop."""
+        lods: dict[int, tuple[LoD, slice]] = {}
+        found = {}
+        for name, lod in self.lods.items():
+            index, rows = LoD(), slice(start, stop)
+            if lod.n_levels:
+                if id(lod) not in lods:
+                    lods[id(lod)] = lod.items(0, start, stop)
+                index, rows = lods[id(lod)]
+            found[name] = LoDTensor(self._source.read_rows(name, rows.start, rows.stop), index)
+        return found
+
+    def range(
+        self, start: int, stop: int, limit_bytes: int = BATCH_BYTES
+    ) -> Iterator[dict[str, LoDTensor]]:
+        """Yield items start..stop in batches; at least one."""
+        return ahead(self._range(start, stop, limit_bytes))
+
+    def _range(self, start: int, stop: int, limit_bytes: int) -> Iterator[dict[str, LoDTensor]]:
+        ends = [one[start : stop + 1] for one in self._ends.values()]
+        for begin, end in cuts(ends, self._row_bytes, limit_bytes):
+            yield self.read(start + begin, start + end)
+
+    def picked(self, items: Offsets) -> Iterator[dict[str, LoDTensor]]:
+        """Yield these items, (K,) int64 and increasing, in batches; at least one."""
+        return ahead(self._picked(items))
+
+    def _picked(self, items: Offsets) -> Iterator[dict[str, LoDTensor]]:
+        if not items.size:
+            yield self.read(0, 0)
+            return
+        for first, last in _runs(self.bytes[items], self.bytes[items + 1], BATCH_BYTES):
+            start, stop = int(items[first]), int(items[last - 1]) + 1
+            batch = self.read(start, stop)
+            whole = stop - start == last - first
+            yield batch if whole else taken(batch, items[first:last] - start)
+
+
+def _total(ends: Offsets, chosen: slice | Offsets) -> int:
+    if isinstance(chosen, slice):
+        return int(ends[chosen.stop] - ends[chosen.start])
+    return int((ends[chosen + 1] - ends[chosen]).sum())
+
+
+def _runs(starts: Offsets, stops: Offsets, limit_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield (first, last) of the items that are read in one: near each other, and not too many.
+
+    Args:
+        starts, stops: (K,) bytes where each item begins and ends.
+        limit_bytes: of a run, with what lies between; a single item may exceed it.
+    """
+    far = np.flatnonzero(starts[1:] - stops[:-1] > NEAR_BYTES) + 1
+    borders: Sequence[int] = [0, *far.tolist(), starts.size]
+    for first, end in pairwise(borders):
+        while first < end:
+            limit = int(starts[first]) + limit_bytes
+            last = int(np.searchsorted(stops[first:end], limit, "right")) + first
+            # Items without bytes cost their index.
+            last = min(max(last, first + 1), first + limit_bytes // 8)
+            yield first, last
+            first = last

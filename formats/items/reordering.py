@@ -1,0 +1,133 @@
+"""Items in any order, of more than fit into memory.
+
+One pass over the file distributes the items to buckets on disk, each the items of one part of the
+result; then each bucket is read back and put in order in memory. Everything is read and written
+from front to back, where reading the items one by one would read a whole block for each.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import numpy as np
+
+from lodcli.formats.arrays.byte_blocks import flat_bytes
+from lodcli.formats.core.schema import TensorSpec
+from lodcli.formats.items.items import Items
+from lodcli.formats.items.taking import part, taken, taken_index
+from lodcli.formats.storage.pread import read_into
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# Items that take no more together are reordered in memory.
+IN_MEMORY_BYTES = 64 << 20
+BUCKET_BYTES = 32 << 20
+# Distributed at a time; many, so that each bucket gets a long piece.
+PASS_BYTES = 32 << 20
+
+
+def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
+    """Yield items of a file in an order, in batches; at least one.
+
+    Args:
+        items: of a file.
+        order: (K,) int64, the items as they shall come, none twice.
+    """
+    sizes = items.bytes[order + 1] - items.bytes[order]
+    if int(sizes.sum()) <= IN_MEMORY_BYTES:
+        yield _in_memory(items, order)
+        return
+    buckets = (np.cumsum(sizes) - sizes) // BUCKET_BYTES
+    borders = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), order.size]
+    parts = [order[first:last] for first, last in pairwise(borders)]
+    with _naming_folder(), tempfile.TemporaryFile(prefix="lod-", buffering=0) as file:
+        spool = _Spool(file.fileno(), items, parts)
+        spool.distribute()
+        for number, wanted in enumerate(parts):
+            ascending = np.sort(wanted)
+            yield taken(spool.read(number, ascending), np.searchsorted(ascending, wanted))
+
+
+def _in_memory(items: Items, order: Offsets) -> dict[str, LoDTensor]:
+    ascending = np.sort(order)
+    held: dict[str, list[LoDTensor]] = {name: [] for name in items.lods}
+    for batch in items.picked(ascending):
+        for name, tensor in batch.items():
+            held[name].append(tensor)
+    whole = {name: LoDTensor.concatenate(parts) for name, parts in held.items()}
+    return taken(whole, np.searchsorted(ascending, order))
+
+
+@contextmanager
+def _naming_folder() -> Iterator[None]:
+    """Name the folder of temporary files in an OSError that names nothing."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = tempfile.gettempdir()
+        raise
+
+
+class _Spool:
+    """Buckets in one file: for each of them the rows of every tensor, in the file's order."""
+
+    def __init__(self, fd: int, items: Items, parts: list[Offsets]) -> None:
+        self._fd = fd
+        self._items = items
+        # In the order of the file, the bucket of each item; -1 of those not wanted.
+        self._bucket = np.full(items.count, -1, np.int32)
+        self._next: dict[tuple[int, str], int] = {}
+        end = 0
+        for number, part_items in enumerate(parts):
+            self._bucket[part_items] = number
+            for spec in items.counted(part_items):
+                self._next[number, spec.name] = end
+                end += (spec.rows or 0) * spec.row_bytes
+        self._start = dict(self._next)
+
+    def distribute(self) -> None:
+        """Write every item to its bucket."""
+        first = 0
+        for batch in self._items.range(0, self._items.count, PASS_BYTES):
+            count = len(next(iter(batch.values())))
+            bucket = self._bucket[first : first + count]
+            first += count
+            order = np.argsort(bucket, kind="stable")
+            order = order[np.searchsorted(bucket[order], 0) :]
+            sorted_batch, bucket = taken(batch, order), bucket[order]
+            borders = [0, *(np.flatnonzero(np.diff(bucket)) + 1).tolist(), order.size]
+            for start, stop in pairwise(borders):
+                if start < stop:
+                    self._append(int(bucket[start]), part(sorted_batch, start, stop))
+
+    def _append(self, number: int, tensors: dict[str, LoDTensor]) -> None:
+        for name, tensor in tensors.items():
+            view = memoryview(flat_bytes(np.ascontiguousarray(tensor.data)).data)
+            while len(view):
+                written = os.pwrite(self._fd, view, self._next[number, name])
+                self._next[number, name] += written
+                view = view[written:]
+
+    def read(self, number: int, ascending: Offsets) -> dict[str, LoDTensor]:
+        """Return the items of a bucket in the order of the file."""
+        lods: dict[int, LoD] = {}
+        found = {}
+        for spec in self._items.schema:
+            lod = self._items.lods[spec.name]
+            index = lods.setdefault(id(lod), taken_index(lod, ascending))
+            rows = ascending.size if index.rows is None else index.rows
+            data = self._rows(spec, rows, self._start[number, spec.name])
+            found[spec.name] = LoDTensor(data, index)
+        return found
+
+    def _rows(self, spec: TensorSpec, rows: int, offset: int) -> Array:
+        data = np.empty((rows, *spec.row_shape), spec.dtype.newbyteorder("="))
+        if data.size:
+            read_into(self._fd, data, offset)
+        return data

@@ -1,0 +1,131 @@
+"""Which tensors of a file have the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lodcli.formats.core.schema import Schema, TensorSpec, find, rekeyed
+from lodcli.kernels.errors import SelectionError
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The tensors of a file that share the items of one level.
+
+    A tensor shares them if it has that level, or if its rows are the items: it then has the
+    levels above and no more. A tensor without levels shares outermost items if it has as many
+    rows, one for each.
+
+    Attributes:
+        level: the number of the level; 0 the outermost.
+        level_name: its name, or None.
+        specs: these tensors, as they are in the file.
+        others: the names of all other tensors.
+    """
+
+    level: int
+    level_name: str | None
+    specs: Schema
+    others: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tensors that share the items."""
+        return [spec.name for spec in self.specs]
+
+    @property
+    def schema(self) -> Schema:
+        """The tensors with the items as outermost level, counts unknown."""
+        return tuple(
+            replace(
+                spec,
+                levels=tuple(replace(level, items=None) for level in spec.levels[self.level :]),
+                rows=None,
+            )
+            for spec in self.specs
+        )
+
+    @property
+    def apart(self) -> bool:
+        """Whether some of the tensors have no level in common with the others."""
+        return len(self.specs) > 1 and any(not spec.levels for spec in self.specs)
+
+
+def sharing(
+    schema: Schema,
+    name: str | None = None,
+    level: int | str | None = None,
+    used: Sequence[str] = (),
+) -> Shared:
+    """Return the tensors that share a level.
+
+    Args:
+        schema: of a file.
+        name: a tensor that has the level; None: the file has only one such level, or it is
+            that of a tensor that is used, or of the one called "data".
+        level: its number or name; None: the outermost.
+        used: names of tensors of which at least one shares it, in order of preference.
+
+    Raises:
+        SelectionError: no such tensor or level, or several levels to choose from.
+    """
+    specs = rekeyed(schema)
+    lead = _lead(specs, name, level, used)
+    if lead.array:
+        raise SelectionError(f"{lead.name} is a TensorArray; `lod pack` it first")
+    number = _level(lead, level)
+    found = tuple(spec for spec in specs if _shares(spec, lead, number))
+    others = tuple(spec.name for spec in specs if spec not in found)
+    level_name = lead.levels[number].name if lead.levels else None
+    return Shared(number, level_name, found, others)
+
+
+def _lead(
+    specs: Schema, name: str | None, level: int | str | None, used: Sequence[str]
+) -> TensorSpec:
+    if name is not None:
+        return find(specs, name)
+    known = [spec for spec in specs if spec.name in used]
+    known.sort(key=lambda spec: -len(spec.levels))
+    candidates = known or [spec for spec in specs if spec.levels and not spec.array]
+    if isinstance(level, str):
+        named = [spec for spec in candidates if level in spec.level_names]
+        candidates = named or candidates
+    if known and not known[0].levels:
+        # Beside labels the sequences they belong to: it is their levels that can be named.
+        return next((s for s in specs if s.levels and s.items == known[0].items), known[0])
+    if known or len({spec.levels[:1] for spec in candidates}) == 1:
+        return candidates[0]
+    return find(specs, None)
+
+
+def _level(lead: TensorSpec, level: int | str | None) -> int:
+    depth = len(lead.levels)
+    if level is None or (level == 0 and not depth):
+        return 0
+    if isinstance(level, str):
+        if lead.level_names.count(level) == 1:
+            return lead.level_names.index(level)
+        known = ", ".join(one for one in lead.level_names if one) or "none has a name"
+        raise SelectionError(
+            f"{lead.name} has no level named {level!r}, of {depth} (names: {known})"
+        )
+    number = level + depth if level < 0 else level
+    if not 0 <= number < depth:
+        raise SelectionError(f"{lead.name} has no level {level}, there are {depth}")
+    return number
+
+
+def _shares(spec: TensorSpec, lead: TensorSpec, level: int) -> bool:
+    if spec.array:
+        return False
+    if spec.name == lead.name:
+        return True
+    keys, lead_keys = ([one.key for one in each.levels] for each in (spec, lead))
+    if not lead_keys or not keys:
+        # Nothing but the count tells it: outermost items, one a row.
+        return level == 0 and spec.items is not None and spec.items == lead.items
+    if len(keys) > level:
+        return keys[: level + 1] == lead_keys[: level + 1]
+    return len(keys) == level and keys == lead_keys[:level]

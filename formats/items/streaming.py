@@ -1,0 +1,45 @@
+"""The items of a level as they come from a source that is read from front to back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lodcli.formats.core.format import Source
+from lodcli.formats.items.sharing import Shared
+from lodcli.formats.items.taking import item_count, part
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+
+def item_batches(source: Source, shared: Shared) -> Iterator[dict[str, LoDTensor]]:
+    """Yield the tensors that share a level in batches of its items; at least one.
+
+    Args:
+        source: an open file.
+        shared: of its tensors, none `apart` from the others.
+    """
+    for batch in source.batches_of(shared.names):
+        cut: dict[int, LoD] = {}
+        found = {}
+        for name in shared.names:
+            tensor = batch.get(name)
+            if isinstance(tensor, LoDTensor):
+                lod = tensor.lod
+                below = lod.below(shared.level - 1) if shared.level else lod
+                found[name] = LoDTensor(tensor.data, cut.setdefault(id(lod), below))
+        if found:
+            yield found
+
+
+def first_items(
+    batches: Iterator[dict[str, LoDTensor]], count: int
+) -> Iterator[dict[str, LoDTensor]]:
+    """Yield the first items of batches, and read no further."""
+    left = count
+    for batch in batches:
+        found = item_count(batch)
+        if found >= left:
+            yield part(batch, 0, left)
+            return
+        left -= found
+        yield batch

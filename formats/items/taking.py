@@ -1,0 +1,77 @@
+"""Whole items of tensors in memory, taken from all of them alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.slicing.slice import segment_slice
+from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+Tensors = Mapping[str, LoDTensor]
+
+
+def item_count(tensors: Tensors) -> int:
+    """Return how many outermost items the tensors have."""
+    return len(next(iter(tensors.values())))
+
+
+def part(tensors: Tensors, start: int, stop: int) -> dict[str, LoDTensor]:
+    """Return outermost items start..stop of all tensors, as views."""
+    lods: dict[int, tuple[LoD, slice]] = {}
+    found = {}
+    for name, tensor in tensors.items():
+        lod, rows = tensor.lod, slice(start, stop)
+        if lod.n_levels:
+            if id(lod) not in lods:
+                lods[id(lod)] = lod.items(0, start, stop)
+            lod, rows = lods[id(lod)]
+        found[name] = LoDTensor(tensor.data[rows], lod)
+    return found
+
+
+def taken(tensors: Tensors, items: Offsets) -> dict[str, LoDTensor]:
+    """Return these outermost items of all tensors, in this order, copied.
+
+    Args:
+        tensors: with equally many outermost items; a tensor without levels has one a row.
+        items: (K,) int64, 0 to the number of items minus 1.
+
+    >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
+    >>> marks = LoDTensor(np.array([7, 8, 9]))
+    >>> both = taken({"words": words, "marks": marks}, np.array([2, 0]))
+    >>> both["words"].to_list(), both["marks"].data.tolist()
+    ([[4, 5], [0, 1, 2]], [9, 7])
+    """
+    lods: dict[int, LoD] = {}
+    found = {}
+    for name, tensor in tensors.items():
+        lod = tensor.lod
+        if lod.n_levels:
+            ends = lod.absolute(0)
+            starts = ends[items]
+            bounds = lengths_to_offsets(ends[items + 1] - starts, level=0)
+        else:
+            starts, bounds = items, np.arange(items.size + 1)
+        # The rows of an item are one range, however many levels are below it.
+        kernel = on("auto", segment_slice, size_bytes=tensor.nbytes)
+        data = kernel(np.ascontiguousarray(tensor.data), starts, bounds)
+        found[name] = LoDTensor(data, lods.setdefault(id(lod), taken_index(lod, items)))
+    return found
+
+
+def taken_index(lod: LoD, items: Offsets) -> LoD:
+    """Return the index of these outermost items, in this order; see `taken`."""
+    levels, rows = [], items
+    for depth, offsets in enumerate(lod.levels):
+        starts = offsets[rows]
+        bounds = lengths_to_offsets(offsets[rows + 1] - starts, level=depth)
+        levels.append(bounds)
+        if depth < lod.n_levels - 1:
+            rows = ranges(starts, bounds)
+    return LoD._trusted(levels, lod.names)

@@ -1,0 +1,1 @@
+"""Commands that choose items of a level: head, tail, sample, shuffle, sort, filter."""

@@ -1,0 +1,45 @@
+"""Expressions over the items of a file, and showing where one is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+import numpy as np
+
+from lodcli.commands.choose.choosing import named
+from lodcli.commands.choose.expression import Expression, ExpressionError
+from lodcli.formats.items.items import Items
+from lodcli.formats.items.taking import item_count
+from lodcli.kernels.index.checks import Array
+from lodcli.shell.printable import printable
+from lodcli.shell.references import Reference
+
+
+def item_values(expression: Expression, items: Items, source: Reference) -> Array:
+    """Return the value of an expression for every item, (K,), read in one pass if it must be."""
+    expression.check(items.schema)
+    if not expression.tensors:
+        none = {spec.name: spec.empty().data for spec in items.schema}
+        tensors = {name: (lod, none[name]) for name, lod in items.lods.items()}
+        return expression.values(tensors, items.count)
+    found = [
+        expression.values(
+            {name: (tensor.lod, tensor.data) for name, tensor in batch.items()},
+            item_count(batch),
+        )
+        for batch in named(source, items.range(0, items.count))
+    ]
+    return np.concatenate(found)
+
+
+@contextmanager
+def showing_where() -> Iterator[None]:
+    """Show on standard error which column of an expression an error is about."""
+    try:
+        yield
+    except ExpressionError as error:
+        shown = printable(error.text[: error.column])
+        click.echo(f"  {printable(error.text)}\n  {' ' * len(shown)}^", err=True)
+        raise

@@ -1,0 +1,72 @@
+"""`lod filter`: the items for which an expression holds."""
+
+from __future__ import annotations
+
+import click
+
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+
+@click.command(cls=options.Command)
+@options.source
+@click.argument("expression", required=False)
+@click.option("--invert", is_flag=True, help="Keep the other items.")
+@click.option(
+    "--indices",
+    type=click.Path(),
+    metavar="FILE",
+    help="Keep only items whose numbers, counted from 0, are in this text file, one a line.",
+)
+@options.level
+@options.target
+def command(
+    source: Reference,
+    expression: str | None,
+    invert: bool,
+    indices: str | None,
+    level: int | str | None,
+    target: Target,
+) -> None:
+    """Keep the items of SOURCE for which EXPRESSION holds, in all tensors that share them.
+
+    Items are those of the outermost level, or of --level. An expression is made of numbers, tensors
+    with one value an item, and functions:
+
+    \b
+      length()          how many parts an item has; length(LEVEL) the same of a
+                        level below, with one value for each of its sequences
+      sum mean max min  over all values of a tensor in an item, as mean(data);
+      any all           of an item without values they are nan, but sum is 0
+      first last        the first and last row, as first(data)
+      data[2]           column 2 of every row, as max(data[2])
+      abs(x), tensor('NAME'), + - * / // %, == != < <= > >=, in (1, 3), and or not
+
+    \b
+    Examples:
+      lod filter articles.lod.h5 'length() >= 3' -o long.lod.h5
+      lod filter articles.lod.h5 'max(length(sentence)) < 80' -o short.lod.h5
+      lod filter vowels.lod.h5 'label in (1, 3) and mean(data[0]) > 0.5' -o two.lod.h5
+      lod filter articles.lod.h5 --level sentence '10 <= length() <= 100' -o some.lod.h5
+      lod filter articles.lod.h5 --indices numbers.txt --invert -o others.lod.h5
+    """
+    if expression is None and indices is None:
+        raise click.UsageError("give an expression, such as 'length() > 5', or --indices FILE")
+    from lodcli.commands.choose.choosing import items_or_stream, named
+    from lodcli.commands.choose.evaluating import showing_where
+    from lodcli.commands.choose.expression import Expression
+    from lodcli.commands.choose.filtering import Filter, read_numbers
+
+    with showing_where():
+        parsed = None if expression is None else Expression(expression)
+        numbers = None if indices is None else read_numbers(indices)
+        used = () if parsed is None else parsed.tensors
+        with items_or_stream(source, level, used) as (shared, items, batches):
+            chosen = Filter(shared, parsed, numbers, invert=invert)
+            if items is not None and not used:
+                # The index tells all, and only what is kept is read.
+                kept = chosen.of_index(items)
+                target.write(items.counted(kept), named(source, items.picked(kept)))
+            else:
+                target.write(shared.schema, chosen.of(batches))

@@ -1,0 +1,108 @@
+"""The items that `lod filter` keeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.commands.choose.expression import Expression
+from lodcli.formats.items.items import Items
+from lodcli.formats.items.sharing import Shared
+from lodcli.formats.items.taking import item_count, taken
+from lodcli.kernels.errors import InvalidDataError, SelectionError
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Filter:
+    """Which items are kept.
+
+    Args:
+        shared: the level and its tensors.
+        expression: what must hold; None: nothing.
+        numbers: the items that may be kept, increasing; None: all.
+        invert: whether the others are kept instead.
+
+    Raises:
+        ExpressionError: the expression does not fit the tensors.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        expression: Expression | None,
+        numbers: Offsets | None,
+        *,
+        invert: bool,
+    ) -> None:
+        self._schema = shared.schema
+        self._expression = expression
+        self._numbers = numbers
+        self._invert = invert
+        if expression is not None:
+            expression.check(self._schema)
+
+    def of_index(self, items: Items) -> Offsets:
+        """Return the items that are kept, where the expression asks for no values of tensors."""
+        empty = {spec.name: spec.empty().data for spec in items.schema}
+        tensors = {name: (lod, empty[name]) for name, lod in items.lods.items()}
+        mask = np.ones(items.count, np.bool_)
+        if self._expression is not None:
+            mask &= self._expression.values(tensors, items.count) != 0
+        self._check_numbers(items.count)
+        return np.flatnonzero(self._listed(mask, 0) ^ self._invert).astype(np.int64, copy=False)
+
+    def of(self, batches: Iterator[dict[str, LoDTensor]]) -> Iterator[dict[str, LoDTensor]]:
+        """Yield what is kept of batches; at least one."""
+        first, came = 0, False
+        for batch in batches:
+            count = item_count(batch)
+            mask = np.ones(count, np.bool_)
+            if self._expression is not None:
+                tensors = {name: (tensor.lod, tensor.data) for name, tensor in batch.items()}
+                mask &= self._expression.values(tensors, count) != 0
+            mask = self._listed(mask, first) ^ self._invert
+            first += count
+            if mask.all():
+                came = True
+                yield batch
+            elif mask.any() or not came:
+                came = True
+                yield taken(batch, np.flatnonzero(mask))
+        self._check_numbers(first)
+
+    def _listed(self, mask: Mask, first: int) -> Mask:
+        """Return the mask of items from `first` on without those that are not listed."""
+        if self._numbers is None:
+            return mask
+        start, stop = np.searchsorted(self._numbers, [first, first + mask.size])
+        listed = np.zeros_like(mask)
+        listed[self._numbers[start:stop] - first] = True
+        return mask & listed
+
+    def _check_numbers(self, count: int) -> None:
+        if self._numbers is not None and self._numbers.size and self._numbers[-1] >= count:
+            raise SelectionError(f"--indices: no item {self._numbers[-1]}, there are {count}")
+
+
+def read_numbers(path: str) -> Offsets:
+    """Return the item numbers in a text file of one a line, increasing, each once.
+
+    Raises:
+        InvalidDataError: a line that is no number; names it.
+    """
+    numbers = []
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            if not re.fullmatch(r"\s*[0-9]{1,18}\s*", line, re.ASCII):
+                raise InvalidDataError(
+                    f"{path}: line {number}: expected the number of an item, "
+                    f"found {line.strip()[:40]!r}"
+                )
+            numbers.append(int(line))
+    return np.unique(np.array(numbers, np.int64))

@@ -1,0 +1,43 @@
+"""`lod head`: the first items."""
+
+from __future__ import annotations
+
+import click
+
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+
+@click.command(cls=options.Command)
+@options.source
+@options.items
+@options.level
+@options.target
+def command(source: Reference, count: int, level: int | str | None, target: Target) -> None:
+    """Write the first items of SOURCE, from all tensors that share them.
+
+    Items are those of the outermost level, or of --level. A pipe is read only as far as needed.
+
+    \b
+    Examples:
+      lod head articles.lod.h5 -n 3 -o three.lod.h5
+      lod head articles.lod.h5 -n 3 --level sentence | lod inspect -
+      lod head articles.lod.h5 -n -1 -o without_the_last.lod.h5
+    """
+    from lodcli.commands.choose.choosing import items_of, items_or_stream, named
+    from lodcli.formats.items.streaming import first_items
+
+    if count < 0:
+        with items_of(source, level) as items:
+            stop = max(0, items.count + count)
+            batches = named(source, items.range(0, stop))
+            target.write(items.counted(slice(0, stop)), batches)
+        return
+    with items_or_stream(source, level) as (shared, found, batches):
+        if found is None:
+            target.write(shared.schema, first_items(batches, count))
+        else:
+            stop = min(count, found.count)
+            batches = named(source, found.range(0, stop))
+            target.write(found.counted(slice(0, stop)), batches)

@@ -1,0 +1,156 @@
+"""Values of items, one each or one for every row, and what expressions do with them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.pooling.pool import (
+    segment_first,
+    segment_last,
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_sum,
+)
+from lodcli.kernels.runtime.dispatch import on
+
+BINARY: dict[type[ast.operator], np.ufunc] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.true_divide,
+    ast.FloorDiv: np.floor_divide,
+    ast.Mod: np.remainder,
+}
+COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
+    ast.Eq: np.equal,
+    ast.NotEq: np.not_equal,
+    ast.Lt: np.less,
+    ast.LtE: np.less_equal,
+    ast.Gt: np.greater,
+    ast.GtE: np.greater_equal,
+}
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values of the items.
+
+    Attributes:
+        data: a number for all items (), a row for each item (K, ...), or all rows (N, ...).
+        rows: (K + 1,) where the rows of each item begin and end; None if they have one each.
+    """
+
+    data: Array
+    rows: Offsets | None = None
+
+    @property
+    def number(self) -> Array:
+        """The data in a dtype in which small sums and products do not overflow."""
+        dtype = self.data.dtype
+        if dtype.kind in "bi" or (dtype.kind == "u" and dtype.itemsize < 8):
+            return self.data.astype(np.int64, copy=False)
+        if dtype.itemsize == 2:
+            return self.data.astype(np.float32)
+        return self.data
+
+
+def combined(function: np.ufunc, left: Values, right: Values) -> Values:
+    """Return an elementwise function of two values; one for each item is repeated for its rows.
+
+    Raises:
+        InvalidDataError: they have different rows.
+    """
+    rows = left.rows if left.rows is not None else right.rows
+    for one in (left, right):
+        same = one.rows is rows or one.rows is None or rows is None
+        if not same and not np.array_equal(one.rows, rows):  # type: ignore[arg-type]
+            raise InvalidDataError("the two sides have different numbers of rows in an item")
+    a, b = (_repeated(one, rows) for one in (left, right))
+    if a.ndim and b.ndim:
+        if a.ndim > 1 and b.ndim > 1 and a.shape[1:] != b.shape[1:]:
+            raise InvalidDataError(
+                f"the two sides have rows of shape {a.shape[1:]} and {b.shape[1:]}"
+            )
+        rank = max(a.ndim, b.ndim)
+        a, b = (one.reshape(*one.shape, *[1] * (rank - one.ndim)) for one in (a, b))
+    return Values(function(a, b), rows)
+
+
+def _repeated(values: Values, rows: Offsets | None) -> Array:
+    data = values.number
+    if rows is None or values.rows is not None or not data.ndim:
+        return data
+    return data.repeat(np.diff(rows), axis=0)
+
+
+def _flat(values: Values) -> tuple[Array, Offsets]:
+    """Return all values of all items, and where those of each begin and end."""
+    data = values.data
+    width = int(np.prod(data.shape[1:], dtype=np.int64))
+    offsets = np.arange(len(data) + 1) if values.rows is None else values.rows
+    return np.ascontiguousarray(data).reshape(-1), offsets * width
+
+
+def _pooled(reference: Callable[..., Array], values: Values) -> Array:
+    data, offsets = _flat(values)
+    if data.dtype.kind == "c" and reference in (segment_max, segment_min):
+        raise InvalidDataError("complex numbers have no order")
+    pooled: Array = on("auto", reference, size_bytes=data.nbytes)(data, offsets)
+    return pooled
+
+
+def _or_nan(reference: Callable[..., Array]) -> Callable[[Values], Array]:
+    def reduced(values: Values) -> Array:
+        found: Array = _pooled(reference, values)
+        offsets = _flat(values)[1]
+        empty = offsets[1:] == offsets[:-1]
+        if not empty.any():
+            return found
+        wide: Array = found.astype(np.result_type(found.dtype, np.float64))
+        wide[empty] = np.nan
+        return wide
+
+    return reduced
+
+
+def _one_row(reference: Callable[..., Array]) -> Callable[[Values], Array]:
+    reduced = _or_nan(reference)
+
+    def one(values: Values) -> Array:
+        if values.data.ndim > 1:
+            shape = values.data.shape[1:]
+            raise InvalidDataError(f"rows have shape {shape}; name a column, as in data[0]")
+        return reduced(values)
+
+    return one
+
+
+def _sum(values: Values) -> Array:
+    return _pooled(segment_sum, values)
+
+
+def _any(values: Values) -> Array:
+    return np.greater(_pooled(segment_sum, Values(values.data != 0, values.rows)), 0)
+
+
+def _all(values: Values) -> Array:
+    return np.equal(_pooled(segment_sum, Values(values.data == 0, values.rows)), 0)
+
+
+REDUCTIONS: dict[str, Callable[[Values], Array]] = {
+    "sum": _sum,
+    "mean": _or_nan(segment_mean),
+    "max": _or_nan(segment_max),
+    "min": _or_nan(segment_min),
+    "first": _one_row(segment_first),
+    "last": _one_row(segment_last),
+    "any": _any,
+    "all": _all,
+}

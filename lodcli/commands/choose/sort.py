@@ -1,0 +1,49 @@
+"""`lod sort`: items by their lengths, or by a value."""
+
+from __future__ import annotations
+
+import click
+
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+
+@click.command(cls=options.Command)
+@options.source
+@click.option(
+    "--by",
+    metavar="KEY",
+    default="length",
+    show_default=True,
+    help="length, length:LEVEL (of the sequences of a level below, added up), or an expression "
+    "as in `lod filter`; a - before it sorts the greatest first.",
+)
+@click.option("--reverse", is_flag=True, help="The greatest first.")
+@options.level
+@options.target
+def command(
+    source: Reference, by: str, reverse: bool, level: int | str | None, target: Target
+) -> None:
+    """Sort the items of SOURCE, in all tensors that share them.
+
+    Items of equal keys stay in their order, those whose key is nan come last. More than 64 MB go
+    through a temporary file (TMPDIR says where).
+
+    \b
+    Examples:
+      lod sort articles.lod.h5 --by -length -o longest_first.lod.h5
+      lod sort articles.lod.h5 --by length:sentence -o by_words.lod.h5
+      lod sort articles.lod.h5 --by 'max(length(sentence))' --reverse -o sorted.lod.h5
+    """
+    from lodcli.commands.choose.choosing import items_of, named
+    from lodcli.commands.choose.evaluating import item_values, showing_where
+    from lodcli.commands.choose.sort_keys import parse_key, sorted_order
+    from lodcli.formats.items.reordering import reordered
+
+    with showing_where():
+        key, descending = parse_key(by)
+        with items_of(source, level, key.tensors) as items:
+            values = item_values(key, items, source)
+            order = sorted_order(values, descending=descending != reverse)
+            target.write(items.counted(order), named(source, reordered(items, order)))

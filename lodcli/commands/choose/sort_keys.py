@@ -1,0 +1,42 @@
+"""What `lod sort` sorts by."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from lodcli.commands.choose.expression import Expression
+from lodcli.kernels.index.checks import Array, Offsets
+
+_LENGTH = re.compile(r"length(?::(.+))?")
+
+
+def parse_key(text: str) -> tuple[Expression, bool]:
+    """Return what to sort by, and whether the greatest come first.
+
+    >>> parse_key("-length:sentence")[0].text
+    "sum(length('sentence'))"
+    """
+    text = text.strip()
+    found = _LENGTH.fullmatch(text.removeprefix("-"))
+    if found is None:
+        # The minus of an expression is part of it: -x sorts as x does, the greatest first.
+        return Expression(text), False
+    level = found[1]
+    if level is None:
+        return Expression("length()"), text.startswith("-")
+    named = level if re.fullmatch(r"[0-9]+", level) else repr(level)
+    return Expression(f"sum(length({named}))"), text.startswith("-")
+
+
+def sorted_order(values: Array, *, descending: bool) -> Offsets:
+    """Return the items in order of their values, (K,) int64; equal ones as they were, nan last."""
+    if descending:
+        order = values.size - 1 - np.argsort(values[::-1], kind="stable")[::-1]
+    else:
+        order = np.argsort(values, kind="stable")
+    if values.dtype.kind == "f":
+        last = np.isnan(values[order])
+        order = np.concatenate([order[~last], np.flatnonzero(np.isnan(values))])
+    return order.astype(np.int64, copy=False)

@@ -1,0 +1,33 @@
+"""`lod tail`: the last items."""
+
+from __future__ import annotations
+
+import click
+
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+
+@click.command(cls=options.Command)
+@options.source
+@options.items
+@options.level
+@options.target
+def command(source: Reference, count: int, level: int | str | None, target: Target) -> None:
+    """Write the last items of SOURCE, from all tensors that share them.
+
+    Items are those of the outermost level, or of --level. With -n -N all but the first N.
+
+    \b
+    Examples:
+      lod tail articles.lod.h5 -n 3 -o three.lod.h5
+      lod tail articles.lod.h5 -n 1 --level sentence --to jsonl
+      lod tail articles.lod.h5 -n -1 -o without_the_first.lod.h5
+    """
+    from lodcli.commands.choose.choosing import items_of, named
+
+    with items_of(source, level) as items:
+        start = min(-count, items.count) if count < 0 else max(0, items.count - count)
+        chosen = slice(start, items.count)
+        target.write(items.counted(chosen), named(source, items.range(start, items.count)))

@@ -1,0 +1,303 @@
+"""`lod head`, `tail`, `sample`, `shuffle`, `sort` and `filter`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, tensor
+
+
+@pytest.fixture
+def labelled(folder: Path) -> list[list[int]]:
+    """labelled.lod.h5: 40 sequences, a label and weights beside them, and names of classes."""
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(0, 9, 40)
+    lod = LoD.from_lengths([lengths], ["sentence"])
+    ids = rng.integers(0, 100, lengths.sum())
+    io.write(
+        folder / "labelled.lod.h5",
+        {
+            "ids": LoDTensor(ids, lod),
+            "weights": LoDTensor(rng.random((ids.size, 2)), lod),
+            "label": LoDTensor(np.arange(40, dtype=np.int8) % 4),
+            "classes": LoDTensor(np.arange(4)),
+        },
+    )
+    return LoDTensor(ids, lod).to_list()
+
+
+def chosen(path: str = "out.lod.h5") -> list[tuple[list[int], int]]:
+    """Return the sequences and labels of a file, having checked that the weights fit."""
+    ids, weights = tensor(path, "ids"), tensor(path, "weights")
+    assert ids.lod.same_levels(weights.lod)
+    assert ids.lod.names == ("sentence",)
+    return list(zip(ids.to_list(), tensor(path, "label").data.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("args", "kept"),
+    [
+        (["head", "-n", "3"], slice(0, 3)),
+        (["head"], slice(0, 10)),
+        (["head", "-n", "0"], slice(0, 0)),
+        (["head", "-n", "99"], slice(0, 40)),
+        (["head", "-n", "-38"], slice(0, 2)),
+        (["head", "-n", "-99"], slice(0, 0)),
+        (["tail", "-n", "3"], slice(37, 40)),
+        (["tail", "-n", "0"], slice(40, 40)),
+        (["tail", "-n", "99"], slice(0, 40)),
+        (["tail", "-n", "-38"], slice(38, 40)),
+        (["tail", "-n", "-99"], slice(40, 40)),
+    ],
+    ids=lambda value: str(value),
+)
+def test_head_and_tail_keep_these_items_of_all_tensors(
+    lod: Lod, labelled: list[list[int]], args: list[str], kept: slice
+) -> None:
+    name, *rest = args
+    done = lod(name, "labelled.lod.h5", *rest, "-o", "out.lod.h5")
+    assert (done.code, done.stdout) == (0, "")
+    assert "classes is left out: does not share the items of ids (sentence)" in done.stderr
+    assert chosen() == [(labelled[item], item % 4) for item in range(40)[kept]]
+
+
+def test_head_of_a_level_keeps_its_items(lod: Lod, folder: Path) -> None:
+    done = lod("head", "many.lod.h5::tags", "-n", "4", "--level", "sentence", "-o", "out.npz")
+    assert done.code == 0
+    assert tensor("out.npz", "tags").to_list() == [[0, 1, 2], [3, 4], [5, 6, 7, 8], [9]]
+    assert tensor("out.npz", "vectors").rows == 10
+
+
+def test_a_sample_has_items_of_the_file_in_its_order(lod: Lod, labelled: list[list[int]]) -> None:
+    whole = [(ids, item % 4) for item, ids in enumerate(labelled)]
+    for amount, count in (("7", 7), ("25%", 10), ("0", 0), ("40", 40), ("0.1%", 0)):
+        assert lod("sample", "labelled.lod.h5", amount, "-fo", "out.lod.h5").code == 0
+        found = chosen()
+        assert len(found) == count
+        rest = iter(whole)
+        assert all(one in rest for one in found)  # a subsequence
+    first = chosen() if lod("sample", "labelled.lod.h5", "7", "-fo", "out.lod.h5") else []
+    lod("sample", "labelled.lod.h5", "7", "-fo", "out.lod.h5")
+    assert chosen() == first
+    lod("sample", "labelled.lod.h5", "7", "--seed", "1", "-fo", "out.lod.h5")
+    assert chosen() != first
+
+
+def test_a_shuffle_is_a_permutation_that_the_seed_decides(
+    lod: Lod, labelled: list[list[int]]
+) -> None:
+    whole = sorted((ids, item % 4) for item, ids in enumerate(labelled))
+    orders = []
+    for seed in ("1", "1", "2"):
+        done = lod("shuffle", "labelled.lod.h5", "--seed", seed, "-fqo", "out.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+        orders.append(chosen())
+        assert sorted(orders[-1]) == whole
+    assert orders[0] == orders[1] != orders[2]
+    assert orders[0] != [(ids, item % 4) for item, ids in enumerate(labelled)]
+
+
+@pytest.mark.parametrize(
+    ("args", "key", "reverse"),
+    [
+        ([], len, False),
+        (["--by", "-length"], len, True),
+        (["--by", "length:sentence", "--reverse"], len, True),
+        (["--by", "-length:0", "--reverse"], len, False),
+        (["--by", "sum(ids)"], sum, False),
+        (["--by", "-sum(ids) + 1"], sum, True),
+    ],
+    ids=lambda value: str(value),
+)
+def test_sort_is_that_of_python(
+    lod: Lod, labelled: list[list[int]], args: list[str], key: object, reverse: bool
+) -> None:
+    done = lod("sort", "labelled.lod.h5", *args, "-qo", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    whole = [(ids, item % 4) for item, ids in enumerate(labelled)]
+    assert callable(key)
+    assert chosen() == sorted(whole, key=lambda one: key(one[0]), reverse=reverse)
+
+
+def test_items_without_a_key_come_last(lod: Lod, labelled: list[list[int]]) -> None:
+    for args in (["--by", "mean(ids)"], ["--by", "mean(ids)", "--reverse"]):
+        assert lod("sort", "labelled.lod.h5", *args, "-fqo", "out.lod.h5").code == 0
+        found = [ids for ids, _ in chosen()]
+        full = [ids for ids in found if ids]
+        assert found == full + [[]] * (40 - len(full)) != full
+        means = [sum(ids) / len(ids) for ids in full]
+        assert means == sorted(means, reverse="--reverse" in args)
+
+
+FILTERS = [
+    ("length() >= 5", lambda ids, label: len(ids) >= 5),
+    ("length(sentence) >= 5 and label in (1, 3)", lambda ids, label: len(ids) >= 5 and label % 2),
+    ("label not in [0, 2]", lambda ids, label: label % 2),
+    ("2 <= length(0) < 6", lambda ids, label: 2 <= len(ids) < 6),
+    ("mean(ids) > 50", lambda ids, label: ids and sum(ids) / len(ids) > 50),
+    ("not mean(ids) > 50", lambda ids, label: not (ids and sum(ids) / len(ids) > 50)),
+    ("max(ids) == 99 or min(ids) < 3", lambda ids, label: 99 in ids or {0, 1, 2} & {*ids}),
+    ("any(ids % 7 == 0)", lambda ids, label: any(one % 7 == 0 for one in ids)),
+    ("all(ids > 9)", lambda ids, label: all(one > 9 for one in ids)),
+    ("first(ids) < last(ids)", lambda ids, label: ids and ids[0] < ids[-1]),
+    ("sum(ids * 2 - 1) > 200", lambda ids, label: sum(2 * one - 1 for one in ids) > 200),
+    ("sum(ids * label) > 300", lambda ids, label: sum(ids) * label > 300),
+    ("sum(weights[1] < 2) == length()", lambda ids, label: True),
+    ("max(abs(-tensor('ids'))) >= 90", lambda ids, label: ids and max(ids) >= 90),
+    ("label / 2 == 1.5", lambda ids, label: label == 3),
+    ("1", lambda ids, label: True),
+    ("0", lambda ids, label: False),
+]
+
+
+@pytest.mark.parametrize(("text", "holds"), FILTERS, ids=[text for text, _ in FILTERS])
+def test_a_filter_keeps_what_python_would(
+    lod: Lod, labelled: list[list[int]], text: str, holds: object
+) -> None:
+    assert callable(holds)
+    whole = [(ids, item % 4) for item, ids in enumerate(labelled)]
+    done = lod("filter", "labelled.lod.h5", text, "-qo", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert chosen() == [one for one in whole if holds(*one)]
+    assert lod("filter", "labelled.lod.h5", text, "--invert", "-qo", "rest.lod.h5").code == 0
+    assert chosen("rest.lod.h5") == [one for one in whole if not holds(*one)]
+
+
+def test_lengths_below_the_items_are_taken_together(lod: Lod, folder: Path) -> None:
+    done = lod("filter", "words.lod.h5", "max(length(sentence)) > 2", "-o", "out.lod.h5")
+    assert done.code == 0
+    assert tensor("out.lod.h5").recursive_sequence_lengths() == [[3, 2], [3, 2, 4, 2, 3]]
+    done = lod("filter", "words.lod.h5", "--level", "1", "length() == 2", "-fo", "out.lod.h5")
+    assert tensor("out.lod.h5").recursive_sequence_lengths() == [[2, 2]]
+
+
+def test_a_label_alone_filters_items_of_a_named_level(lod: Lod, labelled: list[list[int]]) -> None:
+    args = ["filter", "labelled.lod.h5", "label == 3", "--level", "sentence", "-qo", "out.lod.h5"]
+    assert lod(*args).code == 0
+    assert chosen() == [(labelled[item], 3) for item in range(3, 40, 4)]
+
+
+def test_items_are_kept_by_number(lod: Lod, labelled: list[list[int]]) -> None:
+    Path("numbers.txt").write_text("7\n 3 \n7\n39\n")
+    args = ["labelled.lod.h5", "--indices", "numbers.txt", "-qfo", "out.lod.h5"]
+    assert lod("filter", *args).code == 0
+    assert chosen() == [(labelled[item], item % 4) for item in (3, 7, 39)]
+    assert lod("filter", *args, "label == 3", "--invert").code == 0
+    assert chosen() == [(labelled[item], item % 4) for item in range(40) if item not in (3, 7, 39)]
+    for lines, said in (("3\nx\n", "numbers.txt: line 2: expected"), ("40\n", "no item 40")):
+        Path("numbers.txt").write_text(lines)
+        done = lod("filter", "labelled.lod.h5", "--indices", "numbers.txt", "-qo", "new.lod.h5")
+        assert done.code in (1, 2)
+        assert said in done.stderr
+        assert not Path("new.lod.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "said"),
+    [
+        ("lenght() > 3", 1, "no function 'lenght'; there are: length, sum"),
+        ("label > 1 and lable < 3", 15, "no tensor 'lable'"),
+        ("ids > 3", 1, "several values for an item"),
+        ("mean(weights) > 0 and first(weights) > 0", 29, "name a column, as in data[0]"),
+        ("max(weights[2]) > 0", 13, "no column 2; rows have shape (2,)"),
+        ("length(word) > 0", 8, "no level word from the items down; there are: sentence, 0"),
+        ("length > 0", 1, "write length(..)"),
+        ("label = 1", 0, "equality is =="),
+        ("label == 1 && 1", 0, "write and, or, not"),
+        ("__import__('os').system('true')", 1, "a dot cannot be used here"),
+        ("[x for x in (1,)]", 1, "cannot be used here"),
+        ("label ** 9", 1, "only + - * / // and %"),
+        ("label == 'é' or nothing", 10, "expected a number"),
+        ("label in 3", 10, "expected a list of numbers"),
+        ("é > 3", 1, "no tensor"),
+        ("label > 99999999999999999999", 9, "does not fit 64 bits"),
+        ("mean(3)", 6, "is of a tensor"),
+        ("sum(ids, 1)", 1, "takes one argument"),
+        ("tensor(ids)", 1, "write tensor('NAME')"),
+        ("", 1, "is empty"),
+        ("(" * 5000 + ")" * 5000, 1, ""),
+        ("1" + "+1" * 4000, 1, ""),
+        ("label is 3", 10, "compare with =="),
+        ("classes == 1", 1, ""),
+    ],
+)
+def test_a_wrong_expression_is_shown_with_its_column(
+    lod: Lod, labelled: list[list[int]], text: str, column: int, said: str
+) -> None:
+    done = lod("filter", "labelled.lod.h5", text, "-qo", "new.lod.h5")
+    if text == "classes == 1":  # it is of other items, and these are filtered
+        assert done.code == 0
+        return
+    assert done.code == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    *_, _shown, caret, message = done.stderr.splitlines()
+    if said and column:  # Python's own parser says the others, each version a little differently
+        assert f"column {column}: " in message
+        assert caret == " " * (column + 1) + "^"
+    assert not Path("new.lod.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["sample", "labelled.lod.h5", "41"], "there are only 40 items to draw 41 from"),
+        (["sample", "labelled.lod.h5", "101%"], "write 100 or 10%"),
+        (["sample", "labelled.lod.h5", "-1"], "write 100 or 10%"),
+        (["head", "labelled.lod.h5", "-n", "x"], "x"),
+        (["head", "many.lod.h5"], "choose one with ::NAME"),
+        (["head", "many.lod.h5::tag"], "no tensor named 'tag'; there are"),
+        (["tail", "labelled.lod.h5", "--level", "word"], "no level named 'word'"),
+        (["sort", "labelled.lod.h5", "--by", "ids"], "several values for an item"),
+        (["sort", "labelled.lod.h5", "--by", "length:word"], "no level 'word'"),
+        (["filter", "labelled.lod.h5"], "give an expression"),
+    ],
+)
+def test_bad_usage_is_one_line(
+    lod: Lod, labelled: list[list[int]], args: list[str], said: str
+) -> None:
+    done = lod(*args, "-qo", "new.lod.h5")
+    assert done.code == 2
+    assert said in done.stderr
+    assert not Path("new.lod.h5").exists()
+
+
+def test_choices_travel_through_pipes(shell: Lod, labelled: list[list[int]]) -> None:
+    line = (
+        "lod filter -q labelled.lod.h5 'length() > 1' | lod sort - --by length | lod tail -n 3 - "
+        "| lod convert - out.lod.h5"
+    )
+    done = shell(line)
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    whole = [(ids, item % 4) for item, ids in enumerate(labelled) if len(ids) > 1]
+    assert chosen() == sorted(whole, key=lambda one: len(one[0]))[-3:]
+    done = shell("lod head -q labelled.lod.h5 -n 2 --to jsonl")
+    assert done.code == 0
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_text_is_read_no_further_than_the_head(shell: Lod) -> None:
+    done = shell(
+        "(printf '[1,2]\\n[3]\\n[4]\\n'; cat /dev/null) | lod head -n 2 --from jsonl --to jsonl -"
+    )
+    assert (done.code, done.stdout, done.stderr) == (0, "[1,2]\n[3]\n", "")
+
+
+def test_a_damaged_file_leaves_nothing(shell: Lod, labelled: list[list[int]]) -> None:
+    for name in ("head -n 30", "shuffle", "sort", "filter 'sum(ids) > 0'"):
+        command, *rest = name.split(" ", 1)
+        line = (
+            "lod convert -f labelled.lod.h5 all.lods && truncate -s -40 all.lods && "
+            f"lod {command} all.lods {''.join(rest)} -qo new.lod.h5"
+        )
+        done = shell(line)
+        assert (done.code, done.stdout) == (1, ""), name
+        assert "all.lods" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert not Path("new.lod.h5").exists()
