@@ -12,7 +12,19 @@ from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import write_batches
+from lodcli.formats.core.limits import Limited
 from lodcli.formats.core.schema import find
+
+
+def in_place(source: Source, names: Sequence[str]) -> IndexedSource | None:
+    """Return the source itself if its rows can be read in any order, else None.
+
+    Raises:
+        TooLargeError: these tensors declare more than reading the file may cost.
+    """
+    # Such a source declares all its counts, so there is nothing to count while reading.
+    inner = source.unlimited(names) if isinstance(source, Limited) else source
+    return inner if isinstance(inner, IndexedSource) else None
 
 
 @contextmanager
@@ -22,8 +34,9 @@ def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
     What can only be read from front to back, such as a pipe or text, is first copied to a
     temporary container. TMPDIR says where; it takes no room in memory.
     """
-    if isinstance(source, IndexedSource):
-        yield source
+    found = in_place(source, names)
+    if found is not None:
+        yield found
         return
     wanted = set(names)
     schema = tuple(find(source.schema, name) for name in names)

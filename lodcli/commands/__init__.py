@@ -17,8 +17,16 @@ TABLE = {
     "sample": ("lodcli.commands.choose.sample", "Draw items at random."),
     "shuffle": ("lodcli.commands.choose.shuffle", "Put items in a random order."),
     "sort": ("lodcli.commands.choose.sort", "Sort items by length or value."),
+    "select": ("lodcli.commands.tensors.select", "Write only some tensors of a file."),
+    "drop": ("lodcli.commands.tensors.drop", "Write all tensors of a file but some."),
+    "rename": ("lodcli.commands.tensors.rename", "Give tensors other names."),
     "convert": ("lodcli.commands.convert", "Convert from one format to another."),
     "concat": ("lodcli.commands.concat.command", "Concatenate several batches."),
+    "merge": (
+        "lodcli.commands.tensors.merge",
+        "Put tensors of several files over one index into one.",
+    ),
+    "diff": ("lodcli.commands.diff.command", "Show what differs between two files."),
     "unpack": ("lodcli.commands.unpack", "Convert sequences to time steps, longest first."),
     "pack": ("lodcli.commands.pack", "Convert time steps back to sequences."),
     "apply": (

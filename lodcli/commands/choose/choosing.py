@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from lodcli.formats.core.errors import naming_file
-from lodcli.formats.core.indexed import IndexedSource
-from lodcli.formats.items.indexed_copy import indexed
+from lodcli.formats.items.indexed_copy import in_place, indexed
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing
 from lodcli.formats.items.streaming import item_batches
@@ -39,7 +38,7 @@ def items_or_stream(
     """
     with opened(reference) as file:
         shared = shared_of(file, level, used)
-        if isinstance(file.source, IndexedSource) or shared.apart:
+        if shared.apart or in_place(file.source, shared.names) is not None:
             with _items(file, shared) as items:
                 yield shared, items, named(reference, items.range(0, items.count))
         else:

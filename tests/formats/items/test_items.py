@@ -14,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.formats.core import io
+from lodcli.formats.core.errors import TooLargeError
 from lodcli.formats.core.format import joined
+from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.schema import Item, schema_of
 from lodcli.formats.items import items as items_module
 from lodcli.formats.items import reordering
-from lodcli.formats.items.indexed_copy import indexed
+from lodcli.formats.items.indexed_copy import in_place, indexed
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.reordering import reordered
 from lodcli.formats.items.sharing import sharing
@@ -109,6 +111,20 @@ def test_what_is_chosen_is_what_lists_would_give(
             shuffled = np.array(order, np.int64)
             found = whole(items, shuffled, reordered(items, shuffled))
             assert found == {name: [v[i] for i in order] for name, v in lists.items()}
+
+
+def test_a_container_is_read_where_it_lies(tmp_path: Path) -> None:
+    tensors = content([[2, 1], [], [3]])
+    items: dict[str, Item] = dict(tensors)
+    for suffix, there in (("lod.h5", True), ("lods", False)):
+        io.write(tmp_path / f"content.{suffix}", items)
+        with io.open_source(tmp_path / f"content.{suffix}") as source:
+            assert (in_place(source, ["tags"]) is not None) == there
+    with (
+        io.open_source(tmp_path / "content.lod.h5", limits=Limits(max_bytes=40)) as source,
+        pytest.raises(TooLargeError),
+    ):
+        in_place(source, ["vectors"])
 
 
 def test_a_copy_of_what_is_read_in_order_holds_the_same(tmp_path: Path) -> None:

@@ -1,0 +1,140 @@
+"""Tensors of several files over one index, as one source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lodcli.formats.core.errors import naming_file
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.schema import LevelKeys, LevelSpec, Schema, TensorSpec
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
+
+
+@dataclass(frozen=True)
+class MergedPart:
+    """Some tensors of one file.
+
+    Attributes:
+        label: what messages call the file.
+        source: the file.
+        schema: the tensors.
+    """
+
+    label: str
+    source: IndexedSource
+    schema: Schema
+
+
+class MergedSource(IndexedSource):
+    """The tensors of several files; those of all others must fit the index of the first.
+
+    A tensor fits if its levels are those of a tensor of the first file, as far as both go down; or
+    if it has no levels, and one row for each outermost item of one.
+
+    Raises:
+        InvalidDataError: two tensors or levels are called differently or the same.
+        ShapeMismatchError: a tensor does not fit; names the place.
+    """
+
+    def __init__(self, parts: Sequence[MergedPart]) -> None:
+        self._part_of: dict[str, MergedPart] = {}
+        for part in parts:
+            for spec in part.schema:
+                self._refuse(part, spec)
+                self._part_of[spec.name] = part
+        first = parts[0]
+        known = [(spec, first.source.lods[spec.name]) for spec in first.schema]
+        for part in parts[1:]:
+            for spec in part.schema:
+                with naming_file(part.label):
+                    _require_fit(spec, part.source.lods[spec.name], first.label, known)
+        self._unify([(part, spec) for part in parts for spec in part.schema])
+
+    def _refuse(self, part: MergedPart, spec: TensorSpec) -> None:
+        if spec.array:
+            raise SelectionError(f"{part.label}: {spec.name} is a TensorArray; `lod pack` it first")
+        other = self._part_of.get(spec.name)
+        if other is not None:
+            raise InvalidDataError(
+                f"{part.label}: a tensor called {spec.name} is in {other.label} as well; "
+                f"rename it first: lod rename {part.label} {spec.name}=OTHER -o NEW"
+            )
+
+    def _unify(self, tensors: Sequence[tuple[MergedPart, TensorSpec]]) -> None:
+        """Give equal levels one key, one array and one name."""
+        keys, same = LevelKeys(), _SameOffsets()
+        names: dict[str, tuple[str, str]] = {}
+        chains: dict[str, tuple[list[Offsets], tuple[str, ...]]] = {}
+        for part, spec in tensors:
+            offsets = [same.of(one) for one in part.source.lods[spec.name].levels]
+            chain = keys.of(map(id, offsets))
+            chains[spec.name] = offsets, chain
+            for key, level in zip(chain, spec.levels, strict=True):
+                if level.name is None:
+                    continue
+                name, label = names.setdefault(key, (level.name, part.label))
+                if name != level.name:
+                    raise InvalidDataError(
+                        f"{part.label}: {spec.name}: a level is called {level.name}, "
+                        f"and {name} in {label}"
+                    )
+        lods: dict[tuple[str, ...], LoD] = {}
+        schema = []
+        for _, spec in tensors:
+            offsets, chain = chains[spec.name]
+            levels = tuple(
+                LevelSpec(key, names[key][0] if key in names else None, one.size - 1)
+                for key, one in zip(chain, offsets, strict=True)
+            )
+            lod = LoD._trusted(offsets, [level.name for level in levels])
+            lods.setdefault(chain, lod)
+            schema.append(replace(spec, levels=levels))
+        self.schema = tuple(schema)
+        self.lods = {spec.name: lods[chains[spec.name][1]] for spec in schema}
+
+    def read_rows(self, name: str, start: int, stop: int) -> Array:
+        part = self._part_of[name]
+        with naming_file(part.label):
+            return part.source.read_rows(name, start, stop)
+
+
+class _SameOffsets:
+    """One array for all that are equal."""
+
+    def __init__(self) -> None:
+        self._known: list[Offsets] = []
+
+    def of(self, offsets: Offsets) -> Offsets:
+        for known in self._known:
+            if known is offsets or np.array_equal(known, offsets):
+                return known
+        self._known.append(offsets)
+        return offsets
+
+
+def _require_fit(
+    spec: TensorSpec, lod: LoD, label: str, known: Sequence[tuple[TensorSpec, LoD]]
+) -> None:
+    for other, other_lod in known:
+        depth = min(lod.n_levels, other_lod.n_levels)
+        if depth == 0:
+            if spec.items == other.items:
+                return
+        elif _upper(lod, depth).same_levels(_upper(other_lod, depth)):
+            return
+    other, other_lod = next(((o, found) for o, found in known if found.n_levels), known[0])
+    depth = min(lod.n_levels, other_lod.n_levels)
+    found = _upper(lod, depth).difference(_upper(other_lod, depth)) if depth else None
+    items = f"{spec.items} outermost items against {other.items}"
+    raise ShapeMismatchError(
+        f"{spec.name} does not have the index of {other.name} in {label}: {found or items}"
+    )
+
+
+def _upper(lod: LoD, depth: int) -> LoD:
+    return lod.above(depth) if depth < lod.n_levels else lod

@@ -1,0 +1,245 @@
+"""Two files compared: names and dtypes, then the index, then the values, a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lodcli.formats.core.errors import naming_file
+from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.schema import Schema, TensorSpec
+from lodcli.formats.storage.interrupts import checked
+from lodcli.formats.storage.prefetch import ahead
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two files: what messages call it, the file, and its tensors."""
+
+    label: str
+    source: IndexedSource
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing in which two tensors differ.
+
+    Attributes:
+        what: "tensor" (one file does not have it), "dtype", "row_shape", "levels", "level_name",
+            "items" of a level, "length" of a sequence, "rows", or "value".
+        level: the number of the level, for those that are of a level.
+        branch: the numbers that lead to a sequence or row, outermost first.
+        column: of a value in its row; () if rows are single values.
+        left, right: what the two files have; None if nothing.
+    """
+
+    what: str
+    left: object
+    right: object
+    level: int | None = None
+    branch: tuple[int, ...] = ()
+    column: tuple[int, ...] = ()
+
+
+@dataclass
+class TensorComparison:
+    """What differs in one tensor.
+
+    Attributes:
+        name: of the tensor.
+        level_names: of its levels, as in the first file that has it.
+        rows: compared rows; None if the values could not be compared.
+        different_rows, different_values: how many differ.
+        max_abs: greatest difference of two values; None if none is a number.
+        differences: the first of them.
+    """
+
+    name: str
+    level_names: tuple[str | None, ...] = ()
+    rows: int | None = None
+    different_rows: int = 0
+    different_values: int = 0
+    max_abs: float | None = None
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences and not self.different_values
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between two files."""
+
+    tensors: list[TensorComparison]
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs."""
+        return all(tensor.equal for tensor in self.tensors)
+
+
+def compared(a: Side, b: Side, *, rtol: float, atol: float, first: int) -> Comparison:
+    """Return what differs between two files.
+
+    Args:
+        a, b: the files.
+        rtol, atol: values differ by more than atol + rtol * abs(value of b).
+        first: how many different values or lengths of a tensor to keep; all are counted.
+    """
+    left = {spec.name: spec for spec in a.schema}
+    right = {spec.name: spec for spec in b.schema}
+    if len(left) == len(right) == 1 and "data" in {*left, *right}:
+        # A tensor alone needs no name, and many formats give it none.
+        right = {name: spec for name, spec in zip(left, right.values(), strict=True)}
+    found = []
+    for name in {**left, **right}:
+        one, two = left.get(name), right.get(name)
+        spec = one or two
+        assert spec is not None
+        result = TensorComparison(name, spec.level_names)
+        found.append(result)
+        if one is None or two is None:
+            result.differences.append(
+                Difference("tensor", None if one is None else name, None if two is None else name)
+            )
+        elif one.array or two.array:
+            raise SelectionError(f"{name} is a TensorArray; `lod pack` it first")
+        elif _alike(result, one, two) and _same_index(
+            result, a.source.lods[one.name], b.source.lods[two.name], one, two, first
+        ):
+            _compare_values(result, a, b, one, two, (rtol, atol), first)
+    return Comparison(found)
+
+
+def _alike(result: TensorComparison, one: TensorSpec, two: TensorSpec) -> bool:
+    """Note other dtypes, shapes and levels; return whether the rest can be compared."""
+    add = result.differences.append
+    if one.dtype.newbyteorder("=") != two.dtype.newbyteorder("="):
+        add(Difference("dtype", one.dtype.name, two.dtype.name))
+    if one.row_shape != two.row_shape:
+        add(Difference("row_shape", list(one.row_shape), list(two.row_shape)))
+    if len(one.levels) != len(two.levels):
+        add(Difference("levels", len(one.levels), len(two.levels)))
+        return False
+    for number, names in enumerate(zip(one.level_names, two.level_names, strict=True)):
+        if names[0] != names[1]:
+            add(Difference("level_name", *names, level=number))
+    return True
+
+
+def _same_index(
+    result: TensorComparison, a: LoD, b: LoD, one: TensorSpec, two: TensorSpec, first: int
+) -> bool:
+    """Note where the indexes differ, on the first level that does; return whether none does."""
+    for number, (x, y) in enumerate(zip(a.levels, b.levels, strict=True)):
+        if x is y or np.array_equal(x, y):
+            continue
+        if x.size != y.size:
+            result.differences.append(Difference("items", x.size - 1, y.size - 1, level=number))
+        count = min(x.size, y.size) - 1
+        lengths, others = np.diff(x[: count + 1]), np.diff(y[: count + 1])
+        unequal = np.flatnonzero(lengths != others)
+        # Not one of them is left out if nothing else says that the indexes differ.
+        for item in unequal[: first if x.size != y.size else max(first, 1)]:
+            result.differences.append(
+                Difference(
+                    "length",
+                    int(lengths[item]),
+                    int(others[item]),
+                    level=number,
+                    branch=branch_of(a, number, int(item)),
+                )
+            )
+        return False
+    if one.rows != two.rows:
+        result.differences.append(Difference("rows", one.rows, two.rows))
+        return False
+    return one.row_shape == two.row_shape
+
+
+def _compare_values(
+    result: TensorComparison,
+    a: Side,
+    b: Side,
+    one: TensorSpec,
+    two: TensorSpec,
+    tolerance: tuple[float, float],
+    first: int,
+) -> None:
+    lod = a.source.lods[one.name]
+    result.rows = one.rows
+    for start, x, y in checked(ahead(_blocks(a, b, one, two))):
+        if x.dtype == y.dtype and x.tobytes() == y.tobytes():
+            continue
+        unequal = _unequal(x, y, *tolerance)
+        flat = np.flatnonzero(unequal)
+        if not flat.size:
+            continue
+        result.different_values += flat.size
+        rows = flat // max(1, x[:1].size)
+        result.different_rows += np.unique(rows).size
+        with np.errstate(all="ignore"):
+            apart = np.abs(_wide(x)[unequal] - _wide(y)[unequal])
+        numbers = apart[~np.isnan(apart)]
+        if numbers.size:
+            result.max_abs = max(result.max_abs or 0.0, float(numbers.max()))
+        shown = sum(one.what == "value" for one in result.differences)
+        for place in flat[: max(0, first - shown)]:
+            row, *column = (int(axis) for axis in np.unravel_index(int(place), x.shape))
+            at = (row, *column)
+            branch = branch_of(lod, lod.n_levels, start + row)
+            result.differences.append(
+                Difference("value", x[at].item(), y[at].item(), branch=branch, column=tuple(column))
+            )
+
+
+def _blocks(
+    a: Side, b: Side, one: TensorSpec, two: TensorSpec
+) -> Iterator[tuple[int, Array, Array]]:
+    """Yield the rows of both files, block by block, each with the number of its first row."""
+    assert one.rows is not None
+    step = max(1, BATCH_BYTES // max(1, one.row_bytes))
+    for start in range(0, one.rows, step):
+        stop = min(start + step, one.rows)
+        with naming_file(a.label):
+            x = a.source.read_rows(one.name, start, stop)
+        with naming_file(b.label):
+            y = b.source.read_rows(two.name, start, stop)
+        yield start, x, y
+
+
+def _unequal(x: Array, y: Array, rtol: float, atol: float) -> Array:
+    unequal: Array = np.asarray(x != y)
+    if x.dtype.kind not in "biu" and y.dtype.kind not in "biu":
+        unequal &= ~((x != x) & (y != y))  # nan
+    if rtol or atol:
+        with np.errstate(all="ignore"):
+            unequal &= ~(np.abs(_wide(x) - _wide(y)) <= atol + rtol * np.abs(_wide(y)))
+    return unequal
+
+
+def _wide(data: Array) -> Array:
+    return data if data.dtype.kind == "c" else data.astype(np.float64)
+
+
+def branch_of(lod: LoD, level: int, item: int) -> tuple[int, ...]:
+    """Return the numbers that lead to an item of a level, outermost first; level L is the rows.
+
+    >>> branch_of(LoD.from_lengths([[3, 1], [3, 2, 4, 1]]), 2, 6)
+    (0, 2, 1)
+    """
+    path: list[int] = []
+    for offsets in reversed(lod.levels[:level]):
+        parent = int(np.searchsorted(offsets, item, side="right")) - 1
+        path.insert(0, item - int(offsets[parent]))
+        item = parent
+    return (item, *path)

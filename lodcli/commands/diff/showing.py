@@ -1,0 +1,83 @@
+"""Differences as text, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from lodcli.commands.diff.comparing import Comparison, Difference, TensorComparison
+from lodcli.shell.output import plural, table
+from lodcli.shell.printable import printable
+
+
+def as_text(result: Comparison, *, stat: bool) -> str:
+    """Return the differences, a line each; or how many there are. "" if there are none."""
+    if stat:
+        return _statistics(result)
+    lines = []
+    for tensor in result.tensors:
+        lines += [_line(tensor, one) for one in tensor.differences]
+        if tensor.different_values:
+            by = "" if tensor.max_abs is None else f", by at most {tensor.max_abs:g}"
+            lines.append(
+                f"{tensor.name}: {plural(tensor.different_values, 'value')} in "
+                f"{tensor.different_rows:,} of {plural(tensor.rows or 0, 'row')} differ{by}"
+            )
+    return "\n".join(map(printable, lines))
+
+
+def _line(tensor: TensorComparison, one: Difference) -> str:
+    if one.what == "tensor":
+        return f"{tensor.name}: only in the {'second' if one.left is None else 'first'} file"
+    return f"{tensor.name}: {_place(tensor, one)}: {one.left} against {one.right}"
+
+
+def _place(tensor: TensorComparison, one: Difference) -> str:
+    names = [name or f"level {n} item" for n, name in enumerate(tensor.level_names)]
+    names.append("row")
+    branch = ", ".join(f"{name} {number}" for name, number in zip(names, one.branch, strict=False))
+    if one.what == "length":
+        return f"{branch}: length"
+    if one.what == "value":
+        column = one.column[0] if len(one.column) == 1 else one.column
+        return branch + (f", column {column}" if one.column else "")
+    if one.level is not None:
+        what = "name" if one.what == "level_name" else "number of sequences"
+        return f"level {one.level}: {what}"
+    return {"row_shape": "shape of a row", "levels": "number of levels"}.get(one.what, one.what)
+
+
+def _statistics(result: Comparison) -> str:
+    rows = []
+    for tensor in result.tensors:
+        if tensor.rows is None:
+            cells = ["index" if tensor.differences else "-", "-", "-", "-"]
+        else:
+            cells = [
+                f"{tensor.rows:,}",
+                f"{tensor.different_rows:,}",
+                f"{tensor.different_values:,}",
+                "-" if tensor.max_abs is None else f"{tensor.max_abs:g}",
+            ]
+        rows.append([tensor.name, "equal" if tensor.equal else "differs", *cells])
+    return table(["tensor", "is", "rows", "different rows", "values", "by at most"], rows)
+
+
+def as_object(result: Comparison, paths: Sequence[str]) -> dict[str, Any]:
+    """Return the result for scripts."""
+    tensors = [
+        {**asdict(tensor), "equal": tensor.equal, "level_names": list(tensor.level_names)}
+        for tensor in result.tensors
+    ]
+    for tensor in tensors:
+        for one in tensor["differences"]:
+            one["left"], one["right"] = _plain(one["left"]), _plain(one["right"])
+    return {"files": list(paths), "equal": result.equal, "tensors": tensors}
+
+
+def _plain(value: object) -> object:
+    """Return a value as JSON knows it: nan, infinities and complex numbers as text."""
+    if isinstance(value, complex):
+        return str(value)
+    return str(value) if isinstance(value, float) and not abs(value) < float("inf") else value

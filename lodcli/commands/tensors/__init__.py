@@ -1,0 +1,1 @@
+"""Commands that choose, rename and combine whole tensors: select, drop, rename, merge."""

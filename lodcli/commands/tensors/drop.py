@@ -1,0 +1,39 @@
+"""`lod drop`: all tensors of a file but some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+if TYPE_CHECKING:
+    from lodcli.formats.core.schema import Schema
+
+
+@click.command(cls=options.Command)
+@options.source
+@click.argument("tensors", nargs=-1, required=True, metavar="TENSOR...")
+@options.target
+def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None:
+    """Write all tensors of SOURCE but these TENSORs.
+
+    \b
+    Examples:
+      lod drop vowels.lod.h5 label_names -o without.lod.h5
+    """
+    from lodcli.commands.tensors.writing import write_tensors
+    from lodcli.formats.core.schema import find
+    from lodcli.kernels.errors import SelectionError
+
+    def chosen(schema: Schema) -> dict[str, str]:
+        dropped = {find(schema, name).name for name in tensors}
+        kept = {spec.name: spec.name for spec in schema if spec.name not in dropped}
+        if not kept:
+            raise SelectionError("no tensor would be left")
+        return kept
+
+    write_tensors(source, target, chosen)

@@ -1,0 +1,35 @@
+"""`lod select`: some tensors of a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+if TYPE_CHECKING:
+    from lodcli.formats.core.schema import Schema
+
+
+@click.command(cls=options.Command)
+@options.source
+@click.argument("tensors", nargs=-1, required=True, metavar="TENSOR...")
+@options.target
+def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None:
+    """Write only these TENSORs of SOURCE, in this order.
+
+    \b
+    Examples:
+      lod select vowels.lod.h5 data label -o two.lod.h5
+      lod select vowels.lod.h5 data | lod inspect -
+    """
+    from lodcli.commands.tensors.writing import write_tensors
+    from lodcli.formats.core.schema import find
+
+    def chosen(schema: Schema) -> dict[str, str]:
+        return {find(schema, name).name: name for name in tensors}
+
+    write_tensors(source, target, chosen)

@@ -1,0 +1,119 @@
+"""`lod select`, `drop`, `rename` and `merge`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, tensor
+
+
+def held(path: str) -> list[str]:
+    return list(io.read_all(path))
+
+
+@pytest.mark.parametrize(
+    ("args", "names"),
+    [
+        (["select", "many.lod.h5", "tags"], ["tags"]),
+        (["select", "many.lod.h5", "other", "vectors"], ["other", "vectors"]),
+        (["drop", "many.lod.h5", "tags"], ["vectors", "other"]),
+        (["rename", "many.lod.h5", "tags=words"], ["vectors", "words", "other"]),
+        (["rename", "many.lod.h5", "tags=other", "other=tags"], ["vectors", "other", "tags"]),
+        (["rename", "many.lod.h5::tags", "tags=a"], ["a"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+@pytest.mark.parametrize("suffix", ["lod.h5", "lods"])
+def test_these_tensors_are_written(
+    lod: Lod, folder: Path, args: list[str], names: list[str], suffix: str
+) -> None:
+    assert lod("convert", "many.lod.h5", f"in.{suffix}").code == 0
+    args = [arg.replace("many.lod.h5", f"in.{suffix}") for arg in args]
+    done = lod(*args, "-o", "out.lod.h5")
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    assert held("out.lod.h5") == names
+    old = {new: old for old, _, new in (arg.partition("=") for arg in args) if new}
+    for name in names:
+        assert tensor("out.lod.h5", name).identical(tensor("many.lod.h5", old.get(name, name)))
+
+
+def test_levels_stay_shared(lod: Lod, folder: Path) -> None:
+    assert lod("drop", "many.lod.h5", "other", "-o", "out.lod.h5").code == 0
+    with io.open_source("out.lod.h5") as source:
+        one, two = source.schema
+    assert one.levels == two.levels
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["select", "many.lod.h5", "tag"], "no tensor named 'tag'; there are: vectors, tags"),
+        (["drop", "many.lod.h5", "tags", "other", "vectors"], "no tensor would be left"),
+        (["drop", "many.lod.h5", "x"], "no tensor named 'x'"),
+        (["rename", "many.lod.h5", "tags"], "write OLD=NEW"),
+        (["rename", "many.lod.h5", "tags=other"], "two tensors would be called other"),
+        (["rename", "many.lod.h5", "x=y"], "no tensor named 'x'"),
+        (["rename", "many.lod.h5", "tags=a", "tags=b"], "tags is renamed twice"),
+        (["rename", "many.lod.h5", "tags=a/../b"], "a/../b"),
+        (["merge", "many.lod.h5"], "give two files"),
+        (["merge", "-", "-"], "- is given twice"),
+        (["merge", "many.lod.h5", "many.lod.h5"], "rename it first: lod rename many.lod.h5"),
+    ],
+)
+def test_what_cannot_be_is_one_line(lod: Lod, folder: Path, args: list[str], said: str) -> None:
+    done = lod(*args, "-o", "new.lod.h5")
+    assert done.code in (1, 2)
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not Path("new.lod.h5").exists()
+
+
+def test_merged_tensors_share_one_index(lod: Lod, folder: Path) -> None:
+    words = tensor("words.lod.h5")
+    scores = LoDTensor(np.arange(15.0), LoD(words.lod.levels))
+    marks = LoDTensor(np.arange(6), LoD(words.lod.levels[:1]))
+    io.write("more.npz", {"scores": scores, "marks": marks, "label": LoDTensor([7, 8, 9])})
+    done = lod("merge", "words.lod.h5", "more.npz", "-o", "out.lod.h5")
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    found = io.read_all("out.lod.h5")
+    assert list(found) == ["data", "scores", "marks", "label"]
+    assert tensor("out.lod.h5", "data").identical(words)
+    assert tensor("out.lod.h5", "scores").lod.names == ("article", "sentence")
+    assert tensor("out.lod.h5", "scores").data.tolist() == list(range(15))
+    assert tensor("out.lod.h5", "marks").to_list() == [[0, 1, 2], [3], [4, 5]]
+    with io.open_source("out.lod.h5") as source:
+        one, two, three, _ = source.schema
+    assert one.levels == two.levels
+    assert one.levels[:1] == three.levels
+
+
+@pytest.mark.parametrize(
+    ("lengths", "names", "said"),
+    [
+        ([[3, 1, 2], [3, 2, 4, 1, 3, 2]], None, "b.lod.h5: b does not have the index of data in"),
+        ([[3, 1], [3, 2, 4, 6]], None, "level 0 has 2 items against 3"),
+        ([[3, 1, 2], [3, 2, 4, 1, 2, 3]], ["article", "verse"], "a level is called verse, and"),
+        ([], None, "15 outermost items against 3"),
+    ],
+)
+def test_another_index_is_refused(
+    lod: Lod, folder: Path, lengths: list[list[int]], names: list[str] | None, said: str
+) -> None:
+    io.write("b.lod.h5", {"b": LoDTensor(np.arange(15), LoD.from_lengths(lengths, names))})
+    done = lod("merge", "words.lod.h5", "b.lod.h5", "-o", "new.lod.h5")
+    assert done.code == 1
+    assert said in done.stderr
+    assert not Path("new.lod.h5").exists()
+
+
+def test_a_pipe_can_be_merged(shell: Lod) -> None:
+    line = "lod rename many.lod.h5::tags tags=t | lod merge many.lod.h5 - -o out.lod.h5"
+    done = shell(line)
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    assert tensor("out.lod.h5", "t").identical(tensor("many.lod.h5", "tags"))
