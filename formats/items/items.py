@@ -50,8 +50,8 @@ class Items:
             lod = source.lods[spec.name]
             below = lod.below(shared.level - 1) if shared.level else lod
             below = self.lods[spec.name] = cut.setdefault(id(lod), below)
-            rows = 0 if spec.rows is None else spec.rows
-            ends = below.absolute(0) if below.n_levels else np.arange(rows + 1)
+            assert spec.rows is not None
+            ends = below.absolute(0) if below.n_levels else np.arange(spec.rows + 1)
             self._ends[spec.name] = ends
         self._row_bytes = [spec.row_bytes for spec in shared.specs]
         self.count = next(iter(self._ends.values())).size - 1

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from lodcli.formats.core.errors import naming_file
+from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.indexed_copy import in_place, indexed
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing
@@ -23,7 +24,7 @@ def items_of(
     reference: Reference, level: int | str | None, used: Sequence[str] = ()
 ) -> Iterator[Items]:
     """Open a file and give the items of a level, to be read in any order."""
-    with opened(reference) as file, _items(file, shared_of(file, level, used)) as items:
+    with opened(reference) as file, _items(file, level, used) as (_, items):
         yield items
 
 
@@ -37,30 +38,37 @@ def items_or_stream(
         The level, its items or None, and all batches.
     """
     with opened(reference) as file:
-        shared = shared_of(file, level, used)
-        if shared.apart or in_place(file.source, shared.names) is not None:
-            with _items(file, shared) as items:
+        schema = file.source.schema
+        # Whether a tensor without levels has one row an item shows only at the end of a stream.
+        apart = len(schema) > 1 and not all(spec.levels for spec in schema)
+        if apart or in_place(file.source, [spec.name for spec in schema]) is not None:
+            with _items(file, level, used) as (shared, items):
                 yield shared, items, named(reference, items.range(0, items.count))
         else:
+            shared = _shared(schema, reference, level, used)
             yield shared, None, named(reference, item_batches(file.source, shared))
 
 
 @contextmanager
-def _items(file: Opened, shared: Shared) -> Iterator[Items]:
-    with indexed(file.source, shared.names) as source:
-        yield Items(source, shared)
+def _items(
+    file: Opened, level: int | str | None, used: Sequence[str]
+) -> Iterator[tuple[Shared, Items]]:
+    with indexed(file.source, [spec.name for spec in file.source.schema]) as source:
+        shared = _shared(source.schema, file.reference, level, used)
+        yield shared, Items(source, shared)
 
 
-def shared_of(file: Opened, level: int | str | None, used: Sequence[str] = ()) -> Shared:
+def _shared(
+    schema: Schema, reference: Reference, level: int | str | None, used: Sequence[str]
+) -> Shared:
     """Return the tensors of a file that share a level, and note which do not."""
-    shared = sharing(file.source.schema, file.reference.name, level, used)
+    shared = sharing(schema, reference.name, level, used)
     if shared.others:
-        share = "do not share" if len(shared.others) > 1 else "does not share"
+        verb, share = ("are", "do") if len(shared.others) > 1 else ("is", "does")
         of = shared.level_name or f"level {shared.level}"
-        verb = "are" if len(shared.others) > 1 else "is"
         note(
-            f"note: {', '.join(shared.others)} {verb} left out: "
-            f"{share} the items of {shared.names[0]} ({of})"
+            f"note: {', '.join(shared.others)} {verb} left out: {share} not share the items of "
+            f"{shared.names[0]} ({of})"
         )
     return shared
 

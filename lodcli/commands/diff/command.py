@@ -51,6 +51,7 @@ def command(
 
     from lodcli.commands.diff.comparing import Side, compared
     from lodcli.commands.diff.showing import as_object, as_text
+    from lodcli.formats.core.schema import find
     from lodcli.formats.items.indexed_copy import indexed
     from lodcli.shell.opened import opened
 
@@ -58,9 +59,10 @@ def command(
         sides = []
         for source in sources:
             file = stack.enter_context(opened(source))
-            names = [spec.name for spec in file.schema if not spec.array]
+            names = [spec.name for spec in file.schema]
             found = stack.enter_context(indexed(file.source, names))
-            sides.append(Side(source.label, found, file.schema))
+            schema = tuple(find(found.schema, name) for name in names)
+            sides.append(Side(source.label, found, schema))
         result = compared(sides[0], sides[1], rtol=rtol, atol=atol, first=0 if stat else first)
     if as_json:
         output.as_json(as_object(result, [source.path for source in sources]))

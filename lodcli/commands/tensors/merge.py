@@ -29,6 +29,7 @@ def command(sources: list[Reference], target: Target) -> None:
         raise click.UsageError("- is given twice, but there is one standard input")
     from contextlib import ExitStack
 
+    from lodcli.formats.core.schema import find
     from lodcli.formats.items.indexed_copy import indexed
     from lodcli.formats.items.merged import MergedPart, MergedSource
     from lodcli.shell.opened import opened
@@ -39,6 +40,7 @@ def command(sources: list[Reference], target: Target) -> None:
             file = stack.enter_context(opened(source))
             names = [spec.name for spec in file.schema]
             found = stack.enter_context(indexed(file.source, names))
-            parts.append(MergedPart(source.label, found, file.schema))
+            schema = tuple(find(found.schema, name) for name in names)
+            parts.append(MergedPart(source.label, found, schema))
         merged = MergedSource(parts)
         target.write(merged.schema, merged.batches())

@@ -282,6 +282,18 @@ def test_choices_travel_through_pipes(shell: Lod, labelled: list[list[int]]) -> 
     assert len(done.stdout.splitlines()) == 2
 
 
+def test_labels_of_a_file_that_is_read_in_order_stay_beside_their_items(
+    shell: Lod, folder: Path
+) -> None:
+    sample = Path(__file__).parents[3] / "samples" / "japanese_vowels.ts"
+    for line in (f"lod head {sample} -n 40", f"lod convert {sample} - | lod head - -n 40"):
+        done = shell(f"{line} -qfo head.lod.h5 && lod filter -q {sample} 'label == 1' -fo one.npz")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("head.lod.h5", "label").data.tolist() == [0] * 30 + [1] * 10
+        assert len(tensor("one.npz", "data")) == 30
+    assert shell(f"lod convert {sample} v.lod.h5 && lod diff {sample} v.lod.h5").code == 0
+
+
 def test_text_is_read_no_further_than_the_head(shell: Lod) -> None:
     done = shell(
         "(printf '[1,2]\\n[3]\\n[4]\\n'; cat /dev/null) | lod head -n 2 --from jsonl --to jsonl -"
