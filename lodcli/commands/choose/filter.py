@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from shlex import quote
+
 import click
 
 from lodcli.shell import options
@@ -53,6 +56,10 @@ def command(
     """
     if expression is None and indices is None:
         raise click.UsageError("give an expression, such as 'length() > 5', or --indices FILE")
+    if expression is not None and os.path.exists(expression) and not os.path.exists(source.path):
+        raise click.UsageError(
+            f"the file goes first: lod filter {quote(expression)} {quote(source.path)}"
+        )
     from lodcli.commands.choose.choosing import items_or_stream, named
     from lodcli.commands.choose.evaluating import showing_where
     from lodcli.commands.choose.expression import Expression

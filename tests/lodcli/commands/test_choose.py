@@ -169,6 +169,14 @@ def test_a_filter_keeps_what_python_would(
     assert chosen("rest.lod.h5") == [one for one in whole if not holds(*one)]
 
 
+def test_an_expression_in_the_place_of_the_file_shows_the_order(
+    lod: Lod, labelled: list[list[int]]
+) -> None:
+    done = lod("filter", "length() > 5", "labelled.lod.h5", "-o", "out.lod.h5")
+    assert done.code == 2
+    assert "the file goes first: lod filter labelled.lod.h5 'length() > 5'" in done.stderr
+
+
 def test_lengths_below_the_items_are_taken_together(lod: Lod, folder: Path) -> None:
     done = lod("filter", "words.lod.h5", "max(length(sentence)) > 2", "-o", "out.lod.h5")
     assert done.code == 0
