@@ -7,7 +7,6 @@ from front to back, where reading the items one by one would read a whole block 
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from lodcli.formats.items.taking import part, taken, taken_index
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # Items that take no more together are reordered in memory.
@@ -65,7 +65,7 @@ def _in_memory(items: Items, order: Offsets) -> dict[str, LoDTensor]:
 
 @contextmanager
 def _naming_folder() -> Iterator[None]:
-    """Name the folder of temporary files in an OSError that names nothing."""
+    """Name the folder of temporary files in an OSError that has no names."""
     try:
         yield
     except OSError as error:
@@ -110,7 +110,7 @@ class _Spool:
         for name, tensor in tensors.items():
             view = memoryview(flat_bytes(np.ascontiguousarray(tensor.data)).data)
             while len(view):
-                written = os.pwrite(self._fd, view, self._next[number, name])
+                written = files.pwrite(self._fd, view, self._next[number, name])
                 self._next[number, name] += written
                 view = view[written:]
 

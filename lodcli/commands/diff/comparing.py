@@ -223,7 +223,8 @@ def _unequal(x: Array, y: Array, rtol: float, atol: float) -> Array:
         unequal &= ~((x != x) & (y != y))  # nan
     if rtol or atol:
         with np.errstate(all="ignore"):
-            unequal &= ~(np.abs(_wide(x) - _wide(y)) <= atol + rtol * np.abs(_wide(y)))
+            near = np.abs(_wide(x) - _wide(y)) <= atol + rtol * np.abs(_wide(y))
+        unequal &= ~(near & np.isfinite(y))  # everything is near infinity
     return unequal
 
 

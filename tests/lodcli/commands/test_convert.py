@@ -53,7 +53,7 @@ def test_all_tensors_come_along_and_one_if_it_is_named(lod: Lod, folder: Path) -
 def test_a_new_name_needs_a_single_tensor(lod: Lod, folder: Path) -> None:
     done = lod("convert", "many.lod.h5", "out.npz", "--name", "one")
     assert done.code == 2
-    assert "there are 3" in done.stderr
+    assert "found 3" in done.stderr
 
 
 def test_what_the_format_cannot_hold_is_refused(lod: Lod, folder: Path) -> None:

@@ -54,11 +54,11 @@ def test_several_tensors_and_no_name_is_a_usage_error_that_lists_them(
 @pytest.mark.parametrize(
     ("branch", "said"),
     [
-        ("1:9", "asks for 8 items, only 2"),
-        ("-9:", "asks for 9 items, only 3"),
-        ("5:6", "asks for 1 items, only 0"),
-        ("-9:-1", "asks for 8 items, only 2"),
-        ("2,0:7", "asks for 7 items, only 2"),
+        ("1:9", "asks for 8 items, but only 2 exist"),
+        ("-9:", "asks for 9 items, but only 3 exist"),
+        ("5:6", "asks for 1 items, but only 0 exist"),
+        ("-9:-1", "asks for 8 items, but only 2 exist"),
+        ("2,0:7", "asks for 7 items, but only 2 exist"),
         ("0:3", ""),
         ("1:", ""),
         ("-2:", ""),

@@ -123,6 +123,16 @@ COMMANDS: dict[str, Command] = {
     "concat to megatron": Command(
         ("concat", "megatron.lod.h5", "megatron.lod.h5"), "t.idx", _MEMBERS["megatron"]
     ),
+    "head": _file("t.lod.h5", "head", _WORDS, "-n", "1"),
+    "tail": _file("t.lod.h5", "tail", _WORDS, "-n", "1"),
+    "sample": _file("t.lod.h5", "sample", _WORDS, "2"),
+    "shuffle": _file("t.lod.h5", "shuffle", _WORDS),
+    "sort": _file("t.lod.h5", "sort", _WORDS, "--by", "length"),
+    "filter": _file("t.lod.h5", "filter", _WORDS, "length() > 1"),
+    "select": _file("t.lod.h5", "select", "signs.lod.h5", "label"),
+    "drop": _file("t.lod.h5", "drop", "signs.lod.h5", "label"),
+    "rename": _file("t.lod.h5", "rename", "signs.lod.h5", "label=class"),
+    "merge": _file("t.lod.h5", "merge", "signs.lod.h5", "others.lod.h5"),
     "unpack": _file("t.lod.h5", "unpack", _WORDS),
     "pack": _file("t.lod.h5", "pack", "steps.lod.h5"),
     "apply": _file("t.lod.h5", "apply", "reverse", _WORDS),
@@ -164,6 +174,7 @@ def make_sources(folder: Path) -> None:
     label = LoDTensor(np.arange(3) % 2, LoD(()))
     rows = np.arange(12, dtype=np.float32).reshape(6, 2)
     io.write(folder / "signs.lod.h5", {"data": LoDTensor(rows, ones), "label": label})
+    io.write(folder / "others.lod.h5", {"other": LoDTensor(rows, ones)})
     write_weights(
         folder / "rnn.safetensors",
         seeded_weights("lstm", 3, 4, rng=np.random.default_rng(1), dtype="float32"),
