@@ -21,6 +21,14 @@ _read, _write, _copy, _multiply_adds = (
 )
 
 
+def available() -> bool:
+    """Return whether there are compiled kernels for this processor."""
+    try:
+        return _copy[""] is not None
+    except load.NativeUnavailableError:
+        return False
+
+
 def reading(source: Array, threads: int) -> Callable[[], object]:
     """Return a function that reads all of an array of float32."""
     sums = np.empty(threads, np.float32)

@@ -12,7 +12,7 @@ import numpy as np
 
 from lodcli.bench.measure.tasks import LimitKind
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.simd import limits_native
+from lodcli.kernels.simd import limits, limits_native
 
 # More than any cache holds, and still quick to go through.
 MOST_BYTES = 256 << 20
@@ -35,15 +35,18 @@ def limit_call(kind: LimitKind, size_bytes: float, threads: int) -> tuple[Callab
             another limit.
         threads: how many compute.
     """
+    # Without compiled kernels, as on processors older than x86-64-v2: what NumPy reaches.
+    calls: Any = limits_native if limits_native.available() else limits
     if kind == "fma":
-        return limits_native.multiplying(threads)
+        call, operations = calls.multiplying(threads)
+        return call, operations
     touched = int(min(max(size_bytes, LEAST_BYTES), MOST_BYTES))
     source, target = _buffers(touched // 2 if kind == "copy" else touched)
     if kind == "read":
-        return limits_native.reading(source, threads), float(source.nbytes)
+        return calls.reading(source, threads), float(source.nbytes)
     if kind == "write":
-        return limits_native.writing(target, threads), float(target.nbytes)
-    return limits_native.copying(source, target, threads), 2.0 * source.nbytes
+        return calls.writing(target, threads), float(target.nbytes)
+    return calls.copying(source, target, threads), 2.0 * source.nbytes
 
 
 def best_rates(kinds: Sequence[LimitKind], threads: int) -> dict[str, float]:

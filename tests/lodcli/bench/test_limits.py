@@ -4,24 +4,39 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from lodcli.bench.measure.limits import best_rates
-from lodcli.kernels.simd import limits_native
+from lodcli.kernels.native import settings
+from lodcli.kernels.simd import limits, limits_native
 from tests.hanging import HANG_SECONDS
 
 
+@pytest.mark.parametrize("calls", [limits, limits_native], ids=["numpy", "compiled"])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("size", [1, 3, 1000, 1 << 16])
-def test_all_is_read_written_and_copied(size: int, threads: int) -> None:
+def test_all_is_read_written_and_copied(size: int, threads: int, calls: ModuleType) -> None:
     source, target = np.arange(size, dtype=np.float32), np.zeros(size, np.float32)
-    limits_native.reading(source, threads)()
-    limits_native.copying(source, target, threads)()
+    calls.reading(source, threads)()
+    calls.copying(source, target, threads)()
     np.testing.assert_array_equal(target, source)
-    limits_native.writing(target, threads)()
+    calls.writing(target, threads)()
     assert (target == 1).all()
+
+
+def test_without_compiled_kernels_there_are_limits_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> str:
+        raise settings.LevelError("none fits")
+
+    monkeypatch.setattr(settings, "level", fails)
+    for name in ("_read", "_write", "_copy", "_multiply_adds"):
+        kernel = getattr(limits_native, name)
+        monkeypatch.setattr(limits_native, name, type(kernel)(kernel.module, kernel.name))
+    assert not limits_native.available()
+    assert all(rate > 0 for rate in best_rates(["read", "write", "copy", "fma"], 1).values())
 
 
 def test_operations_are_counted_for_all_threads() -> None:
