@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import google_crc32c
+import h5py
 import ml_dtypes
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from lodcli.formats.core.io import open_source
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import WriteOptions
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
+from tests.formats.broken.crafted import edit
 
 cupy: Any = pytest.importorskip("cupy")
 kvikio: Any = pytest.importorskip("kvikio")
@@ -194,9 +196,15 @@ def test_a_boolean_that_is_none_is_refused_in_the_same_words(
     watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.lod.h5"
-    rows = random(np.uint8, 5000) % 2
-    rows[3] = 2
-    written(path, rows.view(np.bool_), 1 << 18, monkeypatch)
+    written(path, random(np.bool_, 5000), 1 << 18, monkeypatch)
+
+    def two(file: h5py.File, header: dict[str, Any]) -> None:
+        values = file["/data"][()].view(np.int8)
+        values[3] = 2
+        dataset = file["/data"].id
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values, dataset.get_type())
+
+    edit(path, two, ["/data"])
     here, there = errors(path)
     assert type(there) is type(here) is InvalidDataError
     assert str(there) == str(here)
