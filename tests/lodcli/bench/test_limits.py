@@ -32,6 +32,7 @@ def test_without_compiled_kernels_there_are_limits_too(monkeypatch: pytest.Monke
         raise settings.LevelError("none fits")
 
     monkeypatch.setattr(settings, "level", fails)
+    monkeypatch.setattr("lodcli.bench.measure.limits.MOST_BYTES", 1 << 20)
     for name in ("_read", "_write", "_copy", "_multiply_adds"):
         kernel = getattr(limits_native, name)
         monkeypatch.setattr(limits_native, name, type(kernel)(kernel.module, kernel.name))

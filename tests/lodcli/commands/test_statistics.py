@@ -123,6 +123,7 @@ def test_bars_show_every_bucket_that_is_not_empty() -> None:
     assert bars([]) == ""
 
 
+@pytest.mark.slow  # for its memory, 200 MB
 def test_no_loop_in_python_runs_over_ten_million_sequences() -> None:
     lengths = np.random.default_rng(0).integers(0, 200, 10_000_000)
     lod = LoD.from_lengths([lengths])
