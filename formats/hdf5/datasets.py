@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lodcli.formats.core.errors import naming
+from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import LevelKeys, TensorSpec
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
@@ -28,13 +28,28 @@ MODULES = (
 
 
 class Datasets:
-    """Datasets of an HDF5 file of which nothing is trusted; attributes are never read."""
+    """Datasets of an HDF5 file of which nothing is trusted; attributes are never read.
 
-    def __init__(self, fd: int, size: int) -> None:
+    Args:
+        fd: the file, and its size in bytes.
+        chosen: whether a person named the paths: one that is not there is then their mistake,
+            and damage otherwise.
+    """
+
+    def __init__(self, fd: int, size: int, *, chosen: bool) -> None:
         from lodcli.formats.hdf5.strict import StrictFile, native
 
         self.strict: StrictFile = StrictFile(fd, size)
         self.dtype = native
+        self._chosen = chosen
+
+    def _dataset(self, path: str) -> h5d.DatasetID:
+        try:
+            return self.strict.dataset(path)
+        except SelectionError as error:
+            if self._chosen:
+                raise
+            raise DamagedFileError(str(error)) from None
 
     def has(self, path: str) -> bool:
         """Return whether there is a dataset at `path`."""
@@ -46,7 +61,7 @@ class Datasets:
 
     def open(self, path: str) -> h5d.DatasetID:
         """Return a dataset of numbers with a row axis."""
-        dataset = self.strict.dataset(path)
+        dataset = self._dataset(path)
         if not dataset.shape:
             raise UnsupportedError(f"{path}: is a single value; rows need an axis")
         return dataset
@@ -59,7 +74,7 @@ class Datasets:
 
     def numbers(self, path: str) -> Array:
         """Return all of a 1-D dataset, such as offsets."""
-        dataset = self.strict.dataset(path)
+        dataset = self._dataset(path)
         if len(dataset.shape) != 1:
             raise InvalidLoDError(f"{path}: must be 1-D, found shape {dataset.shape}")
         return self.rows(path, dataset, 0, dataset.shape[0])

@@ -37,7 +37,7 @@ class Nwb(Format):
         if options.data is None:
             raise SelectionError("nwb: name a column with --data, such as /units/spike_times")
         fd = source.make_seekable().fileno()
-        datasets = Datasets(fd, os.fstat(fd).st_size)
+        datasets = Datasets(fd, os.fstat(fd).st_size, chosen=True)
         tensors = {}
         for path in (part.strip() for part in options.data.split(",")):
             name = name_of(path.rpartition("/")[2])

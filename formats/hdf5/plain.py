@@ -41,7 +41,7 @@ class PlainHdf5(Format):
         if options.offsets and options.lengths:
             raise SelectionError("plain HDF5: give offsets or lengths, not both")
         fd = source.make_seekable().fileno()
-        datasets = Datasets(fd, os.fstat(fd).st_size)
+        datasets = Datasets(fd, os.fstat(fd).st_size, chosen=True)
         data, lod = datasets.open(options.data), _lod(datasets, options)
         if lod.n_levels:
             with naming(_index_paths(options)[-1]):

@@ -45,7 +45,7 @@ class VtkHdf(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         fd = source.make_seekable().fileno()
-        datasets = Datasets(fd, os.fstat(fd).st_size)
+        datasets = Datasets(fd, os.fstat(fd).st_size, chosen=False)
         parts = _parts(datasets)
         tensors = {}
         if datasets.has(f"{ROOT}/Connectivity"):

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from lodcli.kernels.errors import LodError
+from lodcli.kernels.errors import LodError, SelectionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, nested
 
@@ -136,5 +136,6 @@ def test_damage_in_time_steps_is_named(
 )
 def test_damage_in_a_grid_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     path = pieces(tmp_path, **changes)
-    with pytest.raises(LodError, match=message):
+    with pytest.raises(LodError, match=message) as caught:
         content(path)
+    assert not isinstance(caught.value, SelectionError), "nobody named a dataset"
