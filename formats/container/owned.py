@@ -96,14 +96,12 @@ class OwnedFile(ReadFile):
 
     def pwrite(self, view: memoryview, offset: int) -> None:
         """Write at `offset`, keeping the first error; after one, nothing is written."""
-        end = offset + len(view)
-        try:
-            while self.error is None and len(view):
-                done = files.pwrite(self._fd, view, offset)
-                view, offset = view[done:], offset + done
-        except OSError as error:
-            self.error = error
-        self._size = max(self._size, end)
+        if self.error is None:
+            try:
+                files.write_all_at(self._fd, view, offset)
+            except OSError as error:
+                self.error = error
+        self._size = max(self._size, offset + len(view))
 
     def copy_from(self, fd: int, start: int, size: int, offset: int) -> None:
         """Write some bytes of another file at `offset`, as `pwrite` does.

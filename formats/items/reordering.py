@@ -108,11 +108,9 @@ class _Spool:
 
     def _append(self, number: int, tensors: dict[str, LoDTensor]) -> None:
         for name, tensor in tensors.items():
-            view = memoryview(flat_bytes(np.ascontiguousarray(tensor.data)).data)
-            while len(view):
-                written = files.pwrite(self._fd, view, self._next[number, name])
-                self._next[number, name] += written
-                view = view[written:]
+            data = flat_bytes(np.ascontiguousarray(tensor.data)).data
+            position = self._next[number, name]
+            self._next[number, name] = files.write_all_at(self._fd, data, position)
 
     def read(self, number: int, ascending: Offsets) -> dict[str, LoDTensor]:
         """Return the items of a bucket in the order of the file."""

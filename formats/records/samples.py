@@ -141,11 +141,7 @@ class _Queue:
         if not self._counts:  # all of it was taken: the room can be used again
             self._read = self._written = 0
         data = np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8).data
-        position, left = self._written, data
-        while len(left):
-            done = files.pwrite(self._file.fileno(), left, position)
-            left, position = left[done:], position + done
-        self._written = position
+        self._written = files.write_all_at(self._file.fileno(), data, self._written)
         if self._spec.levels:
             self._counts.extend(tensor.lod.lengths(0).tolist())
         else:

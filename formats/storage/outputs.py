@@ -209,13 +209,9 @@ class Output:
         view = memoryview(data)
         if not view.nbytes:
             return
-        view = view.cast("B")
         with self.naming():
-            while len(view):
-                done = files.pwrite(self.fd, view, position)
-                position += done
-                view = view[done:]
-        self.size_bytes = max(self.size_bytes, position)
+            end = files.write_all_at(self.fd, view.cast("B"), position)
+        self.size_bytes = max(self.size_bytes, end)
 
     def commit(self) -> None:
         """Sync the file and rename it to its target; or send the spooled data."""

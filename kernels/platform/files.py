@@ -142,6 +142,15 @@ def pwrite(fd: int, data: bytes | memoryview, position: int) -> int:
         return os.write(fd, data)
 
 
+def write_all_at(fd: int, data: bytes | memoryview, position: int) -> int:
+    """Write all of `data`, bytes, from a position on; return where it ends."""
+    view = memoryview(data)
+    while len(view):
+        done = pwrite(fd, view, position)
+        view, position = view[done:], position + done
+    return position
+
+
 @contextlib.contextmanager
 def _moved(fd: int, position: int) -> Iterator[None]:
     with _positions:

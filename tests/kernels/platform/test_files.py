@@ -87,6 +87,15 @@ def test_reading_and_writing_at_a_place_leave_the_position(file: int) -> None:
     assert files.pread(file, 6, 0) == CONTENT[:2] + b"new" + CONTENT[5:6]
 
 
+def test_all_is_written_where_a_system_takes_a_part_at_a_time(
+    file: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, position: write(fd, data[:3], position))
+    assert files.write_all_at(file, b"eleven char", 2) == 13
+    assert files.pread(file, 14, 0) == CONTENT[:2] + b"eleven char" + CONTENT[13:14]
+
+
 @pytest.mark.usefixtures("either_way")
 def test_threads_that_read_one_file_do_not_move_each_others_position(file: int) -> None:
     wrong = []
