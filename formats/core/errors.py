@@ -47,6 +47,17 @@ def naming_file(label: str) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def naming_os(label: str) -> Iterator[None]:
+    """Put the file's name into an OSError that came without one, such as a failed read."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = label
+        raise
+
+
 def name_file(error: LodError, label: str) -> None:
     """Add a file name to one error, as `naming_file` does."""
     if not hasattr(error, _FILE):

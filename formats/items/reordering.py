@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
 
 from lodcli.formats.arrays.byte_blocks import flat_bytes
+from lodcli.formats.core.errors import naming_os
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.taking import part, taken, taken_index
@@ -45,7 +45,10 @@ def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
     buckets = (np.cumsum(sizes) - sizes) // BUCKET_BYTES
     borders = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), order.size]
     parts = [order[first:last] for first, last in pairwise(borders)]
-    with _naming_folder(), tempfile.TemporaryFile(prefix="lod-", buffering=0) as file:
+    with (
+        naming_os(tempfile.gettempdir()),
+        tempfile.TemporaryFile(prefix="lod-", buffering=0) as file,
+    ):
         spool = _Spool(file.fileno(), items, parts)
         spool.distribute()
         for number, wanted in enumerate(parts):
@@ -61,17 +64,6 @@ def _in_memory(items: Items, order: Offsets) -> dict[str, LoDTensor]:
             held[name].append(tensor)
     whole = {name: LoDTensor.concatenate(parts) for name, parts in held.items()}
     return taken(whole, np.searchsorted(ascending, order))
-
-
-@contextmanager
-def _naming_folder() -> Iterator[None]:
-    """Name the folder of temporary files in an OSError that has no names."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None:
-            error.filename = tempfile.gettempdir()
-        raise
 
 
 class _Spool:

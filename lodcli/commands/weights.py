@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lodcli.formats.core.errors import naming_os
 from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.shell import options, output
-from lodcli.shell.references import naming_os
 
 if TYPE_CHECKING:
     from lodcli.kernels.rnn.stack.stack import RNNWeights

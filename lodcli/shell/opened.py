@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lodcli.formats.core.errors import naming_file
+from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.io import one_tensor, open_file
 from lodcli.formats.core.options import ReadOptions
@@ -16,7 +16,7 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.limits import limits, skips_unsupported
 from lodcli.shell.output import note
-from lodcli.shell.references import Reference, naming_os
+from lodcli.shell.references import Reference
 
 # Of a batch to compute with: enough sequences that they fill each step of an RNN.
 COMPUTED_BYTES = 32 << 20

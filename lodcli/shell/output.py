@@ -10,9 +10,9 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
+from lodcli.formats.core.errors import naming_os
 from lodcli.formats.storage.interrupts import checked
 from lodcli.shell.printable import printable
-from lodcli.shell.references import naming_os
 
 T = TypeVar("T")
 

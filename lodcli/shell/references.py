@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,14 +78,3 @@ def _part(part: str, text: str) -> Key:
         return slice(*(None if end is None else int(end) for end in found.group("start", "stop")))
     hint = "a range has no step" if part.count(":") == 2 else "write 2, 2,0, 2:3, :5 or -2:"
     raise SelectionError(f"the branch {text.strip()!r} has a part {part!r}; {hint}")
-
-
-@contextmanager
-def naming_os(label: str) -> Iterator[None]:
-    """Put the file's name into an OSError that came without one, such as a failed read."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None:
-            error.filename = label
-        raise

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lodcli.formats.core.errors import naming_os
 from lodcli.formats.core.options import WriteOptions
 from lodcli.shell.output import is_terminal_output, note, progressing
-from lodcli.shell.references import naming_os
 
 # What brings NumPy along is imported where it is used: --help can do without.
 if TYPE_CHECKING:

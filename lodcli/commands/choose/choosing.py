@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from lodcli.formats.core.errors import naming_file
+from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.indexed_copy import in_place, indexed
 from lodcli.formats.items.items import Items
@@ -14,7 +14,7 @@ from lodcli.formats.items.streaming import item_batches
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.output import note
-from lodcli.shell.references import Reference, naming_os
+from lodcli.shell.references import Reference
 
 Batches = Iterator[dict[str, LoDTensor]]
 

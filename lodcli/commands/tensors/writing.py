@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from lodcli.formats.core.errors import naming_file
+from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.schema import Schema, find
 from lodcli.shell.opened import opened
-from lodcli.shell.references import Reference, naming_os
+from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
 
