@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from lodcli.formats.container.reader import ContainerSource
@@ -13,7 +14,7 @@ from lodcli.formats.core.format import Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import write_batches
 from lodcli.formats.core.limits import Limited
-from lodcli.formats.core.schema import find
+from lodcli.formats.core.schema import Schema, find
 
 
 def in_place(source: Source, names: Sequence[str]) -> IndexedSource | None:
@@ -25,6 +26,21 @@ def in_place(source: Source, names: Sequence[str]) -> IndexedSource | None:
     # Such a source declares all its counts, so there is nothing to count while reading.
     inner = source.unlimited(names) if isinstance(source, Limited) else source
     return inner if isinstance(inner, IndexedSource) else None
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Some tensors of one file.
+
+    Attributes:
+        label: what messages call the file.
+        source: the file.
+        schema: the tensors.
+    """
+
+    label: str
+    source: IndexedSource
+    schema: Schema
 
 
 @contextmanager

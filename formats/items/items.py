@@ -16,7 +16,7 @@ from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.items.sharing import Shared
-from lodcli.formats.items.taking import taken
+from lodcli.formats.items.taking import part_indexes, taken
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
@@ -74,16 +74,10 @@ class Items:
 
     def read(self, start: int, stop: int) -> dict[str, LoDTensor]:
         """Return items start..stop."""
-        lods: dict[int, tuple[LoD, slice]] = {}
-        found = {}
-        for name, lod in self.lods.items():
-            index, rows = LoD(), slice(start, stop)
-            if lod.n_levels:
-                if id(lod) not in lods:
-                    lods[id(lod)] = lod.items(0, start, stop)
-                index, rows = lods[id(lod)]
-            found[name] = LoDTensor(self._source.read_rows(name, rows.start, rows.stop), index)
-        return found
+        return {
+            name: LoDTensor(self._source.read_rows(name, rows.start, rows.stop), lod)
+            for name, lod, rows in part_indexes(self.lods, start, stop)
+        }
 
     def range(
         self, start: int, stop: int, limit_bytes: int = BATCH_BYTES

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.indexed import IndexedSource
-from lodcli.formats.core.schema import LevelKeys, LevelSpec, Schema, TensorSpec
+from lodcli.formats.core.schema import LevelKeys, LevelSpec, TensorSpec
+from lodcli.formats.items.indexed_copy import Labelled
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
-
-
-@dataclass(frozen=True)
-class MergedPart:
-    """Some tensors of one file.
-
-    Attributes:
-        label: what messages call the file.
-        source: the file.
-        schema: the tensors.
-    """
-
-    label: str
-    source: IndexedSource
-    schema: Schema
 
 
 class MergedSource(IndexedSource):
@@ -41,8 +27,8 @@ class MergedSource(IndexedSource):
         ShapeMismatchError: a tensor does not fit; names the place.
     """
 
-    def __init__(self, parts: Sequence[MergedPart]) -> None:
-        self._part_of: dict[str, MergedPart] = {}
+    def __init__(self, parts: Sequence[Labelled]) -> None:
+        self._part_of: dict[str, Labelled] = {}
         for part in parts:
             for spec in part.schema:
                 self._refuse(part, spec)
@@ -55,7 +41,7 @@ class MergedSource(IndexedSource):
                     _require_fit(spec, part.source.lods[spec.name], first.label, known)
         self._unify([(part, spec) for part in parts for spec in part.schema])
 
-    def _refuse(self, part: MergedPart, spec: TensorSpec) -> None:
+    def _refuse(self, part: Labelled, spec: TensorSpec) -> None:
         if spec.array:
             raise SelectionError(f"{part.label}: {spec.name} is a TensorArray; `lod pack` it first")
         other = self._part_of.get(spec.name)
@@ -65,7 +51,7 @@ class MergedSource(IndexedSource):
                 f"rename it first: lod rename {part.label} {spec.name}=OTHER -o NEW"
             )
 
-    def _unify(self, tensors: Sequence[tuple[MergedPart, TensorSpec]]) -> None:
+    def _unify(self, tensors: Sequence[tuple[Labelled, TensorSpec]]) -> None:
         """Give equal levels one key, one array and one name."""
         keys, same = LevelKeys(), _SameOffsets()
         names: dict[str, tuple[str, str]] = {}

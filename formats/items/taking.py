@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -21,18 +21,30 @@ def item_count(tensors: Tensors) -> int:
     return len(next(iter(tensors.values())))
 
 
+def part_indexes(
+    lods: Mapping[str, LoD], start: int, stop: int
+) -> Iterator[tuple[str, LoD, slice]]:
+    """Yield of each tensor its name, the index of outermost items start..stop, and their rows.
+
+    Tensors that share an index share its part.
+    """
+    cut: dict[int, tuple[LoD, slice]] = {}
+    for name, lod in lods.items():
+        if not lod.n_levels:
+            yield name, lod, slice(start, stop)
+            continue
+        if id(lod) not in cut:
+            cut[id(lod)] = lod.items(0, start, stop)
+        yield name, *cut[id(lod)]
+
+
 def part(tensors: Tensors, start: int, stop: int) -> dict[str, LoDTensor]:
     """Return outermost items start..stop of all tensors, as views."""
-    lods: dict[int, tuple[LoD, slice]] = {}
-    found = {}
-    for name, tensor in tensors.items():
-        lod, rows = tensor.lod, slice(start, stop)
-        if lod.n_levels:
-            if id(lod) not in lods:
-                lods[id(lod)] = lod.items(0, start, stop)
-            lod, rows = lods[id(lod)]
-        found[name] = LoDTensor(tensor.data[rows], lod)
-    return found
+    lods = {name: tensor.lod for name, tensor in tensors.items()}
+    return {
+        name: LoDTensor(tensors[name].data[rows], lod)
+        for name, lod, rows in part_indexes(lods, start, stop)
+    }
 
 
 def taken(tensors: Tensors, items: Offsets) -> dict[str, LoDTensor]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from lodcli.formats.core.errors import naming_file, naming_os
@@ -12,6 +12,7 @@ from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.io import one_tensor, open_file
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, find
+from lodcli.formats.items.indexed_copy import Labelled, indexed
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.limits import limits, skips_unsupported
@@ -134,6 +135,20 @@ def opened(
         )
         for text in file.source.notes:
             note(f"{label}: {text}")
+
+
+@contextmanager
+def all_indexed(references: Sequence[Reference]) -> Iterator[list[Labelled]]:
+    """Open files so that the rows of all their tensors can be read in any order."""
+    with ExitStack() as stack:
+        found = []
+        for reference in references:
+            file = stack.enter_context(opened(reference))
+            names = [spec.name for spec in file.schema]
+            source = stack.enter_context(indexed(file.source, names))
+            schema = tuple(find(source.schema, name) for name in names)
+            found.append(Labelled(reference.label, source, schema))
+        yield found
 
 
 def size_of(batch: Batch) -> tuple[int, int]:

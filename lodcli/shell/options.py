@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
@@ -15,7 +15,7 @@ from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.table import TABLE
 from lodcli.shell.limits import guarded
 from lodcli.shell.output import QUIET, tell_of_compiling
-from lodcli.shell.references import parse_reference
+from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -142,6 +142,12 @@ def source(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
+def refuse_two_pipes(references: Iterable[Reference]) -> None:
+    """Raise click.UsageError if standard input is named twice."""
+    if sum(one.path == "-" for one in references) > 1:
+        raise click.UsageError("- is given twice, but there is one standard input")
+
+
 def sources(function: F) -> F:
     """As `source`, for one or more; Reference objects called `sources`."""
 
@@ -151,6 +157,7 @@ def sources(function: F) -> F:
     @functools.wraps(function)
     def wrapped(*args: Any, sources: tuple[str, ...], from_format: str | None, **rest: Any) -> Any:
         references = [parse_reference(text, from_format) for text in sources]
+        refuse_two_pipes(references)
         return function(*args, sources=references, **rest)
 
     return wrapped  # type: ignore[return-value]

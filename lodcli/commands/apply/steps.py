@@ -18,6 +18,7 @@ from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.shell.opened import opened
+from lodcli.shell.options import refuse_two_pipes
 from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
 
@@ -97,9 +98,7 @@ def apply(steps: Sequence[Step], target: Target, device: str = "cpu") -> None:
                 f"--backend {step.values['backend']} computes in main memory; it goes with "
                 "--device cpu"
             )
-    references = [one for step in steps for one in step.references()]
-    if sum(one.path == "-" for one in references) > 1:
-        raise click.UsageError("- is given twice, but there is one standard input")
+    refuse_two_pipes(one for step in steps for one in step.references())
     if all(step.entry.itemwise for step in steps) and len(steps[0].inputs) == 1:
         _in_batches(steps, target, device)
         return

@@ -22,8 +22,6 @@ def command(sources: list[Reference], target: Target) -> None:
       lod concat vowels.lod.h5 more.lod.h5 -o both.lod.h5
       lod slice articles.lod.h5 :2 | lod concat - articles.lod.h5 -o longer.lod.h5
     """
-    if sum(source.path == "-" for source in sources) > 1:
-        raise click.UsageError("- is given twice, but there is one standard input")
     from lodcli.commands.concat.joining import joined
 
     with joined(sources) as (schema, batches):

@@ -45,25 +45,12 @@ def command(
     """
     if len(sources) != 2:
         raise click.UsageError(f"give two files, not {len(sources)}")
-    if sources[0].path == sources[1].path == "-":
-        raise click.UsageError("- is given twice, but there is one standard input")
-    from contextlib import ExitStack
-
-    from lodcli.commands.diff.comparing import Side, compared
+    from lodcli.commands.diff.comparing import compared
     from lodcli.commands.diff.showing import as_object, as_text
-    from lodcli.formats.core.schema import find
-    from lodcli.formats.items.indexed_copy import indexed
-    from lodcli.shell.opened import opened
+    from lodcli.shell.opened import all_indexed
 
-    with ExitStack() as stack:
-        sides = []
-        for source in sources:
-            file = stack.enter_context(opened(source))
-            names = [spec.name for spec in file.schema]
-            found = stack.enter_context(indexed(file.source, names))
-            schema = tuple(find(found.schema, name) for name in names)
-            sides.append(Side(source.label, found, schema))
-        result = compared(sides[0], sides[1], rtol=rtol, atol=atol, first=0 if stat else first)
+    with all_indexed(sources) as (one, two):
+        result = compared(one, two, rtol=rtol, atol=atol, first=0 if stat else first)
     if as_json:
         output.as_json(as_object(result, [source.path for source in sources]))
     elif shown := as_text(result, stat=stat):

@@ -9,22 +9,13 @@ import numpy as np
 
 from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.format import BATCH_BYTES
-from lodcli.formats.core.indexed import IndexedSource
-from lodcli.formats.core.schema import Schema, TensorSpec
+from lodcli.formats.core.schema import TensorSpec
+from lodcli.formats.items.indexed_copy import Labelled
 from lodcli.formats.storage.interrupts import checked
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two files: what messages call it, the file, and its tensors."""
-
-    label: str
-    source: IndexedSource
-    schema: Schema
 
 
 @dataclass(frozen=True)
@@ -87,7 +78,7 @@ class Comparison:
         return all(tensor.equal for tensor in self.tensors)
 
 
-def compared(a: Side, b: Side, *, rtol: float, atol: float, first: int) -> Comparison:
+def compared(a: Labelled, b: Labelled, *, rtol: float, atol: float, first: int) -> Comparison:
     """Return what differs between two files.
 
     Args:
@@ -168,8 +159,8 @@ def _same_index(
 
 def _compare_values(
     result: TensorComparison,
-    a: Side,
-    b: Side,
+    a: Labelled,
+    b: Labelled,
     one: TensorSpec,
     two: TensorSpec,
     tolerance: tuple[float, float],
@@ -203,7 +194,7 @@ def _compare_values(
 
 
 def _blocks(
-    a: Side, b: Side, one: TensorSpec, two: TensorSpec
+    a: Labelled, b: Labelled, one: TensorSpec, two: TensorSpec
 ) -> Iterator[tuple[int, Array, Array]]:
     """Yield the rows of both files, block by block, each with the number of its first row."""
     assert one.rows is not None

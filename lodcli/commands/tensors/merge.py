@@ -25,22 +25,9 @@ def command(sources: list[Reference], target: Target) -> None:
     """
     if len(sources) < 2:
         raise click.UsageError("give two files or more")
-    if sum(source.path == "-" for source in sources) > 1:
-        raise click.UsageError("- is given twice, but there is one standard input")
-    from contextlib import ExitStack
+    from lodcli.formats.items.merged import MergedSource
+    from lodcli.shell.opened import all_indexed
 
-    from lodcli.formats.core.schema import find
-    from lodcli.formats.items.indexed_copy import indexed
-    from lodcli.formats.items.merged import MergedPart, MergedSource
-    from lodcli.shell.opened import opened
-
-    with ExitStack() as stack:
-        parts = []
-        for source in sources:
-            file = stack.enter_context(opened(source))
-            names = [spec.name for spec in file.schema]
-            found = stack.enter_context(indexed(file.source, names))
-            schema = tuple(find(found.schema, name) for name in names)
-            parts.append(MergedPart(source.label, found, schema))
-        merged = MergedSource(parts)
+    with all_indexed(sources) as files:
+        merged = MergedSource(files)
         target.write(merged.schema, merged.batches())

@@ -116,7 +116,8 @@ def test_values_differ_as_numpy_says(
     rtol: float,
     atol: float,
 ) -> None:
-    from lodcli.commands.diff.comparing import Side, compared
+    from lodcli.commands.diff.comparing import compared
+    from lodcli.formats.items.indexed_copy import Labelled
 
     a = np.array(values, np.float32)
     b = a.copy()
@@ -129,7 +130,7 @@ def test_values_differ_as_numpy_says(
         one, two = in_place(x, ["data"]), in_place(y, ["data"])
         assert one is not None
         assert two is not None
-        sides = [Side("a", one, x.schema), Side("b", two, y.schema)]
+        sides = [Labelled("a", one, x.schema), Labelled("b", two, y.schema)]
         found = compared(*sides, rtol=rtol, atol=atol, first=3).tensors[0]
     wide = a.astype(np.float64), b.astype(np.float64)
     unequal = ~np.isclose(*wide, rtol=rtol, atol=atol, equal_nan=True)
