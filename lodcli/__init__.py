@@ -37,7 +37,8 @@ _HOMES: dict[str, Home] = {
         }
     ),
 }
-__all__ = sorted([*_HOMES, "__version__"])
+# A star import hides neither the builtin `open` nor the user's `torch`.
+__all__ = sorted({*_HOMES, "__version__"} - {"open", "torch"})
 _get, __dir__ = lazy_names(__name__, lambda: _HOMES)
 
 

@@ -54,12 +54,10 @@ __all__ = [
     "errors",
     "float32_products",
     "formats",
-    "open",
     "ops",
     "read",
     "read_all",
     "rnn",
-    "torch",
     "while_loop",
     "write",
 ]

@@ -1,13 +1,28 @@
-"""Layers for torch over ragged sequences; needs torch, pip install 'lodcli[torch]'.
+"""Layers and sequence ops for torch over ragged sequences; pip install 'lodcli[torch]'.
 
 `LSTM`, `GRU` and `RNN` are torch.nn's with their names and state dicts. They take nested tensors,
 packed sequences, LoDTensors and padded tensors with lengths, and train on the CPU with this engine.
+So do the ops: `softmax`, `sum`, `concat` and all others of `lodcli.ops` that have a gradient. `from
+lodcli.torch import *` leaves them out, for they would hide `sum`, `max` and `slice` of Python.
 """
 
 from __future__ import annotations
 
-from lodcli.kernels.lazy_names import by_module, lazy_names
+from lodcli.kernels.lazy_names import Home, by_module, lazy_names
+from lodcli.kernels.ops.registry import OPS
 
-_HOMES = by_module({"lodcli.kernels.torch.rnn": "GRU LSTM RNN replace restore"})
-__all__ = sorted(_HOMES)
-__getattr__, __dir__ = lazy_names(__name__, lambda: _HOMES)
+_NAMES = by_module(
+    {
+        "lodcli.kernels.tensor.exchange.torch": "Varlen",
+        "lodcli.kernels.torch.rnn": "GRU LSTM RNN replace restore",
+    }
+)
+
+
+def _homes() -> dict[str, Home]:
+    ops = {op.name: ("lodcli.kernels.torch.ops", op.name) for op in OPS.values() if op.tracked}
+    return {**_NAMES, **ops}
+
+
+__all__ = sorted(_NAMES)
+__getattr__, __dir__ = lazy_names(__name__, _homes)

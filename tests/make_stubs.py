@@ -11,6 +11,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from lodcli.kernels.ops.parameters import REQUIRED, parameters_of
+from lodcli.kernels.ops.registry import OPS
+
 ROOT = Path(__file__).parent.parent
 STUBS = {
     "lodcli": "lodcli/__init__.pyi",
@@ -36,8 +39,11 @@ def homes_of(module: str) -> Mapping[str, tuple[str, str]]:
 def stub(module: str) -> str:
     """Return the text of a module's stub, formatted and sorted as ruff does."""
     homes = homes_of(module)
-    imports, aliases = set(), []
+    imports, aliases, functions = set(), [], []
     for name, (home, attribute) in homes.items():
+        if home == "lodcli.kernels.torch.ops":
+            functions.append(_function(name))
+            continue
         if not attribute:
             package, _, attribute = home.rpartition(".")
             imports.add((package, attribute, attribute))
@@ -47,17 +53,67 @@ def stub(module: str) -> str:
             known = attribute if attribute in homes else f"_{attribute}"
             imports.add((home, attribute, known))
             aliases.append(f"{name} = {known}")
+    if functions:
+        imports.add(("lodcli.kernels.tensor.lod_tensor", "LoDTensor", "LoDTensor"))
     lines = [
         _import(*each)
         for each in sorted(imports, key=lambda each: (each[0], _order(each[1])[0], each[1].lower()))
     ]
     if aliases:
         lines += ["", *sorted(aliases)]
+    if functions:
+        lines = [_IMPORTS, *lines, "", _FORMS, *functions]
     listed = importlib.import_module(module).__all__
     if "__version__" in listed:
         lines += ["", "__version__: str"]
     quoted = "".join(f'    "{name}",\n' for name in sorted(listed, key=_order))
     return _FIRST + "\n".join(lines) + f"\n\n__all__ = [\n{quoted}]\n"
+
+
+_IMPORTS = """from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy.typing as npt
+import torch
+from torch.nn.utils.rnn import PackedSequence
+"""
+# What the ops for torch take, and the types of their other parameters.
+_FORMS = """Padded = tuple[torch.Tensor, npt.ArrayLike]
+Ragged = torch.Tensor | LoDTensor | PackedSequence | Varlen | Padded
+Given = TypeVar("Given", torch.Tensor, LoDTensor, PackedSequence, Varlen, Padded)
+"""
+_TYPES = {
+    "tensor": "Ragged",
+    "tensors": "Sequence[Ragged]",
+    "array": "torch.Tensor | npt.ArrayLike",
+    "array?": "torch.Tensor | npt.ArrayLike | None",
+    "int": "int",
+    "int?": "int | None",
+    "float?": "float | None",
+    "int[]": "Sequence[int]",
+}
+
+
+def _function(name: str) -> str:
+    """Return an op for torch; it gives back what it takes where it keeps the index."""
+    entry = OPS[name]
+    parameters = parameters_of(entry)
+    kept = "" if any(each.name == "stride" for each in parameters) else entry.keeps
+    parts, starred = [], False
+    for each in parameters:
+        if each.keyword and not starred:
+            starred = True
+            parts.append("*")
+        kind = "Given" if each.name == kept else _TYPES.get(each.kind, each.kind)
+        quoted = repr(each.default).replace("'", '"')
+        default = "" if each.default is REQUIRED else f" = {quoted}"
+        parts.append(f"{each.name}: {kind}{default}")
+    found = "Given" if kept else "Any"
+    line = f"def {name}({', '.join(parts)}) -> {found}: ..."
+    if len(line) <= _WIDTH:
+        return line
+    whole = "".join(f"    {part},\n" for part in parts)
+    return f"def {name}(\n{whole}) -> {found}: ..."
 
 
 def _import(home: str, attribute: str, name: str) -> str:

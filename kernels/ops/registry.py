@@ -27,6 +27,10 @@ class OpEntry:
         index: its arguments that lie in main memory though their names, not in
             INDEX_ARGUMENTS, mean rows elsewhere.
         options: those of its example, where numbers made up for what it needs mean nothing.
+        keeps: its argument whose index the result has, at a stride of 1.
+        pools: its argument of whose sequences each gives a row of the result.
+        tracked: its arguments that the gradient is for, where each is rows: what is differentiable in
+            torch. Empty where there is none, or one of steps or of an index.
     """
 
     name: str
@@ -38,6 +42,9 @@ class OpEntry:
     gradient: str | None = None
     index: tuple[str, ...] = ()
     options: str | None = None
+    keeps: str = ""
+    pools: str = ""
+    tracked: tuple[str, ...] = ()
 
     @property
     def function(self) -> str:
@@ -65,68 +72,68 @@ class OpEntry:
 # ruff: noqa: E501
 # fmt: off
 _ENTRIES = (
-    OpEntry("add", "elementwise.elementwise", "tensor + other, row by row or one row a sequence", "y[r] = x[r] + z[s]", gradient="elementwise.elementwise_grad.sequence_add_grad"),
+    OpEntry("add", "elementwise.elementwise", "tensor + other, row by row or one row a sequence", "y[r] = x[r] + z[s]", gradient="elementwise.elementwise_grad.sequence_add_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("argsort", "sorting.sort", "indices that sort each column, as numpy.argsort", "y = argsort x[lo:hi]", itemwise=True),
-    OpEntry("attention", "attention.attention", "attention of each query over the keys of its sequence", "y = softmax(scale q k') v", gradient="attention.attention.sequence_attention_grad"),
-    OpEntry("concat", "joining.concat", "the i-th sequences of several tensors joined", "y[i] = x1[i] x2[i] ..", gradient="joining.concat.sequence_concat_grad"),
-    OpEntry("conv", "conv.conv", "the rows around each row times a matrix (convolution)", "y[r] = [x[r+a] .. x[r+a+K-1]] W", itemwise=True, gradient="conv.conv_grad.sequence_conv_grad", options="--weight weight.lod.h5 --context-length 3 --context-start -1"),
+    OpEntry("attention", "attention.attention", "attention of each query over the keys of its sequence", "y = softmax(scale q k') v", gradient="attention.attention.sequence_attention_grad", keeps="q", tracked=("q", "k", "v")),
+    OpEntry("concat", "joining.concat", "the i-th sequences of several tensors joined", "y[i] = x1[i] x2[i] ..", gradient="joining.concat.sequence_concat_grad", tracked=("tensors",)),
+    OpEntry("conv", "conv.conv", "the rows around each row times a matrix (convolution)", "y[r] = [x[r+a] .. x[r+a+K-1]] W", itemwise=True, gradient="conv.conv_grad.sequence_conv_grad", options="--weight weight.lod.h5 --context-length 3 --context-start -1", keeps="tensor", tracked=("tensor", "weight", "padding")),
     OpEntry("ctc_align", "ids.edit_distance", "CTC paths with repetitions merged and blanks dropped", "y = x[r] != x[r-1] and x[r] != blank", itemwise=True),
-    OpEntry("cumprod", "scan.scan", "the cumulative product of the rows of every sequence", "y[lo+t] = x[lo] * .. * x[lo+t]", itemwise=True, gradient="scan.scan.sequence_cumprod_grad"),
-    OpEntry("cumsum", "scan.scan", "the prefix sum of the rows of every sequence", "y[lo+t] = x[lo] + .. + x[lo+t]", itemwise=True, gradient="scan.scan.sequence_cumsum_grad"),
+    OpEntry("cumprod", "scan.scan", "the cumulative product of the rows of every sequence", "y[lo+t] = x[lo] * .. * x[lo+t]", itemwise=True, gradient="scan.scan.sequence_cumprod_grad", keeps="tensor", tracked=("tensor",)),
+    OpEntry("cumsum", "scan.scan", "the prefix sum of the rows of every sequence", "y[lo+t] = x[lo] + .. + x[lo+t]", itemwise=True, gradient="scan.scan.sequence_cumsum_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("deduplicate", "sorting.sort", "the sequences without rows that repeat an earlier one", "y = x[r] != x[r-1]", itemwise=True),
-    OpEntry("deinterleave", "joining.windows", "the tensors that interleave combined", "y_p[s] = x[p + s k]", gradient="joining.windows.sequence_deinterleave_grad"),
-    OpEntry("div", "elementwise.elementwise", "tensor / other, row by row or one row a sequence", "y[r] = x[r] / z[s]", gradient="elementwise.elementwise_grad.sequence_div_grad"),
-    OpEntry("dot", "elementwise.elementwise", "the dot product of each sequence with another tensor's", "y[s] = sum x[r] . z[r]", gradient="elementwise.elementwise_grad.sequence_dot_grad"),
+    OpEntry("deinterleave", "joining.windows", "the tensors that interleave combined", "y_p[s] = x[p + s k]", gradient="joining.windows.sequence_deinterleave_grad", tracked=("tensor",)),
+    OpEntry("div", "elementwise.elementwise", "tensor / other, row by row or one row a sequence", "y[r] = x[r] / z[s]", gradient="elementwise.elementwise_grad.sequence_div_grad", keeps="tensor", tracked=("tensor", "other")),
+    OpEntry("dot", "elementwise.elementwise", "the dot product of each sequence with another tensor's", "y[s] = sum x[r] . z[r]", gradient="elementwise.elementwise_grad.sequence_dot_grad", pools="a", tracked=("a", "b")),
     OpEntry("edit_distance", "ids.edit_distance", "the edits from each hypothesis to its reference", "y[s] = levenshtein(x[s], z[s])"),
     OpEntry("enumerate", "ids.ids", "every id with the ids after it, as n-grams", "y[r] = x[r] .. x[r+K-1]", itemwise=True),
     OpEntry("erase", "ids.ids", "the sequences without some ids", "y = x[r] not in tokens", itemwise=True),
-    OpEntry("expand", "joining.expand", "every sequence repeated by the lengths of another tensor", "y = x[s] repeated n[s] times", gradient="joining.expand.sequence_expand_grad"),
-    OpEntry("expand_as", "joining.expand", "one row a sequence, broadcast to all its rows", "y[r] = x[s]", gradient="joining.expand.sequence_expand_as_grad"),
-    OpEntry("first", "pooling.pool", "the first row of every sequence", "y[s] = x[lo]", itemwise=True, gradient="pooling.pool_grad.sequence_first_grad"),
+    OpEntry("expand", "joining.expand", "every sequence repeated by the lengths of another tensor", "y = x[s] repeated n[s] times", gradient="joining.expand.sequence_expand_grad", tracked=("x",)),
+    OpEntry("expand_as", "joining.expand", "one row a sequence, broadcast to all its rows", "y[r] = x[s]", gradient="joining.expand.sequence_expand_as_grad", keeps="y", tracked=("x",)),
+    OpEntry("first", "pooling.pool", "the first row of every sequence", "y[s] = x[lo]", itemwise=True, gradient="pooling.pool_grad.sequence_first_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("from_steps", "ranking.rank_table", "the sequences from their time steps", "y[lo+t] = x[t] of s", gradient="ranking.rank_table.sequence_from_steps_grad"),
     OpEntry("histogram", "sorting.sort", "how many values of every sequence lie in each bin", "y[s, b] = count of e[b] <= x[r] < e[b+1]", itemwise=True, options="--edges 0,1,2"),
-    OpEntry("im2sequence", "conv.im2sequence", "one row for each window of each image", "y = windows of x[s]", gradient="conv.im2sequence.sequence_im2sequence_grad", options="--kernels 2,2"),
-    OpEntry("interleave", "joining.windows", "the sequences of several tensors in turn", "y[p + s k] = x_p[s]", gradient="joining.windows.sequence_interleave_grad"),
-    OpEntry("last", "pooling.pool", "the last row of every sequence", "y[s] = x[hi-1]", itemwise=True, gradient="pooling.pool_grad.sequence_last_grad"),
-    OpEntry("layer_norm", "norms.norms", "every row normalised to mean 0 and variance 1 over its features", "y[r] = (x[r] - mean) / sqrt(var + eps) w + b", itemwise=True, gradient="norms.norms.sequence_layer_norm_grad"),
+    OpEntry("im2sequence", "conv.im2sequence", "one row for each window of each image", "y = windows of x[s]", gradient="conv.im2sequence.sequence_im2sequence_grad", options="--kernels 2,2", tracked=("images",)),
+    OpEntry("interleave", "joining.windows", "the sequences of several tensors in turn", "y[p + s k] = x_p[s]", gradient="joining.windows.sequence_interleave_grad", tracked=("tensors",)),
+    OpEntry("last", "pooling.pool", "the last row of every sequence", "y[s] = x[hi-1]", itemwise=True, gradient="pooling.pool_grad.sequence_last_grad", pools="tensor", tracked=("tensor",)),
+    OpEntry("layer_norm", "norms.norms", "every row normalised to mean 0 and variance 1 over its features", "y[r] = (x[r] - mean) / sqrt(var + eps) w + b", itemwise=True, gradient="norms.norms.sequence_layer_norm_grad", keeps="tensor", tracked=("tensor", "weight", "bias")),
     OpEntry("lod_append", "reshaping.lod_reset", "the same rows with more levels below", "y = x", gradient="reshaping.lod_reset.sequence_lod_reset_grad", options="--lengths 1,1,1"),
     OpEntry("lod_reset", "reshaping.lod_reset", "the same rows under another index", "y = x", gradient="reshaping.lod_reset.sequence_lod_reset_grad", options="--lengths 2,1"),
-    OpEntry("log_softmax", "softmax.softmax", "the logarithm of softmax", "y = x - log sum exp x", itemwise=True, gradient="softmax.softmax.sequence_log_softmax_grad"),
+    OpEntry("log_softmax", "softmax.softmax", "the logarithm of softmax", "y = x - log sum exp x", itemwise=True, gradient="softmax.softmax.sequence_log_softmax_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("mask", "padding.pad", "the mask of valid steps in a padded batch", "y[s,t] = t < n[s]"),
-    OpEntry("max", "pooling.pool", "the maximum of every column of every sequence", "y[s] = max x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_max_grad"),
-    OpEntry("max_index", "pooling.pool", "the maxima and their row numbers (argmax)", "y[s] = max x[r], argmax x[r]", results=("values", "rows"), gradient="pooling.pool_grad.sequence_max_grad"),
+    OpEntry("max", "pooling.pool", "the maximum of every column of every sequence", "y[s] = max x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_max_grad", pools="tensor", tracked=("tensor",)),
+    OpEntry("max_index", "pooling.pool", "the maxima and their row numbers (argmax)", "y[s] = max x[r], argmax x[r]", results=("values", "rows"), gradient="pooling.pool_grad.sequence_max_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("max_sequence_len", "ranking.rank_table", "the longest length of a rank table", "y = max n[s]"),
-    OpEntry("mean", "pooling.pool", "the mean row of every sequence", "y[s] = sum x[r] / n", itemwise=True, gradient="pooling.pool_grad.sequence_mean_grad"),
-    OpEntry("merge_by_mask", "ranking.split_by_mask", "the two parts of a mask merged to one batch", "y[s] = a[i] if mask[s] else b[j]", gradient="ranking.split_by_mask.sequence_merge_by_mask_grad", index=("mask",), options="--mask true,false"),
-    OpEntry("min", "pooling.pool", "the minimum of every column of every sequence", "y[s] = min x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_min_grad"),
-    OpEntry("min_index", "pooling.pool", "the minima and their row numbers (argmin)", "y[s] = min x[r], argmin x[r]", results=("values", "rows"), gradient="pooling.pool_grad.sequence_min_grad"),
-    OpEntry("mul", "elementwise.elementwise", "tensor * other, row by row or one row a sequence", "y[r] = x[r] z[s]", gradient="elementwise.elementwise_grad.sequence_mul_grad"),
-    OpEntry("pad", "padding.pad", "a padded batch of the sequences, and their lengths", "y[s,t] = x[lo+t] if t < n, else pad", results=("padded", "lengths"), gradient="padding.pad.sequence_pad_grad"),
+    OpEntry("mean", "pooling.pool", "the mean row of every sequence", "y[s] = sum x[r] / n", itemwise=True, gradient="pooling.pool_grad.sequence_mean_grad", pools="tensor", tracked=("tensor",)),
+    OpEntry("merge_by_mask", "ranking.split_by_mask", "the two parts of a mask merged to one batch", "y[s] = a[i] if mask[s] else b[j]", gradient="ranking.split_by_mask.sequence_merge_by_mask_grad", index=("mask",), options="--mask true,false", tracked=("true", "false")),
+    OpEntry("min", "pooling.pool", "the minimum of every column of every sequence", "y[s] = min x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_min_grad", pools="tensor", tracked=("tensor",)),
+    OpEntry("min_index", "pooling.pool", "the minima and their row numbers (argmin)", "y[s] = min x[r], argmin x[r]", results=("values", "rows"), gradient="pooling.pool_grad.sequence_min_grad", pools="tensor", tracked=("tensor",)),
+    OpEntry("mul", "elementwise.elementwise", "tensor * other, row by row or one row a sequence", "y[r] = x[r] z[s]", gradient="elementwise.elementwise_grad.sequence_mul_grad", keeps="tensor", tracked=("tensor", "other")),
+    OpEntry("pad", "padding.pad", "a padded batch of the sequences, and their lengths", "y[s,t] = x[lo+t] if t < n, else pad", results=("padded", "lengths"), gradient="padding.pad.sequence_pad_grad", tracked=("tensor",), pools="tensor"),
     OpEntry("rank_table", "ranking.rank_table", "sequences and their lengths, longest first", "y = (s, n[s]) by descending n"),
-    OpEntry("reorder_by_rank", "ranking.rank_table", "the outermost items in the order of a rank table", "y[p] = x[table[p]]", gradient="ranking.rank_table.sequence_reorder_by_rank_grad"),
-    OpEntry("reshape", "reshaping.reshape", "the values of every sequence in rows of another width", "n[s] = n[s] * D / new_dim", itemwise=True, gradient="reshaping.reshape.sequence_reshape_grad"),
-    OpEntry("reverse", "slicing.reverse", "every sequence backwards", "y[lo+t] = x[hi-1-t]", itemwise=True, gradient="slicing.reverse.sequence_reverse_grad"),
-    OpEntry("rms_norm", "norms.norms", "every row divided by its root mean square", "y[r] = x[r] / sqrt(mean x[r]^2 + eps) w", itemwise=True, gradient="norms.norms.sequence_rms_norm_grad"),
-    OpEntry("row_conv", "conv.conv", "every row plus later rows, weighted by column (lookahead convolution)", "y[r] = sum W[k] x[r+k]", itemwise=True, gradient="conv.conv_grad.sequence_row_conv_grad"),
-    OpEntry("scatter", "scatter.scatter", "updates added to chosen columns of each sequence's row", "y[s, ids[r]] += u[r]", gradient="scatter.scatter.sequence_scatter_grad"),
+    OpEntry("reorder_by_rank", "ranking.rank_table", "the outermost items in the order of a rank table", "y[p] = x[table[p]]", gradient="ranking.rank_table.sequence_reorder_by_rank_grad", tracked=("tensor",)),
+    OpEntry("reshape", "reshaping.reshape", "the values of every sequence in rows of another width", "n[s] = n[s] * D / new_dim", itemwise=True, gradient="reshaping.reshape.sequence_reshape_grad", tracked=("tensor",)),
+    OpEntry("reverse", "slicing.reverse", "every sequence backwards", "y[lo+t] = x[hi-1-t]", itemwise=True, gradient="slicing.reverse.sequence_reverse_grad", keeps="tensor", tracked=("tensor",)),
+    OpEntry("rms_norm", "norms.norms", "every row divided by its root mean square", "y[r] = x[r] / sqrt(mean x[r]^2 + eps) w", itemwise=True, gradient="norms.norms.sequence_rms_norm_grad", keeps="tensor", tracked=("tensor", "weight")),
+    OpEntry("row_conv", "conv.conv", "every row plus later rows, weighted by column (lookahead convolution)", "y[r] = sum W[k] x[r+k]", itemwise=True, gradient="conv.conv_grad.sequence_row_conv_grad", keeps="tensor", tracked=("tensor", "weight")),
+    OpEntry("scatter", "scatter.scatter", "updates added to chosen columns of each sequence's row", "y[s, ids[r]] += u[r]", gradient="scatter.scatter.sequence_scatter_grad", tracked=("x", "updates")),
     OpEntry("searchsorted", "sorting.sort", "insertion points of values in the sorted sequence of the same number", "y[q] = count of x[r] < v[q]"),
     OpEntry("shrink_memory", "ranking.rank_table", "the states of the sequences active at a step", "y = x[:alive]", gradient="ranking.rank_table.sequence_shrink_memory_grad", options="--table table.lod.h5 --step 1"),
-    OpEntry("slice", "slicing.slice", "a part of every sequence", "y[s] = x[lo+offset : lo+offset+length]", gradient="slicing.slice.sequence_slice_grad", options="--offset 1,0 --length 1,1"),
-    OpEntry("softmax", "softmax.softmax", "softmax over the rows of every sequence, by column", "y = exp x / sum exp x", itemwise=True, gradient="softmax.softmax.sequence_softmax_grad"),
-    OpEntry("sort", "sorting.sort", "every column of every sequence sorted", "y = sort x[lo:hi]", itemwise=True, gradient="sorting.sort_grad.sequence_sort_grad"),
-    OpEntry("sort_by_length", "ranking.rank_table", "the sequences of a level, longest first", "y = x[s] by descending n", gradient="ranking.rank_table.sequence_sort_by_length_grad"),
-    OpEntry("split_by_mask", "ranking.split_by_mask", "the sequences where a mask is true, and the others", "a = x[mask], b = x[not mask]", results=("true", "false"), gradient="ranking.split_by_mask.sequence_split_by_mask_grad", index=("mask",), options="--mask true,false"),
-    OpEntry("sqrt", "pooling.pool", "the sum divided by the square root of the length", "y[s] = sum x[r] / sqrt n", itemwise=True, gradient="pooling.pool_grad.sequence_sqrt_grad"),
-    OpEntry("sub", "elementwise.elementwise", "tensor - other, row by row or one row a sequence", "y[r] = x[r] - z[s]", gradient="elementwise.elementwise_grad.sequence_sub_grad"),
-    OpEntry("sum", "pooling.pool", "the sum of the rows of every sequence", "y[s] = sum x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_sum_grad"),
+    OpEntry("slice", "slicing.slice", "a part of every sequence", "y[s] = x[lo+offset : lo+offset+length]", gradient="slicing.slice.sequence_slice_grad", options="--offset 1,0 --length 1,1", tracked=("tensor",)),
+    OpEntry("softmax", "softmax.softmax", "softmax over the rows of every sequence, by column", "y = exp x / sum exp x", itemwise=True, gradient="softmax.softmax.sequence_softmax_grad", keeps="tensor", tracked=("tensor",)),
+    OpEntry("sort", "sorting.sort", "every column of every sequence sorted", "y = sort x[lo:hi]", itemwise=True, gradient="sorting.sort_grad.sequence_sort_grad", keeps="tensor", tracked=("tensor",)),
+    OpEntry("sort_by_length", "ranking.rank_table", "the sequences of a level, longest first", "y = x[s] by descending n", gradient="ranking.rank_table.sequence_sort_by_length_grad", tracked=("tensor",)),
+    OpEntry("split_by_mask", "ranking.split_by_mask", "the sequences where a mask is true, and the others", "a = x[mask], b = x[not mask]", results=("true", "false"), gradient="ranking.split_by_mask.sequence_split_by_mask_grad", index=("mask",), options="--mask true,false", tracked=("tensor",)),
+    OpEntry("sqrt", "pooling.pool", "the sum divided by the square root of the length", "y[s] = sum x[r] / sqrt n", itemwise=True, gradient="pooling.pool_grad.sequence_sqrt_grad", pools="tensor", tracked=("tensor",)),
+    OpEntry("sub", "elementwise.elementwise", "tensor - other, row by row or one row a sequence", "y[r] = x[r] - z[s]", gradient="elementwise.elementwise_grad.sequence_sub_grad", keeps="tensor", tracked=("tensor", "other")),
+    OpEntry("sum", "pooling.pool", "the sum of the rows of every sequence", "y[s] = sum x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_sum_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("to_steps", "ranking.rank_table", "step t: item t of every sequence longer than t, by rank", "y[t] = x[lo+t] of all n > t", gradient="ranking.rank_table.sequence_to_steps_grad"),
-    OpEntry("topk", "sorting.sort", "the k largest values of every column and their positions", "y[s] = k largest x[r], their places", results=("values", "places"), gradient="sorting.sort_grad.sequence_topk_grad", index=("k",), options="--k 2"),
+    OpEntry("topk", "sorting.sort", "the k largest values of every column and their positions", "y[s] = k largest x[r], their places", results=("values", "places"), gradient="sorting.sort_grad.sequence_topk_grad", index=("k",), options="--k 2", tracked=("tensor",)),
     OpEntry("topk_avg_pooling", "pooling.topk_avg_pooling", "averages of the k largest values of every matrix row", "y[r, k] = sum of k largest x[r] / k", gradient="pooling.topk_avg_pooling.sequence_topk_avg_pooling_grad", options="--topks 1,2 --channel-num 1"),
-    OpEntry("truncate", "slicing.truncate", "every sequence cut to its first or last items", "y[s] = x[lo : lo+min(n, length)]", itemwise=True, gradient="slicing.truncate.sequence_truncate_grad"),
+    OpEntry("truncate", "slicing.truncate", "every sequence cut to its first or last items", "y[s] = x[lo : lo+min(n, length)]", itemwise=True, gradient="slicing.truncate.sequence_truncate_grad", tracked=("tensor",)),
     OpEntry("unique", "sorting.sort", "the distinct values of every sequence, ascending", "y[s] = set of x[r]", itemwise=True),
     OpEntry("unique_counts", "sorting.sort", "the distinct values and their counts", "y[s] = set of x[r], counts", results=("values", "counts")),
-    OpEntry("unpad", "padding.pad", "the rows of a padded batch without the padding", "y[lo+t] = x[s,t] for t < n[s]", gradient="padding.pad.sequence_unpad_grad", options="--lengths 2,1"),
-    OpEntry("windows", "joining.windows", "sliding windows over the items of every sequence", "y[s, w] = x[lo+w stride ..+length]", itemwise=True, gradient="joining.windows.sequence_windows_grad"),
+    OpEntry("unpad", "padding.pad", "the rows of a padded batch without the padding", "y[lo+t] = x[s,t] for t < n[s]", gradient="padding.pad.sequence_unpad_grad", options="--lengths 2,1", tracked=("padded",)),
+    OpEntry("windows", "joining.windows", "sliding windows over the items of every sequence", "y[s, w] = x[lo+w stride ..+length]", itemwise=True, gradient="joining.windows.sequence_windows_grad", tracked=("tensor",)),
 )
 # fmt: on
 OPS: dict[str, OpEntry] = {entry.name: entry for entry in _ENTRIES}

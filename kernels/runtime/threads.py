@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.platform.machine import usable_cores
@@ -11,9 +14,28 @@ from lodcli.kernels.platform.machine import usable_cores
 # More than any machine has; each takes memory, and a system has only so many.
 MOST_THREADS = 1024
 
+_limit: ContextVar[int] = ContextVar("lodcli.threads", default=MOST_THREADS)
+
+
+@contextmanager
+def limited_threads(most: int) -> Iterator[None]:
+    """Make the default number of threads at most `most` in this thread, for a while.
+
+    >>> with limited_threads(1):
+    ...     thread_count()
+    1
+    """
+    before = _limit.set(most)
+    try:
+        yield
+    finally:
+        _limit.reset(before)
+
 
 def thread_count(threads: int | None = None) -> int:
     """Return `threads`, or the default: LOD_THREADS, or all processors this process may use.
+
+    `limited_threads` limits the default.
 
     Raises:
         OptionError: no whole number from 1 to 1024.
@@ -28,9 +50,7 @@ def thread_count(threads: int | None = None) -> int:
             )
         return threads
     wanted = thread_setting()
-    if wanted is not None:
-        return wanted
-    return usable_cores()
+    return min(_limit.get(), usable_cores() if wanted is None else wanted)
 
 
 def thread_setting() -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib
 import inspect
 import json
@@ -61,11 +62,17 @@ def test_a_new_line_in_a_table_is_a_public_name(monkeypatch: pytest.MonkeyPatch)
     assert {"NewCell", "NewWeights"} <= set(dir(lodcli.rnn))
 
 
-def test_a_star_import_hides_no_builtin() -> None:
+@pytest.mark.parametrize(
+    ("module", "there"),
+    [("lodcli", "LoDTensor"), ("lodcli.ops", "sequence_sum"), ("lodcli.torch", "")],
+)
+def test_a_star_import_hides_no_builtin_and_no_package(module: str, there: str) -> None:
     names: dict[str, object] = {}
-    exec("from lodcli.ops import *", names)
-    assert "sequence_sum" in names
-    assert not names.keys() & {"sum", "max", "slice"}
+    if module == "lodcli.torch":
+        pytest.importorskip("torch")
+    exec(f"from {module} import *", names)
+    assert there in names or not there
+    assert not names.keys() & {*dir(builtins), "torch", "numpy", "pyarrow"}
 
 
 def test_every_error_of_kernels_and_formats_is_public() -> None:

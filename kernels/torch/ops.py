@@ -1,0 +1,142 @@
+"""The sequence ops on nested tensors of torch, tracked by autograd: one function an op.
+
+They are made from the registry of ops when first asked for: `softmax`, `sum`, `concat`, ..
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.ops.parameters import REQUIRED
+from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.runtime.threads import limited_threads
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.torch.custom_ops import CustomOp, custom_op, keeps
+from lodcli.kernels.torch.ragged import Ragged, jagged, ragged
+
+
+def __getattr__(name: str) -> Any:
+    entry = OPS.get(name)
+    if entry is None or not entry.tracked:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = _function(custom_op(name))
+    globals()[name] = made
+    return made
+
+
+def _function(op: CustomOp) -> Callable[..., Any]:
+    def call(*args: Any, **named: Any) -> Any:
+        return _applied(op, args, named)
+
+    entry = op.entry
+    call.__name__ = call.__qualname__ = entry.name
+    call.__module__ = "lodcli.torch"
+    said = entry.load().__doc__ or ""
+    if not any(each.kind.startswith("tensor") for each in op.parameters):
+        said = said.replace(".data.tolist()", ".values().tolist()")  # a nested tensor returns
+    call.__doc__ = re.sub(rf"\bsequence_{entry.name}\b", entry.name, said)
+    return call
+
+
+def _applied(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    if _has_lod_tensor(args) or _has_lod_tensor(named.values()):
+        return _of_lod_tensors(op, args, named)
+    given = _bound(op, args, named)
+    flat: list[Any] = []
+    forms: dict[str, Ragged] = {}
+    leading: Ragged | None = None
+    for each in op.parameters:
+        value = given[each.name]
+        if each.kind == "tensor":
+            form = forms[each.name] = ragged(value, each.name)
+            flat += [form.rows, form.offsets]
+            if leading is None and form.offsets is not None:
+                leading = form
+        elif each.kind == "tensors":
+            many = [ragged(one, f"{each.name}[{place}]") for place, one in enumerate(value)]
+            flat += [
+                [one.rows for one in many],
+                [o for one in many if (o := one.offsets) is not None],
+            ]
+            leading = leading or many[0]
+        elif each.kind in ("array", "array?"):
+            flat.append(_as_tensor(value))
+        else:
+            flat.append(value)
+    rows, offsets = op.forward(*flat)
+    kept = keeps(op.entry, given)
+    if kept:
+        return forms[kept].back(rows[0])
+    make = jagged if leading is None else leading.make
+    return _formed(op, rows, offsets, make)
+
+
+def _formed(op: CustomOp, rows: Any, offsets: Any, make: Any) -> Any:
+    """Return the results of an op whose index is new, in the form of its argument."""
+    if not offsets:
+        return rows[0] if len(rows) == 1 else tuple(rows)
+    if len(offsets) != len(rows):
+        raise UnsupportedError(
+            f"{op.entry.name}: the result has {len(offsets) // len(rows)} levels, and torch has "
+            "forms of one; give a LoDTensor"
+        )
+    found = [make(*pair) for pair in zip(rows, offsets)]  # noqa: B905  torch.compile
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _has_lod_tensor(values: Any) -> bool:
+    for each in values:
+        if isinstance(each, LoDTensor):
+            return True
+        if isinstance(each, list) and each and isinstance(each[0], LoDTensor):
+            return True
+    return False
+
+
+def _bound(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments by name. Not by inspect.signature, which torch.compile cannot follow."""
+    places = [each.name for each in op.parameters if not each.keyword]
+    if len(args) > len(places):
+        raise TypeError(
+            f"{op.entry.name}() takes {len(places)} positional arguments, {len(args)} were given"
+        )
+    given = dict(zip(places, args))  # noqa: B905
+    known = [each.name for each in op.parameters]
+    for name, value in named.items():
+        if name not in known or name in given:
+            why = "an unexpected argument" if name not in known else "several values for argument"
+            raise TypeError(f"{op.entry.name}() got {why} {name!r}")
+        given[name] = value
+    for each in op.parameters:
+        if each.name not in given:
+            if each.default is REQUIRED:
+                raise TypeError(f"{op.entry.name}() needs the argument {each.name!r}")
+            given[each.name] = each.default
+    return given
+
+
+def _as_tensor(value: Any) -> torch.Tensor | None:
+    return value if value is None or isinstance(value, torch.Tensor) else torch.as_tensor(value)
+
+
+def _of_lod_tensors(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Call the op of lodcli.ops itself; autograd does not track a LoDTensor."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            if value.is_nested:
+                raise InvalidDataError(
+                    f"{op.entry.name}: expected LoDTensors only, found a nested tensor as well"
+                )
+            return value.numpy(force=True)
+        return value
+
+    with limited_threads(torch.get_num_threads()):
+        return op.entry.load()(
+            *map(plain, args), **{name: plain(value) for name, value in named.items()}
+        )
