@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -38,8 +38,10 @@ from lodcli.formats.core.table import SUFFIXES
 from lodcli.formats.storage.compression import require_zstandard, suffix_codec
 from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_folder
 from lodcli.formats.storage.inputs import Input, require_path
+from lodcli.formats.storage.output_set import OutputSet
 from lodcli.formats.storage.outputs import Output, refuse_existing
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.platform.processes import allow_descriptors
 from lodcli.kernels.runtime.devices import gpu_number, require_gpu
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -336,31 +338,101 @@ def write_batches(
     Args:
         when_lost: called for each kind of loss once all is written.
     """
-    options = options or WriteOptions()
-    schema = rekeyed(schema)
     kind = table.get(output_format(path, format_name))
-    incoming = _Incoming(batches)
-    try:
-        refuse_unknown_options(kind.write_options, options, kind.name)
-        kind.refuse_unheld(schema)
+    writing = _Writing(kind, options or WriteOptions(), strict)
+    with writing.naming(path):
+        writing.check(schema)
         refuse_pipe(path, kind)
         codec = _packing(path, kind)
-        lost = losses(kind, schema, options)
-        if strict and lost:
-            raise UnsupportedError(
-                f"{'; '.join(map(str, lost))}; write lod.h5, which keeps everything, or do without "
-                "--strict"
-            )
         with _new_output(path, kind, overwrite) as output:
-            if codec is not None:
-                output.pack(codec)
-            kind.write(output, schema, incoming, options)
-        for one in lost:
+            writing.write(output, codec, schema, batches)
+        for one in writing.lost:
             when_lost(one)
-    except LodError as error:
-        if error is not incoming.error:
-            name_file(error, "standard output" if os.fspath(path) == "-" else os.fspath(path))
-        raise
+
+
+def write_set(
+    paths: Sequence[str],
+    parts: Iterable[tuple[Schema, Iterable[Batch]]],
+    *,
+    format_name: str | None = None,
+    overwrite: bool = False,
+    strict: bool = False,
+    options: WriteOptions | None = None,
+    when_lost: Callable[[Loss], None] = lambda loss: None,
+) -> None:
+    """Write files that belong together: all of them appear, or none. See `write_batches`.
+
+    Args:
+        paths: in one folder, with one extension.
+        parts: what each of them holds, asked for one after another.
+
+    Raises:
+        UnsupportedError: the format is more than one file, or as `write`.
+    """
+    kind = table.get(output_format(paths[0], format_name))
+    writing = _Writing(kind, options or WriteOptions(), strict)
+    allow_descriptors(2 * len(paths))
+    with writing.naming(paths[0]):
+        if kind.layout != "file":
+            raise UnsupportedError(
+                f"{kind.name} is not one file, so no set of them can be written at once; write "
+                "lod.h5, and convert each"
+            )
+        codec = _packing(paths[0], kind)
+        with OutputSet(paths, overwrite=overwrite) as outputs:
+            for output, (schema, batches) in zip(outputs.files, parts, strict=True):
+                with writing.naming(output.label):
+                    writing.check(schema)
+                    with output:
+                        writing.write(output, codec, schema, batches)
+        for one in writing.lost:
+            when_lost(one)
+
+
+class _Writing:
+    """Writing files of one format.
+
+    Attributes:
+        lost: what the file checked last does not keep.
+    """
+
+    def __init__(self, kind: Format, options: WriteOptions, strict: bool) -> None:
+        self._kind = kind
+        self._options = options
+        self._strict = strict
+        self._incoming = _Incoming([])
+        self.lost: tuple[Loss, ...] = ()
+
+    @contextmanager
+    def naming(self, path: PathLike) -> Iterator[None]:
+        """Name the target in an error that is about it, and not about what is read."""
+        try:
+            yield
+        except LodError as error:
+            if error is not self._incoming.error:
+                name_file(error, "standard output" if os.fspath(path) == "-" else os.fspath(path))
+            raise
+
+    def check(self, schema: Schema) -> None:
+        """Raise UnsupportedError for what the format cannot hold."""
+        refuse_unknown_options(self._kind.write_options, self._options, self._kind.name)
+        schema = rekeyed(schema)
+        self._kind.refuse_unheld(schema)
+        self.lost = losses(self._kind, schema, self._options)
+        if self._strict and self.lost:
+            raise UnsupportedError(
+                f"{'; '.join(map(str, self.lost))}; write lod.h5, which keeps everything, or do "
+                "without --strict"
+            )
+
+    def write(
+        self, output: Output, codec: str | None, schema: Schema, batches: Iterable[Batch]
+    ) -> None:
+        """Write batches to an output that was opened for them."""
+        if codec is not None:
+            output.pack(codec)
+        self._incoming = _Incoming(batches)
+        self._kind.write(output, rekeyed(schema), self._incoming, self._options)
 
 
 class _Incoming(Iterator[Batch]):

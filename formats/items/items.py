@@ -66,11 +66,15 @@ class Items:
         return tuple(self._counted(spec, chosen) for spec in self._shared.schema)
 
     def _counted(self, spec: TensorSpec, chosen: slice | Offsets) -> TensorSpec:
-        levels, ends = [], np.arange(self.count + 1)
+        if isinstance(chosen, slice):
+            starts, stops = np.array([chosen.start]), np.array([chosen.stop])
+        else:
+            starts, stops = chosen, chosen + 1
+        levels = []
         for level, offsets in zip(spec.levels, self.lods[spec.name].levels, strict=True):
-            levels.append(replace(level, items=_total(ends, chosen)))
-            ends = offsets[ends]
-        return replace(spec, levels=tuple(levels), rows=_total(ends, chosen))
+            levels.append(replace(level, items=int((stops - starts).sum())))
+            starts, stops = offsets[starts], offsets[stops]
+        return replace(spec, levels=tuple(levels), rows=int((stops - starts).sum()))
 
     def read(self, start: int, stop: int) -> dict[str, LoDTensor]:
         """Return items start..stop."""
@@ -103,12 +107,6 @@ class Items:
             batch = self.read(start, stop)
             whole = stop - start == last - first
             yield batch if whole else taken(batch, items[first:last] - start)
-
-
-def _total(ends: Offsets, chosen: slice | Offsets) -> int:
-    if isinstance(chosen, slice):
-        return int(ends[chosen.stop] - ends[chosen.start])
-    return int((ends[chosen + 1] - ends[chosen]).sum())
 
 
 def _runs(starts: Offsets, stops: Offsets, limit_bytes: int) -> Iterator[tuple[int, int]]:

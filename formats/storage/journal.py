@@ -5,6 +5,9 @@ beside it, `.STEM.lod-commit`: which partial file is to become which file. From 
 whole the new set is what there is. Whoever opens one of its files reads the partial file where
 that has not got its name yet, and finishes the renames of a killed writer if it may. Without a
 whole journal the old set is what there is. See docs/decisions/0026-sets-of-files.md.
+
+A reader looks for the journal by the stem of the file it opens. Files of a set with other stems
+have signposts there, which only name the journal: docs/decisions/0057-split-files.md.
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lodcli.formats.storage.durable import fsync_folder, rename_new
 from lodcli.formats.storage.partials import (
@@ -33,7 +37,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
 
 VERSION = 1
-_MOST_BYTES = 1 << 16
+_MOST_BYTES = 1 << 22
 # How often a file is looked for that is being renamed.
 _TRIES = 100
 
@@ -51,7 +55,7 @@ def stem(name: str) -> str:
 
 
 def journal_path(target: Path) -> Path:
-    """Return where the journal of the set of `target` is, while there is one."""
+    """Return where the journal of the set of `target` is, or its signpost, while there is one."""
     return target.with_name(f".{shortened(stem(target.name))}.lod-commit")
 
 
@@ -77,44 +81,35 @@ class Journal:
         """Where it is written to."""
         return journal_path(self.folder / next(iter(self.names)))
 
+    @property
+    def signposts(self) -> list[Path]:
+        """Where files of the set with another stem have their signposts."""
+        places = (journal_path(self.folder / name) for name in self.names)
+        return [place for place in dict.fromkeys(places) if place != self.path]
+
     def encoded(self) -> bytes:
-        """Return its bytes in a file; the checksum detects a torn write."""
-        body = json.dumps({"version": VERSION, "names": dict(self.names), "replace": self.replace})
-        return f"{body}\n{zlib.crc32(body.encode()):08x}\n".encode()
+        """Return its bytes in a file."""
+        return _encoded({"names": dict(self.names), "replace": self.replace})
+
+    def encoded_signpost(self) -> bytes:
+        """Return the bytes of its signposts."""
+        return _encoded({"journal": self.path.name})
 
     @classmethod
     def read(cls, path: Path) -> Journal | None:
-        """Return the journal at `path`; None if there is none, or none that is whole.
+        """Return the journal at `path`, or to which it points; None if there is none that is whole.
 
         Raises:
             OSError: there is one, but it cannot be read.
             UnsupportedError: it is of a newer version.
         """
-        if not exists(path):
-            return None
-        try:
-            fd = os.open(path, os.O_RDONLY | files.UNTRUSTED)
-        except FileNotFoundError:
-            return None
-        try:
-            return cls.of_descriptor(fd, path)
-        finally:
-            os.close(fd)
+        said = _content(path)
+        aim = _aim(said, path)
+        return cls._of(said, path) if aim is None else cls._of(_content(aim), aim)
 
     @classmethod
-    def of_descriptor(cls, fd: int, path: Path) -> Journal | None:
-        """Return the journal in an open file; None if it is not whole."""
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        body, _, rest = files.pread(fd, _MOST_BYTES, 0).partition(b"\n")
-        if rest != f"{zlib.crc32(body):08x}\n".encode():
-            return None
+    def _of(cls, said: Any, path: Path) -> Journal | None:
         try:
-            said = json.loads(body)
-            if said["version"] != VERSION:
-                raise UnsupportedError(
-                    f"{path}: was written by a newer lod; open the files with it"
-                )
             made = cls(path.parent, said["names"], said["replace"])
             return made if made._is_sound(path) else None
         except (ValueError, TypeError, KeyError, AttributeError):
@@ -122,12 +117,18 @@ class Journal:
 
     def _is_sound(self, path: Path) -> bool:
         """Return whether it stays with its own files: it may come out of an archive."""
-        return bool(self.names) and all(
-            "/" not in name
-            and journal_path(self.folder / name) == path
-            and is_partial_of(partial, self.folder / name)
+        return self.is_of_one_kind(path) and all(
+            "/" not in name and is_partial_of(partial, self.folder / name)
             for name, partial in self.names.items()
         )
+
+    def is_of_one_kind(self, path: Path) -> bool:
+        """Return whether it is the journal of its files: of one stem, or of one extension."""
+        if not self.names or self.path != path:
+            return False
+        endings = {name.rpartition(".")[2] for name in self.names}
+        visible = all(name[0] != "." for name in self.names)
+        return not self.signposts or (len(endings) == 1 and visible)
 
     def waiting(self) -> dict[str, Path]:
         """Return the partial files that hold the content of the set, by the file's name.
@@ -180,6 +181,50 @@ class Journal:
                 os.rename(self.folder / name, self.folder / partial)
 
 
+def _encoded(said: dict[str, Any]) -> bytes:
+    """Return the bytes of a journal or a signpost; the checksum detects a torn write."""
+    body = json.dumps({"version": VERSION, **said})
+    return f"{body}\n{zlib.crc32(body.encode()):08x}\n".encode()
+
+
+def _content(path: Path) -> Any:
+    """Return what the journal or signpost at `path` says; None if none is whole."""
+    if not exists(path):
+        return None
+    try:
+        fd = os.open(path, os.O_RDONLY | files.UNTRUSTED)
+    except FileNotFoundError:
+        return None
+    try:
+        return _content_of(fd, path)
+    finally:
+        os.close(fd)
+
+
+def _content_of(fd: int, path: Path) -> Any:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        return None
+    body, _, rest = files.pread(fd, _MOST_BYTES, 0).partition(b"\n")
+    if rest != f"{zlib.crc32(body):08x}\n".encode():
+        return None
+    try:
+        said = json.loads(body)
+        version = said["version"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    if version != VERSION:
+        raise UnsupportedError(f"{path}: was written by a newer lod; open the files with it")
+    return said
+
+
+def _aim(said: Any, path: Path) -> Path | None:
+    """Return the journal to which a signpost at `path` points; None if it is none."""
+    name = said.get("journal") if isinstance(said, dict) else None
+    if not isinstance(name, str) or not re.fullmatch(r"\.[^/]+\.lod-commit", name):
+        return None
+    return path.with_name(name)
+
+
 def _replace_folder(partial: Path, path: Path) -> None:
     """Rename a folder to where another is. That one is litter then."""
     aside = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
@@ -218,11 +263,20 @@ def finish(path: Path, *, seize: bool = False) -> bool:
         locked = files.lock(fd)
         if locked is False or (locked is None and not seize) or not os.fstat(fd).st_nlink:
             return False
-        journal = Journal.of_descriptor(fd, path)
-        if journal is not None:
+        said = _content_of(fd, path)
+        aim = _aim(said, path)
+        if aim is not None:
+            if aim != path and _aim(_content(aim), aim) is None and not finish(aim, seize=seize):
+                return False
+        elif (journal := Journal._of(said, path)) is not None:
             with contextlib.suppress(AppearedError):
                 journal.apply()
-        os.unlink(path)
+            # Nobody else removes them while we have their journal locked.
+            for signpost in journal.signposts:
+                if _aim(_content(signpost), signpost) == path:
+                    os.unlink(signpost)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
         fsync_folder(path.parent)
         return True
     finally:

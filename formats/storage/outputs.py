@@ -118,7 +118,7 @@ class Output:
             raise UnsupportedError(f"{self.label}: several files cannot go through a pipe")
         assert stem(name) == stem(Path(self.label).name), name
         # Beside the name that was typed: that of a link, not of what it leads to.
-        part = _Beside(Path(self.label).with_name(name), overwrite=self.overwrite)
+        part = Beside(Path(self.label).with_name(name), overwrite=self.overwrite)
         self._parts.append(part)
         assert part.path is not None
         if part.path.parent != self.path.parent or stem(part.path.name) != stem(self.path.name):
@@ -317,10 +317,12 @@ class Output:
             self.abort()
 
 
-class _Beside(Output):
-    """A part of another output, which commits it; leaving its `with` block does not."""
+class Beside(Output):
+    """A file of a set, which commits it; leaving its `with` block does not."""
 
     def commit(self) -> None:
+        if self._packer is not None:
+            self._packer.finish()
         self._settle()
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lodcli.formats.storage.durable import fsync_folder
@@ -48,16 +48,43 @@ def commit(
     while True:
         late = time.monotonic() > until
         with shielded():
-            fd = _new_journal(journal.path, seize=late)
-            if fd is not None:
+            fds = _new_journals([journal.path, *journal.signposts], seize=late)
+            if fds is not None:
                 try:
-                    _commit(journal, fd, label, refuse, release)
+                    _commit(journal, fds, label, refuse, release)
                 finally:
-                    os.close(fd)
+                    for fd in fds:
+                        os.close(fd)
                 return
         if late:
             raise OSError(errno.EBUSY, "another process is still replacing it", label)
         time.sleep(_POLL_SECONDS)
+
+
+def _new_journals(paths: Sequence[Path], *, seize: bool) -> list[int] | None:
+    """Return new empty files, locked; None, and none is made, where a writer is at work."""
+    fds: list[int] = []
+    try:
+        for path in paths:
+            fd = _new_journal(path, seize=seize)
+            if fd is None:
+                break
+            fds.append(fd)
+        else:
+            return fds
+    except BaseException:
+        _drop(paths, fds)
+        raise
+    _drop(paths, fds)
+    return None
+
+
+def _drop(paths: Sequence[Path], fds: Sequence[int]) -> None:
+    """Remove journals that say nothing yet."""
+    for path, fd in zip(paths, fds, strict=False):
+        with contextlib.suppress(OSError):  # an empty one says nothing
+            os.unlink(path)
+        os.close(fd)
 
 
 def _new_journal(path: Path, *, seize: bool) -> int | None:
@@ -81,23 +108,29 @@ def _new_journal(path: Path, *, seize: bool) -> int | None:
 
 def _commit(
     journal: Journal,
-    fd: int,
+    fds: Sequence[int],
     label: str,
     refuse: Callable[[], None],
     release: Callable[[], None],
 ) -> None:
-    """Commit with a journal that is locked by us and still empty."""
+    """Commit with a journal and its signposts, which are locked by us and still empty."""
     try:
-        files.set_mode(fd, 0o644)  # whoever can read the files must be able to read it
+        for fd in fds:
+            files.set_mode(fd, 0o644)  # whoever can read the files must be able to read it
         refuse()
+        for fd in fds[1:]:
+            # They say nothing before the journal does, so that one is the commit.
+            _write(fd, journal.encoded_signpost())
+            files.fsync(fd)
     except BaseException:
-        with contextlib.suppress(OSError):  # an empty one says nothing
-            os.unlink(journal.path)
+        _remove_journals(journal)
         raise
     release()
     try:
-        _write(fd, journal.encoded())
-        files.fsync(fd)
+        if len(fds) > 1:
+            fsync_folder(journal.folder)
+        _write(fds[0], journal.encoded())
+        files.fsync(fds[0])
         fsync_folder(journal.folder)
     except BaseException:
         _withdraw(journal)
@@ -112,9 +145,16 @@ def _commit(
             f"{label}: is written, but one file could not be renamed ({error.strerror}); "
             "the next lod command that opens it finishes that"
         ) from error
-    with contextlib.suppress(OSError):  # without partial files it says nothing
-        os.unlink(journal.path)
+    _remove_journals(journal)
+    with contextlib.suppress(OSError):  # without partial files they say nothing
         fsync_folder(journal.folder)
+
+
+def _remove_journals(journal: Journal) -> None:
+    """Remove a journal without effect and its signposts; whichever stay say nothing."""
+    for path in (*journal.signposts, journal.path):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def _write(fd: int, data: bytes) -> None:
@@ -126,7 +166,8 @@ def _write(fd: int, data: bytes) -> None:
 def _withdraw(journal: Journal) -> None:
     """Undo a commit before any rename, if possible."""
     with contextlib.suppress(OSError):
-        os.unlink(journal.path)
+        for path in (journal.path, *journal.signposts):
+            os.unlink(path)
         # A journal that a power cut brings back must find all of its files, or none.
         fsync_folder(journal.folder)
         for partial in journal.names.values():

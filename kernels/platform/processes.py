@@ -121,6 +121,17 @@ def limit_descriptors(more: int) -> None:
     _limit("RLIMIT_NOFILE", max(made, default=-1) + 1)
 
 
+def allow_descriptors(more: int) -> None:
+    """Let this process open so many more files, as far as the system lets it."""
+    if resource is None:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = len(os.listdir("/dev/fd")) + more if os.path.isdir("/dev/fd") else soft + more
+    if soft != resource.RLIM_INFINITY and wanted > soft:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def limit_seconds(more: int) -> None:
     """Let this process use so many more seconds of a processor; then SIGXCPU ends it."""
     if resource is None:

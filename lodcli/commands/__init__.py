@@ -26,6 +26,7 @@ TABLE = {
         "lodcli.commands.tensors.merge",
         "Put tensors of several files over one index into one.",
     ),
+    "split": ("lodcli.commands.split.command", "Divide the items of a file among several."),
     "diff": ("lodcli.commands.diff.command", "Show what differs between two files."),
     "unpack": ("lodcli.commands.unpack", "Convert sequences to time steps, longest first."),
     "pack": ("lodcli.commands.pack", "Convert time steps back to sequences."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +85,26 @@ class Target:
                 options=self.options,
                 when_lost=self._note,
             )
+
+    def write_set(
+        self, paths: Sequence[str], parts: Iterable[tuple[Schema, Iterable[Batch]]]
+    ) -> None:
+        """Write several files in the place of this one, all or none; see `io.write_set`."""
+        from lodcli.formats.core import io
+        from lodcli.shell.opened import share_of, size_of
+
+        io.write_set(
+            paths,
+            (
+                (schema, progressing(batches, size_of, share_of(schema)))
+                for schema, batches in parts
+            ),
+            format_name=self.format_name,
+            overwrite=self.overwrite,
+            strict=self.strict,
+            options=self.options,
+            when_lost=self._note,
+        )
 
     def _note(self, loss: Loss) -> None:
         """Tell what the file does not keep; nothing keeps what is shown on a terminal."""

@@ -11,6 +11,7 @@ import pytest
 
 from lodcli.formats.storage.folder_output import FolderOutput
 from lodcli.formats.storage.journal import opened
+from lodcli.formats.storage.output_set import OutputSet
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.platform import files
 from lodcli.kernels.platform.processes import libc
@@ -18,6 +19,10 @@ from lodcli.kernels.platform.processes import libc
 Content = dict[str, bytes]
 OLD: Content = {"t.bin": b"old content", "t.idx": b"old"}
 NEW: Content = {"t.bin": b"new content, longer", "t.idx": b"new"}
+
+# Of several stems, as `lod split` writes them.
+PARTS_OLD: Content = {"t-1.x": b"old content", "t-2.x": b"old"}
+PARTS_NEW: Content = {"t-1.x": b"new content, longer", "t-2.x": b"new"}
 
 
 def write_pair(folder: Path, *, overwrite: bool = True) -> None:
@@ -73,6 +78,31 @@ def read_folder(folder: Path) -> Content:
     return pair_in(place)
 
 
+def write_names(folder: Path, *, overwrite: bool = True) -> None:
+    targets = [str(folder / name) for name in PARTS_NEW]
+    with OutputSet(targets, overwrite=overwrite) as output:
+        for file, content in zip(output.files, PARTS_NEW.values(), strict=True):
+            with file:
+                file.write(content)
+
+
+def old_names(folder: Path) -> None:
+    for name, content in PARTS_OLD.items():
+        (folder / name).write_bytes(content)
+
+
+def names_in(folder: Path) -> Content:
+    """Return the files of several stems, called as those of the other kinds."""
+    called = dict(zip(PARTS_NEW, NEW, strict=True))
+    return {called.get(name, name): content for name, content in pair_in(folder).items()}
+
+
+def read_names(folder: Path) -> Content:
+    found = read(folder, *reversed(PARTS_NEW))
+    called = dict(zip(PARTS_NEW, NEW, strict=True))
+    return {called[name]: found[name] for name in PARTS_NEW if name in found}
+
+
 def write_pair_by_links(folder: Path, *, overwrite: bool = True) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "_renameat2", lambda *args: False)
@@ -111,6 +141,7 @@ KINDS = {
     "pair, by links": Set(
         write_pair_by_links, old_pair, pair_in, read_pair, lambda left: "t.idx" not in left
     ),
+    "names": Set(write_names, old_names, names_in, read_names, lambda left: "t.idx" not in left),
     "folder": Set(
         *(write_folder, old_folder, folder_in, read_folder),
         lambda left: not left and libc("renameat2") is None,

@@ -35,6 +35,7 @@ class Command:
         needs: a package that it cannot do without.
         lacking: calls of the operating system that are not there.
         beside: a source that is copied to the folder of the target, for it is written beside.
+        pattern: what names the targets, where they are several files.
     """
 
     args: tuple[str, ...]
@@ -43,6 +44,7 @@ class Command:
     needs: str = ""
     lacking: frozenset[str] = frozenset()
     beside: str = ""
+    pattern: str = ""
 
     @property
     def is_folder(self) -> bool:
@@ -51,7 +53,7 @@ class Command:
 
     def line(self, out: Path, *, force: bool) -> list[str]:
         """Return the arguments of `lod`."""
-        target = () if self.beside else ("-o", str(out / self.target))
+        target = () if self.beside else ("-o", str(out / (self.pattern or self.target)))
         args = [arg.replace("{out}", str(out)) for arg in self.args]
         return [*args, *target, *(["-f"] if force else [])]
 
@@ -122,6 +124,12 @@ COMMANDS: dict[str, Command] = {
     "concat": _file("t.lod.h5", "concat", _WORDS, _WORDS),
     "concat to megatron": Command(
         ("concat", "megatron.lod.h5", "megatron.lod.h5"), "t.idx", _MEMBERS["megatron"]
+    ),
+    "split": Command(
+        ("split", _WORDS, "--by", "count", "2"),
+        "t-1.lod.h5",
+        ("t-0.lod.h5", "t-1.lod.h5"),
+        pattern="t-{}.lod.h5",
     ),
     "head": _file("t.lod.h5", "head", _WORDS, "-n", "1"),
     "tail": _file("t.lod.h5", "tail", _WORDS, "-n", "1"),

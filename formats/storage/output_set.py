@@ -1,0 +1,109 @@
+"""OutputSet: writes several files in one folder atomically, as `Output` does one."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from lodcli.formats.storage.journal import Journal
+from lodcli.formats.storage.outputs import Beside, Output, TargetExistsError, refuse_existing
+from lodcli.formats.storage.set_commit import commit
+from lodcli.kernels.errors import UnsupportedError
+
+
+class OutputSet:
+    """Files that appear together, each of its own name.
+
+    Used as a context manager: leaving it normally commits all of them, leaving it by any exception
+    removes every trace.
+
+    Args:
+        targets: paths in one folder, with one extension.
+        overwrite: whether existing files may be replaced.
+
+    Attributes:
+        files: what is written to; leaving the `with` block of one syncs it.
+
+    Raises:
+        TargetExistsError: at once if one exists and may not be replaced, and at the commit if it
+            appeared meanwhile.
+        UnsupportedError: links lead to several folders, or to names of several kinds.
+        OSError: the folder cannot be written to.
+    """
+
+    def __init__(self, targets: Sequence[str], *, overwrite: bool = False) -> None:
+        self.files: list[Output] = []
+        self._overwrite = overwrite
+        try:
+            for target in targets:
+                refuse_existing(target, overwrite=overwrite)
+            for target in targets:
+                self.files.append(Beside(target, overwrite=overwrite))
+            self._journal()
+        except BaseException:
+            self._abort()
+            raise
+
+    def _journal(self) -> Journal:
+        names: dict[str, str] = {}
+        folders: dict[Path, str] = {}
+        # The last name is the index of a pair, which here no file is.
+        for one in self.files:
+            assert one.path is not None
+            assert one._partial is not None
+            names[one.path.name] = one._partial.name
+            folders[one.path.parent] = one.label
+        made = Journal(next(iter(folders)), names, self._overwrite)
+        if len(folders) > 1 or len(names) < len(self.files) or not made.is_of_one_kind(made.path):
+            labels = ", ".join(list(folders.values())[:2])
+            raise UnsupportedError(
+                f"{labels}: links lead to several folders, to one file, or to other extensions; "
+                "files that belong together are replaced only beside each other"
+            )
+        return made
+
+    def _commit(self) -> None:
+        first = self.files[0]
+        try:
+            with first.naming():
+                commit(self._journal(), first.label, self._refuse_appeared, self._release)
+        except FileExistsError as error:
+            label = next((one.label for one in self.files if one.path == error.filename), "")
+            raise TargetExistsError(
+                f"{label}: was created while it was being written; use --force to replace it"
+            ) from None
+
+    def _refuse_appeared(self) -> None:
+        for one in () if self._overwrite else self.files:
+            assert one.path is not None
+            if os.path.lexists(one.path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), one.path)
+
+    def _release(self) -> None:
+        for one in self.files:
+            one._partial = None
+
+    def _abort(self) -> None:
+        for one in self.files:
+            one.abort()
+
+    def __enter__(self) -> OutputSet:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self._commit()
+                for one in self.files:
+                    with one.naming():
+                        one._close()
+        finally:
+            self._abort()

@@ -1,0 +1,80 @@
+"""`lod split`: one file into several."""
+
+from __future__ import annotations
+
+import click
+
+from lodcli.commands.split.cutting import KINDS, parse_how
+from lodcli.shell import options, output
+from lodcli.shell.printable import printable
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+
+class _Split(options.Command):
+    """A command whose --by takes a word and, for some words, a value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        joined: list[str] = []
+        for arg in args:
+            if joined[-2:-1] == ["--by"] and joined[-1] in KINDS and not arg.startswith("-"):
+                joined[-1] = f"{joined[-1]}:{arg}"
+            else:
+                joined.append(arg)
+        return super().parse_args(ctx, joined)
+
+
+@click.command(cls=_Split)
+@options.source
+@click.option(
+    "--by",
+    required=True,
+    metavar="HOW",
+    help="count N: N items a file; size BYTES: the maximum size of its rows, such as 64M; "
+    "fractions 0.8,0.1,0.1: shares of the items; or a LEVEL: one file for each of its items.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    metavar="SEED",
+    help="Shuffle the items first; the same seed gives the same parts.",
+)
+@options.level
+@options.as_json
+@options.target
+def command(
+    source: Reference,
+    by: str,
+    seed: int | None,
+    level: int | str | None,
+    as_json: bool,
+    target: Target,
+) -> None:
+    """Split the items of SOURCE into several files, in all tensors that share them.
+
+    OUT names the files: {} in it stands for their numbers, and {train,test} for these names. All
+    files appear together, or none if something fails. What was written goes to standard output.
+
+    \b
+    Examples:
+      lod split articles.lod.h5 --by count 2 -o 'articles-{}.lod.h5'
+      lod split vowels.lod.h5 --by size 100K -o 'shard-{}.lod.h5' --json
+      lod split vowels.lod.h5 --by fractions 0.8,0.1,0.1 --seed 7 -o 'vowels-{train,valid,test}.npz'
+      lod split articles.lod.h5 --by article -o 'article-{}.jsonl'
+    """
+    how = parse_how(by)
+    if how.level is not None:
+        if level is not None:
+            raise click.UsageError("--by LEVEL names the level already; leave --level out")
+        level = how.level
+    from lodcli.commands.split.naming import Pattern
+    from lodcli.commands.split.writing import split
+
+    pattern = Pattern(target.path)
+    written = split(source, how, level, seed, pattern, target)
+    if as_json:
+        output.as_json({"files": written})
+    else:
+        for one in written:
+            items, rows = output.plural(one["items"], "item"), output.plural(one["rows"], "row")
+            output.text(f"{printable(one['file'])}: {items}, {rows}")
