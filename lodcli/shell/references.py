@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 # 18 digits: more would not fit int64, and no file has that many of anything.
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}")
-_RANGE = re.compile(r"(?P<start>[+-]?[0-9]{1,18})?\s*:\s*(?P<stop>[+-]?[0-9]{1,18})?")
+_NUMBER = r"\s*([+-]?[0-9]{1,18})?\s*"
+_RANGE = re.compile(f"{_NUMBER}:{_NUMBER}(?::{_NUMBER})?")
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,13 @@ def parse_reference(text: str, format_name: str | None = None) -> Reference:
 
 
 def parse_branch(text: str) -> tuple[Key, ...]:
-    """Return the parts of a branch: `2`, `2,0`, `2:3`, `2,0:1`, `:5`, `-2:`.
+    """Return the parts of a branch: `2`, `2,0`, `2:3`, `2,0:1`, `:5`, `-2:`, `0:10:2`.
 
     Raises:
-        SelectionError: a part that is neither an index nor a range.
+        SelectionError: a part that is neither an index nor a range, or a step of 0.
 
-    >>> parse_branch("2,0:1")
-    (2, slice(0, 1, None))
+    >>> parse_branch("2,0:9:2")
+    (2, slice(0, 9, 2))
     """
     return tuple(_part(part.strip(), text) for part in text.split(","))
 
@@ -74,7 +75,10 @@ def _part(part: str, text: str) -> Key:
     if _INDEX.fullmatch(part):
         return int(part)
     found = _RANGE.fullmatch(part)
+    hint = "write 2, 2,0, 2:3, :5, -2: or 0:10:2"
     if found:
-        return slice(*(None if end is None else int(end) for end in found.group("start", "stop")))
-    hint = "a range has no step" if part.count(":") == 2 else "write 2, 2,0, 2:3, :5 or -2:"
+        start, stop, step = (None if one is None else int(one) for one in found.groups())
+        if step != 0:
+            return slice(start, stop, step)
+        hint = "a range has no step of 0"
     raise SelectionError(f"the branch {text.strip()!r} has a part {part!r}; {hint}")

@@ -64,13 +64,16 @@ def _shared(
     """Return the tensors of a file that share a level, and note which do not."""
     shared = sharing(schema, reference.name, level, used)
     if shared.others:
-        verb, share = ("are", "do") if len(shared.others) > 1 else ("is", "does")
         of = shared.level_name or f"level {shared.level}"
-        note(
-            f"note: {', '.join(shared.others)} {verb} left out: {share} not share the items of "
-            f"{shared.names[0]} ({of})"
-        )
+        note_left_out(shared.others, shared.names[0], of)
     return shared
+
+
+def note_left_out(others: Sequence[str], lead: str, level: str) -> None:
+    """Note which tensors do not share the items of a level of another."""
+    verb, share = ("are", "do") if len(others) > 1 else ("is", "does")
+    why = f"{share} not share the items of {lead} ({level})"
+    note(f"note: {', '.join(others)} {verb} left out: {why}")
 
 
 def named(reference: Reference, batches: Iterable[dict[str, LoDTensor]]) -> Batches:

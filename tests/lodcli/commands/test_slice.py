@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from lodcli.commands.choose import branches
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, articles, tensor
 
 # The table of docs, "Slices": branch, lengths, rows.
@@ -82,11 +87,14 @@ def test_a_range_beyond_the_end_is_cut_and_noted(
         (["7"], "no item 7"),
         (["-4"], "no item -4"),
         (["0,0,0,0"], "4 parts"),
-        (["0:1,0"], "only the last part may be one"),
-        (["--level", "word", "0"], "no level is named 'word'"),
+        (["0:1,9"], "no item 9, there are 3 here"),
+        (["0,0:1,-4"], "no item -4, there are 3 here"),
+        (["5,0:1,0:1"], "no item 5"),
+        (["0,0,0,0:1"], "4 parts"),
+        (["--level", "word", "0"], "no level named 'word'"),
         (["--level", "5", "0"], "no level 5"),
         (["x"], "write 2, 2,0"),
-        (["0:4:2"], "no step"),
+        (["0:4:0"], "no step of 0"),
     ],
 )
 def test_a_slice_that_is_not_there_is_a_usage_error(
@@ -109,3 +117,84 @@ def test_slices_of_slices_travel_through_pipes(shell: Lod) -> None:
     assert (done.code, done.stdout, done.stderr) == (0, "", "")
     done = shell("lod slice words.lod.h5 2,0 -o direct.npz && cmp out.npz direct.npz")
     assert (done.code, done.stdout) == (0, "")
+
+
+# As Python takes them from lists: from 7 sequences, from one of them, and from one of its own.
+RANGES = [
+    *("0:3", "2:", ":-2", "::2", "1:6:3", "-1:0:-2", "::-1", "5:2", "9:", "-99:2"),
+    *("0:2,4:6", "4:6,0:2", "::2,::2", "1:3,5", "6:,-1,0", "0:0,::-3"),
+]
+
+
+@pytest.fixture
+def nested(folder: Path) -> list[list[list[int]]]:
+    """nested.lod.h5 and .lods: 7 books of chapters of words, with marks and a label beside."""
+    lod = LoD.from_lengths([[3, 0, 9, 1, 2, 8, 1], [2, 0, 5, *range(9), 1, 3, 0, *range(8), 2]])
+    assert lod.rows is not None
+    words = LoDTensor(np.arange(lod.rows), lod)
+    above = LoD([lod.levels[0]])
+    io.write(
+        folder / "nested.lod.h5",
+        {
+            "words": words,
+            "chapter": LoDTensor(np.arange(lod.count(1)), above),
+            "book": LoDTensor(np.arange(7) * 10),
+        },
+    )
+    io.write(folder / "nested.jsonl", words)
+    found: list[list[list[int]]] = words.to_list()
+    return found
+
+
+def taken_from(values: list[Any], ranges: str) -> list[Any]:
+    """Return what Python takes."""
+    found: list[Any] = []
+    for one in ranges.split(","):
+        found += eval(f"values[{one}]") if ":" in one else [values[int(one)]]
+    return found
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("ranges", RANGES)
+def test_ranges_are_those_of_python(
+    lod: Lod,
+    nested: list[list[list[int]]],
+    ranges: str,
+    small: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not small:
+        monkeypatch.setattr(branches, "SMALL_BYTES", -1)
+    chapters = [one for book in nested for one in book]
+    cases: list[tuple[list[str], list[Any]]] = [
+        ([ranges], nested),
+        ([f"2,{ranges}"], nested[2]),
+        ([f"5,7,{ranges}"], nested[5][7]),
+        (["--level", "1", ranges], chapters),
+    ]
+    for args, values in cases:
+        for source in ("nested.lod.h5", "nested.jsonl", "nested.lod.h5::words"):
+            done = lod("slice", source, *args, "-fqo", "out.lod.h5")
+            assert (done.code, done.stderr) == (0, ""), args
+            name = "data" if source == "nested.jsonl" else "words"
+            assert tensor("out.lod.h5", name).to_list() == taken_from(values, ranges), args
+            if source != "nested.lod.h5":
+                assert list(io.read_all("out.lod.h5")) == [name]
+
+
+def test_a_range_takes_all_tensors_that_share_its_items(
+    lod: Lod, nested: list[list[list[int]]]
+) -> None:
+    assert lod("slice", "nested.lod.h5", "2:4,6", "-qo", "out.lod.h5").code == 0
+    assert tensor("out.lod.h5", "words").to_list() == [nested[2], nested[3], nested[6]]
+    assert tensor("out.lod.h5", "book").data.tolist() == [20, 30, 60]
+    assert [len(one) for one in tensor("out.lod.h5", "chapter").to_list()] == [9, 1, 1]
+    done = lod("slice", "nested.lod.h5", "2,4:9:2", "-fo", "out.lod.h5")
+    assert "book is left out" in done.stderr
+    assert tensor("out.lod.h5", "chapter").data.tolist() == [7, 9, 11]
+    assert tensor("out.lod.h5", "words").to_list() == nested[2][4:9:2]
+    done = lod("slice", "nested.lod.h5", "2", "-fo", "out.lod.h5")
+    assert "book is left out" in done.stderr
+    assert tensor("out.lod.h5", "chapter").data.tolist() == list(range(3, 12))
+    assert tensor("out.lod.h5", "words").to_list() == nested[2]
+    assert sorted(io.read_all("out.lod.h5")) == ["chapter", "words"]

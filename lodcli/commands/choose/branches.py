@@ -1,0 +1,250 @@
+"""What `lod slice` writes: an item, or ranges of items, of all tensors that share them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+
+from lodcli.commands.choose.choosing import named, note_left_out
+from lodcli.formats.core.errors import naming_file
+from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.schema import Schema, TensorSpec, find, rekeyed
+from lodcli.formats.items.indexed_copy import indexed
+from lodcli.formats.items.items import Items
+from lodcli.formats.items.reordering import reordered
+from lodcli.formats.items.sharing import Shared, sharing
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.opened import Opened
+from lodcli.shell.output import note
+from lodcli.shell.targets import Target
+
+# Of a file that gives slices, a range that is likely smaller is read without the whole index.
+SMALL_BYTES = 16 << 20
+
+Batches = Iterator[dict[str, LoDTensor]]
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """What is cut out of which tensors.
+
+    Attributes:
+        path: indices, one a level.
+        ranges: of the items below; an index among them is one item. Empty if it is the item of the
+            path that is wanted.
+        lead: a tensor that has all these levels.
+        first: the number of the level whose items the first index counts.
+        specs: all tensors that share the items.
+    """
+
+    path: tuple[int, ...]
+    ranges: tuple[Key, ...]
+    lead: TensorSpec
+    first: int
+    specs: Schema
+
+    @property
+    def level(self) -> int:
+        """The level of the ranges; as many as there are levels for rows."""
+        return self.first + len(self.path)
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether the ranges are of rows."""
+        return self.level == len(self.lead.levels)
+
+
+def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Target) -> None:
+    """Write what a branch names, in all tensors that share it.
+
+    Args:
+        file: the open file.
+        keys: indices, then ranges of items of one level.
+        level: the level whose items the first key counts.
+        target: where to.
+    """
+    reference = file.reference
+    count = next((n for n, key in enumerate(keys) if isinstance(key, slice)), len(keys))
+    path = tuple(key for key in keys[:count] if isinstance(key, int))
+    ranges = tuple(keys[count:])
+    if file.source.partial:
+        cut = _cut(file.schema, reference.name, path, ranges, level)
+        if _is_small(cut):
+            with naming_file(reference.label):
+                schema, found = _sliced(file.source, cut, level)
+            target.write(schema, [found])
+            return
+    with indexed(file.source, [spec.name for spec in file.schema]) as source:
+        if not file.source.partial:
+            counted = tuple(find(source.schema, spec.name) for spec in file.schema)
+            cut = _cut(counted, reference.name, path, ranges, level)
+        with naming_file(reference.label):
+            if not ranges:
+                schema, found = _sliced(source, cut, level)
+                batches = iter([found])
+            else:
+                resolved = _resolved(source, cut, level)
+                schema, batches = (_rows if cut.of_rows else _items)(source, cut, resolved)
+        target.write(schema, named(reference, batches))
+
+
+def _cut(
+    schema: Schema,
+    name: str | None,
+    path: tuple[int, ...],
+    ranges: tuple[Key, ...],
+    level: int | str,
+) -> _Cut:
+    """Return what is cut out of which tensors; notes which are left out."""
+    shared = sharing(schema, name, level)
+    specs = rekeyed(schema)
+    lead = find(specs, name) if name else max(shared.specs, key=lambda spec: len(spec.levels))
+    below, depth = shared.level + len(path), len(lead.levels)
+    if below - (not ranges) > depth:
+        raise SelectionError(
+            f"the branch has {len(path) + bool(ranges)} parts, but below level {shared.level} of "
+            f"{lead.name} there are only {depth - shared.level} levels and the rows"
+        )
+    keys = [one.key for one in lead.levels[:below]]
+    if name is not None:
+        found: Schema = (lead,)
+    elif ranges and below < depth:
+        found = sharing(schema, lead.name, below).specs
+    else:
+        # What has one row for the item of an index has no place below it.
+        found = tuple(
+            spec
+            for spec in shared.specs
+            if [one.key for one in spec.levels[:below]] == keys
+            and (len(spec.levels) == depth or (below <= depth and not ranges))
+        )
+    others = tuple(spec.name for spec in specs if spec not in found)
+    if others:
+        note_left_out(others, lead.name, shared.level_name or f"level {shared.level}")
+    return _Cut(path, ranges, lead, shared.level, found)
+
+
+def _is_small(cut: _Cut) -> bool:
+    """Return whether slices of the tensors can be read one by one, each as a whole."""
+    if not cut.ranges:
+        return True
+    only, lead = cut.ranges[0], cut.lead
+    if len(cut.ranges) > 1 or isinstance(only, int) or only.step not in (None, 1):
+        return False
+    if cut.first and any(len(spec.levels) <= cut.first for spec in cut.specs):
+        return False  # no level of theirs counts the items, which are their rows
+    asked, count = _asked(only), lead.rows if cut.of_rows else lead.levels[cut.level].items
+    if asked is None or count is None:
+        return False
+    whole = sum((spec.rows or 0) * spec.row_bytes for spec in cut.specs)
+    return whole * min(asked, count) <= SMALL_BYTES * max(count, 1)
+
+
+def _sliced(source: Source, cut: _Cut, level: int | str) -> tuple[Schema, dict[str, LoDTensor]]:
+    """Return the slices of all tensors, in memory, and what they hold."""
+    found: dict[str, LoDTensor] = {}
+    lods: dict[tuple[str, ...], LoD] = {}
+    schema = []
+    for spec in cut.specs:
+        tensor = source.slice(spec.name, (*cut.path, *cut.ranges), level if spec.levels else 0)
+        below = spec.levels[len(spec.levels) - tensor.lod.n_levels :]
+        lod = lods.setdefault(tuple(one.key for one in below), tensor.lod)
+        found[spec.name] = LoDTensor(tensor.data, lod)
+        levels = tuple(
+            replace(one, items=offsets.size - 1)
+            for one, offsets in zip(below, lod.levels, strict=True)
+        )
+        shape = tensor.data.shape[1:]
+        schema.append(replace(spec, levels=levels, rows=tensor.rows, row_shape=shape))
+    for one in cut.ranges:
+        _note_what_is_missing(one, len(found[cut.lead.name]))
+    return tuple(schema), found
+
+
+def _resolved(source: IndexedSource, cut: _Cut, level: int | str) -> list[range]:
+    """Return the ranges as numbers of items of their level, or of rows."""
+    lod, rows = source.lods[cut.lead.name], cut.lead.rows or 0
+    start, stop = 0, lod.count(cut.first) if cut.first < lod.n_levels else rows
+    for depth, item in enumerate(cut.path):
+        count = stop - start
+        if not -count <= item < count:
+            select(lod, rows, cut.path[: depth + 1], level)  # says what is wrong
+        number = start + (item + count if item < 0 else item)
+        offsets = lod.levels[cut.first + depth]
+        start, stop = int(offsets[number]), int(offsets[number + 1])
+    here, found = range(start, stop), []
+    for one in cut.ranges:
+        if isinstance(one, slice):
+            found.append(here[one])
+            _note_what_is_missing(one, len(found[-1]))
+        elif -len(here) <= one < len(here):
+            found.append(range(here[one], here[one] + 1))
+        else:
+            raise SelectionError(f"no item {one}, there are {len(here)} here")
+    return found
+
+
+def _items(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[Schema, Batches]:
+    """Return the batches of ranges of items, one range after another."""
+    items = Items(source, Shared(cut.level, None, cut.specs, ()))
+
+    def numbers(one: range) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.arange(one.start, one.stop, one.step, dtype=np.int64)
+
+    def batches(one: range) -> Batches:
+        if one.step == 1:
+            return items.range(one.start, max(one.start, one.stop))
+        return items.picked(numbers(one)) if one.step > 0 else reordered(items, numbers(one))
+
+    if len(ranges) == 1 and ranges[0].step == 1:
+        schema = items.counted(slice(ranges[0].start, max(ranges[0].start, ranges[0].stop)))
+    else:
+        schema = items.counted(np.concatenate([numbers(one) for one in ranges]))
+    return schema, chain.from_iterable(map(batches, ranges))
+
+
+def _rows(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[Schema, Batches]:
+    """Return the batches of ranges of rows, one range after another."""
+    rows = sum(map(len, ranges))
+    schema = tuple(replace(spec, levels=(), rows=rows) for spec in cut.specs)
+    row_bytes = max(1, sum(spec.row_bytes for spec in schema))
+
+    def batches() -> Batches:
+        for one in ranges:
+            step = max(1, BATCH_BYTES // (row_bytes * abs(one.step)))
+            for first in range(0, max(len(one), 1), step):
+                part = one[first : first + step]
+                low, high = min(part, default=0), max(part, default=-1) + 1
+                found = {spec.name: source.read_rows(spec.name, low, high) for spec in schema}
+                yield {
+                    name: LoDTensor(np.ascontiguousarray(data[:: one.step]))
+                    for name, data in found.items()
+                }
+
+    return schema, batches()
+
+
+def _asked(one: slice) -> int | None:
+    """Return how many items a range asks for; None if only their number tells."""
+    start, stop = one.start or 0, one.stop
+    if one.step not in (None, 1):
+        return None
+    if start < 0 and stop is None:
+        return -int(start)
+    if stop is not None and (start < 0) == (stop < 0):
+        return max(0, int(stop) - int(start))
+    return None
+
+
+def _note_what_is_missing(one: Key, found: int) -> None:
+    """Print a note if a range exceeds the number of items."""
+    asked = _asked(one) if isinstance(one, slice) else None
+    if asked is not None and found < asked:
+        note(f"the range asks for {asked} items, but only {found} exist")
