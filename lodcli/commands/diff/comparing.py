@@ -16,6 +16,7 @@ from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.places import branch_of
 
 
 @dataclass(frozen=True)
@@ -221,17 +222,3 @@ def _unequal(x: Array, y: Array, rtol: float, atol: float) -> Array:
 
 def _wide(data: Array) -> Array:
     return data if data.dtype.kind == "c" else data.astype(np.float64)
-
-
-def branch_of(lod: LoD, level: int, item: int) -> tuple[int, ...]:
-    """Return the numbers that lead to an item of a level, outermost first; level L is the rows.
-
-    >>> branch_of(LoD.from_lengths([[3, 1], [3, 2, 4, 1]]), 2, 6)
-    (0, 2, 1)
-    """
-    path: list[int] = []
-    for offsets in reversed(lod.levels[:level]):
-        parent = int(np.searchsorted(offsets, item, side="right")) - 1
-        path.insert(0, item - int(offsets[parent]))
-        item = parent
-    return (item, *path)

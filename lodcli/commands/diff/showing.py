@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lodcli.commands.diff.comparing import Comparison, Difference, TensorComparison
+from lodcli.kernels.index.places import named_branch
 from lodcli.shell.output import plural, table
 from lodcli.shell.printable import printable
 
@@ -34,14 +35,10 @@ def _line(tensor: TensorComparison, one: Difference) -> str:
 
 
 def _place(tensor: TensorComparison, one: Difference) -> str:
-    names = [name or f"level {n} item" for n, name in enumerate(tensor.level_names)]
-    names.append("row")
-    branch = ", ".join(f"{name} {number}" for name, number in zip(names, one.branch, strict=False))
     if one.what == "length":
-        return f"{branch}: length"
+        return f"{named_branch(tensor.level_names, one.branch)}: length"
     if one.what == "value":
-        column = one.column[0] if len(one.column) == 1 else one.column
-        return branch + (f", column {column}" if one.column else "")
+        return named_branch(tensor.level_names, one.branch, one.column)
     if one.level is not None:
         what = "name" if one.what == "level_name" else "number of sequences"
         return f"level {one.level}: {what}"

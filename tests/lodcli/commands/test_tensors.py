@@ -117,3 +117,42 @@ def test_a_pipe_can_be_merged(shell: Lod) -> None:
     done = shell(line)
     assert (done.code, done.stdout, done.stderr) == (0, "", "")
     assert tensor("out.lod.h5", "t").identical(tensor("many.lod.h5", "tags"))
+
+
+def test_cast_changes_dtypes_and_no_value(lod: Lod, folder: Path) -> None:
+    assert lod("cast", "many.lod.h5", "float64", "tags=int64", "-qo", "out.lod.h5").code == 0
+    before, after = io.read_all("many.lod.h5"), io.read_all("out.lod.h5")
+    assert list(before) == list(after)
+    for name, item in after.items():
+        assert isinstance(item, LoDTensor)
+        assert item.data.dtype == ("int64" if name == "tags" else "float64")
+        np.testing.assert_array_equal(item.data, tensor("many.lod.h5", name).data)
+        assert item.lod.same_levels(tensor("many.lod.h5", name).lod)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["int8"], 1, "data: level 0 item 2, level 1 item 1, row 2: 300.0 does not fit int8\n"),
+        (
+            ["int16"],
+            1,
+            "data: level 0 item 1, level 1 item 0, row 0: 2.5 is not exact in int16; --un",
+        ),
+        (["int8", "--unsafe"], 1, "row 2: 300.0 does not fit int8\n"),
+        (["brain"], 2, "no dtype 'brain'; there are: "),
+        (["other=int8"], 2, "other"),
+        (["int8", "int16"], 2, "write TENSOR=DTYPE"),
+    ],
+)
+def test_what_does_not_fit_is_named_by_its_place(
+    lod: Lod, folder: Path, args: list[str], code: int, said: str
+) -> None:
+    lod_ = LoD.from_lengths([[1, 1, 2], [1, 1, 1, 3]])
+    values = np.array([0, 300.0 if args == ["int8"] else 2.5, 1, 2, 3, 300.0])
+    values[1] = 1 if args[0] == "int8" else 2.5
+    io.write("values.lod.h5", LoDTensor(values, lod_))
+    done = lod("cast", "values.lod.h5", *args, "-o", "out.lod.h5")
+    assert done.code == code
+    assert said in done.stderr
+    assert not Path("out.lod.h5").exists()

@@ -140,6 +140,7 @@ COMMANDS: dict[str, Command] = {
     "select": _file("t.lod.h5", "select", "signs.lod.h5", "label"),
     "drop": _file("t.lod.h5", "drop", "signs.lod.h5", "label"),
     "rename": _file("t.lod.h5", "rename", "signs.lod.h5", "label=class"),
+    "cast": _file("t.lod.h5", "cast", _WORDS, "float64"),
     "merge": _file("t.lod.h5", "merge", "signs.lod.h5", "others.lod.h5"),
     "unpack": _file("t.lod.h5", "unpack", _WORDS),
     "pack": _file("t.lod.h5", "pack", "steps.lod.h5"),

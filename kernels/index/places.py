@@ -1,0 +1,39 @@
+"""Where in a tensor an item or a row is, for messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lodcli.kernels.index.lod import LoD
+
+
+def branch_of(lod: LoD, level: int, item: int) -> tuple[int, ...]:
+    """Return the numbers that lead to an item of a level, outermost first; level L is the rows.
+
+    >>> branch_of(LoD.from_lengths([[3, 1], [3, 2, 4, 1]]), 2, 6)
+    (0, 2, 1)
+    """
+    path: list[int] = []
+    for offsets in reversed(lod.levels[:level]):
+        parent = int(np.searchsorted(offsets, item, side="right")) - 1
+        path.insert(0, item - int(offsets[parent]))
+        item = parent
+    return (item, *path)
+
+
+def named_branch(
+    level_names: Sequence[str | None], branch: Sequence[int], column: Sequence[int] = ()
+) -> str:
+    """Return the place of an item, or of a value, in words.
+
+    >>> named_branch(["series"], (3, 0), (2,))
+    'series 3, row 0, column 2'
+    """
+    names = [name or f"level {number} item" for number, name in enumerate(level_names)]
+    names.append("row")
+    shown = ", ".join(f"{name} {number}" for name, number in zip(names, branch, strict=False))
+    if column:
+        shown += f", column {column[0] if len(column) == 1 else tuple(column)}"
+    return shown

@@ -1,0 +1,82 @@
+"""Other dtypes of values, each value checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.common import is_float
+
+Mask = npt.NDArray[np.bool_]
+
+
+def cast(data: Array, dtype: np.dtype[Any], *, rounded: bool = False) -> tuple[Array, Mask]:
+    """Return values in another dtype, and which of them are what they were.
+
+    Args:
+        data: any shape; bool, integers, floating or complex numbers.
+        dtype: another of these.
+        rounded: whether it is enough that a value is in the range of the dtype: it becomes the
+            nearest number there, halves to even.
+
+    Returns:
+        The values, and a mask of the same shape; where that is False the value means nothing.
+
+    >>> values, fits = cast(np.array([1.0, 2.5, 300.0]), np.dtype("uint8"))
+    >>> fits.tolist()
+    [True, False, False]
+    >>> values, fits = cast(np.array([1.0, 2.5, 300.0]), np.dtype("uint8"), rounded=True)
+    >>> values[fits].tolist()
+    [1, 2]
+    """
+    if data.dtype == dtype:
+        return data, np.ones(data.shape, np.bool_)
+    with np.errstate(all="ignore"):
+        if data.dtype.kind != "c":
+            if dtype.kind != "c":
+                return _real(data, dtype, rounded)
+            part = np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+            values, fits = _real(data, part, rounded)
+            return values.astype(dtype), fits
+        if dtype.kind != "c":
+            values, fits = _real(data.real, dtype, rounded)
+            return values, fits & (data.imag == 0)
+        made = data.astype(dtype)
+        return made, _same(data.real, made.real, rounded) & _same(data.imag, made.imag, rounded)
+
+
+def _real(data: Array, dtype: np.dtype[Any], rounded: bool) -> tuple[Array, Mask]:
+    if dtype.kind == "b":
+        return data != 0, np.asarray((data == 0) | (data == 1))
+    if is_float(dtype):
+        made = data.astype(dtype)
+        return made, _same(data, made, rounded)
+    info = np.iinfo(dtype)
+    if not is_float(data.dtype):
+        values = data.astype(np.uint8) if data.dtype.kind == "b" else data
+        return values.astype(dtype), np.asarray((values >= info.min) & (values <= info.max))
+    wide = data.astype(np.float64)
+    nearest = np.rint(wide)
+    # Powers of two, which floating numbers hold.
+    fits = (nearest >= float(info.min)) & (nearest < float(info.max + 1))
+    if not rounded:
+        fits &= nearest == wide
+    return np.where(fits, nearest, 0).astype(dtype), np.asarray(fits)
+
+
+def _same(data: Array, made: Array, rounded: bool) -> Mask:
+    """Return which values became floating numbers that are the same, or finite as they were."""
+    wide = made.astype(np.float64)
+    if is_float(data.dtype):
+        was = data.astype(np.float64)
+        same = np.isfinite(was) == np.isfinite(wide) if rounded else was == wide
+        return np.asarray(same | (np.isnan(was) & np.isnan(wide)))
+    fits = np.isfinite(wide)
+    if rounded or data.dtype.kind == "b":
+        return np.asarray(fits)
+    info = np.iinfo(data.dtype)
+    fits &= (wide >= float(info.min)) & (wide < float(info.max + 1))
+    return np.asarray(fits & (np.where(fits, wide, 0).astype(data.dtype) == data))

@@ -1,0 +1,30 @@
+"""`lod cast`: values of other dtypes."""
+
+from __future__ import annotations
+
+import click
+
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+
+@click.command(cls=options.Command)
+@options.source
+@click.argument("dtypes", nargs=-1, required=True, metavar="DTYPE...")
+@click.option("--unsafe", is_flag=True, help="Round values to the nearest one of DTYPE.")
+@options.target
+def command(source: Reference, dtypes: tuple[str, ...], unsafe: bool, target: Target) -> None:
+    """Write SOURCE with its values as DTYPE, such as float32; TENSOR=DTYPE for one tensor.
+
+    A value that DTYPE does not hold exactly is an error that names its place. With --unsafe it is
+    rounded; one beyond the range of DTYPE is an error all the same.
+
+    \b
+    Examples:
+      lod cast articles.lod.h5 int32 -o int32.lod.h5
+      lod cast vowels.lod.h5 data=float32 label=uint8 --unsafe -o small.lod.h5
+    """
+    from lodcli.commands.tensors.casting import write_cast
+
+    write_cast(source, dtypes, target, rounded=unsafe)

@@ -1,0 +1,105 @@
+"""Casting values: what fits is the same number, and only that."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from fractions import Fraction
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.casting import cast
+
+NAMES = [
+    *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+]
+POINTS = [
+    *(0, 1, -1, 2, 0.5, 1.5, 2.5, -2.5, 0.1, 127, 128, 127.5, -128, -128.5, 255, 255.5, 256, 65504),
+    *(65519, 65520, 65536, 2**24, 2**24 + 1, 2**31 - 1, 2**31, 2**32, 2**53, 2**53 + 1, 2**63 - 1),
+    *(2**63, 2**64 - 1, 3e38, 3.5e38, 1e300, -1e300, math.inf, -math.inf, math.nan, 1 + 1j, 1j),
+]
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def values_of(dtype: np.dtype[Any]) -> Array:
+    """Return the points that a dtype can be made of, some rounded."""
+    found: list[Any] = []
+    for point in POINTS:
+        number: Any = int(point.real) if _has_integer(point) and dtype.kind in "iu" else point
+        with np.errstate(all="ignore"), contextlib.suppress(OverflowError, TypeError, ValueError):
+            found.append(np.array([number]).astype(object).astype(dtype)[0])
+    return np.array(found, dtype)
+
+
+def _has_integer(point: complex) -> bool:
+    return point.imag == 0 and math.isfinite(point.real)
+
+
+def parts(value: Any) -> tuple[Any, Any]:
+    """Return real and imaginary part as exact numbers, or inf and nan."""
+    number = complex(value) if isinstance(value, np.complexfloating | complex) else None
+    if number is not None:
+        return exact(number.real), exact(number.imag)
+    return exact(value), Fraction(0)
+
+
+def exact(value: Any) -> Any:
+    if isinstance(value, np.integer | np.bool_ | int):
+        return Fraction(int(value))
+    return Fraction(float(value)) if math.isfinite(float(value)) else str(float(value))
+
+
+@pytest.mark.parametrize("to", NAMES)
+@pytest.mark.parametrize("source", NAMES)
+def test_what_fits_is_the_same_number(source: str, to: str) -> None:
+    data, dtype = values_of(dtype_of(source)), dtype_of(to)
+    assert data.size
+    made, fits = cast(data, dtype)
+    assert made.dtype == dtype
+    near, in_range = cast(data, dtype, rounded=True)
+    assert (in_range >= fits).all()
+    for value, one, fit, other, inside in zip(data, made, fits, near, in_range, strict=True):
+        if fit:
+            assert parts(value) == parts(one)
+            assert parts(value) == parts(other)
+        else:
+            # By Python's exact numbers: nothing of the dtype that is near is the same.
+            for candidate in candidates(value, dtype):
+                assert parts(candidate) != parts(value), (value, candidate)
+        if inside and not fit:
+            assert all(
+                distance(value, other) <= distance(value, candidate)
+                for candidate in candidates(value, dtype)
+                if np.isfinite(candidate)
+            )
+
+
+def candidates(value: Any, dtype: np.dtype[Any]) -> list[Any]:
+    """Return values of a dtype near another value."""
+    real = complex(value).real
+    if dtype.kind == "b":
+        return [np.bool_(False), np.bool_(True)]
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        if not math.isfinite(real):
+            return []
+        base = int(value) if isinstance(value, np.integer | np.bool_) else math.floor(real)
+        return [dtype.type(n) for n in (base, base + 1) if info.min <= n <= info.max]
+    with np.errstate(all="ignore"):
+        return (
+            [np.array([value]).astype(dtype)[0]]
+            if dtype.kind == "c"
+            else [np.array([real if not isinstance(value, np.integer) else value]).astype(dtype)[0]]
+        )
+
+
+def distance(value: Any, other: Any) -> Any:
+    return abs(parts(value)[0] - parts(other)[0])
