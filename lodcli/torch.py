@@ -13,6 +13,8 @@ from lodcli.kernels.ops.registry import OPS
 
 _NAMES = by_module(
     {
+        "lodcli.formats.loading.dataset_torch": "Batch Collate Dataset collate",
+        "lodcli.formats.loading.samplers": "BatchSampler",
         "lodcli.kernels.tensor.exchange.torch": "Varlen",
         "lodcli.kernels.torch.rnn": "GRU LSTM RNN replace restore",
     }

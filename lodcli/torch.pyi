@@ -6,6 +6,11 @@ import numpy.typing as npt
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
+from lodcli.formats.loading.dataset_torch import Batch as Batch
+from lodcli.formats.loading.dataset_torch import Collate as Collate
+from lodcli.formats.loading.dataset_torch import Dataset as Dataset
+from lodcli.formats.loading.dataset_torch import collate as collate
+from lodcli.formats.loading.samplers import BatchSampler as BatchSampler
 from lodcli.kernels.tensor.exchange.torch import Varlen as Varlen
 from lodcli.kernels.tensor.lod_tensor import LoDTensor as LoDTensor
 from lodcli.kernels.torch.rnn import GRU as GRU
@@ -140,7 +145,12 @@ __all__ = [
     "GRU",
     "LSTM",
     "RNN",
+    "Batch",
+    "BatchSampler",
+    "Collate",
+    "Dataset",
     "Varlen",
+    "collate",
     "replace",
     "restore",
 ]

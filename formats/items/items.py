@@ -98,6 +98,18 @@ class Items:
         """Yield these items, (K,) int64 and increasing, in batches; at least one."""
         return ahead(self._picked(items))
 
+    def gather(self, items: Offsets) -> dict[str, LoDTensor]:
+        """Return these items, (K,) int64, in any order and as often as they are named."""
+        ascending, places = np.unique(items, return_inverse=True)
+        batches = list(self._picked(ascending))
+        whole = batches[0]
+        if len(batches) > 1:
+            parts = {name: [batch[name] for batch in batches] for name in whole}
+            whole = {name: LoDTensor.concatenate(each) for name, each in parts.items()}
+        if np.array_equal(places, np.arange(ascending.size)):
+            return whole
+        return taken(whole, places)
+
     def _picked(self, items: Offsets) -> Iterator[dict[str, LoDTensor]]:
         if not items.size:
             yield self.read(0, 0)

@@ -34,6 +34,12 @@ class Shared:
         """The names of the tensors that share the items."""
         return [spec.name for spec in self.specs]
 
+    def only(self, name: str) -> Shared:
+        """Return one of the tensors alone."""
+        kept = tuple(spec for spec in self.specs if spec.name == name)
+        left = tuple(spec.name for spec in self.specs if spec.name != name)
+        return replace(self, specs=kept, others=(*self.others, *left))
+
     @property
     def schema(self) -> Schema:
         """The tensors with the items as outermost level, counts unknown."""

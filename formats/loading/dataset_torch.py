@@ -1,0 +1,246 @@
+"""A file as a map-style dataset of torch: its items, read by number in any order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Literal, Unpack
+
+import numpy as np
+import torch
+
+from lodcli.formats.core.io import PathLike, open_file
+from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.options import ReadKeywords, read_options
+from lodcli.formats.core.schema import Schema
+from lodcli.formats.items.indexed_copy import in_place, indexed
+from lodcli.formats.items.items import Items
+from lodcli.formats.items.sharing import Shared, sharing
+from lodcli.formats.items.taking import taken
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.tensor.exchange.torch import rows_to_torch
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+
+@dataclass(frozen=True)
+class Batch(Sequence[Any]):
+    """Items of a dataset in one piece: what `collate` takes. Also a sequence of the items.
+
+    Attributes:
+        tensors: by name, with the items as outermost level.
+        single: whether an item is the value of the one tensor, not a dict.
+    """
+
+    tensors: Mapping[str, LoDTensor]
+    single: bool
+
+    def __len__(self) -> int:
+        return len(next(iter(self.tensors.values())))
+
+    def __getitem__(self, place: Any) -> Any:
+        found = {name: _value(tensor[place]) for name, tensor in self.tensors.items()}
+        return next(iter(found.values())) if self.single else found
+
+
+class Dataset(torch.utils.data.Dataset[Any]):
+    """The items of one level of a file, for torch.utils.data.DataLoader.
+
+    An item is a tensor of torch, (n, ..), or a LoDTensor if it has levels itself. Tensors of the
+    file that share the items, such as tokens and labels, make it a dict by name. A batch of items
+    is read in one piece; give a DataLoader `collate_fn=collate(..)`.
+
+    It pickles by its path, and every worker process opens the file itself.
+
+    Args:
+        path: a file that can be read in any order, such as lod.h5 or safetensors.
+        name: the one tensor that is wanted. None: all that share the level.
+        level: the level whose sequences are the items, a number or a name.
+        in_memory: whether to read everything at once. Any format will do, and a forked worker
+            shares the memory.
+        limits: what reading it may cost.
+        keywords: how to read it; see `lodcli.open`. With `mmap=True` rows are mapped, and all
+            processes share the system's cache; see `lodcli.read`.
+
+    Raises:
+        UnsupportedError: the format cannot be read in any order, or not with `levels`.
+        SelectionError, OSError, LodError: see `lodcli.read`.
+
+    >>> hours = Dataset("samples/events.jsonl", level=1, in_memory=True)
+    >>> hours.lengths[4:7].tolist(), hours[5].tolist()
+    ([0, 6, 51], [2, 4, 2, -1, -4, 0])
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        name: str | None = None,
+        *,
+        level: int | str = 0,
+        in_memory: bool = False,
+        limits: Limits | None = None,
+        **keywords: Unpack[ReadKeywords],
+    ) -> None:
+        self._path = os.path.abspath(path)  # a worker may run in another folder
+        self._name, self._level, self._in_memory = name, level, in_memory
+        self._limits, self._keywords = limits, keywords
+        self._opened: _Opened | None = None
+        self._open()
+
+    def _open(self) -> _Opened:
+        opened = self._opened
+        if opened is not None and (opened.tensors is not None or opened.process == os.getpid()):
+            return opened
+        if opened is not None:
+            opened.files.pop_all()  # a forked process does not close what its parent reads
+        opened = self._opened = _Opened(self)
+        return opened
+
+    def _shared(self, schema: Schema) -> Shared:
+        found = sharing(schema, self._name, self._level)
+        return found if self._name is None else found.only(self._name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_opened": None}
+
+    @property
+    def schema(self) -> Schema:
+        """The tensors, with the items as outermost level."""
+        return self._open().items.schema
+
+    @property
+    def lengths(self) -> Offsets:
+        """How many rows each item has, of the first tensor with levels; what samplers take."""
+        items = self._open().items
+        lods = [lod for lod in items.lods.values() if lod.n_levels]
+        return np.diff(lods[0].absolute(0)) if lods else np.ones(items.count, np.int64)
+
+    def __len__(self) -> int:
+        return self._open().items.count
+
+    def __getitem__(self, place: int) -> Any:
+        return self.__getitems__([place])[0]
+
+    def __getitems__(self, places: Sequence[int]) -> Batch:
+        """Return several items as one batch; a DataLoader calls this."""
+        opened = self._open()
+        count = opened.items.count
+        wanted = np.asarray(places, np.int64).reshape(-1)
+        for place in wanted[(wanted < -count) | (wanted >= count)][:1]:
+            raise SelectionError(f"{self._path}: no item {place}, there are {count}")
+        wanted = np.where(wanted < 0, wanted + count, wanted)
+        if opened.tensors is not None:
+            return Batch(taken(opened.tensors, wanted), opened.single)
+        return Batch(opened.items.gather(wanted), opened.single)
+
+
+class _Opened:
+    """The file as one process reads it."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.process = os.getpid()
+        self.tensors: dict[str, LoDTensor] | None = None
+        options = read_options(None, dataset._keywords)
+        with ExitStack() as files:
+            file = files.enter_context(
+                open_file(dataset._path, dataset._name, options=options, limits=dataset._limits)
+            )
+            names = dataset._shared(file.source.schema).names
+            source = in_place(file.source, names)
+            if source is None:
+                if not dataset._in_memory:
+                    how = " with levels=" if options.levels else ""
+                    raise UnsupportedError(
+                        f"{dataset._path}: {file.kind.name}{how} cannot be read in any order; "
+                        "convert it to lod.h5, or give in_memory=True"
+                    )
+                source = files.enter_context(indexed(file.source, names))
+            self.items = Items(source, dataset._shared(source.schema))
+            self.single = len(names) == 1
+            if dataset._in_memory:
+                self.tensors = self.items.read(0, self.items.count)
+            elif options.mmap:
+                whole = file.source.read(names)
+                lods = self.items.lods
+                self.tensors = {
+                    name: LoDTensor(item.data, lods[name])
+                    for name, item in whole.items()
+                    if isinstance(item, LoDTensor)
+                }
+            # In memory, or mapped: the file is closed here.
+            self.files = ExitStack() if self.tensors is not None else files.pop_all()
+
+
+def _value(item: Any) -> Any:
+    if isinstance(item, LoDTensor):
+        return item if item.lod.n_levels else rows_to_torch(item.data)
+    return rows_to_torch(np.asarray(item))
+
+
+Layout = Literal["jagged", "packed", "padded", "varlen", "lod"]
+
+
+def collate(layout: Layout = "jagged") -> Collate:
+    """Return what makes batches of a Dataset's items, as `collate_fn` of a DataLoader.
+
+    Args:
+        layout: "jagged", "padded" (a tensor and the lengths), "packed" or "varlen", as
+            LoDTensor.to_torch; or "lod", LoDTensors of any number of levels.
+
+    A tensor with one row an item, such as labels, becomes a dense tensor.
+
+    >>> batch = collate("padded")([torch.ones(1), torch.ones(3)])
+    >>> batch[0].shape, batch[1].tolist()
+    (torch.Size([2, 3]), [1, 3])
+    """
+    return Collate(layout)
+
+
+@dataclass(frozen=True)
+class Collate:
+    """What `collate` returns; it pickles.
+
+    Attributes:
+        layout: of the batches.
+    """
+
+    layout: Layout
+
+    def __post_init__(self) -> None:
+        if self.layout != "lod":
+            LoDTensor(np.zeros(1), [[1]]).to_torch(self.layout)
+
+    def __call__(self, items: Any) -> Any:
+        """Return a batch of a Dataset's items, or of tensors of torch or dicts of them."""
+        batch = items if isinstance(items, Batch) else _joined(items)
+        found = {name: self._formed(tensor) for name, tensor in batch.tensors.items()}
+        return next(iter(found.values())) if batch.single else found
+
+    def _formed(self, tensor: LoDTensor) -> Any:
+        if self.layout == "lod":
+            return tensor
+        if not tensor.lod.n_levels:
+            return rows_to_torch(tensor.data)
+        return tensor.to_torch(self.layout)
+
+
+def _joined(items: Sequence[Any]) -> Batch:
+    """Return single items in one piece: those of ConcatDataset, or of a user's own dataset."""
+    if isinstance(items[0], Mapping):
+        names = list(items[0])
+        return Batch({name: _of_values([item[name] for item in items]) for name in names}, False)
+    return Batch({"": _of_values(items)}, True)
+
+
+def _of_values(values: Sequence[Any]) -> LoDTensor:
+    arrays = [np.asarray(value) for value in _plain(values)]
+    return LoDTensor(np.stack(arrays)) if not arrays[0].ndim else LoDTensor.from_arrays(arrays)
+
+
+def _plain(values: Sequence[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, LoDTensor):
+            raise UnsupportedError("collate: items with levels come from a Dataset alone")
+        yield value.numpy(force=True) if isinstance(value, torch.Tensor) else value

@@ -1,0 +1,126 @@
+"""Batches of items chosen by their lengths: by a budget of rows, and by buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import OptionError
+from lodcli.kernels.index.checks import Offsets
+
+
+class BatchSampler:
+    """Batches of item numbers, as `batch_sampler` of torch.utils.data.DataLoader.
+
+    A batch ends before it would exceed a budget; an item that alone exceeds it is a batch. Every
+    item is in one batch of an epoch. Orders differ by epoch, and depend on the seed alone.
+
+    Args:
+        lengths: rows of every item, or what has `lengths`, such as a Dataset.
+        rows: the most rows of a batch.
+        items: the most items of a batch.
+        padded: whether `rows` counts padding: items times the longest.
+        buckets: into how many buckets of about equal lengths to sort the items first; batches
+            take items of one bucket. 1: any lengths go together.
+        shuffle: whether items and batches come in a random order.
+        seed: of the random order.
+        drop_last: whether to leave out, of each bucket, a last batch that another item would fit.
+
+    Raises:
+        OptionError: neither `rows` nor `items`, or a number below 1.
+
+    >>> sampler = BatchSampler([5, 1, 4, 2, 9], rows=6, shuffle=False)
+    >>> list(sampler)
+    [[0, 1], [2, 3], [4]]
+    >>> list(BatchSampler([5, 1, 4, 2], items=2, buckets=2, shuffle=False))
+    [[1, 3], [2, 0]]
+    """
+
+    def __init__(
+        self,
+        lengths: Any,
+        *,
+        rows: int | None = None,
+        items: int | None = None,
+        padded: bool = False,
+        buckets: int = 1,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if rows is None and items is None:
+            raise OptionError("BatchSampler: give rows= or items=, the most of a batch")
+        for name, value in {"rows": rows, "items": items, "buckets": buckets}.items():
+            if value is not None and value < 1:
+                raise OptionError(f"BatchSampler: {name}: expected at least 1, found {value}")
+        given: npt.ArrayLike = getattr(lengths, "lengths", lengths)
+        self.lengths: Offsets = np.asarray(given, np.int64)
+        self.rows, self.items, self.padded = rows, items, padded
+        self.buckets, self.shuffle, self.seed, self.drop_last = buckets, shuffle, seed, drop_last
+        self.epoch = 0
+        self._made: tuple[int, list[list[int]]] = (-1, [])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Continue with an epoch, the first is 0; by itself each iteration begins the next."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """Return how many batches the next epoch has."""
+        return len(self._batches())
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batches = self._batches()
+        self.epoch += 1
+        return iter(batches)
+
+    def _batches(self) -> list[list[int]]:
+        if self._made[0] != self.epoch:
+            random = np.random.default_rng([self.seed, self.epoch])
+            order = np.arange(self.lengths.size)
+            if self.shuffle:
+                random.shuffle(order)
+            found = []
+            for bucket in self._bucketed(order):
+                found += self._cut(bucket)
+            if self.shuffle and self.buckets > 1:
+                random.shuffle(found)
+            self._made = self.epoch, found
+        return self._made[1]
+
+    def _bucketed(self, order: Offsets) -> list[Offsets]:
+        if self.buckets == 1:
+            return [order]
+        # A stable sort of what was shuffled: equal lengths stay in random order.
+        ascending = order[np.argsort(self.lengths[order], kind="stable")]
+        parts = np.array_split(ascending, self.buckets)
+        if not self.shuffle:
+            return parts
+        places = np.empty_like(order)
+        places[order] = np.arange(order.size)
+        return [part[np.argsort(places[part])] for part in parts]
+
+    def _cut(self, order: Offsets) -> list[list[int]]:
+        rows = self.rows or np.iinfo(np.int64).max
+        items = self.items or order.size
+        batches: list[list[int]] = []
+        batch: list[int] = []
+        cost = 0
+        for item, length in zip(order.tolist(), self.lengths[order].tolist(), strict=True):
+            more = max(cost, length) if self.padded else cost + length
+            size = more * (len(batch) + 1) if self.padded else more
+            if batch and (size > rows or len(batch) == items):
+                batches.append(batch)
+                batch, more = [], length
+            batch.append(item)
+            cost = more
+        if batch and not (self.drop_last and self._fits_more(batch, cost, rows, items)):
+            batches.append(batch)
+        return batches
+
+    def _fits_more(self, batch: list[int], cost: int, rows: int, items: int) -> bool:
+        """Return whether an item of one row would fit."""
+        size = max(cost, 1) * (len(batch) + 1) if self.padded else cost + 1
+        return len(batch) < items and size <= rows

@@ -1,0 +1,267 @@
+"""Files as data sets of torch: items, samplers, collate, and worker processes."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import pickle
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lodcli
+from lodcli import LoD, LoDTensor
+from lodcli.errors import InvalidDataError, LodError, OptionError, SelectionError, UnsupportedError
+from lodcli.formats.loading.samplers import BatchSampler
+
+torch: Any = pytest.importorskip("torch")
+ours: Any = lodcli.torch
+
+LENGTHS = [3, 0, 2, 1, 4]
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    """Tokens and marks of the same sequences, and one label for each."""
+    path = tmp_path / "words.lod.h5"
+    lod = LoD.from_lengths([LENGTHS])
+    tokens = LoDTensor(np.arange(20, dtype=np.float32).reshape(10, 2), lod)
+    marks = LoDTensor(np.arange(10) % 3, lod)
+    lodcli.write(path, {"tokens": tokens, "marks": marks, "label": LoDTensor(np.arange(5) * 10)})
+    return path
+
+
+@pytest.fixture
+def articles(tmp_path: Path) -> Path:
+    path = tmp_path / "articles.lod.h5"
+    lodcli.write(path, LoDTensor(np.arange(15.0), [[3, 1, 2], [3, 2, 4, 1, 2, 3]]))
+    return path
+
+
+def lists(batch: Any) -> Any:
+    """Return the sequences of a batch in any layout as lists."""
+    if isinstance(batch, LoDTensor):
+        return batch.to_list()
+    if isinstance(batch, ours.Varlen):
+        return [
+            part.tolist() for part in torch.split(batch.values, batch.cu_seqlens.diff().tolist())
+        ]
+    if isinstance(batch, torch.nn.utils.rnn.PackedSequence):
+        batch = torch.nn.utils.rnn.pad_packed_sequence(batch, batch_first=True)
+    if isinstance(batch, tuple):
+        return [row[:count].tolist() for row, count in zip(*batch, strict=True)]
+    return [part.tolist() for part in batch.unbind()]
+
+
+@pytest.mark.parametrize("options", [{}, {"in_memory": True}, {"mmap": True}], ids=str)
+def test_an_item_is_a_dict_of_what_shares_the_level(words: Path, options: dict[str, Any]) -> None:
+    dataset = ours.Dataset(words, **options)
+    assert len(dataset) == 5
+    assert dataset.lengths.tolist() == LENGTHS
+    item = dataset[2]
+    assert item["tokens"].tolist() == [[6, 7], [8, 9]]
+    assert item["marks"].tolist() == [0, 1]
+    assert item["label"].item() == 20
+    assert dataset[-1]["label"].item() == 40
+    assert dataset[1]["tokens"].shape == (0, 2)
+    alone = ours.Dataset(words, "marks", **options)
+    assert [each.tolist() for each in alone] == [[0, 1, 2], [], [0, 1], [2], [0, 1, 2, 0]]
+
+
+def test_any_level_is_the_item(articles: Path) -> None:
+    whole = lodcli.read(articles)
+    assert isinstance(whole, LoDTensor)
+    outer, inner = ours.Dataset(articles), ours.Dataset(articles, level=1)
+    assert [each.to_list() for each in outer] == whole.to_list()
+    assert outer.lengths.tolist() == [9, 1, 5]
+    assert [each.tolist() for each in inner] == [*chain(*whole.to_list())]
+    batch = ours.collate("lod")(outer.__getitems__([2, 0]))
+    assert batch.to_list() == [whole.to_list()[2], whole.to_list()[0]]
+    names = ["article", "sentence"]
+    assert len(ours.Dataset(articles, level="sentence", levels=names, in_memory=True)) == 6
+    with pytest.raises(UnsupportedError, match="with levels= cannot be read in any order"):
+        ours.Dataset(articles, level="sentence", levels=names)
+
+
+@pytest.mark.parametrize("layout", ["jagged", "padded", "packed", "varlen", "lod"])
+def test_collate_gives_the_layout_asked_for(words: Path, layout: Any) -> None:
+    dataset = ours.Dataset(words)
+    places = [4, 0, 2, 0]
+    batch = ours.collate(layout)(dataset.__getitems__(places))
+    for name in ("tokens", "marks"):
+        assert lists(batch[name]) == [dataset[place][name].tolist() for place in places]
+    label = batch["label"].data if layout == "lod" else batch["label"]
+    assert label.tolist() == [40, 0, 20, 0]
+
+
+def test_collate_takes_single_items_too() -> None:
+    """Those of torch.utils.data.ConcatDataset, and of a dataset of the user's own."""
+    items = [{"x": torch.ones(2, 3), "y": 1}, {"x": torch.ones(0, 3), "y": 2}]
+    batch = ours.collate()(items)
+    assert batch["x"].offsets().tolist() == [0, 2, 2]
+    assert batch["y"].tolist() == [1, 2]
+
+
+def test_other_formats_of_random_access_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "words.safetensors"
+    lodcli.write(path, LoDTensor(np.arange(10), [LENGTHS]))
+    assert ours.Dataset(path)[4].tolist() == [6, 7, 8, 9]
+
+
+def test_a_format_read_from_front_to_back_needs_memory(tmp_path: Path) -> None:
+    path = tmp_path / "words.jsonl"
+    lodcli.write(path, LoDTensor(np.arange(10), [LENGTHS]))
+    with pytest.raises(
+        UnsupportedError, match=r"words\.jsonl: jsonl cannot .* or give in_memory=True"
+    ):
+        ours.Dataset(path)
+    assert ours.Dataset(path, in_memory=True)[3].tolist() == [5]
+
+
+def test_what_is_not_there_is_an_error(words: Path, tmp_path: Path) -> None:
+    for place in (5, -6):
+        with pytest.raises(SelectionError, match=f"no item {place}, there are 5"):
+            ours.Dataset(words)[place]
+    with pytest.raises(SelectionError, match="no level 3"):
+        ours.Dataset(words, level=3)
+    with pytest.raises(FileNotFoundError):
+        ours.Dataset(tmp_path / "missing.lod.h5")
+    with pytest.raises(LodError, match="nonsense"):
+        ours.Dataset(words, "nonsense")
+    with pytest.raises(OptionError, match="layout"):
+        ours.collate("nonsense")
+
+
+def test_a_data_set_pickles_by_its_path(words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(words.parent)
+    dataset = ours.Dataset(words.name, in_memory=True)
+    stored = pickle.dumps(dataset)
+    assert len(stored) < 1000
+    monkeypatch.chdir("/")
+    again = pickle.loads(stored)
+    assert again[0]["marks"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("options", [{}, {"in_memory": True}], ids=str)
+def test_workers_read_every_item_once(words: Path, context: str, options: dict[str, Any]) -> None:
+    dataset = ours.Dataset(words, **options)
+    dataset[0]  # the file is open when the process forks
+    sampler = ours.BatchSampler(dataset, rows=5, seed=1)
+    loader = torch.utils.data.DataLoader(
+        dataset,
+        batch_sampler=sampler,
+        collate_fn=ours.collate(),
+        num_workers=2,
+        multiprocessing_context=context,
+        timeout=300,
+    )
+    for _ in range(2):
+        batches = list(loader)
+        assert sorted(x for batch in batches for x in batch["label"].tolist()) == [
+            0,
+            10,
+            20,
+            30,
+            40,
+        ]
+        for batch in batches:
+            for label, tokens in zip(
+                batch["label"].tolist(), batch["tokens"].unbind(), strict=True
+            ):
+                assert tokens.tolist() == dataset[label // 10]["tokens"].tolist()
+
+
+def test_a_forked_process_opens_the_file_itself(words: Path) -> None:
+    dataset = ours.Dataset(words)
+    dataset[0]
+    mine = dataset._opened
+    dataset._opened.process = -1  # as if this process were a fork of that
+    assert dataset[2]["marks"].tolist() == [0, 1]
+    assert dataset._opened is not mine
+    assert dataset._opened.process == os.getpid()
+
+
+LISTS = st.lists(st.integers(0, 30), max_size=40)
+
+
+@given(
+    LISTS,
+    st.one_of(st.none(), st.integers(1, 60)),
+    st.integers(1, 8),
+    st.booleans(),
+    st.integers(1, 5),
+    st.booleans(),
+)
+def test_batches_keep_to_the_budget_and_have_every_item_once(
+    lengths: list[int], rows: int | None, items: int, padded: bool, buckets: int, shuffle: bool
+) -> None:
+    options: dict[str, Any] = {"rows": rows, "items": items, "padded": padded, "buckets": buckets}
+    sampler = BatchSampler(lengths, shuffle=shuffle, seed=3, **options)
+    count = len(sampler)
+    batches = list(sampler)
+    assert len(batches) == count
+    assert sorted(chain(*batches)) == list(range(len(lengths)))
+    for batch in batches:
+        sizes = [lengths[item] for item in batch]
+        cost = max(sizes) * len(batch) if padded else sum(sizes)
+        assert len(batch) <= items
+        assert rows is None or cost <= rows or len(batch) == 1
+    again = BatchSampler(lengths, shuffle=shuffle, seed=3, **options)
+    assert list(again) == batches
+
+
+@given(LISTS, st.integers(1, 60), st.integers(1, 5))
+def test_what_is_dropped_at_the_end_is_at_most_a_batch_a_bucket(
+    lengths: list[int], rows: int, buckets: int
+) -> None:
+    whole = BatchSampler(lengths, rows=rows, buckets=buckets)
+    short = BatchSampler(lengths, rows=rows, buckets=buckets, drop_last=True)
+    kept, every = ({tuple(batch) for batch in each} for each in (short, whole))
+    assert kept <= every
+    assert len(every - kept) <= buckets
+
+
+def test_an_epoch_has_its_own_order_and_can_be_repeated() -> None:
+    lengths = np.arange(100)
+    sampler = BatchSampler(lengths, items=7, buckets=4, seed=5)
+    first, second = list(sampler), list(sampler)
+    assert first != second
+    sampler.set_epoch(0)
+    assert list(sampler) == first
+    assert list(sampler) == second
+    assert list(BatchSampler(lengths, items=7, buckets=4, seed=6)) != first
+
+
+def test_buckets_hold_equal_lengths() -> None:
+    lengths = np.random.default_rng(0).integers(1, 1000, 2000)
+    spreads = [
+        np.mean(
+            [np.ptp(lengths[batch]) for batch in BatchSampler(lengths, items=20, buckets=buckets)]
+        )
+        for buckets in (1, 20)
+    ]
+    assert spreads[1] < spreads[0] / 10
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [({}, "give rows= or items="), ({"rows": 0}, "rows: expected at least 1")]
+)
+def test_a_sampler_without_a_budget_is_an_error(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidDataError, match=said):
+        BatchSampler([1], **options)
+
+
+@pytest.mark.parametrize("name", ["samplers", "dataset_torch"])
+def test_the_examples_run(name: str) -> None:
+    module = importlib.import_module(f"lodcli.formats.loading.{name}")
+    failed, attempted = doctest.testmod(module)
+    assert attempted
+    assert not failed
