@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.arrays.in_memory import MemorySource
 from lodcli.formats.awkward.forms import Reader, parsed_form
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import Format, Source
-from lodcli.formats.core.in_memory import MemorySource
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.inputs import Input

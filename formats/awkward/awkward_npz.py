@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from lodcli.formats.arrays.in_memory import MemorySource
 from lodcli.formats.arrays.spool import Spool
 from lodcli.formats.awkward.forms import MOST_FORM_BYTES, PRIMITIVES, Plan, Reader, parsed_form
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import Format, Source
-from lodcli.formats.core.in_memory import MemorySource
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.npz.members import Rows, read_header, read_single

@@ -38,7 +38,7 @@ class Torch(Format):
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS | {"form"}
     modules = (
-        "lodcli.formats.core.in_memory",
+        "lodcli.formats.arrays.in_memory",
         "lodcli.formats.torch.archive",
         "lodcli.formats.torch.values",
         "encodings.cp437",
@@ -48,7 +48,7 @@ class Torch(Format):
         return first_name(head).endswith(b"/data.pkl")
 
     def open(self, source: Input, options: ReadOptions) -> Source:
-        from lodcli.formats.core.in_memory import MemorySource
+        from lodcli.formats.arrays.in_memory import MemorySource
         from lodcli.formats.torch.archive import load
         from lodcli.formats.torch.values import items_of
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.arrays.in_memory import MemorySource
 from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
-from lodcli.formats.core.in_memory import MemorySource
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Item, Schema

@@ -18,7 +18,7 @@ TOY = '''
 import numpy as np
 
 from lodcli.formats.core.format import Format, joined
-from lodcli.formats.core.in_memory import MemorySource
+from lodcli.formats.arrays.in_memory import MemorySource
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
