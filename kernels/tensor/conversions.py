@@ -24,6 +24,7 @@ from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.tensor.exchange import lists
 from lodcli.kernels.tensor.exchange.rows import rows_of
+from lodcli.kernels.tensor.marks import NO_MARKS, Marks
 
 Names = Sequence[str | None] | None
 # One level, or several.
@@ -37,11 +38,15 @@ class Conversions:
 
     if TYPE_CHECKING:  # what LoDTensor has
 
-        def __init__(self, data: npt.ArrayLike, lod: LoD | None = None) -> None: ...
+        def __init__(
+            self, data: npt.ArrayLike, lod: LoD | None = None, marks: Marks = NO_MARKS
+        ) -> None: ...
         @property
         def data(self) -> Array: ...
         @property
         def lod(self) -> LoD: ...
+        @property
+        def marks(self) -> Marks: ...
 
     # -- in ------------------------------------------------------------------------
 
@@ -57,7 +62,8 @@ class Conversions:
         """Return a tensor of nested lists; it has a level less than they are deep.
 
         Args:
-            values: a list for each level, then rows. The innermost lists may be arrays.
+            values: a list for each level, then rows. The innermost lists may be arrays, or text
+                or bytes, which are marked as such.
             levels: how many levels; lists below them are the axes of a row.
             dtype: of the rows; None: as NumPy finds it.
             names: of the levels, outermost first.
@@ -243,14 +249,16 @@ class Conversions:
         """
         from lodcli.kernels.tensor.exchange.arrow import from_arrow
 
-        return cls._renamed(*from_arrow(values), names)
+        data, lod, marks = from_arrow(values)
+        return cls._renamed(data, lod, names, marks)
 
     @classmethod
     def from_awkward(cls, values: Any, *, names: Names = None) -> Self:
         """Return a tensor over an array of Awkward; it needs the package awkward."""
         from lodcli.kernels.tensor.exchange.awkward import from_awkward
 
-        return cls._renamed(*from_awkward(values), names)
+        data, lod, marks = from_awkward(values)
+        return cls._renamed(data, lod, names, marks)
 
     @classmethod
     def from_torch(cls, values: Any, *, names: Names = None) -> Self:
@@ -260,18 +268,22 @@ class Conversions:
         return cls._renamed(*from_torch(values), names)
 
     @classmethod
-    def _renamed(cls, data: Array, lod: LoD, names: Names) -> Self:
-        return cls(data, lod if names is None else lod.with_names(names))
+    def _renamed(cls, data: Array, lod: LoD, names: Names, marks: Marks = NO_MARKS) -> Self:
+        return cls(data, lod if names is None else lod.with_names(names), marks)
 
     # -- out -----------------------------------------------------------------------
 
     def to_list(self) -> list[Any]:
-        """Return nested lists of Python's own numbers.
+        """Return nested lists of Python's own numbers, or of str or bytes as it is marked.
 
         >>> from lodcli import LoDTensor
         >>> LoDTensor([1, 2, 3], [[2, 1]]).to_list()
         [[1, 2], [3]]
+        >>> LoDTensor.from_lists(["a", "bc"]).to_list()
+        ['a', 'bc']
         """
+        if self.marks:
+            return lists.texts(self._on_host("to_list()"), self.lod, self.marks)
         found: list[Any] = lists.nested(self.data.tolist(), self.lod)
         return found
 
@@ -316,7 +328,7 @@ class Conversions:
         return found
 
     def to_arrow(self) -> Any:
-        """Return an array of pyarrow: a large list for each level.
+        """Return an array of pyarrow: a large list for each level, large strings for text.
 
         >>> from lodcli import LoDTensor
         >>> LoDTensor([1, 2, 3], [[2, 1]]).to_arrow().to_pylist()
@@ -324,13 +336,13 @@ class Conversions:
         """
         from lodcli.kernels.tensor.exchange.arrow import to_arrow
 
-        return to_arrow(self._on_host("Arrow"), self.lod)
+        return to_arrow(self._on_host("Arrow"), self.lod, self.marks)
 
     def to_awkward(self) -> Any:
         """Return an array of Awkward; it needs the package awkward."""
         from lodcli.kernels.tensor.exchange.awkward import to_awkward
 
-        return to_awkward(self._on_host("Awkward"), self.lod)
+        return to_awkward(self._on_host("Awkward"), self.lod, self.marks)
 
     def to_torch(self, layout: Literal["jagged", "packed", "padded", "varlen"] = "jagged") -> Any:
         """Return the sequences of a tensor with one level in a form of torch.
@@ -367,7 +379,7 @@ class Conversions:
     def _arrow_table(self) -> Any:
         from lodcli.kernels.tensor.exchange.arrow import to_table
 
-        return to_table(self._on_host("Arrow"), self.lod)
+        return to_table(self._on_host("Arrow"), self.lod, self.marks)
 
     def __arrow_array__(self, type: Any = None) -> Any:
         """Return what `pyarrow.array(tensor)` does."""

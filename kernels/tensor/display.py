@@ -10,35 +10,40 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import is_on_device
+from lodcli.kernels.tensor.marks import NO_MARKS, Marks
 
 # Of more items than this, the first and the last ones are shown.
 _MOST, _HEAD, _TAIL = 8, 4, 2
 _WIDTH = 88
 _HTML_ITEMS = 12
+# Of a longer text, so many bytes are shown.
+_MOST_BYTES = 40
 
 
-def as_text(data: Array, lod: LoD) -> str:
+def as_text(data: Array, lod: LoD, marks: Marks = NO_MARKS) -> str:
     """Return what `repr` prints: shape, dtype and sequences; lengths where some are left out."""
     shape = " x ".join(str(extent) for extent in data.shape)
     count = lod.count(0) if lod.n_levels else data.shape[0]
-    items = _items(data, lod, 0, 0, count)
+    items = _items(data, lod, 0, 0, count, marks)
+    what = marks.values or data.dtype
     whole = f"[{', '.join(items)}]"
     names = f", names={list(lod.names)}" if any(lod.names) else ""
     if ".." not in whole and len(whole) <= _WIDTH:
-        return f"LoDTensor({shape} {data.dtype}, {whole}{names})"
+        return f"LoDTensor({shape} {what}, {whole}{names})"
     lengths = f", {lod!r}" if lod.n_levels else ""
     listed = whole if len(whole) <= _WIDTH else f"[{(',' + chr(10) + ' ' * 11).join(items)}]"
-    return f"LoDTensor({shape} {data.dtype}{lengths},\n          {listed})"
+    return f"LoDTensor({shape} {what}{lengths},\n          {listed})"
 
 
-def as_html(data: Array, lod: LoD) -> str:
+def as_html(data: Array, lod: LoD, marks: Marks = NO_MARKS) -> str:
     """Return a table of the outermost items: number, rows, and the sequences themselves."""
     shape = " x ".join(str(extent) for extent in data.shape)
     levels = ", ".join(
         f"{html.escape(name or f'level {level}')}: {lod.count(level)}"
         for level, name in enumerate(lod.names)
     )
-    head = f"<b>LoDTensor</b> {shape} {data.dtype}" + (f"; {levels}" if levels else "")
+    head = f"<b>LoDTensor</b> {shape} {marks.values or data.dtype}"
+    head += f"; {levels}" if levels else ""
     count = lod.count(0) if lod.n_levels else data.shape[0]
     shown = _shown(0, count, _HTML_ITEMS, _HTML_ITEMS - 3, 3)
     bounds = lod.absolute(0) if lod.n_levels else np.arange(count + 1)
@@ -47,7 +52,7 @@ def as_html(data: Array, lod: LoD) -> str:
         if item is None:
             lines.append("<tr><td>..</td><td></td><td></td></tr>")
             continue
-        (text,) = _items(data, lod, 0, item, item + 1)
+        (text,) = _items(data, lod, 0, item, item + 1, marks)
         rows = int(bounds[item + 1] - bounds[item])
         lines.append(f"<tr><td>{item}</td><td>{rows}</td><td>{html.escape(text)}</td></tr>")
     body = "".join(lines)
@@ -57,7 +62,7 @@ def as_html(data: Array, lod: LoD) -> str:
     )
 
 
-def _items(data: Array, lod: LoD, level: int, start: int, stop: int) -> list[str]:
+def _items(data: Array, lod: LoD, level: int, start: int, stop: int, marks: Marks) -> list[str]:
     """Return the text of each item that is shown of those from start to stop of a level."""
     found = []
     for item in _shown(start, stop, _MOST, _HEAD, _TAIL):
@@ -67,7 +72,10 @@ def _items(data: Array, lod: LoD, level: int, start: int, stop: int) -> list[str
             found.append(_row(data[item]))
         else:
             low, high = lod.levels[level][item : item + 2].tolist()
-            found.append(f"[{', '.join(_items(data, lod, level + 1, low, high))}]")
+            if marks and level == lod.n_levels - 1:
+                found.append(_quoted(data[low : min(high, low + _MOST_BYTES)], high - low, marks))
+            else:
+                found.append(f"[{', '.join(_items(data, lod, level + 1, low, high, marks))}]")
     return found
 
 
@@ -75,6 +83,15 @@ def _shown(start: int, stop: int, most: int, head: int, tail: int) -> list[int |
     if stop - start <= most:
         return list(range(start, stop))
     return [*range(start, start + head), None, *range(stop - tail, stop)]
+
+
+def _quoted(first: Array, size: int, marks: Marks) -> str:
+    if is_on_device(first):
+        first = first.get()  # type: ignore[attr-defined]
+    raw = first.tobytes()
+    # What was cut may end within a character.
+    shown = repr(raw.decode(errors="ignore") if marks.values == "text" else raw)
+    return shown if size <= _MOST_BYTES else f"{shown}.."
 
 
 def _row(row: Any) -> str:

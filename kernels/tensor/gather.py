@@ -43,7 +43,7 @@ def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) ->
     number = lod.level(level) if lod.n_levels or level != 0 else 0
     checked = _checked_items(items, lod.count(number) if lod.n_levels else tensor.rows)
     found = find_items(lod, checked, number)
-    return LoDTensor(gather_items(tensor.data, found), found.lod)
+    return tensor._part(gather_items(tensor.data, found), found.lod)
 
 
 class FoundItems(NamedTuple):

@@ -31,12 +31,14 @@ class Picked:
         rows: a range of rows, or their numbers.
         drops_row_axis: whether it is one row, without its axis.
         features: the part of the key that is for the axes of a row.
+        whole: whether it is whole finest sequences, under one level or more.
     """
 
     lod: LoD
     rows: slice | Offsets
     drops_row_axis: bool = False
     features: tuple[Any, ...] = ()
+    whole: bool = False
 
     def on(self, data: Array) -> Any:
         """Return the rows as a key of `data`: numbers of rows lie where it lies."""
@@ -82,9 +84,11 @@ def picked(lod: LoD, shape: tuple[int, ...], key: Any) -> Picked:
         parts = parts[:-1]
     if all(isinstance(part, int) for part in parts[:-1]) and _is_range(parts[-1]):
         found = select(lod, shape[0], parts, first)
-        return Picked(found.lod, found.rows, found.drops_row_axis, features)
+        whole = found.lod.n_levels > 0 and not features
+        return Picked(found.lod, found.rows, found.drops_row_axis, features, whole)
     levels, names, rows = _walk(lod, shape[0], parts, first)
-    return Picked(LoD(levels, names), rows, features=features)
+    whole = bool(levels) and len(parts) < depth and not features
+    return Picked(LoD(levels, names), rows, features=features, whole=whole)
 
 
 def _without_ellipsis(parts: tuple[Any, ...], axes: int) -> tuple[Any, ...]:

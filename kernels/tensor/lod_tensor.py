@@ -17,10 +17,11 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.index.checks import Array, check_rows
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, Selection, select
-from lodcli.kernels.runtime.arrays import RAGGED, as_array, is_on_device
+from lodcli.kernels.runtime.arrays import RAGGED, as_array, is_on_device, on_host
 from lodcli.kernels.tensor.conversions import Conversions
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.indexing import picked
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks, check_text
 from lodcli.kernels.tensor.numpy_protocol import NumpyProtocol
 
 
@@ -35,9 +36,11 @@ class LoDTensor(NumpyProtocol, Conversions):
             bfloat16, float32, float64, complex64 or complex128. Not copied, unless its bytes
             are in another order than the machine's; rows in a GPU's memory (cupy) stay there.
         lod: an index over N rows, or item counts per level. None: a plain tensor.
+        marks: what the values mean. That text is UTF-8 is not checked; `as_text` does.
 
     Raises:
-        InvalidDataError: data without a row axis, or of another dtype.
+        InvalidDataError: data without a row axis, of another dtype, or that cannot have these
+            marks.
         InvalidLoDError: the index does not fit N rows.
 
     Elementwise NumPy functions apply directly and pass the index object on, as do those that
@@ -51,10 +54,13 @@ class LoDTensor(NumpyProtocol, Conversions):
     True
     """
 
-    __slots__ = ("_data", "_lod")
+    __slots__ = ("_data", "_lod", "_marks")
 
     def __init__(
-        self, data: npt.ArrayLike, lod: LoD | Sequence[Sequence[int]] | None = None
+        self,
+        data: npt.ArrayLike,
+        lod: LoD | Sequence[Sequence[int]] | None = None,
+        marks: Marks = NO_MARKS,
     ) -> None:
         array = as_array(data)
         if array.ndim == 0:
@@ -75,6 +81,9 @@ class LoDTensor(NumpyProtocol, Conversions):
         # A view, so that ndarray.resize on the caller's array cannot pull rows away.
         self._data: Array = array.view()
         self._lod = index
+        self._marks = marks
+        if marks and (wrong := marks.misfit(array.dtype, array.shape[1:], index.n_levels)):
+            raise InvalidDataError(wrong)
 
     @property
     def data(self) -> Array:
@@ -86,6 +95,11 @@ class LoDTensor(NumpyProtocol, Conversions):
     def lod(self) -> LoD:
         """The index; the same object for every tensor that has this structure."""
         return self._lod
+
+    @property
+    def marks(self) -> Marks:
+        """What the values mean: text, bytes, or numbers."""
+        return self._marks
 
     @property
     def rows(self) -> int:
@@ -112,7 +126,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return self._lod.recursive_sequence_lengths()
 
     def set_recursive_sequence_lengths(self, lengths: Iterable[object]) -> None:
-        """Replace the index of this tensor by one made of these item counts.
+        """Replace the index of this tensor by one made of these item counts; marks are dropped.
 
         Raises:
             InvalidLoDError: the new index does not fit the rows; the old one stays.
@@ -124,7 +138,31 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         index = LoD.from_lengths(lengths)
         check_rows(index.levels, self.rows)
-        self._lod = index
+        self._lod, self._marks = index, NO_MARKS
+
+    # -- marks ---------------------------------------------------------------------
+
+    def as_text(self) -> LoDTensor:
+        """Return this tensor marked as text: each finest sequence is UTF-8; no copy.
+
+        Raises:
+            InvalidDataError: rows that are not single uint8, no levels, or not UTF-8.
+
+        >>> LoDTensor(np.frombuffer(b"Hi you", np.uint8), [[2, 4]]).as_text().to_list()
+        ['Hi', ' you']
+        """
+        text = LoDTensor(self._data, self._lod, TEXT)
+        if self._marks != TEXT:
+            check_text(on_host(self._data, "text"), self._lod)
+        return text
+
+    def as_bytes(self) -> LoDTensor:
+        """Return this tensor marked as bytes; no copy. Raises InvalidDataError as `as_text`."""
+        return LoDTensor(self._data, self._lod, BYTES)
+
+    def as_numbers(self) -> LoDTensor:
+        """Return this tensor without its marks; no copy."""
+        return LoDTensor(self._data, self._lod) if self._marks else self
 
     # -- slices --------------------------------------------------------------------
 
@@ -145,7 +183,11 @@ class LoDTensor(NumpyProtocol, Conversions):
                     "a single value is no tensor; keep its row with a range such as 0:1"
                 )
             data = data[0]
-        return LoDTensor(data, selection.lod)
+        return self._part(data, selection.lod)
+
+    def _part(self, data: Array, lod: LoD) -> LoDTensor:
+        """Return rows of whole finest sequences of this tensor, with its marks."""
+        return LoDTensor(data, lod, self._marks.kept(lod.n_levels))
 
     @overload
     def __getitem__(self, key: slice | list[int] | list[bool] | Array | LoDTensor) -> LoDTensor: ...
@@ -160,7 +202,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         flat array of numbers, one of booleans, or `...`. The name of a level before them starts
         there. A tensor of booleans or of places picks in every sequence its own.
 
-        Ranges without a step give views, all else copies.
+        Ranges without a step give views, all else copies. What picks bytes of a text gives numbers.
 
         Raises:
             SelectionError: no such item or level, or two arrays in a key.
@@ -178,6 +220,8 @@ class LoDTensor(NumpyProtocol, Conversions):
                 return self.cut(selection)
         found = picked(self._lod, self._data.shape, key)
         data = found.of(self._data)
+        if found.whole:
+            return self._part(data, found.lod)
         return LoDTensor(data, found.lod) if data.ndim else data[()]
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -253,7 +297,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     def copy(self) -> LoDTensor:
         """Return a tensor with its own C-ordered data and the same index object."""
-        return LoDTensor(self._data.copy(order="C"), self._lod)
+        return LoDTensor(self._data.copy(order="C"), self._lod, self._marks)
 
     __copy__ = copy
 
@@ -261,10 +305,10 @@ class LoDTensor(NumpyProtocol, Conversions):
         return self.copy()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return LoDTensor, (self._data, self._lod)
+        return LoDTensor, (self._data, self._lod, self._marks)
 
     def with_data(self, data: npt.ArrayLike) -> LoDTensor:
-        """Return other rows under the same index object.
+        """Return other rows under the same index object, without marks.
 
         Raises:
             InvalidLoDError: a different number of rows.
@@ -276,11 +320,11 @@ class LoDTensor(NumpyProtocol, Conversions):
         if rows.dtype not in _known or not rows.dtype.isnative:
             return LoDTensor(rows, self._lod)
         tensor = object.__new__(LoDTensor)
-        tensor._data, tensor._lod = rows, self._lod
+        tensor._data, tensor._lod, tensor._marks = rows, self._lod, NO_MARKS
         return tensor
 
     def astype(self, dtype: npt.DTypeLike) -> LoDTensor:
-        """Return the rows in another dtype under the same index object, copied.
+        """Return the rows in another dtype under the same index object, copied, without marks.
 
         >>> LoDTensor([1.5, 2.5], [[2]]).astype("int8").data.tolist()
         [1, 2]
@@ -288,11 +332,12 @@ class LoDTensor(NumpyProtocol, Conversions):
         return LoDTensor(self._data.astype(dtype), self._lod)
 
     def identical(self, other: LoDTensor) -> bool:
-        """Return whether dtype, shape, every bit of the data, index and names agree."""
+        """Return whether dtype, shape, every bit of the data, index, names and marks agree."""
         return (
             self.dtype == other.dtype
             and self._data.shape == other._data.shape
             and self._lod == other._lod
+            and self._marks == other._marks
             and self._data.tobytes() == other._data.tobytes()
         )
 
@@ -322,13 +367,13 @@ class LoDTensor(NumpyProtocol, Conversions):
         """Return several batches as one, their indexes joined level by level.
 
         Raises:
-            ShapeMismatchError: different row shapes, dtypes or numbers of levels.
+            ShapeMismatchError: different row shapes, dtypes, marks or numbers of levels.
         """
         if not parts:
             raise ShapeMismatchError("nothing to concatenate: no tensor given")
         first = parts[0]
         for position, part in enumerate(parts):
-            for what in ("row_shape", "dtype"):
+            for what in ("row_shape", "dtype", "marks"):
                 if getattr(part, what) != getattr(first, what):
                     raise ShapeMismatchError(
                         f"cannot concatenate: {what} of part 0 is {getattr(first, what)}, "
@@ -337,7 +382,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         if len(parts) == 1:
             return first
         lod = LoD.concatenate([part.lod for part in parts])
-        return LoDTensor(np.concatenate([part.data for part in parts]), lod)
+        return LoDTensor(np.concatenate([part.data for part in parts]), lod, first.marks)
 
     # -- devices -------------------------------------------------------------------
 
@@ -365,7 +410,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         from lodcli.kernels.runtime.devices import moved
 
         data = moved(self._data, device)
-        return self if data is self._data else LoDTensor(data, self._lod)
+        return self if data is self._data else LoDTensor(data, self._lod, self._marks)
 
     @staticmethod
     def from_dlpack(data: Any, lod: LoD | Sequence[Sequence[int]] | None = None) -> LoDTensor:
@@ -383,12 +428,12 @@ class LoDTensor(NumpyProtocol, Conversions):
     def __repr__(self) -> str:
         from lodcli.kernels.tensor.display import as_text
 
-        return as_text(self._data, self._lod)
+        return as_text(self._data, self._lod, self._marks)
 
     def _repr_html_(self) -> str:
         from lodcli.kernels.tensor.display import as_html
 
-        return as_html(self._data, self._lod)
+        return as_html(self._data, self._lod, self._marks)
 
 
 # Those met so far that are held: their names take NumPy longer than all the rest.

@@ -14,6 +14,7 @@ import pyarrow.types as types
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
 
 # The names of a field's levels, outermost first, as a JSON list in the field's metadata.
 NAMES_KEY = b"lod.levels"
@@ -24,8 +25,17 @@ _TEXT = (
 )
 
 
+def is_text(kind: Any) -> bool:
+    """Return whether values of this type are text, which Arrow requires to be UTF-8."""
+    return any(is_one(kind) for is_one in _TEXT[:3])
+
+
 def arrow_field(
-    name: str, dtype: np.dtype[Any], row_shape: Sequence[int], names: LevelNames
+    name: str,
+    dtype: np.dtype[Any],
+    row_shape: Sequence[int],
+    names: LevelNames,
+    marks: Marks = NO_MARKS,
 ) -> pa.Field:
     """Return the field of a tensor with these level names; nothing in it may be null.
 
@@ -38,7 +48,10 @@ def arrow_field(
         raise UnsupportedError(f"Arrow has no {dtype}; take tensor.data, or convert it") from None
     for extent in reversed(row_shape):
         kind = pa.list_(pa.field("item", kind, nullable=False), extent)
-    for _ in names:
+    levels = len(names)
+    if marks:
+        kind, levels = pa.large_string() if marks == TEXT else pa.large_binary(), levels - 1
+    for _ in range(levels):
         kind = pa.large_list(pa.field("item", kind, nullable=False))
     metadata = {NAMES_KEY: json.dumps(names).encode()} if any(names) else None
     return pa.field(name, kind, nullable=False, metadata=metadata)
@@ -59,6 +72,8 @@ def arrow_array(data: Array, lod: LoD, kind: pa.DataType) -> pa.Array:
 def _nested(lod: LoD, kind: Any, depth: int, count: int, data: pa.Buffer) -> pa.Array:
     if depth < lod.n_levels:
         offsets = lod.levels[depth]
+        if types.is_large_string(kind) or types.is_large_binary(kind):
+            return pa.Array.from_buffers(kind, count, [None, _buffer(offsets), data], 0)
         below = _nested(lod, kind.value_type, depth + 1, int(offsets[-1]), data)
         return pa.Array.from_buffers(kind, count, [None, _buffer(offsets)], 0, 0, [below])
     if isinstance(kind, pa.FixedSizeListType):
@@ -71,20 +86,20 @@ def _buffer(offsets: Offsets) -> pa.Buffer:
     return pa.py_buffer(np.ascontiguousarray(offsets))
 
 
-def to_arrow(data: Array, lod: LoD) -> pa.Array:
+def to_arrow(data: Array, lod: LoD, marks: Marks) -> pa.Array:
     """Return rows and their index as an Arrow array."""
-    field = arrow_field("data", data.dtype, data.shape[1:], lod.names)
+    field = arrow_field("data", data.dtype, data.shape[1:], lod.names, marks)
     return arrow_array(data, lod, field.type)
 
 
-def to_table(data: Array, lod: LoD) -> pa.Table:
+def to_table(data: Array, lod: LoD, marks: Marks) -> pa.Table:
     """Return a table of one column called "data", which keeps the names of levels."""
-    field = arrow_field("data", data.dtype, data.shape[1:], lod.names)
+    field = arrow_field("data", data.dtype, data.shape[1:], lod.names, marks)
     return pa.table([arrow_array(data, lod, field.type)], schema=pa.schema([field]))
 
 
-def from_arrow(values: Any) -> tuple[Array, LoD]:
-    """Return the rows and the index of an Arrow array, or of a table of one column.
+def from_arrow(values: Any) -> tuple[Array, LoD, Marks]:
+    """Return the rows, index and marks of an Arrow array, or of a table of one column.
 
     Args:
         values: of pyarrow, or anything with `__arrow_c_array__` or `__arrow_c_stream__`.
@@ -95,6 +110,7 @@ def from_arrow(values: Any) -> tuple[Array, LoD]:
     """
     array, names = _one_array(values)
     levels: list[Offsets] = []
+    marks = NO_MARKS
     while True:
         array = _plain(array)
         if array.null_count:
@@ -105,6 +121,10 @@ def from_arrow(values: Any) -> tuple[Array, LoD]:
             )
         if _is_row(array.type):
             break
+        if is_text(array.type):
+            marks = TEXT
+        elif types.is_large_binary(array.type) or any(is_one(array.type) for is_one in _TEXT):
+            marks = BYTES
         offsets, array = _opened(array)
         levels.append(offsets)
     shape: list[int] = []
@@ -116,7 +136,7 @@ def from_arrow(values: Any) -> tuple[Array, LoD]:
             raise InvalidDataError("values: a row has a null, which no tensor holds")
     rows = array.to_numpy(zero_copy_only=False).reshape(count, *shape)
     given = names if names is not None and len(names) == len(levels) else None
-    return rows, LoD(levels, given)
+    return rows, LoD(levels, given), marks
 
 
 def _one_array(values: Any) -> tuple[pa.Array, LevelNames | None]:

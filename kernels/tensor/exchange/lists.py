@@ -14,14 +14,15 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.exchange.rows import rows_of
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
 
 Names = Sequence[str | None] | None
 
 
 def rows_of_lists(
     values: Any, levels: int | None, dtype: npt.DTypeLike | None, names: Names
-) -> tuple[Array, LoD]:
-    """Return the rows and the index of nested lists, whose innermost values may be arrays.
+) -> tuple[Array, LoD, Marks]:
+    """Return the rows, index and marks of nested lists; innermost are numbers, arrays or text.
 
     Raises:
         InvalidDataError: a list beside what is none, or not as deep as `levels`.
@@ -31,12 +32,15 @@ def rows_of_lists(
         if all(map(_is_array, items)):
             parts = [rows_of(item) for item in items]
             rows = _joined(parts, dtype)
-            return rows, LoD.from_lengths([*lengths, [part.shape[0] for part in parts]], names)
+            index = LoD.from_lengths([*lengths, [part.shape[0] for part in parts]], names)
+            return rows, index, NO_MARKS
         if not isinstance(items[0], list | tuple):
             break
         _require_lists(items, len(lengths))
         lengths.append(list(map(len, items)))
         items = list(itertools.chain.from_iterable(items))
+    if items and isinstance(items[0], str | bytes) and levels in (None, len(lengths) + 1):
+        return _text(items, lengths, dtype, names)
     missing = 0 if levels is None else levels - len(lengths)
     if missing and items:
         raise InvalidDataError(
@@ -51,7 +55,29 @@ def rows_of_lists(
                 f"{type(items[0]).__name__}"
             )
     rows = as_array(items) if dtype is None else _converted(items, dtype)
-    return rows, LoD.from_lengths([*lengths, *[[]] * missing], names)
+    return rows, LoD.from_lengths([*lengths, *[[]] * missing], names), NO_MARKS
+
+
+def _text(
+    items: list[Any], lengths: list[list[int]], dtype: npt.DTypeLike | None, names: Names
+) -> tuple[Array, LoD, Marks]:
+    """Return text or bytes, whose bytes are the finest level."""
+    kind = type(items[0])
+    if dtype is not None and np.dtype(dtype) != np.uint8:
+        raise InvalidDataError(f"values: text is its bytes, uint8; no dtype {np.dtype(dtype)}")
+    for place, item in enumerate(items):
+        if type(item) is not kind:
+            raise InvalidDataError(
+                f"values: {type(item).__name__} at position {place} of depth {len(lengths)}, "
+                f"beside {kind.__name__}"
+            )
+    try:
+        parts = [item.encode() for item in items] if kind is str else items
+    except UnicodeEncodeError as error:
+        raise InvalidDataError(f"values: half of a surrogate pair in {error.object!r}") from None
+    rows = np.frombuffer(bytearray().join(parts), np.uint8)
+    index = LoD.from_lengths([*lengths, list(map(len, parts))], names)
+    return rows, index, TEXT if kind is str else BYTES
 
 
 def nested(flat: Any, lod: LoD) -> Any:
@@ -60,6 +86,16 @@ def nested(flat: Any, lod: LoD) -> Any:
         bounds = offsets.tolist()
         flat = [flat[low:high] for low, high in itertools.pairwise(bounds)]
     return flat
+
+
+def texts(data: Array, lod: LoD, marks: Marks) -> list[Any]:
+    """Return nested lists of the finest sequences of a tensor as str or bytes."""
+    raw, bounds = data.tobytes(), lod.levels[-1].tolist()
+    found: list[Any] = [raw[low:high] for low, high in itertools.pairwise(bounds)]
+    if marks == TEXT:
+        found = [one.decode() for one in found]
+    result: list[Any] = nested(found, lod.above(-1)) if lod.n_levels > 1 else found
+    return result
 
 
 def box(data: Array, lod: LoD) -> Array:
