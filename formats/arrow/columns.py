@@ -78,7 +78,7 @@ class ColumnReader:
             self._read(array, node.below, (*levels, level), found)
         elif isinstance(node, Leaf):
             rows = self._rows(array, node, levels)
-            found[node.name] = LoDTensor(rows, LoD(levels, self._names[node.name]))
+            found[node.name] = LoDTensor(rows, LoD(levels, self._names[node.name]), node.marks)
         else:
             self._refuse_nulls(array, levels, _NO_PLACE)
             for number, below in node.fields:

@@ -12,6 +12,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.tensor.marks import VALUES
 
 if TYPE_CHECKING:
     from lodcli.formats.arrow.files import Records
@@ -30,6 +31,7 @@ class Columns(Format):
     many = True
     level_names = True
     record = "record"
+    kept_marks = frozenset(VALUES)
     options = frozenset({"field", "nulls"})
     modules = tuple(
         f"lodcli.formats.arrow.{name}" for name in ("source", "sizes.ipc", "sizes.parquet")

@@ -18,6 +18,8 @@ from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
+from lodcli.kernels.tensor.exchange.arrow import is_text as is_unicode
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
 
 MOST_LEVELS = 64
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
@@ -33,12 +35,14 @@ class Leaf:
         row_shape: from lists of a fixed size with nothing but such lists above the numbers.
         order: for each axis of a row, which one it is in memory, and the other way round, for
             the order is its own inverse; None if they are in order.
+        marks: whether they are text or bytes.
     """
 
     name: str
     dtype: np.dtype[Any]
     row_shape: tuple[int, ...] = ()
     order: tuple[int, ...] | None = None
+    marks: Marks = NO_MARKS
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,8 @@ class _Reading:
         if not self._is_chosen(name):
             return None
         if is_bytes(kind):
-            return Level(f"{name}/{depth}", Leaf(name, np.dtype(np.uint8)))
+            marks = TEXT if is_unicode(plain_type(kind)) else BYTES
+            return Level(f"{name}/{depth}", Leaf(name, np.dtype(np.uint8), marks=marks))
         raise UnsupportedError(
             f"column {shown(name)}: no tensor holds the Arrow type {kind}; {_OTHERS}"
         )

@@ -191,7 +191,8 @@ class RecordSource(Source):
             for level, (key, label) in enumerate(zip(place.keys, self._names[name], strict=True))
         )
         rows = self._counts.get(name, None if levels else known)
-        return TensorSpec(name, place.leaf.dtype, place.leaf.row_shape, levels, rows)
+        leaf = place.leaf
+        return TensorSpec(name, leaf.dtype, leaf.row_shape, levels, rows, marks=leaf.marks)
 
     # -- reading -------------------------------------------------------------------
 
@@ -284,7 +285,8 @@ class SeekableRecordSource(RecordSource):
         data = self._between(spec, low, high).data
         begin = int(ends[low])
         rows = data[found.rows.start - begin : found.rows.stop - begin]
-        return LoDTensor(rows[0] if found.drops_row_axis else rows, found.lod)
+        marks = spec.marks.kept(found.lod.n_levels)
+        return LoDTensor(rows[0] if found.drops_row_axis else rows, found.lod, marks)
 
     def _between(self, spec: TensorSpec, start: int, stop: int) -> LoDTensor:
         """Return the tensor of some records."""
@@ -326,7 +328,7 @@ def _cut(tensors: Tensors, limit_bytes: int) -> Iterator[Batch]:
         for name, tensor in tensors.items():
             if tensor.lod.n_levels:
                 lod, rows = parts[id(tensor.lod)]
-                batch[name] = LoDTensor(tensor.data[rows], lod)
+                batch[name] = LoDTensor(tensor.data[rows], lod, tensor.marks)
             else:
                 batch[name] = LoDTensor(tensor.data[start:stop])
         yield batch

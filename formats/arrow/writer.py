@@ -21,7 +21,10 @@ ROW_GROUP_BYTES = 32 << 20
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the columns that hold these tensors; nothing in them may be null."""
     return pa.schema(
-        [arrow_field(spec.name, spec.dtype, spec.row_shape, spec.level_names) for spec in schema]
+        [
+            arrow_field(spec.name, spec.dtype, spec.row_shape, spec.level_names, spec.marks)
+            for spec in schema
+        ]
     )
 
 

@@ -21,6 +21,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import damage, first_name, open_archive
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.marks import VALUES
 
 FORM, LENGTH = "form.npy", "length.npy"
 
@@ -38,6 +39,7 @@ class Awkward(Format):
     dtypes = PRIMITIVES
     many = True
     record = "record"
+    kept_marks = frozenset(VALUES)
     modules = ("encodings.cp437",)
 
     def sniff(self, head: bytes) -> bool:

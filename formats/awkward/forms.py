@@ -24,6 +24,7 @@ from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks, check_text
 
 MOST_FORM_BYTES = 1 << 20
 MOST_DEPTH = 40
@@ -35,6 +36,9 @@ PRIMITIVES = frozenset(
 )
 _INDEXES = {"i8": "int8", "u8": "uint8", "i32": "int32", "u32": "uint32", "i64": "int64"}
 _OPTIONS = ("IndexedOptionArray", "ByteMaskedArray", "BitMaskedArray")
+# What Awkward calls lists that are text or bytes, and their items.
+_CALLED = {"string": TEXT, "bytestring": BYTES}
+_NAMES = {"text": ("string", "char"), "bytes": ("bytestring", "byte")}
 _REMEDY = "ak.fill_none or ak.drop_none first"
 
 Fetch = Callable[[str], Array]
@@ -164,8 +168,9 @@ class Reader:
         content = self._node(form.get("content"), stop, depth)
         # One object, so that all fields below share the level.
         level = immutable(offsets - start)
+        marks = _marks_of(form)
         return {
-            name: _below(level, tensor[start:stop] if start else tensor)
+            name: _below(level, tensor[start:stop] if start else tensor, marks)
             for name, tensor in content.items()
         }
 
@@ -179,7 +184,10 @@ class Reader:
         level = lengths_to_offsets(lengths, level=0)
         self._refuse_growth(int(level[-1]) * 8)
         items = ranges(starts, level)
-        return {name: _below(level, self._taken(one, items)) for name, one in content.items()}
+        marks = _marks_of(form)
+        return {
+            name: _below(level, self._taken(one, items), marks) for name, one in content.items()
+        }
 
     def _regular(self, form: Form, length: int, depth: int) -> Named:
         size = form.get("size")
@@ -188,9 +196,10 @@ class Reader:
         content = self._node(form.get("content"), length * size, depth)
         self._refuse_growth(8 * length)
         level = immutable(np.arange(length + 1) * size)
+        marks = _marks_of(form)
         return {
-            name: _below(level, tensor)
-            if tensor.lod.n_levels
+            name: _below(level, tensor, marks)
+            if tensor.lod.n_levels or marks
             else LoDTensor(tensor.data.reshape(length, size, *tensor.row_shape))
             for name, tensor in content.items()
         }
@@ -241,14 +250,41 @@ class Reader:
         return self._node(form.get("content"), length, depth)
 
 
-def _below(level: Offsets, tensor: LoDTensor) -> LoDTensor:
-    """Return a tensor with one more outer level, whose items are those of the tensor."""
+def _marks_of(form: Form) -> Marks:
+    """Return the marks of lists: Awkward's name for them."""
+    parameters = form.get("parameters")
+    called = parameters.get("__array__") if isinstance(parameters, dict) else None
+    return _CALLED.get(called, NO_MARKS) if isinstance(called, str) else NO_MARKS
+
+
+def _below(level: Offsets, tensor: LoDTensor, marks: Marks) -> LoDTensor:
+    """Return a tensor with one more outer level, whose items are those of the tensor.
+
+    Raises:
+        InvalidDataError: it has marks that do not fit, or text is not UTF-8.
+    """
     count = int(level[-1])
     kept = tensor if len(tensor) == count else tensor[:count]
-    return LoDTensor(kept.data, LoD([level, *kept.lod.levels]))
+    found = LoDTensor(kept.data, LoD([level, *kept.lod.levels]), marks or kept.marks)
+    if marks == TEXT:
+        check_text(found.data, found.lod)
+    return found
 
 
 # -- writing -----------------------------------------------------------------------
+
+
+def _shared_key(spec: TensorSpec, level: int) -> tuple[str, ...] | None:
+    """Return what tensors have in common that are written as one list of records."""
+    if len(spec.levels) <= level:
+        return None
+    alone = spec.marks and len(spec.levels) == level + 1  # text is no list of records
+    return (spec.levels[level].key, *([spec.name] if alone else []))
+
+
+def _called(marks: Marks, part: int) -> dict[str, str]:
+    """Return the parameters of a list (part 0) or of its items (part 1)."""
+    return {"__array__": _NAMES[marks.values][part]} if marks.values else {}
 
 
 class Plan:
@@ -267,19 +303,19 @@ class Plan:
         self.form = self._content(fields, 0, bare)
 
     def _content(self, specs: Mapping[str, TensorSpec], level: int, bare: bool) -> Form:
-        keys = {
-            spec.levels[level].key if len(spec.levels) > level else None for spec in specs.values()
-        }
+        keys = {_shared_key(spec, level) for spec in specs.values()}
         if len(keys) == 1 and None not in keys:
             key = self._key()
             for name in specs:
                 self.keys[name, level] = f"{key}-offsets"
+            first = next(iter(specs.values()))
+            marks = first.marks if len(first.levels) == level + 1 else NO_MARKS
             content = self._content(specs, level + 1, bare)
             return {
                 "class": "ListOffsetArray",
                 "offsets": "i64",
                 "content": content,
-                "parameters": {},
+                "parameters": _called(marks, 0),
                 "form_key": key,
             }
         if bare:
@@ -301,7 +337,7 @@ class Plan:
             "class": "NumpyArray",
             "primitive": spec.dtype.name,
             "inner_shape": list(spec.row_shape),
-            "parameters": {},
+            "parameters": _called(spec.marks, 1),
             "form_key": key,
         }
 

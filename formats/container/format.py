@@ -10,6 +10,7 @@ from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.tensor.marks import VALUES
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -24,6 +25,7 @@ class Container(Format):
     many = True
     arrays = True
     level_names = True
+    kept_marks = frozenset(VALUES)
     options = frozenset({"mmap"})
     write_options = frozenset({"compression"})
     seekable_output = True

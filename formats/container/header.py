@@ -12,13 +12,15 @@ from typing import Any
 
 from lodcli.formats.container.checksums import HEX_DIGITS, crc32c
 from lodcli.formats.container.types import NAMES, numpy_type
+from lodcli.formats.core import marks
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.names import check_name, component
 from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, rekeyed
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
 
-VERSION = 1
+# Version 2 is written only for what version 1 cannot hold.
+VERSION, VERSION_OF_MARKS = 1, 2
 PATH = "/header"
 LIMIT_BYTES = 1 << 28
 _DATASET_PATH = re.compile(r"(/[^/\0]{1,255})?/(data|order|(index|outer)/(0|[1-9][0-9]?))")
@@ -69,6 +71,7 @@ def part_path(name: str, part: str) -> str:
 def encode(header: Header) -> bytes:
     """Return the header as JSON, with a checksum of all preceding bytes as its last member."""
     tensors = {}
+    version = VERSION_OF_MARKS if any(spec.marks for spec in header.schema) else VERSION
     for spec in header.schema:
         entry: dict[str, object] = {
             "kind": "array" if spec.array else "tensor",
@@ -78,6 +81,8 @@ def encode(header: Header) -> bytes:
         if spec.array:
             entry["order"] = part_path(spec.name, "order")
             entry["outer"] = _levels_json(spec.outer)
+        if version == VERSION_OF_MARKS:
+            entry["marks"] = marks.to_json(spec.marks)
         tensors[spec.name] = entry
     datasets = {
         path: {
@@ -88,7 +93,7 @@ def encode(header: Header) -> bytes:
         }
         for path, entry in header.datasets.items()
     }
-    content = {"format": "lod", "version": VERSION, "tensors": tensors, "datasets": datasets}
+    content = {"format": "lod", "version": version, "tensors": tensors, "datasets": datasets}
     body = json.dumps(content, separators=(",", ":"), ensure_ascii=True).encode()[:-1]
     return body + (_TAIL % crc32c(body)).encode()
 
@@ -113,9 +118,10 @@ def decode(raw: bytes) -> Header:
     _require(isinstance(content, dict), "is no JSON object")
     _require(content.get("format") == "lod", 'is not of a lod container ("format")')
     version = content.get("version")
-    if version != VERSION or type(version) is not int:  # nor 1.0, nor true
+    known = (VERSION, VERSION_OF_MARKS)
+    if version not in known or type(version) is not int:  # nor 1.0, nor true
         raise UnsupportedError(
-            f"{PATH}: container version {shown(version)}; this program reads version {VERSION}"
+            f"{PATH}: container version {shown(version)}; this program reads versions 1 and 2"
         )
     if tail != expected.encode():
         raise DamagedFileError(f"{PATH}: the checksum does not match; the header was altered")
@@ -123,7 +129,8 @@ def decode(raw: bytes) -> Header:
     datasets = {path: _dataset(path, entry) for path, entry in _items(content, "datasets")}
     tensors = _items(content, "tensors")
     owners = {part_path(name, "") for name, _ in tensors}
-    schema = tuple(_tensor(name, entry, datasets, owners) for name, entry in tensors)
+    extra = {"marks"} if version == VERSION_OF_MARKS else set()
+    schema = tuple(_tensor(name, entry, datasets, owners, extra) for name, entry in tensors)
     _require(bool(schema), "names no tensor")
     _require_all_used(schema, datasets)
     _require_shared_from_the_top(schema)
@@ -153,7 +160,11 @@ def _dataset(path: str, entry: Any) -> DatasetEntry:
 
 
 def _tensor(
-    name: str, entry: Any, datasets: Mapping[str, DatasetEntry], owners: set[str]
+    name: str,
+    entry: Any,
+    datasets: Mapping[str, DatasetEntry],
+    owners: set[str],
+    extra: set[str],
 ) -> TensorSpec:
     try:
         check_name(name)
@@ -161,7 +172,7 @@ def _tensor(
         raise DamagedFileError(f"{PATH}: {error}") from None
     kind = entry.get("kind") if isinstance(entry, dict) else None
     _require(kind in ("tensor", "array"), f"{name}: no kind of tensor {shown(kind)}")
-    extra = {"order", "outer"} if kind == "array" else set()
+    extra = extra | {"order", "outer"} if kind == "array" else extra
     _exact_keys(entry, {"kind", "data", "levels"} | extra, name)
     _require(entry["data"] == data_path(name), f"{name}: data must be at {data_path(name)}")
     data = _named(datasets, entry["data"], name)
@@ -173,7 +184,7 @@ def _tensor(
         _require_offsets(_named(datasets, order, name), order)
         outer = _levels(entry["outer"], datasets, name, "outer", owners)
         _require(bool(levels) and bool(outer), f"{name}: an array needs steps and outer levels")
-    return TensorSpec(
+    spec = TensorSpec(
         name=name,
         dtype=numpy_type(data.dtype),
         row_shape=data.shape[1:],
@@ -181,7 +192,10 @@ def _tensor(
         rows=data.shape[0],
         array=kind == "array",
         outer=outer,
+        marks=marks.from_json(entry.get("marks", {}), f"{PATH}: {name}"),
     )
+    marks.check_fit(spec, f"{PATH}: {name}")
+    return spec
 
 
 def _levels(

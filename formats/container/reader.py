@@ -11,6 +11,7 @@ from lodcli.formats.container.stored import ContainerFile
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import RowBlocks, StoredRows
 from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, find
 from lodcli.kernels.errors import (
     InvalidLoDError,
@@ -92,7 +93,8 @@ class ContainerSource(IndexedSource):
         if data is None:
             assert spec.rows is not None
             data = rows.read(0, spec.rows)
-        return LoDTensor(data, self.lods[spec.name])
+        with naming(self._label):
+            return tensor_of(spec, data, self.lods[spec.name])
 
     def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:
         spec = find(self.schema, name)

@@ -80,7 +80,8 @@ def _cut_items(tensors: dict[str, LoDTensor], limit_bytes: int) -> Iterator[Batc
         shared: dict[int, LoD] = {}
         for name, tensor in tensors.items():
             lod, rows = tensor.lod.items(0, start, stop)
-            part[name] = LoDTensor(tensor.data[rows], shared.setdefault(id(tensor.lod), lod))
+            lod = shared.setdefault(id(tensor.lod), lod)
+            part[name] = LoDTensor(tensor.data[rows], lod, tensor.marks)
         yield part
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
+from lodcli.formats.core.marks import check_fit, from_flat_json
 from lodcli.formats.core.names import check_name, component, name_of, named
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, LevelKeys, LevelSpec, Schema, TensorSpec
@@ -33,6 +34,8 @@ from lodcli.kernels.index.lod import LoD
 # What a format of flat files understands.
 FLAT_OPTIONS = frozenset({"data", "offsets", "lengths"})
 FLAT_WRITE_OPTIONS = frozenset({"cu_seqlens", "index_dtype"})
+# The array or entry of marks. An array of this name that holds none is a tensor as any other.
+MARKS = "lod.json"
 _NAME = re.compile(r"(?:(?P<name>[^/]+)/)?(?:(?P<data>data)|lod\.(?P<level>0|[1-9][0-9]?))")
 
 
@@ -201,6 +204,28 @@ class EqualLevels:
                 return other
         alike.append(offsets)
         return offsets
+
+
+def marked(schema: Schema, text: str | bytes | None) -> Schema | None:
+    """Return a schema with the marks that a file keeps beside its arrays.
+
+    Args:
+        schema: from `described`.
+        text: what the file holds as MARKS; None for nothing.
+
+    Returns:
+        None if the text holds no marks.
+
+    Raises:
+        DamagedFileError, UnsupportedError: they do not fit, or are of a later version.
+    """
+    found = None if text is None else from_flat_json(text)
+    if found is None:
+        return None
+    result = tuple(replace(spec, marks=found.get(spec.name, spec.marks)) for spec in schema)
+    for spec in result:
+        check_fit(spec, f"tensor {spec.name}")
+    return result
 
 
 def _offsets(

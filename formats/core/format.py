@@ -213,7 +213,7 @@ def _joined(schema: Schema, parts: dict[str, list[LoDTensor]]) -> dict[str, LoDT
         tensor = LoDTensor.concatenate(parts[spec.name])
         key = tuple(level.key for level in spec.levels)
         if key and key in shared and shared[key].lod.names == tensor.lod.names:
-            tensor = LoDTensor(tensor.data, shared[key].lod)
+            tensor = LoDTensor(tensor.data, shared[key].lod, tensor.marks)
         shared.setdefault(key, tensor)
         result[spec.name] = tensor
     return result
@@ -233,6 +233,7 @@ class Format(ABC):
         level_names: whether the file holds the names of levels.
         kept_dtypes: those of `dtypes` that reading finds again; None: all, the file tells them.
         row_shapes: whether the file tells rows of some shape from one more level.
+        kept_marks: the marks of values that reading finds again.
         empty_file: whether a file of no bytes is one, of a tensor without items.
         zero_rows: whether a tensor without rows survives.
         record: what one outermost item of every tensor makes together, such as a line; then all
@@ -264,6 +265,7 @@ class Format(ABC):
     level_names: ClassVar[bool] = False
     kept_dtypes: ClassVar[frozenset[str] | None] = None
     row_shapes: ClassVar[bool] = True
+    kept_marks: ClassVar[frozenset[str]] = frozenset()
     empty_file: ClassVar[bool] = False
     zero_rows: ClassVar[bool] = True
     record: ClassVar[str] = ""
@@ -315,6 +317,10 @@ class Format(ABC):
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
         """Return whether the format stores the dtype of a tensor."""
         return self.kept_dtypes is None or spec.dtype.name in self.kept_dtypes
+
+    def keeps_marks(self, spec: TensorSpec) -> bool:
+        """Return whether the format stores the marks of a tensor."""
+        return not spec.marks or spec.marks.values in self.kept_marks
 
     def refuse_unheld(self, schema: Schema) -> None:
         """Raise UnsupportedError if a tensor does not fit, before anything is written."""

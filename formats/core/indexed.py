@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from lodcli.formats.core.batching import cuts, groups
 from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, TensorSpec, find
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array
@@ -38,7 +39,7 @@ class IndexedSource(Source):
         rows = self.read_rows(spec.name, selection.rows.start, selection.rows.stop)
         if selection.drops_row_axis:
             return LoDTensor(rows, LoD()).select(0)
-        return LoDTensor(rows, selection.lod)
+        return tensor_of(spec, rows, selection.lod)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         return ahead(self._batches(limit_bytes))
@@ -69,5 +70,5 @@ class IndexedSource(Source):
                 part, rows = lod.items(0, start, stop)
                 part = shared.setdefault(id(lod), part)
                 data = self.read_rows(spec.name, rows.start, rows.stop)
-                batch[spec.name] = LoDTensor(data, part)
+                batch[spec.name] = tensor_of(spec, data, part)
             yield batch

@@ -15,6 +15,7 @@ from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.level_names import NamedLevels
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.losses import Loss, losses
+from lodcli.formats.core.marks import marked
 from lodcli.formats.core.options import (
     ReadKeywords,
     ReadOptions,
@@ -431,7 +432,7 @@ class _Writing:
         """Write batches to an output that was opened for them."""
         if codec is not None:
             output.pack(codec)
-        self._incoming = _Incoming(batches)
+        self._incoming = _Incoming(marked(schema, batches))
         self._kind.write(output, rekeyed(schema), self._incoming, self._options)
 
 

@@ -52,6 +52,7 @@ def losses(kind: Format, schema: Schema, options: WriteOptions) -> tuple[Loss, .
             for spec in schema
             if not kind.keeps_dtype(spec, options)
         ],
+        "marks": [f"{spec.marks} of {spec.name}" for spec in schema if not kind.keeps_marks(spec)],
         "row shapes": [
             f"{spec.row_shape} of {spec.name}"
             for spec in schema

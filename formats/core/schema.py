@@ -13,6 +13,7 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedE
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS, Marks
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
 
@@ -70,6 +71,7 @@ class TensorSpec:
         array: whether this is a TensorArray: `levels` are then those of its time-major
             form (level 0 the steps) and `outer` those of the tensor it was unpacked from.
         outer: see `array`.
+        marks: what the values mean; none of a TensorArray.
     """
 
     name: str
@@ -79,6 +81,7 @@ class TensorSpec:
     rows: int | None = None
     array: bool = False
     outer: tuple[LevelSpec, ...] = ()
+    marks: Marks = NO_MARKS
 
     @property
     def row_bytes(self) -> int:
@@ -98,7 +101,7 @@ class TensorSpec:
     def empty(self) -> LoDTensor:
         """Return a tensor of this description with no items at all."""
         lod = LoD([np.zeros(1, np.int64)] * len(self.levels), self.level_names)
-        return LoDTensor(np.empty((0, *self.row_shape), self.dtype), lod)
+        return LoDTensor(np.empty((0, *self.row_shape), self.dtype), lod, self.marks)
 
 
 Schema = tuple[TensorSpec, ...]
@@ -218,6 +221,7 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
                 rows=tensor.rows,
                 array=array,
                 outer=keys.specs(outer, _outer_root(name)),
+                marks=NO_MARKS if array else tensor.marks,
             )
         )
     if not specs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,10 @@ from lodcli.kernels.errors import (
     ShapeMismatchError,
     UnsupportedError,
 )
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import TEXT
 
 MOST_BLOCK_BYTES = 2 << 20
 # A whole number of more is beyond every dtype, and takes long to read.
@@ -38,12 +40,12 @@ class Csv(Format):
 
     Records with the same value in such a column, one after another, are one item of that
     level. Every other column, or those that `--field` chooses, is a tensor over the same
-    levels: int64 if `--dtype` says nothing and its first value is a whole number, else
-    float64. What the items are called is lost.
+    levels: int64 if `--dtype` says nothing and its first value is a whole number, text if it
+    is no number, else float64. What the items are called is lost.
 
     Writing: a column a level, with the number of the item, then a column a tensor. The
-    tensors must have the same levels and single numbers as rows; an item without rows has no
-    place.
+    tensors must have the same levels, of text all but the finest, and single numbers as rows;
+    an item without rows has no place.
     """
 
     name = "csv"
@@ -54,6 +56,7 @@ class Csv(Format):
     level_names = True  # as columns
     kept_dtypes = frozenset({"int64", "float64"})
     zero_rows = False
+    kept_marks = frozenset({"text"})
     options = frozenset({"levels", "field", "dtype"})
     binary = False
 
@@ -61,6 +64,8 @@ class Csv(Format):
         return _CsvSource(source, options, self.separator)
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
+        if spec.marks == TEXT:
+            return True
         return super().keeps_dtype(spec, options) and tells_dtype(spec)
 
     def refuse_unheld(self, schema: Schema) -> None:
@@ -72,8 +77,9 @@ class Csv(Format):
                 f"{self.name} holds columns of different names, two are called {double}: levels, "
                 "and tensors; --levels and --name rename them"
             )
-        keys = {tuple(level.key for level in spec.levels) for spec in schema}
-        rows = {spec.rows for spec in schema if spec.rows is not None}
+        keys = {tuple(level.key for level in _groups(spec)) for spec in schema}
+        counts = [spec.levels[-1].items if spec.marks == TEXT else spec.rows for spec in schema]
+        rows = {count for count in counts if count is not None}
         if len(keys) > 1 or len(rows) > 1:
             raise self._not_shared()
 
@@ -86,7 +92,7 @@ class Csv(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        levels = schema[0].levels
+        levels = _groups(schema[0])
         names = _header(schema)
         output.write(
             (self.separator.join(quoted(n, self.separator) for n in names) + "\n").encode()
@@ -98,8 +104,13 @@ class Csv(Format):
             lod = LoD()
             for column, spec in enumerate(schema, len(levels)):
                 tensor = batch.get(spec.name)
-                if isinstance(tensor, LoDTensor):
-                    lod = tensor.lod
+                if not isinstance(tensor, LoDTensor):
+                    continue
+                lod = tensor.lod
+                if spec.marks == TEXT:
+                    waiting[column] += self._fields(tensor, spec.name)
+                    lod = lod.above(-1) if lod.n_levels > 1 else LoD()
+                else:
                     waiting[column] += texts(np.ascontiguousarray(tensor.data))
             for column, found in enumerate(_numbers(lod, done, self.name)):
                 waiting[column] += found
@@ -113,6 +124,14 @@ class Csv(Format):
         if any(waiting):
             raise self._not_shared()
 
+    def _fields(self, tensor: LoDTensor, name: str) -> list[str]:
+        """Return each finest sequence of text as it is written."""
+        raw = tensor.data.tobytes()
+        if b"\0" in raw:
+            raise UnsupportedError(f"{self.name} holds no NUL, which is in the text of {name}")
+        cuts = pairwise(tensor.lod.levels[-1].tolist())
+        return [quoted(raw[start:stop].decode(), self.separator) for start, stop in cuts]
+
 
 class Tsv(Csv):
     """The same with tabs. See Csv."""
@@ -121,9 +140,14 @@ class Tsv(Csv):
     separator = "\t"
 
 
+def _groups(spec: TensorSpec) -> tuple[LevelSpec, ...]:
+    """Return the levels that are columns: all but that of the bytes of text."""
+    return spec.levels[:-1] if spec.marks == TEXT else spec.levels
+
+
 def _header(schema: Schema) -> list[str]:
     """Return the names of the columns: of the levels, which are shared, then of the tensors."""
-    levels = enumerate(schema[0].levels)
+    levels = enumerate(_groups(schema[0]))
     return [
         *(level.name or f"level{number}" for number, level in levels),
         *(spec.name for spec in schema),
@@ -182,8 +206,13 @@ class _CsvSource(Source):
                 whole = text is not None and _is_whole(text)
                 dtype = options.dtype or np.dtype(np.int64 if whole else np.float64)
                 spec = TensorSpec(names[column], dtype, (), levels)
+                if options.dtype is None and text is not None and _is_text(text):
+                    below = LevelSpec(f"text of {column}")
+                    spec = TensorSpec(
+                        names[column], np.dtype(np.uint8), (), (*levels, below), marks=TEXT
+                    )
                 spec.empty()  # refuses a bad level name
-                if first is not None and text is not None:
+                if first is not None and text is not None and not spec.marks:
                     self._rows(spec, [text], array("q", [first[0]]))
                 specs.append(spec)
                 self._columns.append(column)
@@ -240,10 +269,14 @@ class _CsvSource(Source):
 
     def _batch(self, table: Table) -> Batch:
         lod = self._lod(table)
-        return {
-            spec.name: LoDTensor(self._rows(spec, table.columns[column], table.numbers), lod)
-            for spec, column in zip(self.schema, self._columns, strict=True)
-        }
+        found = {}
+        for spec, column in zip(self.schema, self._columns, strict=True):
+            fields = table.columns[column]
+            if spec.marks == TEXT:
+                found[spec.name] = _text(fields, lod)
+            else:
+                found[spec.name] = LoDTensor(self._rows(spec, fields, table.numbers), lod)
+        return found
 
     def _lod(self, table: Table) -> LoD:
         starts: list[list[int]] = [[] for _ in self._groups]
@@ -274,7 +307,7 @@ class _CsvSource(Source):
             else:
                 found = np.array([*rows, len(table)])
             offsets.append(found.astype(np.int64))
-        return LoD(offsets, self.schema[0].level_names)
+        return LoD(offsets, self.schema[0].level_names[: len(groups)])
 
     def _rows(self, spec: TensorSpec, fields: list[str], numbers: array[int]) -> Array:
         making: Any = int if spec.dtype.kind in "iu" else float
@@ -315,6 +348,25 @@ class _CsvSource(Source):
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _MISSING = frozenset({"", "na", "n/a", "none", "null", "-", "?"})
+
+
+def _is_text(field: str) -> bool:
+    """Return whether a field is text: no number, not missing, and no sign of another fault."""
+    if field.startswith("\ufeff") or field.strip().lower() in _MISSING or _is_whole(field):
+        return False
+    try:
+        float(field)
+    except ValueError:
+        return True
+    return False
+
+
+def _text(fields: list[str], lod: LoD) -> LoDTensor:
+    """Return fields as text below the levels of an index."""
+    parts = [field.encode() for field in fields]
+    lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+    index = LoD([*lod.levels, lengths_to_offsets(lengths, level=0)], [*lod.names, None])
+    return LoDTensor(np.frombuffer(b"".join(parts), np.uint8), index, TEXT)
 
 
 def _changes(columns: list[list[str]], rows: int) -> list[int]:

@@ -75,7 +75,7 @@ def read_to_gpu(source: Source, name: str, number: int) -> LoDTensor:
 
             found = read_stored(stored, spec.row_shape, spec.dtype)
             if found is not None:
-                return found
+                return LoDTensor(found.data, found.lod, spec.marks)
         staging = _Staging()
         lod, count, blocks = source.row_blocks(name, staging.buffer, _BLOCK_BYTES)
         there = cupy.empty((count, *spec.row_shape), spec.dtype)
@@ -85,4 +85,4 @@ def read_to_gpu(source: Source, name: str, number: int) -> LoDTensor:
                 staging.send(rows, there[first : first + len(rows)])
         finally:
             staging.finish()
-    return LoDTensor(there, lod)
+    return LoDTensor(there, lod, spec.marks)

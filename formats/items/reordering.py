@@ -113,7 +113,7 @@ class _Spool:
             index = lods.setdefault(id(lod), taken_index(lod, ascending))
             rows = ascending.size if index.rows is None else index.rows
             data = self._rows(spec, rows, self._start[number, spec.name])
-            found[spec.name] = LoDTensor(data, index)
+            found[spec.name] = LoDTensor(data, index, spec.marks)
         return found
 
     def _rows(self, spec: TensorSpec, rows: int, offset: int) -> Array:

@@ -26,7 +26,8 @@ def item_batches(source: Source, shared: Shared) -> Iterator[dict[str, LoDTensor
             if isinstance(tensor, LoDTensor):
                 lod = tensor.lod
                 below = lod.below(shared.level - 1) if shared.level else lod
-                found[name] = LoDTensor(tensor.data, cut.setdefault(id(lod), below))
+                below = cut.setdefault(id(lod), below)
+                found[name] = LoDTensor(tensor.data, below, tensor.marks)
         if found:
             yield found
 

@@ -42,7 +42,7 @@ def part(tensors: Tensors, start: int, stop: int) -> dict[str, LoDTensor]:
     """Return outermost items start..stop of all tensors, as views."""
     lods = {name: tensor.lod for name, tensor in tensors.items()}
     return {
-        name: LoDTensor(tensors[name].data[rows], lod)
+        name: LoDTensor(tensors[name].data[rows], lod, tensors[name].marks)
         for name, lod, rows in part_indexes(lods, start, stop)
     }
 
@@ -73,7 +73,8 @@ def taken(tensors: Tensors, items: Offsets) -> dict[str, LoDTensor]:
         # The rows of an item are one range, however many levels are below it.
         kernel = on("auto", segment_slice, size_bytes=tensor.nbytes)
         data = kernel(np.ascontiguousarray(tensor.data), starts, bounds)
-        found[name] = LoDTensor(data, lods.setdefault(id(lod), taken_index(lod, items)))
+        index = lods.setdefault(id(lod), taken_index(lod, items))
+        found[name] = LoDTensor(data, index, tensor.marks)
     return found
 
 

@@ -84,9 +84,8 @@ class Column:
             if (found != extent).any():
                 return None
         count = int(lengths[levels - 1].sum()) if levels else items
-        return LoDTensor(
-            rows.reshape(count, *shape), LoD.from_lengths(lengths[:levels], self.spec.level_names)
-        )
+        index = LoD.from_lengths(lengths[:levels], self.spec.level_names)
+        return LoDTensor(rows.reshape(count, *shape), index, self.spec.marks)
 
     def _misfit(self, value: object, path: tuple[int, ...]) -> str | None:
         """Return the error in a part of a line, None if there is none."""

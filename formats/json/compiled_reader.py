@@ -195,7 +195,8 @@ def _tensor(column: Column, found: Scanned) -> LoDTensor | None:
     if spec.row_shape:
         rows = rows.reshape(found.offsets[levels].size - 1, *spec.row_shape)
     # Nobody else has them, so the index need not copy them.
-    return LoDTensor(rows, LoD(map(immutable, found.offsets[:levels]), spec.level_names))
+    index = LoD(map(immutable, found.offsets[:levels]), spec.level_names)
+    return LoDTensor(rows, index, spec.marks)
 
 
 def _rows(found: Scanned, dtype: np.dtype[Any]) -> Any:

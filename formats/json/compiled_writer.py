@@ -14,6 +14,7 @@ from lodcli.kernels.native import load
 from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import TEXT
 
 # Compiling the writer takes seconds; in that time the exact one writes as many. One that came with
 # the package repays its threads.
@@ -49,7 +50,7 @@ class FastLines:
             return False
         from lodcli.formats.json.put_native import is_available
 
-        return is_available(tensor.dtype)
+        return is_available(tensor.dtype, text=tensor.marks == TEXT)
 
     def pieces(self, tensor: LoDTensor) -> Iterator[memoryview]:
         """Yield the outermost items of a tensor, each a line, many in one piece.
@@ -62,7 +63,8 @@ class FastLines:
         from lodcli.formats.json.put_native import LineWriter
 
         levels = _levels(tensor)
-        writer = LineWriter(tensor.data.reshape(-1), levels, self._spare)
+        text = tensor.marks == TEXT
+        writer = LineWriter(tensor.data.reshape(-1), levels, self._spare, text=text)
         threads = min(thread_count(), MOST_THREADS)
         with thread_pool(threads, "lod-json") as pool:
             waiting: deque[Future[memoryview]] = deque()
@@ -79,7 +81,8 @@ class FastLines:
 
     def samples(self, tensor: LoDTensor) -> list[str]:
         """Return the outermost items of a tensor; see `pieces`."""
-        return "".join(str(piece, "ascii") for piece in self.pieces(tensor)).splitlines()
+        # Not splitlines: text may hold what else Python takes for the end of a line.
+        return "".join(str(piece, "utf-8") for piece in self.pieces(tensor)).split("\n")[:-1]
 
 
 def _levels(tensor: LoDTensor) -> list[Offsets]:

@@ -16,6 +16,7 @@ from lodcli.formats.json.columns import NUMBERS, Column, kind_of
 from lodcli.formats.text.lines import shown
 from lodcli.formats.text.numerals import FLOATS
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
 
 MOST_LEVELS = 64
 _KINDS = (NUMBERS, frozenset({bool}), frozenset({str}))
@@ -179,6 +180,7 @@ def _column(
         tuple(
             LevelSpec(f"{name}/{level}", level_name) for level, level_name in enumerate(level_names)
         ),
+        marks=TEXT if str in seen.leaves and levels == depth else NO_MARKS,
     )
     spec.empty()  # refuses a bad level name
     return Column(spec, field, depth, str in seen.leaves, options.dtype is not None), sure

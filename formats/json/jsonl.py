@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from json.encoder import encode_basestring
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import TEXT
 
 # As Python objects, text takes up to thirty times its size.
 MOST_BLOCK_BYTES = 2 << 20
@@ -45,8 +47,8 @@ class JsonLines(Format):
 
     Writing: several tensors become objects; they need equally many outermost items. Lost,
     and how to get it back when reading: the dtype (--dtype), level names and the shape of a
-    row (--levels), that bytes are text (they are written as numbers), and the name of a
-    single tensor. NaN, infinity and complex numbers are refused: JSON has none.
+    row (--levels), and the name of a single tensor. NaN, infinity and complex numbers are
+    refused: JSON has none.
     """
 
     name = "jsonl"
@@ -57,6 +59,7 @@ class JsonLines(Format):
     kept_dtypes = frozenset({"bool", "int64", "float64"})
     empty_file = True
     row_shapes = False
+    kept_marks = frozenset({"text"})
     options = frozenset({"levels", "field", "dtype"})
     binary = False
 
@@ -73,7 +76,12 @@ class JsonLines(Format):
         return range(hidden[0], len(spec.levels)) if hidden else ()
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
+        if spec.marks == TEXT:
+            return spec.levels[-1].items != 0
         return super().keeps_dtype(spec, options) and tells_dtype(spec)
+
+    def keeps_marks(self, spec: TensorSpec) -> bool:
+        return super().keeps_marks(spec) and (not spec.marks or spec.levels[-1].items != 0)
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
@@ -118,6 +126,8 @@ def _require_finite(data: Array, name: str, rows_before: int) -> None:
 
 def _samples(tensor: LoDTensor) -> list[str]:
     """Return the outermost items of a tensor as JSON."""
+    if tensor.marks == TEXT:
+        return _quoted(tensor)
     shape = tensor.data.shape
     found = texts(tensor.data.reshape(-1))
     for axis in range(len(shape) - 1, 0, -1):
@@ -125,6 +135,16 @@ def _samples(tensor: LoDTensor) -> list[str]:
         found = _grouped(found, np.arange(lists + 1) * shape[axis])
     for offsets in reversed(tensor.lod.levels):
         found = _grouped(found, offsets)
+    return found
+
+
+def _quoted(tensor: LoDTensor) -> list[str]:
+    *levels, offsets = tensor.lod.levels
+    raw = tensor.data.tobytes()
+    cuts = pairwise(offsets.tolist())
+    found = [encode_basestring(raw[start:stop].decode()) for start, stop in cuts]
+    for above in reversed(levels):
+        found = _grouped(found, above)
     return found
 
 

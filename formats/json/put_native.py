@@ -11,17 +11,22 @@ from lodcli.kernels.native import load
 
 # What a number may take: "-2.2250738585072014e-308", or "-9223372036854775808".
 MOST_TEXT_BYTES = 24
+# What a byte of text may take: "\\u001f".
+MOST_ESCAPED_BYTES = 6
 # Whole numbers as those that are compiled, which hold them.
 _WIDER = {
     **{"b": np.int32, "h": np.int32, "H": np.int32, "I": np.int64},
     **{"l": np.int64, "q": np.int64, "L": np.uint64, "Q": np.uint64},
 }
-_put_lines = load.kernel("formats.json.put_numba", "put_lines")
+_MODULE = "formats.json.put_numba"
+_put_lines, _put_texts = (load.kernel(_MODULE, name) for name in ("put_lines", "put_texts"))
 
 
-def is_available(dtype: np.dtype[Any]) -> bool:
+def is_available(dtype: np.dtype[Any], *, text: bool = False) -> bool:
     """Return whether the kernel for such values is there; it is compiled now if need be."""
     try:
+        if text:
+            return bool(_put_texts[""])
         return bool(_put_lines[_types(np.dtype(_WIDER.get(dtype.char, dtype)))])
     except load.NativeUnavailableError:
         return False
@@ -45,12 +50,19 @@ class LineWriter:
         values: (N,) bool, integers, finite float32 or float64.
         levels: offsets of the lists, outermost first, the innermost over `values`.
         spare: memory to use again, and to give back to.
+        text: whether the innermost lists are UTF-8 text, uint8.
     """
 
-    def __init__(self, values: Array, levels: list[Offsets], spare: list[Array]) -> None:
-        wide = np.ascontiguousarray(values, _WIDER.get(values.dtype.char, values.dtype))
-        self._values, self._bits = wide, wide.view(f"u{wide.itemsize}")
-        self._put = _put_lines[_types(wide.dtype)].call
+    def __init__(
+        self, values: Array, levels: list[Offsets], spare: list[Array], *, text: bool = False
+    ) -> None:
+        self._text = text
+        if text:
+            self._values, self._put = np.ascontiguousarray(values), _put_texts[""].call
+        else:
+            wide = np.ascontiguousarray(values, _WIDER.get(values.dtype.char, values.dtype))
+            self._values, self._bits = wide, wide.view(f"u{wide.itemsize}")
+            self._put = _put_lines[_types(wide.dtype)].call
         self._levels = levels
         self._large = _large(values.dtype)
         sizes = [level.size for level in levels]
@@ -65,15 +77,16 @@ class LineWriter:
         for level in self._levels:
             size += 3 * (stop - start)
             start, stop = int(level[start]), int(level[stop])
-        size += (stop - start + 1) * (MOST_TEXT_BYTES + 1)
+        size += (stop - start + 1) * (MOST_ESCAPED_BYTES if self._text else MOST_TEXT_BYTES + 1)
         # Not touched before it is written, so what is not needed costs nothing; what was touched
         # before costs less.
         out = self._spare.pop() if self._spare else np.empty(size, np.uint8)
         if out.size < size:
             out = np.empty(size, np.uint8)
         depth = len(self._levels)
+        numbers = () if self._text else (self._bits, self._large)
         done = self._put(
-            *(0, 1, self._values, self._bits, self._large, self._offsets, self._begins, depth),
+            *(0, 1, self._values, *numbers, self._offsets, self._begins, depth),
             *(*np.empty((2, depth), np.int64), first, last, load.address(out)),
         )
         return out.data[:done]

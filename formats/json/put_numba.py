@@ -9,8 +9,10 @@ import numpy as np
 from lodcli.formats.json.digits_numba import put
 from lodcli.formats.json.words_numba import byte_at, put_byte
 from lodcli.kernels.native.declare import Pointer, T, U, kernel
+from lodcli.kernels.runtime.jit_numba import numba
 
 _COMMA, _OPEN, _CLOSE, _END = 44, 91, 93, 10
+_QUOTE, _BACKSLASH, _U = 34, 92, 117
 
 
 class Lists(NamedTuple):
@@ -80,3 +82,82 @@ def put_lines(
         put_byte(at, _END)
         at += 1
     return at - out
+
+
+@kernel()
+def put_texts(
+    values: Pointer[np.uint8], lists: Lists, item_from: int, item_to: int, out: int
+) -> int:
+    """Write items whose innermost lists are text; return how many bytes they take.
+
+    Args:
+        values: UTF-8.
+    """
+    depth, place, end = lists.depth, lists.place, lists.end
+    at = out
+    for item in range(item_from, item_to):
+        level = 0
+        child = item
+        while level >= 0:
+            begin = lists.begins[level] + child
+            if level == depth - 1:
+                at = _put_text(values, lists.offsets[begin], lists.offsets[begin + 1], at)
+                put_byte(at, _COMMA)
+                at += 1
+                level -= 1
+            else:
+                put_byte(at, _OPEN)
+                at += 1
+                place[level] = lists.offsets[begin]
+                end[level] = lists.offsets[begin + 1]
+            while level >= 0 and place[level] == end[level]:
+                if byte_at(at - 1) == _COMMA:
+                    at -= 1
+                put_byte(at, _CLOSE)
+                put_byte(at + 1, _COMMA)
+                at += 2
+                level -= 1
+            if level >= 0:
+                child = place[level]
+                place[level] += 1
+                level += 1
+        put_byte(at - 1, _END)  # over the last comma
+    return at - out
+
+
+@numba.njit(cache=True)
+def _put_text(values: Pointer[np.uint8], start: int, stop: int, at: int) -> int:
+    """Write bytes in quotes, escaped as Python's json does; return where they end."""
+    put_byte(at, _QUOTE)
+    at += 1
+    for row in range(start, stop):
+        c = values[row]
+        if c >= 32 and c != _QUOTE and c != _BACKSLASH:
+            put_byte(at, c)
+            at += 1
+            continue
+        put_byte(at, _BACKSLASH)
+        at += 1
+        if c >= 32:
+            put_byte(at, c)
+        elif c == 10:
+            put_byte(at, 110)
+        elif c == 9:
+            put_byte(at, 116)
+        elif c == 13:
+            put_byte(at, 114)
+        elif c == 8:
+            put_byte(at, 98)
+        elif c == 12:
+            put_byte(at, 102)
+        else:
+            put_byte(at, _U)
+            put_byte(at + 1, 48)
+            put_byte(at + 2, 48)
+            put_byte(at + 3, 48 + (c >> 4))
+            low = c & 15
+            put_byte(at + 4, low + (48 if low < 10 else 87))
+            at += 4
+        at += 1
+    put_byte(at, _QUOTE)
+    return at + 1

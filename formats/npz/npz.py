@@ -16,13 +16,16 @@ from lodcli.formats.core.errors import naming
 from lodcli.formats.core.flat_arrays import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
+    MARKS,
     array_names,
     described,
     held,
     index_dtype,
+    marked,
     tensors_in,
 )
 from lodcli.formats.core.format import BATCH_BYTES, Format, LeftOut, Source
+from lodcli.formats.core.marks import MOST_BYTES, flat_json, from_flat_json, tensor_of
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find
@@ -42,6 +45,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import VALUES
 
 SpooledArrays = Mapping[str, tuple[ArraySpec, SpooledArray]]
 
@@ -65,6 +69,7 @@ class Npz(Format):
     modules = ("encodings.cp437",)
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS
+    kept_marks = frozenset(VALUES)
 
     def sniff(self, head: bytes) -> bool:
         return first_name(head).endswith(b".npy") or head.startswith(END_MARK)  # or no member
@@ -78,8 +83,13 @@ class Npz(Format):
         names = array_names(schema, options)
         with Spool(output) as spool:
             _, arrays = spool_arrays(spool, schema, batches, names, index_dtype(options))
+            kept = flat_json(schema)
             with new_archive(output) as archive:
                 store(archive, arrays)
+                if kept is not None:
+                    text = kept.encode()
+                    with new_member(archive, MARKS, np.dtype(np.uint8), (len(text),)) as member:
+                        member.write(text)
 
 
 def spool_arrays(
@@ -159,11 +169,27 @@ class _NpzSource(Source):
                 arrays[name] = self._header(infos[name])
             return arrays[name]
 
+        text = self._marks(infos, look)
+        if text is not None:
+            infos = {name: info for name, info in infos.items() if name != MARKS}
         tensors = held(tensors_in(infos, options), look, self.left_out)
         self._data = {name: arrays[parts.data] for name, parts in tensors.items()}
         self.schema, self._lods = described(
             tensors, arrays, lambda name: self._whole(arrays[name]), options
         )
+        self.schema = marked(self.schema, text) or self.schema
+
+    def _marks(
+        self, infos: dict[str, zipfile.ZipInfo], look: Callable[[str], Member]
+    ) -> bytes | None:
+        """Return the member that holds the marks; None if there is none, or it is a tensor."""
+        if MARKS not in infos or infos[MARKS].file_size > MOST_BYTES:
+            return None
+        member = look(MARKS)
+        if member.dtype != np.uint8 or len(member.shape) != 1:
+            return None
+        text = self._whole(member).tobytes()
+        return None if from_flat_json(text) is None else text
 
     def _header(self, info: zipfile.ZipInfo) -> Member:
         with naming(shown(info.filename)), damage("is damaged"), self._archive.open(info) as stream:
@@ -187,7 +213,7 @@ class _NpzSource(Source):
         rows = stored_rows(self._file, member, chosen.rows.start, chosen.rows.stop)
         if chosen.drops_row_axis:
             return LoDTensor(rows, LoD()).select(0)
-        return LoDTensor(rows, chosen.lod)
+        return tensor_of(spec, rows, chosen.lod)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         for group in groups(self.schema):
@@ -210,9 +236,10 @@ class _NpzSource(Source):
             # By identity: tensors of equal levels keep sharing one index.
             parts = {id(lod): lod.items(0, start, stop) for lod in lods.values()}
             batch = {}
-            for name, lod in lods.items():
-                part, place = parts[id(lod)]
-                batch[name] = LoDTensor(rows[name].take(place.stop - place.start), part)
+            for spec in group:
+                part, place = parts[id(lods[spec.name])]
+                data = rows[spec.name].take(place.stop - place.start)
+                batch[spec.name] = tensor_of(spec, data, part)
             yield batch
 
     def close(self) -> None:

@@ -22,13 +22,16 @@ from lodcli.formats.arrays.array_file import (
 from lodcli.formats.core.flat_arrays import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
+    MARKS,
     array_names,
     described,
     held,
     index_dtype,
+    marked,
     tensors_in,
 )
 from lodcli.formats.core.format import Format, LeftOut, Source
+from lodcli.formats.core.marks import flat_json
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.safetensors.header import (
@@ -41,6 +44,7 @@ from lodcli.formats.safetensors.header import (
 )
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.tensor.marks import VALUES
 
 
 class Safetensors(Format):
@@ -55,6 +59,7 @@ class Safetensors(Format):
     many = True
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS
+    kept_marks = frozenset(VALUES)
     seekable_output = True
 
     def sniff(self, head: bytes) -> bool:
@@ -78,6 +83,7 @@ class Safetensors(Format):
             options,
         )
         rows = {name: arrays[parts.data] for name, parts in tensors.items()}
+        schema = marked(schema, header.metadata.get(MARKS)) or schema
         found = PlacedSource(fd, schema, rows, lods)
         found.left_out = left_out
         return found
@@ -88,7 +94,8 @@ class Safetensors(Format):
         names, kind = array_names(schema, options), index_dtype(options)
 
         def plan(counted: Schema) -> Plan:
-            header = Header({}, {})
+            kept = flat_json(counted)
+            header = Header({}, {} if kept is None else {MARKS: kept})
             for spec in counted:
                 assert spec.rows is not None
                 header.add(names(spec.name, -1), spec.dtype, (spec.rows, *spec.row_shape))

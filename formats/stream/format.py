@@ -13,6 +13,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.stream.frames import looks_like_stream
 from lodcli.formats.stream.reader import StreamSource
 from lodcli.formats.stream.writer import write_stream
+from lodcli.kernels.tensor.marks import VALUES
 
 
 class LodStream(Format):
@@ -27,6 +28,7 @@ class LodStream(Format):
     many: ClassVar[bool] = True
     arrays: ClassVar[bool] = True
     level_names: ClassVar[bool] = True
+    kept_marks = frozenset(VALUES)
 
     def sniff(self, head: bytes) -> bool:
         """See Format."""

@@ -18,8 +18,8 @@ from lodcli.kernels.platform import files
 
 # Like PNG's: the first byte is no ASCII, and text mode would change the line end.
 MAGIC = b"\x89LODS\r\n"
-VERSION = 1
-PREFIX = MAGIC + bytes([VERSION])
+VERSIONS = (1, 2)
+PREFIX_BYTES = len(MAGIC) + 1
 
 HEADER_BYTES = 24
 PAYLOAD_LIMIT_BYTES = 256 << 20
@@ -86,18 +86,22 @@ class Writable(Protocol):
 class FrameWriter:
     """Writes the prefix of a stream, then frames.
 
+    Args:
+        output: where to.
+        version: of the stream.
+
     Attributes:
         count: frames written so far.
         headers_crc32c: CRC32C of all their headers.
     """
 
-    def __init__(self, output: Writable) -> None:
+    def __init__(self, output: Writable, version: int = 1) -> None:
         self.count = 0
         self.headers_crc32c = 0
         self._output = output
         # Small frames go together: one system call, and a reader's first look at a pipe
         # sees the whole prefix.
-        self._held = bytearray(PREFIX)
+        self._held = bytearray(MAGIC + bytes([version]))
         widen_pipe(output.fd)
 
     def write(self, kind: Kind, part: int, payload: Bytes) -> None:
@@ -131,6 +135,7 @@ class FrameReader:
     Attributes:
         count: frames read so far.
         headers_crc32c: CRC32C of all their headers but the last.
+        version: of the stream.
 
     Raises:
         NotThisFormatError: no lod stream begins here.
@@ -143,7 +148,7 @@ class FrameReader:
         self.headers_crc32c = 0
         self._last = b""
         self._file = file
-        _check_prefix(file.read(len(PREFIX)))
+        self.version = _version(file.read(PREFIX_BYTES))
 
     def next(self) -> Frame:
         """Return the next frame's header; its payload must be read before the next one.
@@ -200,7 +205,7 @@ class FrameReader:
 
     def end(self) -> None:
         """Check that nothing follows."""
-        more = self._file.read(len(PREFIX))
+        more = self._file.read(PREFIX_BYTES)
         if more.startswith(MAGIC):
             raise DamagedFileError(
                 "a second stream follows the first; `cat` cannot join streams, `lod concat` can"
@@ -244,16 +249,17 @@ def looks_like_stream(head: bytes) -> bool:
     return head.startswith((MAGIC, *_TEXT_MODE))
 
 
-def _check_prefix(prefix: bytes) -> None:
-    if prefix == PREFIX:
-        return
-    if prefix.startswith(MAGIC) and len(prefix) == len(PREFIX):
+def _version(prefix: bytes) -> int:
+    """Return the version of the stream that begins with these bytes."""
+    if prefix.startswith(MAGIC) and len(prefix) == PREFIX_BYTES:
+        if prefix[-1] in VERSIONS:
+            return prefix[-1]
         raise UnsupportedError(
-            f"lod stream of version {prefix[-1]}; this program reads version {VERSION}"
+            f"lod stream of version {prefix[-1]}; this program reads versions 1 and 2"
         )
     for begin, cause in _TEXT_MODE.items():
         if prefix.startswith(begin):
             raise DamagedFileError(f"was a lod stream, but {cause}; transfer it as binary")
-    if PREFIX.startswith(prefix):
-        raise _cut_off("in its first bytes", len(PREFIX) - len(prefix))
+    if MAGIC.startswith(prefix):
+        raise _cut_off("in its first bytes", PREFIX_BYTES - len(prefix))
     raise NotThisFormatError(f"is no lod stream: begins with {prefix.hex(' ')}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.core import marks
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.names import check_name
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec, rekeyed
@@ -17,7 +18,8 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
 
 FORMAT = "lod-stream"
-VERSION = 1
+# Version 2 is written only for what version 1 cannot hold.
+VERSION, VERSION_OF_MARKS = 1, 2
 JSON_LIMIT_BYTES = 16 << 20
 # Each takes some hundred bytes once parsed; the limit keeps a hostile header small.
 LISTS_LIMIT = 1 << 18
@@ -33,10 +35,12 @@ class StreamHeader:
     Attributes:
         schema: the tensors; the key of a level is its number in `levels`.
         levels: the level table.
+        version: of the stream.
     """
 
     schema: Schema
     levels: tuple[LevelSpec, ...]
+    version: int = VERSION
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,8 @@ def plan(schema: Schema) -> StreamHeader:
     for spec in specs:
         for level in (*spec.levels, *spec.outer):
             table.setdefault(level.key, level)
-    return StreamHeader(specs, tuple(table.values()))
+    version = VERSION_OF_MARKS if any(spec.marks for spec in specs) else VERSION
+    return StreamHeader(specs, tuple(table.values()), version)
 
 
 def encode(header: StreamHeader) -> bytes:
@@ -104,14 +109,18 @@ def encode(header: StreamHeader) -> bytes:
     """
     payload = _canonical(_content(header))
     try:
-        decode(payload)  # what no reader accepts must not be written
+        decode(payload, header.version)  # what no reader accepts must not be written
     except DamagedFileError as error:
         raise UnsupportedError(f"no lod stream can hold this: {error}") from None
     return payload
 
 
-def decode(payload: bytes) -> StreamHeader:
+def decode(payload: bytes, version: int | None = None) -> StreamHeader:
     """Return the header, every member of it checked.
+
+    Args:
+        payload: of the header's frame.
+        version: that the stream begins with; None where only the header travels.
 
     Raises:
         DamagedFileError: names the member, what was expected and found.
@@ -120,14 +129,16 @@ def decode(payload: bytes) -> StreamHeader:
         _parse(payload, "header"), "header", ("format", "version", "levels", "tensors")
     )
     _require(content["format"] == FORMAT, "format", repr(FORMAT), content["format"])
-    _require(_is_count(content["version"]), "version", str(VERSION), content["version"])
-    _require(content["version"] == VERSION, "version", str(VERSION), content["version"])
+    versions = (VERSION, VERSION_OF_MARKS) if version is None else (version,)
+    known = type(content["version"]) is int and content["version"] in versions
+    _require(known, "version", " or ".join(map(str, versions)), content["version"])
+    version = content["version"]
     table = tuple(
         _level(value, number) for number, value in enumerate(_list(content["levels"], "levels"))
     )
     owners: list[tuple[str, int]] = []
     schema = tuple(
-        _tensor(value, f"tensor {number}", table, owners)
+        _tensor(value, f"tensor {number}", table, owners, version)
         for number, value in enumerate(_list(content["tensors"], "tensors"))
     )
     _require(bool(schema), "tensors", "at least one", [])
@@ -135,7 +146,7 @@ def decode(payload: bytes) -> StreamHeader:
     names = [spec.name for spec in schema]
     _require(len(set(names)) == len(names), "tensors", "names that differ", names)
     # Last, because every fault above has a better name than this one.
-    header = StreamHeader(schema, table)
+    header = StreamHeader(schema, table, version)
     if _canonical(_content(header)) != payload:
         raise DamagedFileError("header: not written in canonical form")
     return header
@@ -162,9 +173,15 @@ def _level(value: object, number: int) -> LevelSpec:
 
 
 def _tensor(
-    value: object, where: str, table: tuple[LevelSpec, ...], owners: list[tuple[str, int]]
+    value: object,
+    where: str,
+    table: tuple[LevelSpec, ...],
+    owners: list[tuple[str, int]],
+    version: int,
 ) -> TensorSpec:
-    keys = ("name", "dtype", "row_shape", "levels", "rows", "array")
+    keys: tuple[str, ...] = ("name", "dtype", "row_shape", "levels", "rows", "array")
+    if version == VERSION_OF_MARKS:
+        keys = (*keys, "marks")
     tensor = _members(value, where, keys)
     name, dtype, rows, array = (tensor[key] for key in ("name", "dtype", "rows", "array"))
     _require(isinstance(name, str), f"{where}: name", "text", name)
@@ -183,7 +200,7 @@ def _tensor(
         inner = _members(array, f"{where}: array", ("outer",))["outer"]
         outer = _references(inner, f"{where}: outer", table, owners, f"{name}/outer")
         _require(bool(levels and outer), where, "levels of the steps and outer levels", array)
-    return TensorSpec(
+    spec = TensorSpec(
         name=name,
         dtype=dtype_of(dtype),
         row_shape=_row_shape(tensor["row_shape"], f"{where}: row_shape", dtype_of(dtype)),
@@ -191,7 +208,10 @@ def _tensor(
         rows=rows,
         array=array is not None,
         outer=outer,
+        marks=marks.from_json(tensor.get("marks", {}), f"header: {where}"),
     )
+    marks.check_fit(spec, f"header: {where}")
+    return spec
 
 
 def _row_shape(value: object, where: str, dtype: np.dtype[Any]) -> tuple[int, ...]:
@@ -236,7 +256,7 @@ def _references(
 def _content(header: StreamHeader) -> dict[str, object]:
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": header.version,
         "levels": [{"name": level.name, "items": level.items} for level in header.levels],
         "tensors": [
             {
@@ -246,10 +266,15 @@ def _content(header: StreamHeader) -> dict[str, object]:
                 "levels": numbers(spec.levels),
                 "rows": spec.rows,
                 "array": {"outer": numbers(spec.outer)} if spec.array else None,
+                **(_marks_json(spec) if header.version == VERSION_OF_MARKS else {}),
             }
             for spec in header.schema
         ],
     }
+
+
+def _marks_json(spec: TensorSpec) -> dict[str, object]:
+    return {"marks": marks.to_json(spec.marks)}
 
 
 def _canonical(content: object) -> bytes:

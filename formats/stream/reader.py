@@ -15,7 +15,9 @@ from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.core.batching import groups, regrouped
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Source, named_batches
-from lodcli.formats.core.schema import Batch, Item, StoredArray, TensorSpec, find, tensor_of
+from lodcli.formats.core.marks import tensor_of
+from lodcli.formats.core.schema import Batch, Item, StoredArray, TensorSpec, find
+from lodcli.formats.core.schema import tensor_of as steps_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.stream.frames import Frame, FrameReader, Kind, widen_pipe
 from lodcli.formats.stream.header import JSON_LIMIT_BYTES, StreamHeader, Trailer, decode, numbers
@@ -23,7 +25,6 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, check_chain, check_offsets, check_rows
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
 
@@ -45,7 +46,8 @@ class StreamSource(Source):
         frame = self._frames.next()
         if frame.kind != Kind.HEADER or frame.part:
             raise DamagedFileError(f"{frame}: expected the header")
-        self._header = decode(self._frames.payload(frame, JSON_LIMIT_BYTES))
+        payload = self._frames.payload(frame, JSON_LIMIT_BYTES)
+        self._header = decode(payload, self._frames.version)
         self.schema = self._header.schema
         self._fresh = True
 
@@ -86,7 +88,7 @@ class StreamSource(Source):
         parts = []
         for batch in self.batches():
             if (item := batch.get(spec.name)) is not None:
-                parts.append(tensor_of(item).lod)
+                parts.append(steps_of(item).lod)
         return LoD.concatenate(parts)
 
 
@@ -264,7 +266,8 @@ class _Content:
                 indexes[key] = LoD._trusted([levels[level] for level in key], spec.level_names)
             flat = self._rows[number].array(spec.dtype.newbyteorder("<"))
             data = flat.astype(spec.dtype, copy=False)
-            tensor = LoDTensor(data.reshape(self.pending[number], *spec.row_shape), indexes[key])
+            rows = data.reshape(self.pending[number], *spec.row_shape)
+            tensor = tensor_of(spec, rows, indexes[key])
             batch[spec.name] = tensor
             if spec.array:
                 order = self._orders[number].array("<i8")

@@ -45,7 +45,7 @@ class _StreamWriter:
         self._schema = header.schema
         self._splitter = batch_parts.BatchSplitter(header.schema)
         self._numbers = {spec.name: number for number, spec in enumerate(header.schema)}
-        self._frames = FrameWriter(output)
+        self._frames = FrameWriter(output, header.version)
         self._batches = 0
         self._frames.write(Kind.HEADER, 0, bytes_of(encode(header)))
         self._frames.flush()

@@ -46,6 +46,12 @@ if TYPE_CHECKING:
     help="Whether a null list or text is an error (default) or read as empty.",
 )
 @click.option(
+    "--text-levels",
+    type=click.Choice(["text", "bytes", "numbers"]),
+    help="Mark sequences of uint8 as text (UTF-8) or bytes, or write text as the numbers of its "
+    "bytes.",
+)
+@click.option(
     "--data",
     metavar="PATH",
     help="Dataset of the rows in plain HDF5; arrays of rows in npz and safetensors: a,b.",
@@ -89,6 +95,7 @@ def command(
     field: tuple[str, ...],
     dtype: str | None,
     nulls: str,
+    text_levels: str | None,
     data: str | None,
     offsets: tuple[str, ...],
     lengths: tuple[str, ...],
@@ -144,6 +151,10 @@ def command(
         schema, batches = file.schema, file.batches()
         if name is not None:
             schema, batches = _renamed(schema, batches, name)
+        if text_levels is not None:
+            from lodcli.formats.core.marks import remarked
+
+            schema = remarked(schema, text_levels)
         target.write(schema, batches, file.read_share)
 
 

@@ -116,12 +116,14 @@ def _worst(codes: list[int]) -> int:
 
 def _verified(source: Reference) -> dict[str, Any]:
     """Read a whole file and return a summary of its content."""
+    from lodcli.formats.core.marks import marked
     from lodcli.shell.opened import opened, share_of, size_of
 
     rows = size_bytes = 0
     with opened(source) as file:
         schema = file.schema
-        for batch in output.progressing(file.batches(), size_of, share_of(schema, file.read_share)):
+        batches = marked(schema, file.batches())
+        for batch in output.progressing(batches, size_of, share_of(schema, file.read_share)):
             more_rows, more_bytes = size_of(batch)
             rows, size_bytes = rows + more_rows, size_bytes + more_bytes
         checksums = file.checksums()

@@ -127,7 +127,7 @@ def opened(
         label = file.input.label
         for name, error in file.source.left_out.items() if options.skip_unsupported else ():
             # What else could be done about it is not of interest any more.
-            why = str(error).partition("; choose ")[0]
+            why = str(error).partition("; choose ")[0].partition(", or choose ")[0]
             note(f"{label}: {name} is left out: {why}")
         yield Opened(
             *(reference, file.kind.name, file.source, file.input.read_share),

@@ -21,6 +21,7 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS
 from lodcli.shell.opened import Opened
 from lodcli.shell.output import note
 from lodcli.shell.targets import Target
@@ -156,13 +157,17 @@ def _sliced(source: Source, cut: _Cut, level: int | str) -> tuple[Schema, dict[s
         tensor = source.slice(spec.name, (*cut.path, *cut.ranges), level if spec.levels else 0)
         below = spec.levels[len(spec.levels) - tensor.lod.n_levels :]
         lod = lods.setdefault(tuple(one.key for one in below), tensor.lod)
-        found[spec.name] = LoDTensor(tensor.data, lod)
+        found[spec.name] = LoDTensor(tensor.data, lod, tensor.marks)
         levels = tuple(
             replace(one, items=offsets.size - 1)
             for one, offsets in zip(below, lod.levels, strict=True)
         )
         shape = tensor.data.shape[1:]
-        schema.append(replace(spec, levels=levels, rows=tensor.rows, row_shape=shape))
+        schema.append(
+            replace(
+                spec, levels=levels, rows=tensor.rows, row_shape=shape, marks=found[spec.name].marks
+            )
+        )
     for one in cut.ranges:
         _note_what_is_missing(one, len(found[cut.lead.name]))
     return tuple(schema), found
@@ -213,7 +218,7 @@ def _items(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[S
 def _rows(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[Schema, Batches]:
     """Return the batches of ranges of rows, one range after another."""
     rows = sum(map(len, ranges))
-    schema = tuple(replace(spec, levels=(), rows=rows) for spec in cut.specs)
+    schema = tuple(replace(spec, levels=(), rows=rows, marks=NO_MARKS) for spec in cut.specs)
     row_bytes = max(1, sum(spec.row_bytes for spec in schema))
 
     def batches() -> Batches:

@@ -60,7 +60,7 @@ def _batches(parts: Sequence[_Part]) -> Iterator[Batch]:
 def _renamed(item: Item, names: tuple[str | None, ...]) -> Item:
     if not isinstance(item, LoDTensor) or item.lod.names == names:
         return item
-    return LoDTensor(item.data, item.lod.with_names(names))
+    return LoDTensor(item.data, item.lod.with_names(names), item.marks)
 
 
 def _joined(schemas: Sequence[Schema], sources: Sequence[Reference]) -> Schema:
@@ -112,6 +112,8 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> str | None:
         return f"rows of shape {b.row_shape}, not {a.row_shape}"
     if len(a.levels) != len(b.levels):
         return f"{len(b.levels)} levels, not {len(a.levels)}"
+    if a.marks != b.marks:
+        return f"the marks {b.marks}, not {a.marks}; lod convert --text-levels changes them"
     for number, (one, two) in enumerate(zip(a.level_names, b.level_names, strict=True)):
         if one and two and one != two:
             return f"a level {number} called {two}, not {one}"

@@ -25,6 +25,7 @@ class Difference:
 
     Attributes:
         what: "tensor" (one file does not have it), "dtype", "row_shape", "levels", "level_name",
+            "marks",
             "items" of a level, "length" of a sequence, "rows", or "value".
         level: the number of the level, for those that are of a level.
         branch: the numbers that lead to a sequence or row, outermost first.
@@ -119,6 +120,8 @@ def _alike(result: TensorComparison, one: TensorSpec, two: TensorSpec) -> bool:
         add(Difference("dtype", one.dtype.name, two.dtype.name))
     if one.row_shape != two.row_shape:
         add(Difference("row_shape", list(one.row_shape), list(two.row_shape)))
+    if one.marks != two.marks:
+        add(Difference("marks", str(one.marks), str(two.marks)))
     if len(one.levels) != len(two.levels):
         add(Difference("levels", len(one.levels), len(two.levels)))
         return False

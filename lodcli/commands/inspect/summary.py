@@ -11,6 +11,7 @@ import click
 
 from lodcli.commands.inspect.drawing import draw, preview
 from lodcli.commands.inspect.statistics import Statistics, bars, statistics
+from lodcli.formats.core import marks
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, StoredArray, TensorSpec, known_rows
 from lodcli.kernels.index.lod import LoD
@@ -117,6 +118,7 @@ def _tensor_json(summary: TensorSummary, level: int | str | None) -> dict[str, A
     content: dict[str, Any] = {
         "name": spec.name,
         "dtype": spec.dtype.name,
+        "marks": marks.to_json(spec.marks),
         "rows": summary.rows,
         "row_shape": list(spec.row_shape),
         "bytes": summary.size_bytes,
@@ -179,7 +181,7 @@ def _several(found: list[TensorSummary]) -> str:
     rows = [
         (
             summary.spec.name,
-            summary.spec.dtype.name + (" steps" if summary.spec.array else ""),
+            _kind(summary.spec) + (" steps" if summary.spec.array else ""),
             summary.shape,
             output.size_text(summary.size_bytes),
             _level_names(summary),
@@ -187,6 +189,11 @@ def _several(found: list[TensorSummary]) -> str:
         for summary in found
     ]
     return output.table(("tensor", "dtype", "shape", "size", "levels"), rows)
+
+
+def _kind(spec: TensorSpec) -> str:
+    """Return what the rows are: their dtype, and whether they are text or bytes."""
+    return f"{spec.marks} ({spec.dtype.name})" if spec.marks else spec.dtype.name
 
 
 def _level_names(summary: TensorSummary) -> str:
@@ -200,7 +207,7 @@ def _one(
     summary: TensorSummary, level: int | str | None, head: int | None, unicode: bool
 ) -> list[str]:
     spec, lod = summary.spec, summary.lod
-    kind = f"{spec.dtype.name}, {summary.shape}, {output.size_text(summary.size_bytes)}"
+    kind = f"{_kind(spec)}, {summary.shape}, {output.size_text(summary.size_bytes)}"
     lines = [f"{click.style(spec.name, bold=True)}: {kind}"]
     if spec.array:
         lines += _steps(summary)

@@ -287,7 +287,7 @@ def test_files_of_polars(tmp_path: Path) -> None:
         pl.read_ipc(tmp_path / "ours.arrow"),
     ):
         assert theirs["x"].to_list() == lists
-        assert [bytes(text).decode() for text in theirs["t"].to_list()] == ["a", "größe", ""]
+        assert theirs["t"].to_list() == ["a", "größe", ""]
 
 
 def test_files_of_awkward(tmp_path: Path) -> None:

@@ -103,9 +103,8 @@ def test_datasets_reads_what_we_write(tmp_path: Path) -> None:
     theirs = datasets.load_from_disk(str(THEIRS / "train"))
     ours = datasets.load_from_disk(str(tmp_path / "x"))
     assert ours.column_names == theirs.column_names
-    for name in set(theirs.column_names) - {"text"}:
+    for name in theirs.column_names:
         assert ours[name][:] == theirs[name][:]
-    assert [bytes(text).decode() for text in ours["text"]] == theirs["text"][:]
     assert ours.features["tokens"].feature.dtype == "int32"
     ours.select([2, 1]).save_to_disk(tmp_path / "again")
     assert nested(content(tmp_path / "again")["tokens"]) == [[4], []]

@@ -292,9 +292,9 @@ def another_format(file: h5py.File, header: Header) -> None:
     header["format"] = "dol"
 
 
-@case("R11", UnsupportedError, "container version 2; this program reads version 1")
-def version_2(file: h5py.File, header: Header) -> None:
-    header["version"] = 2
+@case("R11", UnsupportedError, "container version 3; this program reads versions 1 and 2")
+def version_3(file: h5py.File, header: Header) -> None:
+    header["version"] = 3
 
 
 @case("R11", UnsupportedError, "container version 1.0")
@@ -389,3 +389,68 @@ def steps_for_2_to_50_items(file: h5py.File, header: Header) -> None:
 def a_step_of_other_size(file: h5py.File, header: Header) -> None:
     file["/index/0"][1] = 5
     reseal(file, header, "/index/0")
+
+
+# -- 8, marks ----------------------------------------------------------------------
+
+
+@case("R10", DamagedFileError, "/header: data has an unknown member 'marks'")
+def marks_in_version_1(file: h5py.File, header: Header) -> None:
+    header["tensors"]["data"]["marks"] = {}
+
+
+@case("R10", DamagedFileError, "/header: data lacks member 'marks'")
+def no_marks_in_version_2(file: h5py.File, header: Header) -> None:
+    header["version"] = 2
+
+
+def _marked(header: Header, marks: Any) -> None:
+    header["version"] = 2
+    for tensor in header["tensors"].values():
+        tensor["marks"] = marks
+
+
+@case("R31", UnsupportedError, "/header: data: no mark 'colour' is known; use a later lod")
+def unknown_mark(file: h5py.File, header: Header) -> None:
+    _marked(header, {"values": "text", "colour": "blue"})
+
+
+@case("R31", UnsupportedError, "/header: data: no mark of values 'html' is known")
+def unknown_values(file: h5py.File, header: Header) -> None:
+    _marked(header, {"values": "html"})
+
+
+@case("R31", UnsupportedError, "/header: data: no mark of values ['text'] is known")
+def values_in_a_list(file: h5py.File, header: Header) -> None:
+    _marked(header, {"values": ["text"]})
+
+
+@case("R31", DamagedFileError, "/header: data: marks: expected an object, found 'text'")
+def marks_that_are_no_object(file: h5py.File, header: Header) -> None:
+    _marked(header, "text")
+
+
+@case("R32", DamagedFileError, "/header: data: marks: text is uint8 rows of one value")
+def text_of_floats(file: h5py.File, header: Header) -> None:
+    _marked(header, {"values": "text"})
+
+
+@case("R32", DamagedFileError, "marks: a TensorArray has no marks", base="array")
+def bytes_of_an_array(file: h5py.File, header: Header) -> None:
+    _marked(header, {"values": "bytes"})
+
+
+@case("R32", DamagedFileError, "rows of shape (), 0 levels", base="text")
+def text_without_a_level(file: h5py.File, header: Header) -> None:
+    header["tensors"]["data"]["levels"] = []
+    del header["datasets"]["/index/0"], file["/index/0"]
+
+
+@case("R33", InvalidDataError, "data: item <2>: is not UTF-8", base="text", paths=["/data"])
+def text_that_is_not_utf_8(file: h5py.File, header: Header) -> None:
+    file["/data"][6] = 0xFF
+
+
+@case("R33", InvalidDataError, "item <1>: is not UTF-8", base="text", paths=["/index/0"])
+def text_cut_within_a_character(file: h5py.File, header: Header) -> None:
+    file["/index/0"][1] = 3

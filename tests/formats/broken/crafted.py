@@ -41,6 +41,7 @@ def _bases() -> dict[str, dict[str, Item]]:
         "compressed": {"data": articles},
         "shared": {"data": articles, "flags": flags},
         "array": {"data": array},
+        "text": {"data": LoDTensor.from_lists(["Grüß", "", "a"])},
     }
 
 

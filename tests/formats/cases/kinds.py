@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import Item, StoredArray
+from lodcli.formats.core.schema import Item, StoredArray, schema_of
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import BYTES, TEXT
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.strategies import DTYPES, ROW_SHAPES, tensors
 
@@ -79,6 +80,14 @@ def _columns(name: str, tensor: LoDTensor) -> dict[str, Any]:
 
 def _named(name: str, tensor: LoDTensor) -> LoDTensor:
     return LoDTensor(tensor.data, tensor.lod.with_names(_level_names(tensor)))
+
+
+def _numbers(content: Content) -> Content:
+    """Return the content without marks: whether a column is text, its first value tells."""
+    return {
+        name: item.as_numbers() if isinstance(item, LoDTensor) else item
+        for name, item in content.items()
+    }
 
 
 def _letters(content: Content) -> Content:
@@ -169,6 +178,7 @@ KINDS = {
         "t.csv",
         options=_columns,
         shape=_named,
+        made=_numbers,
         apart=True,
         nans=True,
         refused=("share all their levels", "column", *EMPTY),
@@ -177,6 +187,7 @@ KINDS = {
         "t.tsv",
         options=_columns,
         shape=_named,
+        made=_numbers,
         apart=True,
         nans=True,
         refused=("share all their levels", "column", *EMPTY),
@@ -200,6 +211,9 @@ def contents(draw: st.DrawFn, name: str, *, held: bool) -> Content:
     shapes = [shape for shape in ROW_SHAPES if len(shape) <= ranks]
     least = kind.min_levels if held else 0
     first = draw(tensors(dtypes, shapes, most, least, any_bits=True))
+    letters = [one for one in dtypes if one == np.uint8]
+    if letters and most and draw(st.integers(0, 3)) == 0:
+        first = draw(tensors(letters, [()], most, max(1, least), any_bits=True))
     content: Content = {}
     count = draw(st.integers(1, 3)) if kind.many or not held else 1
     for number in range(count):
@@ -210,6 +224,9 @@ def contents(draw: st.DrawFn, name: str, *, held: bool) -> Content:
         else:
             data = np.zeros((first.rows, *draw(st.sampled_from(shapes))), first.dtype)
             item = LoDTensor(data, first.lod)
+        marked = item.lod.n_levels and item.dtype == np.uint8 and not item.row_shape
+        if marked and draw(st.booleans()):
+            item = LoDTensor(item.data & 0x7F, item.lod, draw(st.sampled_from([TEXT, BYTES])))
         content[NAMES[number]] = item
     if not held and first.lod.n_levels and draw(st.booleans()):
         content["steps"] = StoredArray(*TensorArray.unpack(first, 0))
@@ -269,6 +286,8 @@ def check_same(name: str, content: Content, found: Mapping[str, Item]) -> None:
         assert _bits(other.data, nans=kind.nans) == _bits(item.data, nans=kind.nans)
         if declared.level_names:
             assert other.lod.names == item.lod.names
+        if declared.keeps_marks(schema_of({one: item})[0]):
+            assert other.marks == item.marks
 
 
 def require(name: str) -> None:

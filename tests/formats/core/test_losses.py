@@ -54,7 +54,7 @@ def observed(name: str, content: Content, found: Mapping[str, Item]) -> Lost:
         found = dict(zip(found, found.values(), strict=True))
     names = dict(zip(content, found, strict=True)) if not set(content) <= set(found) else None
     lost: Lost = {what: set() for what in ("tensor names", "level names", "levels")}
-    lost |= {"dtypes": set(), "row shapes": set()}
+    lost |= {"dtypes": set(), "marks": set(), "row shapes": set()}
     for one, item in content.items():
         other = found[names[one] if names else one]
         if names and names[one] != one and len(content) > 1:
@@ -75,6 +75,8 @@ def observed(name: str, content: Content, found: Mapping[str, Item]) -> Lost:
         lost["level names"] |= {a for a, b in pairs if a and a != b}
         if other.dtype != item.dtype:
             lost["dtypes"].add(f"{item.dtype.name} of {one}")
+        if other.marks != item.marks:
+            lost["marks"].add(f"{item.marks} of {one}")
         if other.row_shape != item.row_shape:
             lost["row shapes"].add(f"{item.row_shape} of {one}")
     return {what: found for what, found in lost.items() if found}
@@ -87,7 +89,9 @@ def small(name: str, content: Content) -> Content:
     made: Content = {}
     for one, item in content.items():
         assert isinstance(item, LoDTensor)
-        made[one] = LoDTensor(np.ones(item.data.shape, item.dtype), item.lod)
+        # Text that no reader of csv takes for a number.
+        data = np.full(item.data.shape, ord("x") if item.marks else 1, item.dtype)
+        made[one] = LoDTensor(data, item.lod, item.marks)
     return made
 
 

@@ -255,7 +255,7 @@ def test_two_streams_in_a_row_are_an_error_that_says_so() -> None:
 @pytest.mark.parametrize(
     ("prefix", "kind", "message"),
     [
-        (b"\x89LODS\r\n\x02", UnsupportedError, "version 2; this program reads version 1"),
+        (b"\x89LODS\r\n\x03", UnsupportedError, "version 3; this program reads versions 1 and 2"),
         (b"\x89LODS\n\x01{", DamagedFileError, "line ends were changed"),
         (b"\x89LODS\r\r\n\x01", DamagedFileError, "line ends were changed"),
         (b"\tLODS\r\n\x01", DamagedFileError, "highest bit"),

@@ -191,6 +191,42 @@ breaks("S12", "items of level 0: the header announced 1, 2 came")(
     lambda: with_header(header([level(items=1)], [tensor()]))
 )
 
+
+def with_marks(marks: object, version: int = 2, **changes: object) -> bytes:
+    """Return a stream of version 2 whose tensor has these marks."""
+    levels = [level()] if changes.get("levels") != [] else []
+    payload = header(levels, [tensor(**changes, marks=marks)], version=version)
+    return spec.PREFIX[:-1] + b"\x02" + changed(example(), 0, payload)[8:]
+
+
+breaks("S21", "version: expected 2, found 1")(lambda: with_marks({}, version=1))
+breaks("S21", "version: expected 1, found 2")(
+    lambda: spec.PREFIX + with_marks({"values": "text"})[8:]
+)
+breaks("S21", "tensor 0: expected the members name, .*, marks")(
+    lambda: spec.PREFIX[:-1] + b"\x02" + with_header(header([level()], [tensor()], version=2))[8:]
+)
+breaks("S21", "expected the members name, dtype, row_shape, levels, rows, array, found")(
+    lambda: with_tensor(marks={})
+)
+breaks("S21", "no mark 'colour' is known")(lambda: with_marks({"colour": "blue"}))
+breaks("S21", "no mark of values 'html' is known")(lambda: with_marks({"values": "html"}))
+breaks("S21", "marks: expected an object")(lambda: with_marks(None))
+breaks("S22", "marks: text is uint8")(lambda: with_marks({"values": "text"}, dtype="int8"))
+breaks("S22", "marks: bytes is uint8")(lambda: with_marks({"values": "bytes"}, row_shape=[2]))
+breaks("S22", "0 levels")(lambda: with_marks({"values": "text"}, levels=[]))
+breaks("S22", "data: item <1>: is not UTF-8")(lambda: _text_of(b"ab\xff"))
+
+
+def _text_of(rows: bytes) -> bytes:
+    stream = example()
+    stream.frames[0] = (
+        *(HEADER, 0),
+        header([level(items=2)], [tensor(rows=3, marks={"values": "text"})], version=2),
+    )
+    return spec.PREFIX[:-1] + b"\x02" + changed(stream, 3, rows)[8:]
+
+
 # -- 3. batches
 
 breaks("S13", r"frame 1 \(counts of a batch\): expected batch 0")(
@@ -311,8 +347,9 @@ def test_a_stream_that_breaks_a_rule_is_refused(
 ) -> None:
     with pytest.raises(LodError, match=message) as error:
         read(make())
-    assert isinstance(error.value, InvalidDataError)
-    if rule not in ("S1", "S17", "S19"):
+    # A mark of a later version is no damage.
+    assert isinstance(error.value, InvalidDataError | UnsupportedError)
+    if rule not in ("S1", "S17", "S19", "S21", "S22"):
         assert isinstance(error.value, DamagedFileError)
 
 
@@ -352,8 +389,8 @@ def test_frames_may_be_split_anywhere() -> None:
 
 def test_another_version_is_no_damage() -> None:
     raw = bytearray(example().encode())
-    raw[7] = 2
-    with pytest.raises(UnsupportedError, match="version 2"):
+    raw[7] = 3
+    with pytest.raises(UnsupportedError, match="version 3"):
         read(bytes(raw))
 
 

@@ -1,0 +1,149 @@
+"""Marks of tensors as JSON: in the header of a container, of a stream, and in flat files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from reprlib import repr as shown
+from typing import Any
+
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, VALUES, Marks, check_text
+
+# The format and the version of what flat files keep beside their arrays.
+_FORMAT = {"format": "lod-marks", "version": 1}
+MOST_BYTES = 1 << 20
+
+
+def to_json(marks: Marks) -> dict[str, Any]:
+    """Return marks as the members of a JSON object; empty for none."""
+    return {"values": marks.values} if marks else {}
+
+
+def from_json(content: Any, where: str) -> Marks:
+    """Return the marks that `to_json` gave.
+
+    Raises:
+        DamagedFileError: no JSON object.
+        UnsupportedError: marks of a later version.
+    """
+    if not isinstance(content, dict):
+        raise DamagedFileError(f"{where}: marks: expected an object, found {shown(content)}")
+    for name in content:
+        if name != "values":
+            raise UnsupportedError(f"{where}: no mark {shown(name)} is known; use a later lod")
+    if not content:
+        return NO_MARKS
+    if content["values"] not in VALUES:
+        raise UnsupportedError(
+            f"{where}: no mark of values {shown(content['values'])} is known; use a later lod"
+        )
+    return Marks(content["values"])
+
+
+def check_fit(spec: TensorSpec, where: str) -> None:
+    """Raise DamagedFileError if a tensor cannot have its marks."""
+    wrong = _misfit(spec, spec.marks) if spec.marks else None
+    if wrong is not None:
+        raise DamagedFileError(f"{where}: marks: {wrong}")
+
+
+def flat_json(schema: Schema) -> str | None:
+    """Return the marks of all tensors for a flat file; None if there are none."""
+    marks = {spec.name: to_json(spec.marks) for spec in schema if spec.marks}
+    if not marks:
+        return None
+    return json.dumps({**_FORMAT, "tensors": marks}, separators=(",", ":"))
+
+
+def from_flat_json(text: str | bytes) -> dict[str, Marks] | None:
+    """Return the marks by tensor that `flat_json` gave; None if this is something else.
+
+    Raises:
+        DamagedFileError, UnsupportedError: it is ours, and damaged or of a later version.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict) or content.get("format") != _FORMAT["format"]:
+        return None
+    if content.get("version") != 1:
+        raise UnsupportedError(f"marks of version {shown(content.get('version'))}; this reads 1")
+    tensors = content.get("tensors")
+    if not isinstance(tensors, dict):
+        raise DamagedFileError("marks: expected an object of tensors")
+    return {name: from_json(said, f"tensor {shown(name)}") for name, said in tensors.items()}
+
+
+def remarked(schema: Schema, values: str) -> Schema:
+    """Return the schema with other marks on all tensors that can have them.
+
+    Args:
+        schema: of a file.
+        values: "text", "bytes" or "numbers".
+
+    Raises:
+        UnsupportedError: none can have them.
+    """
+    if values == "numbers":
+        return tuple(replace(spec, marks=NO_MARKS) for spec in schema)
+    marks = from_json({"values": values}, "")
+    fits = [_misfit(spec, marks) is None for spec in schema]
+    if not any(fits):
+        raise UnsupportedError(f"{schema[0].name}: {_misfit(schema[0], marks)}")
+    return tuple(
+        replace(spec, marks=marks) if fit else spec for spec, fit in zip(schema, fits, strict=True)
+    )
+
+
+def _misfit(spec: TensorSpec, marks: Marks) -> str | None:
+    if spec.array:
+        return "a TensorArray has no marks"
+    return marks.misfit(spec.dtype, spec.row_shape, len(spec.levels))
+
+
+def marked(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches with the marks of a schema; what is marked as text is UTF-8.
+
+    Raises:
+        InvalidDataError: it is not; names the tensor, the item and the byte.
+    """
+    marks = {spec.name: spec.marks for spec in schema}
+    done = dict.fromkeys(marks, 0)
+    for batch in batches:
+        yield {name: _marked(name, item, marks, done) for name, item in batch.items()}
+
+
+def tensor_of(spec: TensorSpec, rows: Array, lod: LoD) -> LoDTensor:
+    """Return rows of a tensor, with its marks if a level is left; text is UTF-8.
+
+    Raises:
+        InvalidDataError: it is not; names the tensor, the item and the byte.
+    """
+    marks = spec.marks.kept(lod.n_levels)
+    if marks == TEXT:
+        with naming(spec.name):
+            check_text(rows, lod)
+    return LoDTensor(rows, lod, marks)
+
+
+def _marked(name: str, item: Item, marks: dict[str, Marks], done: dict[str, int]) -> Item:
+    if isinstance(item, StoredArray) or name not in marks:
+        return item
+    if item.marks != marks[name]:
+        item = LoDTensor(item.data, item.lod, marks[name])
+    if item.marks == TEXT:
+        try:
+            check_text(item.data, item.lod)
+        except InvalidDataError as error:
+            where = f", in the items from {done[name]} on" if done[name] else ""
+            raise InvalidDataError(f"{name}{where}: {error}") from None
+        done[name] += len(item)
+    return item
