@@ -29,6 +29,10 @@ TABLE = {
     ),
     "split": ("lodcli.commands.split.command", "Divide the items of a file among several."),
     "diff": ("lodcli.commands.diff.command", "Show what differs between two files."),
+    "plan": (
+        "lodcli.commands.plan.command",
+        "Show what batches cost, padded or packed; write packed ones.",
+    ),
     "unpack": ("lodcli.commands.unpack", "Convert sequences to time steps, longest first."),
     "pack": ("lodcli.commands.pack", "Convert time steps back to sequences."),
     "apply": (

@@ -142,6 +142,7 @@ COMMANDS: dict[str, Command] = {
     "rename": _file("t.lod.h5", "rename", "signs.lod.h5", "label=class"),
     "cast": _file("t.lod.h5", "cast", _WORDS, "float64"),
     "merge": _file("t.lod.h5", "merge", "signs.lod.h5", "others.lod.h5"),
+    "plan --write": _file("t.lod.h5", "plan", _WORDS, "--tokens", "9"),
     "unpack": _file("t.lod.h5", "unpack", _WORDS),
     "pack": _file("t.lod.h5", "pack", "steps.lod.h5"),
     "apply": _file("t.lod.h5", "apply", "reverse", _WORDS),

@@ -1,0 +1,88 @@
+"""`lod plan`: what batches of a limited size cost, and packed batches."""
+
+from __future__ import annotations
+
+import click
+
+from lodcli.shell import options, output
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+STRATEGIES = ("padded", "bucket", "pack")
+
+
+@click.command(cls=options.Command)
+@options.source
+@click.option(
+    "--tokens",
+    type=click.IntRange(1, 2**31 - 1),
+    required=True,
+    metavar="T",
+    help="The maximum size of a batch in rows, padding counted.",
+)
+@click.option(
+    "--strategy",
+    "strategies",
+    type=click.Choice(STRATEGIES),
+    multiple=True,
+    metavar="NAME",
+    help="padded: sequences as they come; bucket: sorted by length; pack: without padding, best "
+    "fit decreasing. Can be repeated [default: all].",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    metavar="SEED",
+    help="Shuffle the sequences first, and packed batches at the end.",
+)
+@click.option("--drop-long", is_flag=True, help="With --write, leave out sequences over T rows.")
+@click.option(
+    "-o", "--write", "out", type=options.SOURCE, metavar="OUT", help="Write packed batches to OUT."
+)
+@click.option("-f", "--force", is_flag=True, help="Replace OUT if it exists.")
+@options.level
+@options.as_json
+@options.quiet
+def command(
+    source: Reference,
+    tokens: int,
+    strategies: tuple[str, ...],
+    seed: int | None,
+    drop_long: bool,
+    out: str | None,
+    force: bool,
+    level: int | str | None,
+    as_json: bool,
+) -> None:
+    """Show what batches of T rows of SOURCE cost: their number and their padding.
+
+    Sequences are the outermost items, or those of --level; a padded batch is as long as its longest
+    sequence. Those over T rows are counted and left out. With --write packed batches are stored:
+    all tensors that share the sequences get a level batch, and there are cu_seqlens, positions,
+    documents, items and max_seqlen beside them.
+
+    \b
+    Examples:
+      lod plan articles.lod.h5 --tokens 8192
+      lod plan vowels.lod.h5 --tokens 512 --strategy pack --json
+      lod plan vowels.lod.h5 --tokens 512 --seed 7 --write packed.lod.h5
+    """
+    target = None if out is None else Target(out, None, force)
+    if target is not None:
+        if out == "-":
+            raise click.UsageError("the table goes to standard output; name a file for --write")
+        target.check()
+    from lodcli.commands.choose.choosing import items_of
+    from lodcli.commands.plan.planning import Plan
+    from lodcli.commands.plan.showing import as_object, as_text
+    from lodcli.commands.plan.writing import write_packed
+
+    with items_of(source, level) as items:
+        plan = Plan.of(items, source.name, tokens, seed)
+        costs = [plan.cost(name) for name in strategies or STRATEGIES]
+        if target is not None:
+            write_packed(plan, items, source, target, drop_long=drop_long)
+    if as_json:
+        output.as_json(as_object(plan, costs))
+    else:
+        output.text(as_text(plan, costs))

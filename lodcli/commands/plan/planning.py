@@ -1,0 +1,100 @@
+"""Which sequences make a batch, and what that costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lodcli.formats.items.items import Items
+from lodcli.formats.items.random_order import shuffled
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.index.batch_plans import packed_batches, padded_batches
+from lodcli.kernels.index.checks import Array, Offsets
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the batches of a strategy cost.
+
+    Attributes:
+        strategy: its name.
+        batches: how many there are.
+        padding: rows of padding in all of them.
+        fill: the share of the rows that all batches could have that are not padding, nor empty.
+    """
+
+    strategy: str
+    batches: int
+    padding: int
+    fill: float
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The sequences of a level and how they are batched.
+
+    Attributes:
+        name: the tensor whose rows count.
+        tokens: the maximum of rows of a batch.
+        lengths: (S,) rows of each sequence, shorter ones and others.
+        chosen: those that are not longer than a batch, in the order in which they come.
+        seed: for the order of packed batches; None: as they are made.
+    """
+
+    name: str
+    tokens: int
+    lengths: Array
+    chosen: Offsets
+    seed: int | None
+
+    @classmethod
+    def of(cls, items: Items, name: str | None, tokens: int, seed: int | None) -> Plan:
+        """Return the plan for the items of a level."""
+        deep = [one for one, lod in items.lods.items() if lod.n_levels]
+        name = name or ("data" if "data" in deep else next(iter(deep), None))
+        if name is None or name not in deep:
+            raise SelectionError(f"{name or 'a tensor without levels'}: its items are single rows")
+        lengths = np.diff(items.lods[name].absolute(0))
+        order = np.arange(items.count) if seed is None else shuffled(items.count, seed)
+        return cls(name, tokens, lengths, order[lengths[order] <= tokens], seed)
+
+    @property
+    def too_long(self) -> int:
+        """How many sequences have more rows than a batch."""
+        return self.lengths.size - self.chosen.size
+
+    @cached_property
+    def total(self) -> int:
+        """The rows of all others."""
+        return int(self.lengths[self.chosen].sum())
+
+    def cost(self, strategy: str) -> Cost:
+        """Return what a strategy costs."""
+        if strategy == "pack":
+            batches, padding = self.packed[1].size - 1, 0
+        else:
+            lengths = self.lengths[self.chosen]
+            if strategy == "bucket":
+                lengths = np.sort(lengths, kind="stable")
+            borders = padded_batches(lengths, self.tokens)
+            batches, padding = borders.size - 1, 0
+            if batches:
+                longest = np.maximum.reduceat(lengths, borders[:-1])
+                padding = int((longest * np.diff(borders)).sum()) - self.total
+        fill = self.total / (batches * self.tokens) if batches else 0.0
+        return Cost(strategy, batches, padding, fill)
+
+    @cached_property
+    def packed(self) -> tuple[Offsets, Offsets]:
+        """The items in order of packed batches, and where each batch begins."""
+        order, batches = packed_batches(self.lengths[self.chosen], self.tokens)
+        order = self.chosen[order]
+        if self.seed is None or batches.size < 3:
+            return order, batches
+        mixed = shuffled(batches.size - 1, self.seed)
+        counts = np.diff(batches)[mixed]
+        ends = np.cumsum(counts)
+        first = np.repeat(batches[mixed] - (ends - counts), counts)
+        return order[first + np.arange(order.size)], np.concatenate([[0], ends])

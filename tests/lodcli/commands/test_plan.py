@@ -1,0 +1,131 @@
+"""`lod plan`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, tensor
+
+
+@pytest.fixture
+def lengths(folder: Path) -> list[int]:
+    """ids.lod.h5: 300 sequences of ids and of weights, and a label beside each."""
+    rng = np.random.default_rng(5)
+    found = rng.integers(0, 60, 300)
+    lod = LoD.from_lengths([found], ["document"])
+    rows = int(found.sum())
+    io.write(
+        folder / "ids.lod.h5",
+        {
+            "ids": LoDTensor(np.arange(rows), lod),
+            "weights": LoDTensor(rng.random((rows, 2)), lod),
+            "label": LoDTensor(np.arange(300)),
+        },
+    )
+    return [int(one) for one in found]
+
+
+def test_the_costs_are_those_of_the_batches(lod: Lod, lengths: list[int]) -> None:
+    done = lod("plan", "ids.lod.h5", "--tokens", "128", "--json")
+    assert (done.code, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert (told["sequences"], told["rows"], told["too_long"]) == (300, sum(lengths), 0)
+    padded, bucket, pack = told["strategies"]
+    for cost, order in ((padded, lengths), (bucket, sorted(lengths))):
+        batches: list[list[int]] = [[]]
+        for length in order:
+            if max([*batches[-1], length]) * (len(batches[-1]) + 1) > 128:
+                batches.append([])
+            batches[-1].append(length)
+        padding = sum(max(batch) * len(batch) for batch in batches) - sum(lengths)
+        assert (cost["batches"], cost["padding"]) == (len(batches), padding)
+        assert cost["fill"] == pytest.approx(sum(lengths) / 128 / len(batches))
+    assert pack["padding"] == 0
+    assert -(-sum(lengths) // 128) <= pack["batches"] < bucket["batches"] < padded["batches"]
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_packed_batches_hold_every_sequence_once(
+    lod: Lod, lengths: list[int], seed: int | None
+) -> None:
+    more = [] if seed is None else ["--seed", str(seed)]
+    args = ("plan", "ids.lod.h5", "--tokens", "128", *more, "--strategy", "pack")
+    done = lod(*args, "--write", "packed.lod.h5", "--json")
+    assert (done.code, done.stderr) == (0, "")
+    count = json.loads(done.stdout)["strategies"][0]["batches"]
+    found = {name: tensor("packed.lod.h5", name) for name in io.read_all("packed.lod.h5")}
+    ids, positions, documents = (
+        found[name].to_list() for name in ("ids", "positions", "documents")
+    )
+    items, boundaries = found["items"].to_list(), found["cu_seqlens"].to_list()
+    assert len(ids) == len(items) == len(boundaries) == found["max_seqlen"].rows == count
+    assert found["ids"].lod.names == ("batch", "document")
+    assert found["ids"].lod.same_levels(found["weights"].lod)
+    whole = tensor("ids.lod.h5", "ids").to_list()
+    assert sorted(one for batch in items for one in batch) == list(range(300))
+    assert found["label"].to_list() == items
+    for number, batch in enumerate(ids):
+        assert batch == [whole[item] for item in items[number]]
+        sizes = [len(one) for one in batch]
+        assert sum(sizes) <= 128
+        assert boundaries[number] == [0, *np.cumsum(sizes).tolist()]
+        assert found["max_seqlen"].data[number] == max(sizes)
+        assert positions[number] == [list(range(size)) for size in sizes]
+        assert documents[number] == [[place] * size for place, size in enumerate(sizes)]
+    again = lod(*args, "--write", "again.lod.h5")
+    assert again.code == 0
+    assert tensor("again.lod.h5", "items").to_list() == items
+    if seed is not None:
+        lod("plan", "ids.lod.h5", "--tokens", "128", "-o", "plain.lod.h5")
+        assert tensor("plain.lod.h5", "items").to_list() != items
+
+
+def test_sequences_over_the_limit_are_told_and_dropped_when_asked(
+    lod: Lod, lengths: list[int]
+) -> None:
+    longer = sum(one > 40 for one in lengths)
+    done = lod("plan", "ids.lod.h5", "--tokens", "40")
+    assert done.code == 0
+    assert f"left out: {longer} sequences of more rows than a batch" in done.stdout
+    done = lod("plan", "ids.lod.h5", "--tokens", "40", "--write", "p.lod.h5")
+    first = lengths.index(max(lengths))
+    assert (done.code, done.stdout) == (1, "")
+    assert f"ids: item {first} has {max(lengths)} rows, more than a batch of 40" in done.stderr
+    assert lod("plan", "ids.lod.h5", "--tokens", "40", "--drop-long", "-o", "p.lod.h5").code == 0
+    held = tensor("p.lod.h5", "items").data.tolist()
+    assert sorted(held) == [number for number, one in enumerate(lengths) if one <= 40]
+
+
+def test_no_sequences_make_no_batches(lod: Lod, folder: Path) -> None:
+    io.write("none.lod.h5", LoDTensor(np.arange(0), LoD.from_lengths([[]])))
+    done = lod("plan", "none.lod.h5", "--tokens", "8", "--json", "-o", "p.lod.h5")
+    assert done.code == 0
+    assert [one["batches"] for one in json.loads(done.stdout)["strategies"]] == [0, 0, 0]
+    assert tensor("p.lod.h5", "items").rows == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["--tokens", "0"], 2, "--tokens"),
+        ([], 2, "--tokens"),
+        (["--tokens", "9", "--write", "-"], 2, "name a file for --write"),
+        (["--tokens", "9", "--strategy", "best"], 2, "'best'"),
+        (["--tokens", "9", "--level", "verse"], 2, "no level named 'verse'"),
+        (["--tokens", "9", "--write", "words.lod.h5"], 3, "exists already; use --force"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_planned_is_said(
+    lod: Lod, folder: Path, args: list[str], code: int, said: str
+) -> None:
+    done = lod("plan", "words.lod.h5", *args)
+    assert (done.code, done.stdout) == (code, "")
+    assert said in done.stderr
