@@ -73,9 +73,10 @@ def custom_op(name: str) -> CustomOp:
     )
     backward.register_fake(made.fake_backward)
     forward.register_autograd(_Gradient(made, backward), setup_context=made.save)
-    for device in ("cpu", "cuda"):
-        # As torch does for softmax, sums and norms: it computes in float32.
-        forward.register_autocast(device, torch.float32)
+    if hasattr(forward, "register_autocast"):  # not in torch 2.5
+        for device in ("cpu", "cuda"):
+            # As torch does for softmax, sums and norms: it computes in float32.
+            forward.register_autocast(device, torch.float32)
     return CustomOp(entry, made.parameters, forward)
 
 

@@ -41,6 +41,9 @@ class _Ragged(torch.nn.RNNBase):
         Raises:
             InvalidDataError, ShapeMismatchError: an argument is wrong, or does not fit.
         """
+        if lengths is None and _is_exporting():
+            exported: tuple[Any, Any] = super().forward(input, hx)
+            return exported
         # Not torch.compiler.is_compiling(): it is false once the compiler has left an RNN out.
         run = _not_compiled if "torch._dynamo" in sys.modules else _Ragged._forward
         found: tuple[Any, Any] = run(self, input, hx, lengths)
@@ -148,6 +151,12 @@ class _Ragged(torch.nn.RNNBase):
             before.index_copy(1, picked, after)
             for before, after in zip(initial, ended, strict=True)
         )
+
+
+def _is_exporting() -> bool:
+    """Return whether torch.export traces a layer: torch's own code is what it can take."""
+    known = getattr(torch.compiler, "is_exporting", None)  # not in torch 2.5
+    return known is not None and known()
 
 
 # torch.compile breaks its graph here, and compiles nothing below. Not torch.compiler.disable: it

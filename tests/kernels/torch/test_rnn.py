@@ -323,3 +323,13 @@ def test_a_compiled_model_gives_the_same() -> None:
         *(torch.autograd.grad(each, [*mine.parameters()]) for each in (found, wanted)), strict=True
     ):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["lstm-deep", "gru"])
+def test_a_layer_over_a_dense_tensor_is_exported_as_that_of_torch(name: str) -> None:
+    mine, _ = layers(name)
+    values = torch.randn(5, 2, 3, dtype=torch.float64)
+    exported = torch.export.export(mine, (values,)).module()
+    torch.testing.assert_close(exported(values), mine(values), rtol=0, atol=TOLERANCE)
