@@ -25,6 +25,7 @@ from lodcli.kernels.rnn.loops.while_loop import Var as Var
 from lodcli.kernels.rnn.loops.while_loop import while_loop as while_loop
 from lodcli.kernels.runtime.precision import float32_products as float32_products
 from lodcli.kernels.tensor.lod_tensor import LoDTensor as LoDTensor
+from lodcli.kernels.tensor.plot import plot as plot
 from lodcli.kernels.tensor.tensor_array import TensorArray as TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap as IndexMap
 
@@ -55,6 +56,7 @@ __all__ = [
     "float32_products",
     "formats",
     "ops",
+    "plot",
     "read",
     "read_all",
     "rnn",

@@ -18,6 +18,8 @@ ROOT = Path(__file__).parent.parent
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
 # Packages that the commands that mention them need, besides the project itself.
 _NEEDED = ("awkward", "polars")
+# Packages without which a block of Python that imports them is left out.
+_IMPORTED = ("torch", "matplotlib")
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -85,7 +87,8 @@ def test_python_blocks_run_and_give_what_their_comments_say(
     said = 0
     for page in PAGES:
         for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S):
-            if "import torch" in block and find_spec("torch") is None:
+            missing = [name for name in _IMPORTED if find_spec(name) is None]
+            if any(f"import {name}" in block for name in missing):
                 continue
             names: dict[str, object] = {}
             exec(block, names)

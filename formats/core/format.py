@@ -11,7 +11,7 @@ import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find
+from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find, schema_html
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.dtypes import ALL_DTYPES
@@ -96,6 +96,9 @@ class Source(ABC):
     checksums: str | None = None
     left_out: LeftOut = {}  # noqa: RUF012 - replaced, never changed
     notes: Sequence[str] = ()
+
+    def _repr_html_(self) -> str:
+        return schema_html(self.schema)
 
     def refuse_left_out(self, name: str | None = None) -> None:
         """Raise the error of a left-out part, or of a part of that name."""

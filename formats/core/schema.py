@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -227,3 +228,29 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
     if not specs:
         raise InvalidDataError("nothing to write: no tensor given")
     return tuple(specs)
+
+
+_TABLE_HEADS = ("tensor", "dtype", "row", "rows", "levels")
+
+
+def schema_html(schema: Schema) -> str:
+    """Return a table with one line a tensor; counts that are not known yet are left out."""
+    heads = "".join(f"<th>{head}</th>" for head in _TABLE_HEADS)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(spec)) + "</tr>"
+        for spec in schema
+    )
+    return (
+        f"<div><b>file</b> {len(schema)} tensor{'s' * (len(schema) != 1)}<table><thead><tr>{heads}"
+        f"</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cells(spec: TensorSpec) -> tuple[str, ...]:
+    levels = [
+        f"{level.name or number}" + ("" if level.items is None else f": {level.items}")
+        for number, level in enumerate(spec.levels)
+    ]
+    row = " x ".join(map(str, spec.row_shape)) or "1"
+    rows = "" if spec.rows is None else str(spec.rows)
+    return spec.name, str(spec.dtype), row, rows, ", ".join(levels)

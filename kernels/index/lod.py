@@ -304,6 +304,11 @@ class LoD:
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         raise UnsupportedError("a LoD is no array: use levels, lengths() or absolute()")
 
+    def _repr_html_(self) -> str:
+        from lodcli.kernels.index.display import as_html
+
+        return as_html(self.names, [self.lengths(level) for level in range(self.n_levels)])
+
     def __repr__(self) -> str:
         shown = []
         for offsets in self.levels:

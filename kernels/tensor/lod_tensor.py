@@ -435,6 +435,12 @@ class LoDTensor(NumpyProtocol, Conversions):
 
         return as_html(self._data, self._lod, self._marks)
 
+    def plot(self, level: int | str | None = None) -> Any:
+        """Return the axes of a plot of lengths and padding; see `lodcli.plot`."""
+        from lodcli.kernels.tensor.plot import plot
+
+        return plot(self, level)
+
 
 # Those met so far that are held: their names take NumPy longer than all the rest.
 _known: set[np.dtype[Any]] = set()
