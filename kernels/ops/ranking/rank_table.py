@@ -15,7 +15,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.arrays import on_host
-from lodcli.kernels.tensor.gather import find_items, take_items
+from lodcli.kernels.tensor.gather import find_items, gather_items, take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap, from_steps, longest_first, to_steps
@@ -243,7 +243,8 @@ def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTenso
     >>> sequence_sort_by_length(words).data.tolist()
     [0, 1, 2, 3, 6, 7, 8, 4, 5]
     """
-    return take_items(tensor, longest_first(tensor.lod.lengths(level)), level)
+    found = find_items(tensor.lod, longest_first(tensor.lod.lengths(level)), level)
+    return LoDTensor(gather_items(tensor.data, found), found.lod)
 
 
 def sequence_sort_by_length_grad(
