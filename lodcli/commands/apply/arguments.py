@@ -7,8 +7,8 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 import numpy as np
@@ -162,12 +162,13 @@ def _parameter(own: inspect.Parameter, hint: Any, text: str) -> Parameter:
 
 
 def _kind(hint: Any) -> Kind:
+    hint = _resolved(hint)
     if get_origin(hint) is Literal:
         return "choice"
-    parts = {hint} if hint in _SIMPLE else (set(get_args(hint)) - {NoneType}) or {hint}
-    if _is_union_of(parts, npt.DTypeLike):
+    parts = _members(hint) - {NoneType}
+    if parts == _members(npt.DTypeLike) - {NoneType}:
         return "dtype"
-    if _is_union_of(parts, npt.ArrayLike) or get_origin(hint) is np.ndarray:
+    if parts == _members(npt.ArrayLike) or get_origin(hint) is np.ndarray:
         return "array"
     if get_origin(hint) in _SEQUENCES:
         return _kind_of_many(get_args(hint)[0])
@@ -190,8 +191,19 @@ def _kind_of_many(each: Any) -> Kind:
     return _MANY.get(each, "unknown")
 
 
-def _is_union_of(parts: set[Any], hint: Any) -> bool:
-    return parts == set(get_args(hint)) - {NoneType}
+def _resolved(hint: Any) -> Any:
+    """Return what a `type` statement names: NumPy declares its types so from 2.5 on."""
+    while hasattr(hint, "__value__"):
+        hint = hint.__value__
+    return hint
+
+
+def _members(hint: Any) -> set[Any]:
+    """Return the types of a union, those of unions in it too; or the type alone."""
+    hint = _resolved(hint)
+    if get_origin(hint) not in (Union, UnionType):
+        return {hint}
+    return set[Any]().union(*map(_members, get_args(hint)))
 
 
 def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:

@@ -250,7 +250,7 @@ def test_text_has_no_other_dtype(tmp_path: Path) -> None:
         ),
         (b"[36893488147419103232]", "in int64; --dtype float64 may hold it"),
         (b"[1e400]", "line 1: item <0>: a number that exceeds float64, and so every"),
-        (b"[1]\n[1,]", "line 2: column 4: is no JSON"),
+        (b"[1]\n[1,]", "line 2: column [34]: is no JSON"),
         (b"[1]\n[1", "line 2: column 3: ends before its value does"),
         (b"[1]\n[1,2\n", "line 2: column 5: ends before its value does"),
         (b"[1]\n[1,2 \r\n[3]\n", "line 2: column 5: ends before its value does"),
