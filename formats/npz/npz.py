@@ -133,21 +133,22 @@ def new_archive(output: Output) -> Iterator[zipfile.ZipFile]:
         yield archive
         archive.close()
     except BaseException:
-        archive.fp = None  # closing it would write on, and raise for the member left open
+        archive.fp = None  # closing it would write on
         raise
 
 
+@contextmanager
 def new_member(
     archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
-) -> IO[bytes]:
-    """Return a member of `archive` to write rows to, its array header written."""
+) -> Iterator[IO[bytes]]:
+    """Give a member of `archive` to write rows to, its array header written."""
     # The earliest date there is: equal content gives equal files.
     info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-    member = archive.open(info, "w", force_zip64=True)
     descr = np.lib.format.dtype_to_descr(dtype)
     header = {"descr": descr, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(member, header)
-    return member
+    with archive.open(info, "w", force_zip64=True) as member:
+        np.lib.format.write_array_header_1_0(member, header)
+        yield member
 
 
 class _NpzSource(Source):
