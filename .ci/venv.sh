@@ -25,7 +25,7 @@ find_python() {
         command -v "$PYTHON"
         return
     fi
-    for name in python3 python3.11 python3.12 python3.13; do
+    for name in python3 python3.11 python3.12 python3.13 python3.14; do
         if is_recent "$name"; then
             command -v "$name"
             return
@@ -35,6 +35,19 @@ find_python() {
     say "try: sudo apt install python3 python3-venv"
     say "or name another interpreter: PYTHON=/path/to/python3.12 sh $0"
     return 1
+}
+
+# find_pythons: prints an interpreter of each version from 3.11 on that is there: on PATH, or pyenv's.
+find_pythons() {
+    versions=$(pyenv root 2>/dev/null)/versions
+    for minor in 11 12 13 14 15; do
+        for name in "python3.$minor" "$versions/3.$minor."*"/bin/python3.$minor"; do
+            if is_recent "$name"; then
+                command -v "$name"
+                break
+            fi
+        done
+    done
 }
 
 # use_venv EXTRAS: makes `venv` hold lod, as the tree is now, with EXTRAS such as "[test]".
