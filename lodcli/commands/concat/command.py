@@ -11,18 +11,25 @@ from lodcli.shell.targets import Target
 
 @click.command(cls=options.Command)
 @options.sources
+@click.option(
+    "--new-level",
+    metavar="NAME",
+    help="Make each file one item of a new outermost level of this name.",
+)
 @options.target
-def command(sources: list[Reference], target: Target) -> None:
+def command(sources: list[Reference], new_level: str | None, target: Target) -> None:
     """Concatenate the batches of all SOURCES along the outermost level.
 
-    All must hold the same tensors: names, dtypes, row shapes and number of levels.
+    All must hold the same tensors: names, dtypes, row shapes and number of levels. With --new-level
+    each file becomes a sequence, such as each recording of a folder of .npy files.
 
     \b
     Examples:
       lod concat vowels.lod.h5 more.lod.h5 -o both.lod.h5
       lod slice articles.lod.h5 :2 | lod concat - articles.lod.h5 -o longer.lod.h5
+      lod concat clips/*.npy --new-level clip -o clips.lod.h5
     """
     from lodcli.commands.concat.joining import joined
 
-    with joined(sources) as (schema, batches):
+    with joined(sources, new_level) as (schema, batches):
         target.write(schema, batches)

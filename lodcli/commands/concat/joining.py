@@ -7,19 +7,35 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+import numpy as np
+
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.format import joined as joined_batches
 from lodcli.formats.core.schema import Batch, Item, LevelKeys, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.references import Reference
 
 
 @contextmanager
-def joined(sources: Sequence[Reference]) -> Iterator[tuple[Schema, Iterator[Batch]]]:
-    """Give what all sources together hold, and their batches one after another."""
+def joined(
+    sources: Sequence[Reference], new_level: str | None = None
+) -> Iterator[tuple[Schema, Iterator[Batch]]]:
+    """Give what all sources together hold, and their batches one after another.
+
+    Args:
+        sources: the files, in this order.
+        new_level: the name of a new outermost level, of which each source is one item.
+    """
     with ExitStack() as stack:
         parts = [_Part(source, stack) for source in sources]
-        yield _joined([part.schema for part in parts], sources), _batches(parts)
+        schema = _joined([part.schema for part in parts], sources)
+        if new_level is None:
+            yield schema, (batch for part in parts for batch in _batches(part, schema))
+        else:
+            yield _below(schema, new_level, len(parts)), _whole(parts, schema, new_level)
 
 
 class _Part:
@@ -43,18 +59,57 @@ class _Part:
             yield from file.batches()
 
 
-def _batches(parts: Sequence[_Part]) -> Iterator[Batch]:
-    """Yield all batches, their levels called as in the first source."""
-    names = [spec.name for spec in parts[0].schema]
-    level_names = {spec.name: spec.level_names for spec in parts[0].schema}
+def _batches(part: _Part, first: Schema) -> Iterator[Batch]:
+    """Yield the batches of a source, its tensors and levels called as in the first source."""
+    # Tensors without a name of their own are told by their place.
+    called = {spec.name: own for spec, own in zip(part.schema, first, strict=True)}
+    for batch in part.batches():
+        yield {
+            called[name].name: _renamed(item, called[name].level_names)
+            for name, item in batch.items()
+        }
+
+
+def _below(schema: Schema, name: str, count: int) -> Schema:
+    """Return the schema with one more level outside, of `count` items.
+
+    Raises:
+        InvalidDataError: no name of a level.
+        SelectionError: a tensor has one of this name.
+    """
+    keys = LevelKeys()
+    found = []
+    for spec in schema:
+        if name in spec.level_names:
+            raise SelectionError(f"{spec.name}: has a level called {name} already; choose another")
+        # Tensors share the new level if they share the one below it.
+        inner = [level.key for level in spec.levels]
+        outermost = ("items of", *(inner[:1] or ["rows of", spec.name]))
+        chain = keys.of([outermost, *inner])
+        named = [LevelSpec("", name, count), *spec.levels]
+        levels = tuple(
+            dataclasses.replace(level, key=key) for level, key in zip(named, chain, strict=True)
+        )
+        found.append(dataclasses.replace(spec, levels=levels))
+        with naming(spec.name):
+            found[-1].empty()  # refuses the name
+    return tuple(found)
+
+
+def _whole(parts: Sequence[_Part], schema: Schema, name: str) -> Iterator[Batch]:
+    """Yield each source as one item of a level `name`."""
     for part in parts:
-        # Tensors without a name of their own are told by their place.
-        called = {spec.name: name for spec, name in zip(part.schema, names, strict=True)}
-        for batch in part.batches():
-            yield {
-                called[name]: _renamed(item, level_names[called[name]])
-                for name, item in batch.items()
-            }
+        content = joined_batches(schema, _batches(part, schema))
+        lods: dict[int, LoD] = {}
+        batch = {}
+        for called, item in content.items():
+            assert isinstance(item, LoDTensor)
+            lod = item.lod
+            if id(lod) not in lods:
+                offsets = np.array([0, len(item)], np.int64)
+                lods[id(lod)] = LoD._trusted([offsets, *lod.levels], (name, *lod.names))
+            batch[called] = LoDTensor(item.data, lods[id(lod)])
+        yield batch
 
 
 def _renamed(item: Item, names: tuple[str | None, ...]) -> Item:

@@ -31,6 +31,45 @@ def test_batches_follow_one_another_along_the_outermost_level(lod: Lod, folder: 
     assert found.lod.names == ("day", "hour")
 
 
+def test_each_file_becomes_an_item_of_a_new_level(lod: Lod, folder: Path) -> None:
+    arrays = [np.arange(2.0 * rows).reshape(rows, 2) for rows in (3, 0, 5)]
+    for number, array in enumerate(arrays):
+        np.save(f"{number}.npy", array)
+    files = [f"{number}.npy" for number in range(3)]
+    done = lod("concat", *files, "--new-level", "clip", "-o", "clips.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    found = tensor("clips.lod.h5")
+    assert found.lod.names == ("clip",)
+    assert found.recursive_sequence_lengths() == [[3, 0, 5]]
+    np.testing.assert_array_equal(found.data, np.concatenate(arrays))
+    assert (
+        lod("concat", "many.lod.h5", "many.lod.h5", "--new-level", "day", "-o", "d.lod.h5").code
+        == 0
+    )
+    before, after = io.read_all("many.lod.h5"), io.read_all("d.lod.h5")
+    for name, one in before.items():
+        two = after[name]
+        assert isinstance(one, LoDTensor)
+        assert isinstance(two, LoDTensor)
+        assert two.lod.names == ("day", *one.lod.names)
+        assert two.lod.lengths(0).tolist() == [len(one)] * 2
+        assert all(two[item].identical(one) for item in range(2))
+    vectors, tags = after["vectors"], after["tags"]
+    assert isinstance(vectors, LoDTensor)
+    assert isinstance(tags, LoDTensor)
+    assert vectors.lod.levels[0] is tags.lod.levels[0]
+
+
+def test_a_new_level_needs_a_name_of_its_own(lod: Lod, folder: Path) -> None:
+    save("a.lod.h5", [1, 2, 3], [[2], [1, 2]], names=["day", "hour"])
+    done = lod("concat", "a.lod.h5", "a.lod.h5", "--new-level", "hour", "-o", "out.lod.h5")
+    assert done.code == 2
+    assert "data: has a level called hour already; choose another" in done.stderr
+    done = lod("concat", "a.lod.h5", "a.lod.h5", "--new-level", "", "-o", "out.lod.h5")
+    assert done.code != 0
+    assert not Path("out.lod.h5").exists()
+
+
 def test_tensors_that_share_levels_still_do(lod: Lod, folder: Path) -> None:
     assert lod("concat", "many.lod.h5", "many.lod.h5", "-o", "out.lod.h5").code == 0
     found = io.read_all("out.lod.h5")
