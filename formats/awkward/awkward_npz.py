@@ -15,7 +15,8 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
-from lodcli.formats.npz.members import Rows, read_header, read_single
+from lodcli.formats.npz.members import Member, Rows
+from lodcli.formats.npz.npy_header import read_header, read_single
 from lodcli.formats.npz.npz import new_archive, new_member, spool_arrays, store
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
@@ -94,7 +95,7 @@ def _read(archive: zipfile.ZipFile, bounds: Bounds) -> MemorySource:
         fetched += info.file_size
         bounds.check_block(fetched, "decompresses to at least")
         with damage(key), archive.open(info) as stream:
-            member = read_header(stream, info)
+            member = Member(info, read_header(stream, info.file_size))
         with Rows(archive, member) as rows:
             return rows.take(member.shape[0])
 

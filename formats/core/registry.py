@@ -148,8 +148,6 @@ def _refuse_other(head: bytes) -> None:
 
 def _advice(head: bytes) -> str:
     """Return a hint for a file whose format was not recognised."""
-    if head.startswith(b"\x93NUMPY"):
-        return "it is a .npy array; store it as npz with numpy.savez"
     if head.lstrip()[:1] in (b"[", b"{"):
         return (
             "if it is JSON, --from jsonl reads one value a line, as jq -c '.[]' writes the items "

@@ -61,6 +61,7 @@ TABLE = {
     "awkward": Entry("lodcli.formats.awkward.awkward_npz", "Awkward", detected=True),
     "awkward-hdf5": Entry("lodcli.formats.awkward.awkward_hdf5", "AwkwardHdf5"),
     "npz": Entry("lodcli.formats.npz.npz", "Npz", (".npz",), detected=True, announced=True),
+    "npy": Entry("lodcli.formats.npz.npy", "Npy", (".npy",), detected=True, announced=True),
     "torch": Entry("lodcli.formats.torch.torch_file", "Torch", (".pt", ".pth"), detected=True),
     "safetensors": Entry(
         "lodcli.formats.safetensors.safetensors_file",

@@ -12,7 +12,6 @@ import numpy as np
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
 from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.core.batching import cuts, groups
-from lodcli.formats.core.errors import naming
 from lodcli.formats.core.flat_arrays import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
@@ -29,17 +28,12 @@ from lodcli.formats.core.marks import MOST_BYTES, flat_json, from_flat_json, ten
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find
-from lodcli.formats.npz.members import (
-    NPY_DTYPES,
-    Member,
-    Rows,
-    read_header,
-    stored_rows,
-)
+from lodcli.formats.npz.members import Member, Rows, read_member, stored_rows
+from lodcli.formats.npz.npy_header import NPY_DTYPES
 from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.storage.zip_archive import END_MARK, damage, first_name, open_archive, shown
+from lodcli.formats.storage.zip_archive import END_MARK, first_name, open_archive, shown
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -167,7 +161,7 @@ class _NpzSource(Source):
 
         def look(name: str) -> Member:
             if name not in arrays:
-                arrays[name] = self._header(infos[name])
+                arrays[name] = read_member(self._archive, infos[name])
             return arrays[name]
 
         text = self._marks(infos, look)
@@ -192,10 +186,6 @@ class _NpzSource(Source):
         text = self._whole(member).tobytes()
         return None if from_flat_json(text) is None else text
 
-    def _header(self, info: zipfile.ZipInfo) -> Member:
-        with naming(shown(info.filename)), damage("is damaged"), self._archive.open(info) as stream:
-            return read_header(stream, info)
-
     def _whole(self, member: Member) -> Array:
         self._bounds.check_block(member.info.file_size, f"{member.label}: decompresses to")
         with Rows(self._archive, member) as rows:
@@ -207,7 +197,7 @@ class _NpzSource(Source):
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         spec = find(self.schema, name)
         member = self._data[spec.name]
-        if member.fortran or member.info.compress_type != zipfile.ZIP_STORED:
+        if member.header.fortran or member.info.compress_type != zipfile.ZIP_STORED:
             return super().slice(name, branch, level)
         assert spec.rows is not None
         chosen = select(self._lods[spec.name], spec.rows, branch, level)

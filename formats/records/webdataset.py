@@ -15,7 +15,7 @@ from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
-from lodcli.formats.npz.members import NPY_DTYPES, decoded
+from lodcli.formats.npz.npy_header import NPY_DTYPES, decoded
 from lodcli.formats.records.samples import LEVEL, Collector, Joiner, Sample, spec_of
 from lodcli.formats.records.tar_stream import BLOCK, Content, members
 from lodcli.formats.storage.inputs import Input

@@ -87,6 +87,11 @@ def _npz(path: Path) -> Columns:
         return {name: list(archive[name]) for name in archive.files if archive[name].ndim}
 
 
+def _npy(path: Path) -> Columns:
+    array = np.load(path, allow_pickle=False)
+    return {"data": list(array)} if array.ndim else {}
+
+
 def _safetensors(path: Path) -> Columns:
     from safetensors.numpy import load_file
 
@@ -120,6 +125,7 @@ ORACLES: dict[str, Callable[[Path], Columns]] = {
     "csv": _csv(","),
     "tsv": _csv("\t"),
     "npz": _npz,
+    "npy": _npy,
     "safetensors": _safetensors,
 }
 

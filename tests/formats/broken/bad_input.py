@@ -182,7 +182,8 @@ FAULTS = [
     # -- something else by that name --
     Fault("other", ".jsonl", b'{\n  "x": [1, 2]\n}\n', ("line 1: column 2: ends before", "jq -c")),
     Fault("other", ".json", b"[\n  [1, 2],\n  [3]\n]\n", ("not recognised", "jq -c '.[]'")),
-    Fault("other", ".npy", npy([1, 2]), ("not recognised", "store it as npz with numpy.savez")),
+    Fault("other", ".npy", b"[1, 2]", ("is named like npy but does not begin like it",)),
+    Fault("other", ".npy", npy([1, 2])[:40], ("ends within its header",)),
     Fault("other", ".npz", npz(), ("holds no array",)),
     Fault("other", ".tar", b"hello", ("cut off, or no tar archive",)),
     Fault("other", ".bin", b"\x7fELF" + bytes(60), ("begins like a program", "--from tokens")),

@@ -25,6 +25,7 @@ FILES: dict[str, tuple[Path | str, dict[str, Any]]] = {
     "awkward": (THEIRS / "awkward.npz", {}),
     "awkward-hdf5": (THEIRS / "awkward.h5", {}),
     "npz": ("t.npz", {}),
+    "npy": (THEIRS / "fortran.npy", {}),
     "torch": ("t.pt", {}),
     "safetensors": ("t.safetensors", {}),
     "paddle": ("t.lodt", {}),

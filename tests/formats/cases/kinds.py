@@ -145,6 +145,7 @@ KINDS = {
     "lod.h5": Kind("t.lod.h5"),
     "lod.stream": Kind("t.lods"),
     "npz": Kind("t.npz"),
+    "npy": Kind("t.npy"),
     "awkward": Kind("t.npz", refused=APART),
     "torch": Kind("t.pt", write=lambda content: {"form": "flat"}, needs=("torch",)),
     "safetensors": Kind("t.safetensors"),

@@ -81,6 +81,7 @@ BYTES = LoDTensor(np.frombuffer(b"to be", np.uint8)[[0, 1, 3, 4]], LoD.from_leng
 PLAIN = {
     **dict.fromkeys(KINDS, ONE),
     **dict.fromkeys(("megatron", "llmc", "tokens", "csv", "tsv"), INTEGERS),
+    "npy": LoDTensor(ONE.data),
     "text": BYTES,
     "h5ad": LoDTensor(ONE.data[:, 0], ONE.lod),
 }

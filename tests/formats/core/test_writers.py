@@ -153,7 +153,7 @@ def held(name: str) -> tuple[Schema, list[Batch]]:
     lod = LoD.from_lengths([[2, 1]])
     rows = np.array([1, 2, 3], np.uint16 if name in ("tokens", "llmc") else np.uint8)
     items: dict[str, LoDTensor] = {"data": LoDTensor(rows, lod)}
-    if name in ("tokens", "llmc"):
+    if name in ("tokens", "llmc", "npy"):
         items = {"data": LoDTensor(rows)}
     if name == "ts":
         items = {"data": LoDTensor(rows.reshape(3, 1).astype(np.float64), lod)}

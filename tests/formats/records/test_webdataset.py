@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats.core import io
-from lodcli.formats.npz.members import NPY_DTYPES
+from lodcli.formats.npz.npy_header import NPY_DTYPES
 from lodcli.kernels.errors import (
     LodError,
     SelectionError,
@@ -192,7 +192,7 @@ def test_what_cannot_be_held_is_refused(
         ([("a.npy", b"")], r"a\.npy: is no \.npy file"),
         ([("a.npy", npy([1])[:-1])], "needs 8 bytes, 7 there"),
         ([("a.npy", npy([1]) + b"x")], "needs 8 bytes, 9 there"),
-        ([("a.npy", npy([1])[:60])], "its header is malformed"),
+        ([("a.npy", npy([1])[:60])], "ends within its header"),
         ([("a.npy", npy(np.array([1, "x"], object)))], "Python objects"),
         ([("a.npy", npy("text"))], "has dtype"),
         ([("a.npy", npy([1])), ("b.npy", npy([1.5]))], "sample 1: npy: expected int64"),

@@ -42,6 +42,7 @@ BROAD: Content = {
     "data": known(np.arange(6) * (1 + 2j), [[1, 0, 5]], [None], "complex128"),
     "b": known(np.arange(6).reshape(3, 2, 1), [[3]], ["b"], "uint64"),
 }
+NO_LEVELS: Content = {"data": known(ROWS, [], [])}
 TEXT: Content = {
     "data": known(list(b"onetwothreefour"), [[2, 1], [2, 1, 1], [3, 3, 5, 4]], dtype="uint8")
 }
@@ -191,6 +192,11 @@ def npz_of_several() -> Base:
 @base("npz, hollow")
 def npz_hollow() -> Base:
     return ours("npz", "good.npz", HOLLOW, **ZIPS)
+
+
+@base("npy")
+def npy_of_rows() -> Base:
+    return ours("npy", "good.npy", NO_LEVELS)
 
 
 @base("npz, offsets by name")

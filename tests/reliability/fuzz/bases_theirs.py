@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tests.reliability.fuzz.base import Base, base
-from tests.reliability.fuzz.bases_ours import ROWS, WORDS, ZIPS, files_in
+from tests.reliability.fuzz.bases_ours import NO_LEVELS, ROWS, WORDS, ZIPS, files_in
 from tests.reliability.fuzz.known import Content, known, ragged, without_names
 
 FORMATS = Path(__file__).parents[2] / "formats"
@@ -45,6 +45,13 @@ def npz_by_numpy() -> Base:
     arrays: dict[str, Any] = {name: np.asarray(array) for name, array in ARRAYS.items()}
     np.savez(image, **arrays)
     return Base("npz", {"good.npz": image.getvalue()}, "good.npz", without_names(WORDS), **ZIPS)
+
+
+@base("npy, Fortran")
+def npy_by_numpy() -> Base:
+    image = io.BytesIO()
+    np.save(image, np.asfortranarray(ROWS.astype(">f4")))
+    return Base("npy", {"good.npy": image.getvalue()}, "good.npy", NO_LEVELS)
 
 
 @base("npz, deflated")

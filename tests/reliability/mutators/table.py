@@ -51,6 +51,7 @@ REPAIRED: Registry = {
     "lod.h5": lod_container.LOD_CONTAINER,
     "lod.stream": lod_stream.LOD_STREAM,
     "npz": _NPZ,
+    "npy": npy.NPY,
     "awkward": _NPZ,
     "torch": _TORCH,
     "keras": (*[zips.member_changer(_in_keras)] * 3, zips.rearrange_members),

@@ -1,0 +1,91 @@
+"""npy: one NumPy array as `numpy.save` writes it, rows without levels."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable
+
+import numpy as np
+
+from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema, TensorSpec, tensor_of
+from lodcli.formats.npz.npy_header import MAGIC, NPY_DTYPES, read_header, refuse_booleans
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.storage.pread import read_into
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+
+
+class Npy(Format):
+    """One array of numbers, (N, ...), as `numpy.save` writes and `numpy.load` reads it.
+
+    A tensor without levels; `lod concat --new-level NAME` makes a sequence of each file. Nothing is
+    ever unpickled. Reading takes constant memory, but for an array in Fortran order.
+    """
+
+    name = "npy"
+    max_levels = 0
+    dtypes = NPY_DTYPES
+    seekable_output = True
+
+    def sniff(self, head: bytes) -> bool:
+        return head.startswith(MAGIC)
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        return _NpySource(source)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        (spec,) = schema
+        rows = 0
+        output.write(_header(spec, rows))
+        for batch in batches:
+            data = np.ascontiguousarray(tensor_of(batch[spec.name]).data, spec.dtype)
+            output.write(data.data)
+            rows += len(data)
+        output.write_at(_header(spec, rows), 0)
+
+
+def _header(spec: TensorSpec, rows: int) -> bytes:
+    """Return the header of so many rows; its size does not depend on how many."""
+    descr = np.lib.format.dtype_to_descr(spec.dtype)
+    made = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        made, {"descr": descr, "fortran_order": False, "shape": (rows, *spec.row_shape)}
+    )
+    return made.getvalue()
+
+
+class _NpySource(IndexedSource):
+    """An open file, its header read and checked."""
+
+    def __init__(self, source: Input) -> None:
+        file = source.make_seekable()
+        self._fd = file.fileno()
+        self._header = header = read_header(file, os.fstat(self._fd).st_size)
+        self._whole: Array | None = None
+        rows, *row_shape = header.shape
+        native = header.dtype.newbyteorder("=")
+        self.schema = (TensorSpec(DEFAULT_NAME, native, tuple(row_shape), (), rows),)
+        self.lods = {DEFAULT_NAME: LoD()}
+
+    def read_rows(self, name: str, start: int, stop: int) -> Array:
+        header = self._header
+        if not header.fortran:
+            row_bytes = self.schema[0].row_bytes
+            return self._read((stop - start, *header.shape[1:]), start * row_bytes)
+        if self._whole is None:
+            self._whole = self._read(header.shape[::-1], 0).T
+        return np.ascontiguousarray(self._whole[start:stop])
+
+    def _read(self, shape: tuple[int, ...], position: int) -> Array:
+        data: Array = np.empty(shape, self._header.dtype)
+        if data.size:
+            read_into(self._fd, data, self._header.size_bytes + position)
+        refuse_booleans(data)
+        return data.astype(data.dtype.newbyteorder("="), copy=False)

@@ -1,0 +1,141 @@
+"""The header of a .npy file, checked before use."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import warnings
+from dataclasses import dataclass
+from math import prod
+from typing import IO, Any
+
+import numpy as np
+
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.storage.zip_archive import brief
+from lodcli.kernels.dtypes import ALL_DTYPES
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+
+MAGIC = b"\x93NUMPY"
+# NumPy has no name for bfloat16: saved by it, the rows are raw bytes ("V2").
+NPY_DTYPES = ALL_DTYPES - {"bfloat16"}
+MOST_HEADER_BYTES = 10_000
+MOST_ARRAY_BYTES = 2**63 - 1
+_ORDERS = tuple("<>|=")
+_SINGLE = re.compile(r"[<>|=](?:[US][0-9]{1,7}|[iu][1248])")
+# As .npy files name them, behind the byte order: "f8", "b1", ..
+_DTYPES = frozenset(np.dtype(name).str[1:] for name in NPY_DTYPES)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a .npy file says of its array.
+
+    Attributes:
+        dtype: in the byte order of the file.
+        shape: with a row axis.
+        fortran: whether the elements are in Fortran order.
+        size_bytes: how many bytes there are before the elements.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    fortran: bool
+    size_bytes: int
+
+
+def read_header(stream: IO[bytes], file_bytes: int) -> Header:
+    """Return the header of a .npy file, checked against its size."""
+    header_bytes, (descr, shape, fortran) = _raw_header(stream)
+    dtype = _checked_dtype(descr)
+    if not shape:
+        raise InvalidDataError("is a single value; a tensor needs a row axis")
+    size = most = dtype.itemsize
+    for extent in shape:
+        size, most = size * extent, most * max(1, extent)
+    if most > MOST_ARRAY_BYTES:  # such as (0, 2**63): nothing, but beyond what can be counted
+        raise DamagedFileError(f"shape {brief(shape)} is beyond what an array can have")
+    held = file_bytes - header_bytes
+    if size != held:
+        raise DamagedFileError(f"shape {brief(shape)} of {dtype} needs {size} bytes, found {held}")
+    return Header(dtype, shape, fortran, header_bytes)
+
+
+def refuse_booleans(data: Array) -> None:
+    """Raise DamagedFileError if booleans are neither 0 nor 1."""
+    if data.dtype == np.bool_ and data.size and data.view(np.uint8).max() > 1:
+        raise DamagedFileError("holds booleans that are neither 0 nor 1")
+
+
+def read_single(stream: IO[bytes], most_chars: int) -> str | int:
+    """Return a .npy file of one text, or one whole number."""
+    _, (descr, shape, _) = _raw_header(stream)
+    kind = _SINGLE.fullmatch(descr) if isinstance(descr, str) else None
+    if kind is None or shape:
+        raise DamagedFileError(f"expected one text or number, found {brief((descr, shape))}")
+    dtype = np.dtype(kind[0])
+    if dtype.itemsize > 4 * most_chars:
+        raise DamagedFileError(f"has {dtype.itemsize} bytes; at most {4 * most_chars}")
+    data = stream.read(dtype.itemsize + 1)
+    if len(data) != dtype.itemsize:
+        raise DamagedFileError(f"expected {dtype.itemsize} bytes, found {len(data)}")
+    found = np.frombuffer(data, dtype)[0].item() if data else ""
+    if isinstance(found, bytes):
+        return found.decode()
+    return found if isinstance(found, str) else int(found)
+
+
+def decoded(data: bytes) -> Array:
+    """Return the array of a whole .npy file, in native byte order; it may be a single value."""
+    header_bytes, (descr, shape, fortran) = _raw_header(io.BytesIO(data))
+    dtype = _checked_dtype(descr)
+    size = prod(shape) * dtype.itemsize
+    if size != len(data) - header_bytes:
+        raise DamagedFileError(
+            f"shape {brief(shape)} of {dtype} needs {size} bytes, {len(data) - header_bytes} there"
+        )
+    if prod(max(1, extent) for extent in shape) * dtype.itemsize > MOST_ARRAY_BYTES:
+        raise DamagedFileError(f"shape {brief(shape)} is beyond what an array can have")
+    flat: Array = np.frombuffer(data, dtype, offset=header_bytes)
+    refuse_booleans(flat)
+    rows = flat.reshape(shape, order="F" if fortran else "C")
+    return np.ascontiguousarray(rows, dtype.newbyteorder("=")).reshape(shape)
+
+
+def _checked_dtype(descr: object) -> np.dtype[Any]:
+    if "O" in str(descr):
+        raise UnsupportedError("holds Python objects, which are never unpickled")
+    if not isinstance(descr, str) or descr[:1] not in _ORDERS or descr[1:] not in _DTYPES:
+        raise UnsupportedError(f"has dtype {repr(descr)[:100]}, which tensors cannot hold")
+    return np.dtype(descr)
+
+
+def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], bool]]:
+    """Return the bytes before the array, and what they say."""
+    magic = stream.read(8)
+    if magic[:6] != MAGIC or magic[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
+        raise DamagedFileError("is no .npy file")
+    width = 2 if magic[6] == 1 else 4
+    length = int.from_bytes(stream.read(width), "little")
+    if length > MOST_HEADER_BYTES:
+        raise DamagedFileError(f"has a header of {length} bytes; at most {MOST_HEADER_BYTES}")
+    fields = stream.read(length)
+    if len(fields) < length:
+        raise DamagedFileError("ends within its header")
+    return 8 + width + length, _header_fields(fields)
+
+
+def _header_fields(text: bytes) -> tuple[object, tuple[int, ...], bool]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fields = ast.literal_eval(text.decode("utf-8"))
+        descr, shape, fortran = fields["descr"], fields["shape"], fields["fortran_order"]
+        sound = len(fields) == 3 and isinstance(shape, tuple) and isinstance(fortran, bool)
+        if not sound or not all(type(extent) is int and extent >= 0 for extent in shape):
+            raise ValueError(f"shape {shape!r}, order {fortran!r}")
+    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
+        raise DamagedFileError(f"its header is malformed ({brief(error)})") from None
+    return descr, shape, fortran

@@ -1,0 +1,101 @@
+"""npy: what we write NumPy reads, and what NumPy writes we read."""
+
+from __future__ import annotations
+
+import io as memory
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lodcli.formats.core import io
+from lodcli.kernels.errors import LodError
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.opening import batches_of, content
+from tests.strategies import BFLOAT16, DTYPES
+
+HELD = tuple(dtype for dtype in DTYPES if dtype != BFLOAT16)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(HELD),
+    st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple),
+    st.sampled_from("CF"),
+    st.booleans(),
+)
+def test_what_numpy_saves_is_read(
+    tmp_path_factory: pytest.TempPathFactory,
+    dtype: np.dtype,
+    shape: tuple[int, ...],
+    order: str,
+    swapped: bool,
+) -> None:
+    path = tmp_path_factory.mktemp("npy") / "x.npy"
+    values = (np.arange(np.prod(shape)) % 2).reshape(shape)
+    array = np.array(values, dtype.newbyteorder() if swapped else dtype, order=order)  # type: ignore[call-overload]
+    np.save(path, array)
+    found = content(path)["data"]
+    assert found.lod.n_levels == 0
+    assert found.data.dtype == dtype
+    assert found.data.dtype.isnative
+    np.testing.assert_array_equal(found.data, array)
+    parts = [batch["data"] for batch in batches_of(path, 3)]
+    assert LoDTensor.concatenate(parts).identical(found)
+
+
+@pytest.mark.parametrize("shape", [(0,), (5, 0), (7, 3), (1000, 2, 3)])
+def test_numpy_reads_what_is_written(shape: tuple[int, ...], tmp_path: Path) -> None:
+    array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    io.write(tmp_path / "x.npy", LoDTensor(array))
+    found = np.load(tmp_path / "x.npy", allow_pickle=False)
+    assert found.dtype == array.dtype
+    np.testing.assert_array_equal(found, array)
+    made = memory.BytesIO()
+    np.save(made, array)
+    assert (tmp_path / "x.npy").read_bytes() == made.getvalue()
+
+
+def test_rows_go_through_pipes(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(6).reshape(3, 2))
+    lod = [sys.executable, "-m", "lodcli"]
+    shell = [*lod, "convert", "-", "-q", "--to", "npy"]
+    with open(tmp_path / "x.npy", "rb") as file:
+        done = subprocess.run(shell, stdin=file, capture_output=True, check=True)
+    assert done.stdout == (tmp_path / "x.npy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.array([None]), "holds Python objects, which are never unpickled"),
+        (np.array(["a"]), "which tensors cannot hold"),
+        (np.zeros(2, [("a", "f4")]), "which tensors cannot hold"),
+        (np.float32(3), "is a single value; a tensor needs a row axis"),
+    ],
+)
+def test_arrays_that_no_tensor_can_hold_are_refused(
+    array: np.ndarray, message: str, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "x.npy", array)
+    with pytest.raises(LodError, match=message):
+        content(tmp_path / "x.npy")
+
+
+def test_no_length_of_a_cut_file_is_taken_for_whole(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(6).reshape(3, 2))
+    whole = (tmp_path / "x.npy").read_bytes()
+    for size in range(6, len(whole)):
+        (tmp_path / "x.npy").write_bytes(whole[:size])
+        with pytest.raises(LodError):
+            content(tmp_path / "x.npy")
+
+
+def test_booleans_are_0_or_1(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([0, 1, 2], np.uint8).view(np.bool_))
+    with pytest.raises(LodError, match="holds booleans that are neither 0 nor 1"):
+        content(tmp_path / "x.npy")
