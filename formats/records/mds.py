@@ -46,6 +46,7 @@ class Mds(Format):
     max_levels = 1
     dtypes = DTYPES
     many = True
+    kept_marks = frozenset({"text"})
     zero_rows = False
     record = "sample"
     options = frozenset({"field"})
@@ -90,7 +91,8 @@ class _MdsSource(Source):
         specs = []
         for name, encoding in encodings.items():
             value = first[name] if first else _none(encoding)
-            specs.append(spec_of(name, value, ragged=encoding.ragged, items=index.samples))
+            items, text = index.samples, encoding.unicode
+            specs.append(spec_of(name, value, ragged=encoding.ragged, items=items, text=text))
         self.schema: tuple[TensorSpec, ...] = tuple(specs)
         if all(shard.hashes for shard in index.shards):
             names = sorted({name for shard in index.shards for name in shard.hashes})

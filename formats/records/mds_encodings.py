@@ -12,6 +12,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.marks import TEXT
 
 # As the first byte of an array tells it: twice the bits of an item, and its kind.
 CODES = {
@@ -43,11 +44,13 @@ class Encoding:
         dtype: of all values, None where each value tells its own.
         shape: of all values, None where each tells its own.
         text: whether a value is nothing but bytes.
+        unicode: whether these are UTF-8.
     """
 
     dtype: np.dtype[np.generic] | None
     shape: tuple[int, ...] | None
     text: bool = False
+    unicode: bool = False
 
     @classmethod
     def of(cls, column: str, name: str) -> Encoding:
@@ -57,7 +60,7 @@ class Encoding:
             UnsupportedError: values of this kind are no numbers, or must not be trusted.
         """
         if name in _TEXT:
-            return cls(np.dtype(np.uint8), None, text=True)
+            return cls(np.dtype(np.uint8), None, text=True, unicode=name == "str")
         if name in _SCALARS:
             return cls(np.dtype("int64" if name == "int" else name), ())
         found = _NDARRAY.fullmatch(name)
@@ -75,7 +78,7 @@ class Encoding:
         """Return the encoding, and its name, that a tensor is written with."""
         if spec.levels:
             if spec.dtype == np.uint8 and not spec.row_shape:
-                return "bytes", cls(spec.dtype, None, text=True)
+                return "str" if spec.marks == TEXT else "bytes", cls(spec.dtype, None, text=True)
             return f"ndarray:{spec.dtype.name}", cls(spec.dtype, None)
         if not spec.row_shape:
             return spec.dtype.name, cls(spec.dtype, ())

@@ -16,6 +16,7 @@ import numpy as np
 
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format
+from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -23,12 +24,15 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
 
 Sample = Mapping[str, Array]
 LEVEL = "sample"
 
 
-def spec_of(name: str, value: Array, *, ragged: bool, items: int | None) -> TensorSpec:
+def spec_of(
+    name: str, value: Array, *, ragged: bool, items: int | None, text: bool = False
+) -> TensorSpec:
     """Return the description of a field from its first value.
 
     Args:
@@ -36,11 +40,13 @@ def spec_of(name: str, value: Array, *, ragged: bool, items: int | None) -> Tens
         value: of the first sample.
         ragged: whether the first axis may differ between samples.
         items: number of samples, if known.
+        text: whether its values are text, as uint8.
     """
     if not ragged:
         return TensorSpec(name, value.dtype, value.shape, rows=items)
     level = LevelSpec(f"{name}/0", LEVEL, items)
-    return TensorSpec(name, value.dtype, value.shape[1:], (level,))
+    marks = TEXT if text else NO_MARKS
+    return TensorSpec(name, value.dtype, value.shape[1:], (level,), marks=marks)
 
 
 class Collector:
@@ -83,7 +89,7 @@ class Collector:
             if spec.levels:
                 lod = LoD.from_lengths([[len(value) for value in values]], spec.level_names)
                 none = np.empty((0, *spec.row_shape), spec.dtype)
-                made[spec.name] = LoDTensor(np.concatenate([none, *values]), lod)
+                made[spec.name] = tensor_of(spec, np.concatenate([none, *values]), lod)
             else:
                 rows = np.array(values, spec.dtype).reshape(len(values), *spec.row_shape)
                 made[spec.name] = LoDTensor(rows)

@@ -24,9 +24,10 @@ from lodcli.formats.storage.zip_archive import damage
 from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.marks import TEXT
 
 WHOLE_NUMBERS = ("cls", "cls2", "index", "inx", "id", "count")
-TEXTS = ("txt", "text", "transcript", "bin")
+TEXTS = ("txt", "text", "transcript")
 
 
 class WebDataset(Format):
@@ -35,17 +36,19 @@ class WebDataset(Format):
     - `.npy`: arrays are one level, "sample", all axes but the first alike; single numbers
       have none;
     - `.cls`, `.id`, ..: whole numbers, int64; `.json`: a number, or a list of numbers;
-    - `.txt`, `.bin`: one level of bytes.
+    - `.txt`: one level of bytes, marked as text; `.bin`: the same without the mark.
 
     A field is called what stands between the key and the last ending, or that ending where
     nothing does. Others (images, pickles) are refused unless `--field` leaves them out.
-    Written are `.npy`, and `.cls` for int64 without levels. Goes through pipes both ways.
+    Written are `.npy`, `.txt` for text, and `.cls` for int64 without levels. Goes through pipes
+    both ways.
     """
 
     name = "webdataset"
     max_levels = 1
     dtypes = NPY_DTYPES
     many = True
+    kept_marks = frozenset({"text"})
     zero_rows = False
     record = "sample"
     options = frozenset({"field"})
@@ -99,6 +102,8 @@ def _without_samples() -> UnsupportedError:
 def _encoded(spec: TensorSpec, value: Array) -> tuple[str, bytes]:
     if not spec.levels and spec.dtype == np.int64:
         return "cls", b"%d" % int(value)
+    if spec.marks == TEXT:
+        return "txt", value.tobytes()
     stream = io.BytesIO()
     np.lib.format.write_array(stream, np.asarray(value), version=(1, 0), allow_pickle=False)
     return "npy", stream.getvalue()
@@ -122,6 +127,7 @@ class _TarSource(Source):
         self._again = source.seekable
         self._fields = None if fields is None else tuple(map(name_of, fields))
         self._known: set[str] | None = set()
+        self._texts: set[str] = set()
         self.left_out = {}
         self._rest = self._samples()
         self._first = next(self._rest, None)
@@ -135,7 +141,7 @@ class _TarSource(Source):
             self.refuse_left_out()
             raise InvalidDataError("holds no samples, so its fields are unknown")
         self.schema = tuple(
-            spec_of(name, value, ragged=value.ndim > 0, items=None)
+            spec_of(name, value, ragged=value.ndim > 0, items=None, text=name in self._texts)
             for name, value in self._first.items()
         )
 
@@ -173,6 +179,8 @@ class _TarSource(Source):
             name, ending = _field(endings)
             if self._known is not None:  # this is the first sample
                 self._known.add(name)
+                if ending in TEXTS:
+                    self._texts.add(name)
             if name in self.left_out or (self._fields is not None and name not in self._fields):
                 continue
             if name in sample:
@@ -203,7 +211,7 @@ def _decoded(ending: str, content: Content) -> Array:
         if not -(2**63) <= int(text) < 2**63:
             raise InvalidDataError(f"expected a whole number of 64 bits, found {int(text)}")
         return np.array(int(text), np.int64)
-    if ending in TEXTS:
+    if ending in TEXTS or ending == "bin":
         return np.frombuffer(content.read(), np.uint8)
     if ending == "json":
         return _from_json(content.read())

@@ -42,8 +42,21 @@ def through(folder: Path, name: str, content: dict[str, LoDTensor], **options: A
     return io.read_all(path, format_name=name, **options)
 
 
+RECORDS = {"mds", "webdataset"}
+
+
+@pytest.mark.parametrize("name", sorted(RECORDS))
+def test_text_of_samples_comes_back(name: str, tmp_path: Path) -> None:
+    text = LoDTensor.from_lists(HARD)
+    content = {"t": text.as_numbers().as_text(), "n": LoDTensor(np.arange(len(text)))}
+    found = through(tmp_path, name, content)
+    assert found["t"].lod.names == ("sample",)
+    assert found["t"].to_list() == HARD
+    assert found["n"].identical(content["n"])
+
+
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", sorted(KEEPS - {"csv", "tsv"}))
+@pytest.mark.parametrize("name", sorted(KEEPS - RECORDS - {"csv", "tsv"}))
 def test_text_comes_back(name: str, shape: str, tmp_path: Path) -> None:
     text = LoDTensor.from_lists(SHAPES[shape])
     numbers = LoDTensor(np.arange(len(text)))
@@ -52,7 +65,7 @@ def test_text_comes_back(name: str, shape: str, tmp_path: Path) -> None:
     assert found["n"].identical(numbers)
 
 
-@pytest.mark.parametrize("name", sorted(KEEPS - {"jsonl", "csv", "tsv"}))
+@pytest.mark.parametrize("name", sorted(KEEPS - RECORDS - {"jsonl", "csv", "tsv"}))
 def test_text_without_items_comes_back(name: str, tmp_path: Path) -> None:
     text = LoDTensor.from_lists(["x"])[:0]
     found = through(tmp_path, name, {"t": text})

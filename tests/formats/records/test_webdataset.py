@@ -86,13 +86,14 @@ def test_webdataset_reads_what_we_write(tmp_path: Path) -> None:
         gc.collect()
     assert len(samples) == 3
     for number, sample in enumerate(samples):
-        for name in ("tokens", "frames", "txt", "weight", "score"):
+        for name in ("tokens", "frames", "weight", "score"):
             value = sample[f"{name}.npy"]
             tensor = items[name]
             expected = tensor[number] if tensor.lod.n_levels else tensor.data[number]
             np.testing.assert_array_equal(value, np.asarray(expected))
             assert value.dtype == tensor.dtype
         assert sample["cls.cls"] == number - 1
+        assert sample["txt.txt"] == items["txt"].to_list()[number]
 
 
 # -- round trips ---------------------------------------------------------------------
