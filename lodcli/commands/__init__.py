@@ -52,3 +52,17 @@ TABLE = {
     "verify": ("lodcli.commands.verify", "Check every byte of files."),
     "completion": ("lodcli.commands.completion", "Print the completion script of a shell."),
 }
+
+# In this order `lod --help` lists them.
+GROUPS = {
+    "Look": ("inspect", "diff"),
+    "Choose": (
+        *("slice", "head", "tail", "filter", "sample", "shuffle", "sort", "select", "drop"),
+        *("rename", "cast"),
+    ),
+    "Combine and divide": ("concat", "merge", "split"),
+    "Compute": ("apply", "run-rnn", "train", "plan"),
+    "Convert": ("convert", "weights", "unpack", "pack"),
+    "Check and measure": ("verify", "bench"),
+    "Shell": ("completion",),
+}

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from lodcli.commands import TABLE
+from lodcli.commands import GROUPS, TABLE
 from lodcli.shell import output
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -52,8 +52,11 @@ class LazyGroup(click.Group):
         sys.exit(run(self, sys.argv[1:] if args is None else args))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help_line) for name, (_, help_line) in TABLE.items()])
+        # The same width in all groups.
+        longest = max(map(len, TABLE))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(longest), TABLE[name][1]) for name in names])
 
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -89,5 +92,7 @@ def group() -> None:
     Completion: eval "$(lod completion bash)"
     Exit codes: 0 done, 1 data invalid, 2 usage, 3 input or output failed,
       4 not supported, 130, 143 and 129 interrupted, 141 closed pipe.
-    LOD_DEBUG=1 shows where an error comes from.
+    Environment: LOD_DEBUG=1 shows where an error comes from, LOD_THREADS limits
+      threads, LOD_CACHE is the folder of compiled kernels, LOD_NATIVE selects
+      them; NO_COLOR, FORCE_COLOR, CLICOLOR and CLICOLOR_FORCE.
     """

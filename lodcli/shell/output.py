@@ -61,12 +61,14 @@ def is_quiet() -> bool:
 
 
 def colours(stream: TextIO) -> bool:
-    """Return whether to print in colour: no-color.org, force-color.org, then the terminal."""
+    """Return whether to print in colour: no-color.org, force-color.org, bixense.com/clicolors,
+    then the terminal.
+    """
     if os.environ.get("NO_COLOR"):
         return False
-    if os.environ.get("FORCE_COLOR"):
+    if os.environ.get("FORCE_COLOR") or os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
         return True
-    return _is_terminal(stream)
+    return os.environ.get("CLICOLOR") != "0" and _is_terminal(stream)
 
 
 def width() -> int:

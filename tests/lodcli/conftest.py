@@ -47,7 +47,7 @@ def without_notes(stderr: str) -> str:
 
 def environment(**more: str) -> dict[str, str]:
     """Return a plain environment in which the installed `lod` is found."""
-    left_out = {"LOD_DEBUG", "FORCE_COLOR", "NO_COLOR", "COLUMNS"}
+    left_out = {"LOD_DEBUG", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"}
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return {**kept, "PATH": f"{SCRIPTS}:{os.environ['PATH']}", **more}
 

@@ -80,6 +80,11 @@ def test_the_help_of_commands_loads_no_numpy() -> None:
     assert lines == [f"LOADED {name}" for name in commands.TABLE]
 
 
+def test_every_command_is_in_one_group_of_the_help() -> None:
+    grouped = [name for names in commands.GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(commands.TABLE)
+
+
 @pytest.mark.parametrize("name", commands.TABLE)
 def test_every_command_has_help_with_examples(lod: Lod, name: str) -> None:
     done = lod(name, "--help")
@@ -370,6 +375,13 @@ def test_progress_is_for_terminals_and_not_with_quiet(folder: Path) -> None:
         ({"NO_COLOR": "1"}, True, False),
         ({"NO_COLOR": ""}, True, True),
         ({"FORCE_COLOR": "1"}, False, True),
+        ({"CLICOLOR": "0"}, True, False),
+        ({"CLICOLOR": "1"}, True, True),
+        ({"CLICOLOR": "1"}, False, False),
+        ({"CLICOLOR_FORCE": "1"}, False, True),
+        ({"CLICOLOR_FORCE": "0"}, False, False),
+        ({"CLICOLOR_FORCE": "1", "CLICOLOR": "0"}, False, True),
+        ({"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, True, False),
         ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
         ({"TERM": "dumb"}, True, False),
     ],
@@ -386,7 +398,7 @@ def test_colour_is_for_those_who_want_it(
         def isatty(self) -> bool:
             return terminal
 
-    for name in ("NO_COLOR", "FORCE_COLOR"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     for name, value in variables.items():
