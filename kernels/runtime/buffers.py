@@ -58,7 +58,9 @@ class _Loan:
         }
 
     def __del__(self) -> None:
-        _give_back(self._block)
+        # The interpreter may be ending, and this module's names be gone.
+        if _give_back is not None:
+            _give_back(self._block)
 
 
 def _taken(size: int) -> mmap.mmap | None:

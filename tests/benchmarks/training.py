@@ -7,6 +7,7 @@ Results are compared before anything is timed. docs/torch.md holds the figures.
 
 from __future__ import annotations
 
+import importlib
 import random
 import statistics
 import tempfile
@@ -18,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch.utils.data import DataLoader, Dataset
 
 import lodcli
 from lodcli.bench.measure.machine import machine
@@ -27,6 +26,7 @@ from lodcli.bench.suites.cases import KERNEL_CASES
 
 Ways = dict[str, Callable[[], Any]]
 ROUNDS = 7
+torch: Any = importlib.import_module("torch")
 
 
 def timed(title: str, ways: Ways) -> None:
@@ -81,7 +81,7 @@ def ops() -> None:
         "torch composed": both(composed, upstream),
     }
     if find_spec("fbgemm_gpu"):
-        import fbgemm_gpu  # noqa: F401
+        importlib.import_module("fbgemm_gpu")
 
         jagged = torch.ops.fbgemm.jagged_softmax
         ways["fbgemm"] = both(lambda: jagged(rows, offsets, longest)[0], upstream)
@@ -99,20 +99,20 @@ def ops() -> None:
     )
 
 
-class Lists(Dataset[torch.Tensor]):
+class Lists:
     """A list of tensors, as a dataset."""
 
-    def __init__(self, tensors: list[torch.Tensor]) -> None:
+    def __init__(self, tensors: list[Any]) -> None:
         self.tensors = tensors
 
     def __len__(self) -> int:
         return len(self.tensors)
 
-    def __getitem__(self, place: int) -> torch.Tensor:
+    def __getitem__(self, place: int) -> Any:
         return self.tensors[place]
 
 
-def padded(items: list[torch.Tensor]) -> Any:
+def padded(items: list[Any]) -> Any:
     box = torch.nn.utils.rnn.pad_sequence(items, batch_first=True)
     return box, torch.tensor([len(item) for item in items])
 
@@ -135,7 +135,7 @@ def loading() -> None:
 
             def epoch(data: Any, collate: Any, batches: Any = batches) -> Callable[[], Any]:
                 def call() -> Any:
-                    loader = DataLoader(
+                    loader = torch.utils.data.DataLoader(
                         data, batch_sampler=batches, collate_fn=collate, num_workers=1
                     )
                     return [torch.tensor(sum(1 for _ in loader))]

@@ -76,3 +76,13 @@ def test_small_arrays_and_every_dtype() -> None:
 def test_more_than_there_is_is_a_memory_error() -> None:
     with pytest.raises(MemoryError):
         memory.empty((1 << 50,), np.dtype(np.float64))
+
+
+def test_an_array_may_end_after_the_module_at_the_end_of_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = memory.empty((ROWS,), np.dtype(np.float64))
+    monkeypatch.setattr(memory, "_give_back", None)
+    del found  # what is raised here is a warning, and warnings are errors
+    gc.collect()
+    assert not memory._free
