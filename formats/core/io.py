@@ -15,7 +15,7 @@ from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.level_names import NamedLevels
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.losses import Loss, losses
-from lodcli.formats.core.marks import marked
+from lodcli.formats.core.marks import check_content, marked
 from lodcli.formats.core.options import (
     ReadKeywords,
     ReadOptions,
@@ -302,6 +302,7 @@ def write(
                 f"{name}: expected a LoDTensor or a StoredArray, found {type(item).__name__}"
                 f"{_as_item(item)}"
             )
+    check_content(items)
     schema = schema_of(items)
     write_batches(
         path,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from reprlib import repr as shown
 from typing import Any
@@ -110,10 +110,10 @@ def _misfit(spec: TensorSpec, marks: Marks) -> str | None:
 
 
 def marked(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches with the marks of a schema; what is marked as text is UTF-8.
+    """Yield batches with the marks of a schema; what was not marked as text before is checked.
 
     Raises:
-        InvalidDataError: it is not; names the tensor, the item and the byte.
+        InvalidDataError: it is not UTF-8; names the tensor, the item and the byte.
     """
     marks = {spec.name: spec.marks for spec in schema}
     done = dict.fromkeys(marks, 0)
@@ -137,13 +137,22 @@ def tensor_of(spec: TensorSpec, rows: Array, lod: LoD) -> LoDTensor:
 def _marked(name: str, item: Item, marks: dict[str, Marks], done: dict[str, int]) -> Item:
     if isinstance(item, StoredArray) or name not in marks:
         return item
-    if item.marks != marks[name]:
-        item = LoDTensor(item.data, item.lod, marks[name])
-    if item.marks == TEXT:
+    done[name] += len(item)
+    if item.marks == marks[name]:
+        return item  # every reader checks its text
+    if marks[name] == TEXT:
         try:
             check_text(item.data, item.lod)
         except InvalidDataError as error:
-            where = f", in the items from {done[name]} on" if done[name] else ""
+            first = done[name] - len(item)
+            where = f", in the items from {first} on" if first else ""
             raise InvalidDataError(f"{name}{where}: {error}") from None
-        done[name] += len(item)
-    return item
+    return LoDTensor(item.data, item.lod, marks[name])
+
+
+def check_content(items: Mapping[str, Item]) -> None:
+    """Raise InvalidDataError unless all tensors that are marked as text are UTF-8."""
+    for name, item in items.items():
+        if not isinstance(item, StoredArray) and item.marks == TEXT:
+            with naming(name):
+                check_text(item.data, item.lod)
