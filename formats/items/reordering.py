@@ -26,9 +26,9 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # Items that take no more together are reordered in memory.
 IN_MEMORY_BYTES = 64 << 20
-BUCKET_BYTES = 32 << 20
+BUCKET_BYTES = 16 << 20
 # Distributed at a time; many, so that each bucket gets a long piece.
-PASS_BYTES = 32 << 20
+PASS_BYTES = 16 << 20
 
 
 def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
