@@ -14,8 +14,8 @@ class Shared:
     """The tensors of a file that share the items of one level.
 
     A tensor shares them if it has that level, or if its rows are the items: it then has the
-    levels above and no more. A tensor without levels shares outermost items if it has as many
-    rows, one for each.
+    levels above and no more. Outermost items are shared by every tensor that has as many of them,
+    as the fields of records have; of a tensor without levels its rows are the items.
 
     Attributes:
         level: the number of the level; 0 the outermost.
@@ -51,11 +51,6 @@ class Shared:
             )
             for spec in self.specs
         )
-
-    @property
-    def apart(self) -> bool:
-        """Whether some of the tensors have no level in common with the others."""
-        return len(self.specs) > 1 and any(not spec.levels for spec in self.specs)
 
 
 def sharing(
@@ -101,7 +96,9 @@ def _lead(
     if known and not known[0].levels:
         # Beside labels the sequences they belong to: it is their levels that can be named.
         return next((s for s in specs if s.levels and s.items == known[0].items), known[0])
-    if known or len({spec.levels[:1] for spec in candidates}) == 1:
+    counts = {spec.items for spec in candidates}
+    records = len(counts) == 1 and counts != {None}
+    if known or records or len({spec.levels[:1] for spec in candidates}) == 1:
         return candidates[0]
     return find(specs, None)
 
@@ -128,10 +125,11 @@ def _shares(spec: TensorSpec, lead: TensorSpec, level: int) -> bool:
         return False
     if spec.name == lead.name:
         return True
+    if level == 0 and spec.items is not None and spec.items == lead.items:
+        return True
     keys, lead_keys = ([one.key for one in each.levels] for each in (spec, lead))
     if not lead_keys or not keys:
-        # Nothing but the count tells it: outermost items, one a row.
-        return level == 0 and spec.items is not None and spec.items == lead.items
+        return False
     if len(keys) > level:
         return keys[: level + 1] == lead_keys[: level + 1]
     return len(keys) == level and keys == lead_keys[:level]

@@ -119,11 +119,13 @@ def _cut(
     elif ranges and below < depth:
         found = sharing(schema, lead.name, below).specs
     else:
-        # What has one row for the item of an index has no place below it.
+        # What has one row for the item of an index has no place below it; of what has as many
+        # outermost items, only those are known to belong together.
+        outermost = below == 1 and not (ranges or shared.level)
         found = tuple(
             spec
             for spec in shared.specs
-            if [one.key for one in spec.levels[:below]] == keys
+            if ([one.key for one in spec.levels[:below]] == keys or (outermost and spec.levels))
             and (len(spec.levels) == depth or (below <= depth and not ranges))
         )
     others = tuple(spec.name for spec in specs if spec not in found)

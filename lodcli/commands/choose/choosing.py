@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from lodcli.formats.core.batching import groups
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.indexed_copy import in_place, indexed
@@ -39,8 +40,8 @@ def items_or_stream(
     """
     with opened(reference) as file:
         schema = file.source.schema
-        # Whether a tensor without levels has one row an item shows only at the end of a stream.
-        apart = len(schema) > 1 and not all(spec.levels for spec in schema)
+        # Whether tensors without a common level have as many items shows only at a stream's end.
+        apart = len(groups(schema)) > 1
         if apart or in_place(file.source, [spec.name for spec in schema]) is not None:
             with _items(file, level, used) as (shared, items):
                 yield shared, items, named(reference, items.range(0, items.count))

@@ -146,7 +146,6 @@ def test_items_of_a_stream_are_those_of_the_file(tmp_path: Path) -> None:
     io.write(tmp_path / "content.lods", items)
     with io.open_source(tmp_path / "content.lods") as source:
         shared = sharing(source.schema, None, "sentence")
-        assert not shared.apart
         found = as_lists(joined(shared.schema, item_batches(source, shared)))
     assert found["tags"] == [[0, 1], [2], [3, 4, 5]]
     assert found["marks"] == [True, False, True]
@@ -155,17 +154,21 @@ def test_items_of_a_stream_are_those_of_the_file(tmp_path: Path) -> None:
 def test_tensors_share_a_level_by_its_offsets_or_as_its_items() -> None:
     tensors = content([[2, 1], [3]])
     tensors["other"] = LoDTensor(np.arange(3), LoD.from_lengths([[1, 2]]))
+    tensors["apart"] = LoDTensor(np.arange(3), LoD.from_lengths([[1, 1, 1]]))
     tensors["names"] = LoDTensor(np.arange(5))
     items: dict[str, Item] = dict(tensors)
     schema = schema_of(items)
     shared = sharing(schema, "tags")
     assert (shared.names, shared.others) == (
-        ["vectors", "tags", "marks", "label"],
-        ("other", "names"),
+        ["vectors", "tags", "marks", "label", "other"],
+        ("apart", "names"),
     )
     shared = sharing(schema, None, "sentence")
     assert (shared.names, shared.level) == (["vectors", "tags", "marks"], 1)
-    assert sharing(schema, None, None, ("label", "other")).names == ["label", "other"]
+    assert sharing(schema, None, None, ("label", "other")).names == [
+        *("vectors", "tags", "marks", "label", "other"),
+    ]
+    assert sharing(schema, None, None, ("apart",)).names == ["apart"]
     with pytest.raises(SelectionError, match="choose one with ::NAME"):
         sharing(schema)
     with pytest.raises(SelectionError, match="no level named 'word'"):

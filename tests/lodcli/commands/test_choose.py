@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,25 @@ def test_head_and_tail_keep_these_items_of_all_tensors(
     assert (done.code, done.stdout) == (0, "")
     assert "classes is left out: does not share the items of ids (sentence)" in done.stderr
     assert chosen() == [(labelled[item], item % 4) for item in range(40)[kept]]
+
+
+@pytest.mark.parametrize("source", ["records.jsonl", "records.lod.h5", "records.parquet"])
+def test_the_fields_of_records_stay_together(lod: Lod, folder: Path, source: str) -> None:
+    records = [{"text": "aé" * item, "ids": [item] * (item % 3), "n": item} for item in range(9)]
+    lines = [json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in records]
+    Path("records.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    if source != "records.jsonl":
+        assert lod("convert", "-q", "records.jsonl", source).code == 0
+    for args, kept in (
+        (["head", source, "-n", "4"], lines[:4]),
+        (["tail", source, "-n", "4"], lines[-4:]),
+        (["filter", source, "n in (1, 4)"], [lines[1], lines[4]]),
+        (["sort", source, "--by", "-n"], lines[::-1]),
+        (["slice", source, "2:5"], lines[2:5]),
+    ):
+        done = lod(*args, "-q", "-o", "out.jsonl", "-f")
+        assert (done.code, done.stderr) == (0, "")
+        assert Path("out.jsonl").read_text().splitlines() == kept
 
 
 def test_head_of_a_level_keeps_its_items(lod: Lod, folder: Path) -> None:
@@ -259,7 +279,6 @@ def test_a_wrong_expression_is_shown_with_its_column(
         (["sample", "labelled.lod.h5", "101%"], "write 100 or 10%"),
         (["sample", "labelled.lod.h5", "-1"], "write 100 or 10%"),
         (["head", "labelled.lod.h5", "-n", "x"], "x"),
-        (["head", "many.lod.h5"], "choose one with ::NAME"),
         (["head", "many.lod.h5::tag"], "no tensor named 'tag'; there are"),
         (["tail", "labelled.lod.h5", "--level", "word"], "no level named 'word'"),
         (["sort", "labelled.lod.h5", "--by", "ids"], "several values for an item"),

@@ -47,13 +47,26 @@ def test_one_tensor_of_several_is_sliced_by_name(lod: Lod, folder: Path) -> None
     assert tensor("out.lod.h5", "tags").data.tolist() == [9]
 
 
-def test_several_tensors_and_no_name_is_a_usage_error_that_lists_them(
-    lod: Lod, folder: Path
-) -> None:
-    done = lod("slice", "many.lod.h5", "1", "-o", "out.lod.h5")
+def test_a_branch_is_cut_out_of_what_has_as_many_outermost_items(lod: Lod, folder: Path) -> None:
+    assert lod("slice", "many.lod.h5", "1", "-o", "out.lod.h5").stderr == ""
+    before = io.read_all("many.lod.h5")
+    for name, found in io.read_all("out.lod.h5").items():
+        whole = before.pop(name)
+        assert isinstance(whole, LoDTensor)
+        assert isinstance(found, LoDTensor)
+        assert found.identical(whole[1])
+    assert not before
+    done = lod("slice", "many.lod.h5", "0,0", "-o", "deeper.lod.h5")
+    assert "other is left out: does not share the items of vectors (article)" in done.stderr
+
+
+def test_tensors_of_different_counts_need_a_name(lod: Lod, folder: Path) -> None:
+    io.write(
+        "two.npz", {n: LoDTensor(np.arange(6), [[6 // k] * k]) for n, k in (("a", 2), ("b", 3))}
+    )
+    done = lod("slice", "two.npz", "1", "-o", "out.lod.h5")
     assert done.code == 2
-    assert "vectors, tags, other" in done.stderr
-    assert "::NAME" in done.stderr
+    assert "holds 2 tensors (a, b); choose one with ::NAME" in done.stderr
 
 
 @pytest.mark.parametrize(
