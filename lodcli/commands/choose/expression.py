@@ -268,7 +268,7 @@ class _Evaluation:
 
     def _length(self, node: ast.Call) -> Values:
         if len(node.args) > 1 or node.keywords:
-            self._fail(node, "write length() or length(LEVEL)")
+            self._fail(node, "write length(), length(LEVEL) or length(TENSOR)")
         lod = max((lod for lod, _ in self._tensors.values()), key=lambda lod: lod.n_levels)
         if not lod.n_levels:
             self._fail(node, "the items are rows and have no length")
@@ -284,7 +284,7 @@ class _Evaluation:
         return Values(lengths, offsets)
 
     def _level(self, node: ast.expr, deepest: LoD) -> tuple[LoD, int]:
-        """Return an index that has a level, and its number below the items."""
+        """Return the index that has a level or is a tensor's, and the level's number in it."""
         level: object = getattr(node, "value", None)
         if isinstance(node, ast.Name):
             level = node.id
@@ -293,6 +293,8 @@ class _Evaluation:
         for lod, _ in self._tensors.values():
             if isinstance(level, str) and lod.names.count(level) == 1:
                 return lod, lod.names.index(level)
+        if isinstance(level, str) and level in self._tensors and self._tensors[level][0].n_levels:
+            return self._tensors[level][0], 0
         names = [name for name in deepest.names if name]
         known = ", ".join([*names, *map(str, range(deepest.n_levels))])
         self._fail(node, f"no level {ast.unparse(node)} from the items down; there are: {known}")

@@ -79,6 +79,8 @@ def test_the_fields_of_records_stay_together(lod: Lod, folder: Path, source: str
         (["head", source, "-n", "4"], lines[:4]),
         (["tail", source, "-n", "4"], lines[-4:]),
         (["filter", source, "n in (1, 4)"], [lines[1], lines[4]]),
+        (["filter", source, "length(ids) == 2"], [lines[2], lines[5], lines[8]]),
+        (["sort", source, "--by", "-length(text)"], lines[::-1]),
         (["sort", source, "--by", "-n"], lines[::-1]),
         (["slice", source, "2:5"], lines[2:5]),
     ):
