@@ -9,7 +9,7 @@ import numpy as np
 
 from lodcli.formats.arrays.in_memory import MemorySource
 from lodcli.formats.awkward.forms import Reader, parsed_form
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
@@ -64,7 +64,9 @@ def _only_group(hdf5: Any, file: Any) -> str:
     """Return the one group that has a form."""
     paths = ["/", *(f"/{name}" for name in file if hasattr(file[name], "keys"))]
     found = [path for path in paths if hdf5.attribute(file[path], "form") is not None]
-    if len(found) != 1:
+    if not found:
+        raise NotThisFormatError("no group has a form; it is damaged, or not of Awkward")
+    if len(found) > 1:
         raise SelectionError(f"{len(found)} groups have a form; name one with --data /group")
     return found[0]
 
