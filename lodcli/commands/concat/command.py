@@ -27,7 +27,7 @@ def command(sources: list[Reference], new_level: str | None, target: Target) -> 
     Examples:
       lod concat vowels.lod.h5 more.lod.h5 -o both.lod.h5
       lod slice articles.lod.h5 :2 | lod concat - articles.lod.h5 -o longer.lod.h5
-      lod concat clips/*.npy --new-level clip -o clips.lod.h5
+      lod concat vowels.lod.h5 more.lod.h5 --new-level day -o days.lod.h5
     """
     from lodcli.commands.concat.joining import joined
 
