@@ -231,7 +231,8 @@ def contents(draw: st.DrawFn, name: str, *, held: bool) -> Content:
         content[NAMES[number]] = item
     if not held and first.lod.n_levels and draw(st.booleans()):
         content["steps"] = StoredArray(*TensorArray.unpack(first, 0))
-    return KINDS[name].made(content) if held else content
+    # Marked text that only some values tell is drawn as numbers, whatever else does not fit.
+    return KINDS[name].made(content) if held or KINDS[name].made is _numbers else content
 
 
 def written(folder: str, name: str, content: Content) -> Path:
