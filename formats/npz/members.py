@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError, naming
-from lodcli.formats.npz.npy_header import Header, read_header, refuse_booleans
+from lodcli.formats.npz.npy_header import Header, native, read_header
 from lodcli.formats.storage.zip_archive import damage, shown
 from lodcli.kernels.index.checks import Array
 
@@ -83,8 +83,7 @@ class Rows:
                     raise DamagedFileError(f"ends {len(view)} bytes early")
                 view[: len(block)] = block
                 view = view[len(block) :]
-            refuse_booleans(data)
-        return data.astype(data.dtype.newbyteorder("="), copy=False)
+            return native(data)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -113,7 +112,4 @@ def stored_rows(file: IO[bytes], member: Member, start: int, stop: int) -> Array
         data = bytearray(file.read(wanted))
         if len(data) != wanted:
             raise DamagedFileError(f"ends {wanted - len(data)} bytes early")
-        rows: Array = np.frombuffer(data, member.dtype)
-        refuse_booleans(rows)
-    rows = rows.reshape(stop - start, *member.shape[1:])
-    return rows.astype(member.dtype.newbyteorder("="), copy=False)
+        return native(np.frombuffer(data, member.dtype)).reshape(stop - start, *member.shape[1:])

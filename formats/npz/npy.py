@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Iterable
 
@@ -12,7 +11,7 @@ from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema, TensorSpec, tensor_of
-from lodcli.formats.npz.npy_header import MAGIC, NPY_DTYPES, read_header, refuse_booleans
+from lodcli.formats.npz.npy_header import MAGIC, NPY_DTYPES, native, read_header, written_header
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
@@ -43,22 +42,12 @@ class Npy(Format):
     ) -> None:
         (spec,) = schema
         rows = 0
-        output.write(_header(spec, rows))
+        output.write(written_header(spec.dtype, (rows, *spec.row_shape)))
         for batch in batches:
             data = np.ascontiguousarray(tensor_of(batch[spec.name]).data, spec.dtype)
             output.write(data.data)
             rows += len(data)
-        output.write_at(_header(spec, rows), 0)
-
-
-def _header(spec: TensorSpec, rows: int) -> bytes:
-    """Return the header of so many rows; its size does not depend on how many."""
-    descr = np.lib.format.dtype_to_descr(spec.dtype)
-    made = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        made, {"descr": descr, "fortran_order": False, "shape": (rows, *spec.row_shape)}
-    )
-    return made.getvalue()
+        output.write_at(written_header(spec.dtype, (rows, *spec.row_shape)), 0)
 
 
 class _NpySource(IndexedSource):
@@ -87,5 +76,4 @@ class _NpySource(IndexedSource):
         data: Array = np.empty(shape, self._header.dtype)
         if data.size:
             read_into(self._fd, data, self._header.size_bytes + position)
-        refuse_booleans(data)
-        return data.astype(data.dtype.newbyteorder("="), copy=False)
+        return native(data)

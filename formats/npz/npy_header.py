@@ -63,10 +63,24 @@ def read_header(stream: IO[bytes], file_bytes: int) -> Header:
     return Header(dtype, shape, fortran, header_bytes)
 
 
-def refuse_booleans(data: Array) -> None:
-    """Raise DamagedFileError if booleans are neither 0 nor 1."""
+def written_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return the header of rows in C order; its size does not depend on how many."""
+    made = io.BytesIO()
+    descr = np.lib.format.dtype_to_descr(dtype)
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(made, header)
+    return made.getvalue()
+
+
+def native(data: Array) -> Array:
+    """Return stored elements in native byte order; a view where they are.
+
+    Raises:
+        DamagedFileError: booleans that are neither 0 nor 1.
+    """
     if data.dtype == np.bool_ and data.size and data.view(np.uint8).max() > 1:
         raise DamagedFileError("holds booleans that are neither 0 nor 1")
+    return data.astype(data.dtype.newbyteorder("="), copy=False)
 
 
 def read_single(stream: IO[bytes], most_chars: int) -> str | int:
@@ -99,9 +113,8 @@ def decoded(data: bytes) -> Array:
     if prod(max(1, extent) for extent in shape) * dtype.itemsize > MOST_ARRAY_BYTES:
         raise DamagedFileError(f"shape {brief(shape)} is beyond what an array can have")
     flat: Array = np.frombuffer(data, dtype, offset=header_bytes)
-    refuse_booleans(flat)
-    rows = flat.reshape(shape, order="F" if fortran else "C")
-    return np.ascontiguousarray(rows, dtype.newbyteorder("=")).reshape(shape)
+    rows = native(flat).reshape(shape, order="F" if fortran else "C")
+    return np.ascontiguousarray(rows).reshape(shape)
 
 
 def _checked_dtype(descr: object) -> np.dtype[Any]:

@@ -29,7 +29,7 @@ from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find
 from lodcli.formats.npz.members import Member, Rows, read_member, stored_rows
-from lodcli.formats.npz.npy_header import NPY_DTYPES
+from lodcli.formats.npz.npy_header import NPY_DTYPES, written_header
 from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
@@ -138,10 +138,8 @@ def new_member(
     """Give a member of `archive` to write rows to, its array header written."""
     # The earliest date there is: equal content gives equal files.
     info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-    descr = np.lib.format.dtype_to_descr(dtype)
-    header = {"descr": descr, "fortran_order": False, "shape": shape}
     with archive.open(info, "w", force_zip64=True) as member:
-        np.lib.format.write_array_header_1_0(member, header)
+        member.write(written_header(dtype, shape))
         yield member
 
 

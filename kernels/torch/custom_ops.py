@@ -203,38 +203,42 @@ class _Maker:
 
     def _arguments(self, flat: Sequence[Any]) -> dict[str, Any]:
         """Return the arguments of the op: LoDTensors, arrays and plain values."""
-        given = self._given(flat)
-        for each in self.parameters:
-            value = given[each.name]
-            if each.kind == "tensor":
-                given[each.name] = _lod_tensor(*value)
-            elif each.kind == "tensors":
-                rows, offsets = value
-                given[each.name] = [
-                    _lod_tensor(*pair)
-                    for pair in zip(rows, offsets or [None] * len(rows), strict=True)
-                ]
-            elif isinstance(value, torch.Tensor):
-                index = self.entry.is_index(each.name)
-                given[each.name] = value.numpy(force=True) if index else _array(value)
-        return given
+
+        def array(name: str, value: torch.Tensor) -> Any:
+            return value.numpy(force=True) if self.entry.is_index(name) else _array(value)
+
+        return self._made(flat, _lod_tensor, array)
 
     def _of_no_rows(self, flat: Sequence[Any]) -> dict[str, Any]:
+        """Return arguments of the same dtypes and row shapes, without rows."""
+
+        def array(name: str, value: torch.Tensor) -> Any:
+            sizes = [int(size) for size in value.shape]
+            if self.entry.is_index(name) or name in ("padded", "table"):
+                sizes[:1] = [0] * len(sizes[:1])
+            return np.ones(sizes, _array_dtype(value.dtype))
+
+        return self._made(flat, _empty, array)
+
+    def _made(
+        self,
+        flat: Sequence[Any],
+        tensor: Callable[..., LoDTensor],
+        array: Callable[[str, torch.Tensor], Any],
+    ) -> dict[str, Any]:
+        """Return the arguments by name, made of rows and offsets, and of other tensors of torch."""
         given = self._given(flat)
         for each in self.parameters:
             value = given[each.name]
             if each.kind == "tensor":
-                given[each.name] = _empty(*value)
+                given[each.name] = tensor(*value)
             elif each.kind == "tensors":
                 rows, offsets = value
                 given[each.name] = [
-                    _empty(*pair) for pair in zip(rows, offsets or [None] * len(rows), strict=True)
+                    tensor(*pair) for pair in zip(rows, offsets or [None] * len(rows), strict=True)
                 ]
             elif isinstance(value, torch.Tensor):
-                sizes = [int(size) for size in value.shape]
-                if self.entry.is_index(each.name) or each.name in ("padded", "table"):
-                    sizes[:1] = [0] * len(sizes[:1])
-                given[each.name] = np.ones(sizes, _array_dtype(value.dtype))
+                given[each.name] = array(each.name, value)
         return given
 
     def _counts(self, given: dict[str, Any]) -> Any:

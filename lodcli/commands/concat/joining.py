@@ -108,7 +108,7 @@ def _whole(parts: Sequence[_Part], schema: Schema, name: str) -> Iterator[Batch]
             if id(lod) not in lods:
                 offsets = np.array([0, len(item)], np.int64)
                 lods[id(lod)] = LoD._trusted([offsets, *lod.levels], (name, *lod.names))
-            batch[called] = LoDTensor(item.data, lods[id(lod)])
+            batch[called] = LoDTensor(item.data, lods[id(lod)], item.marks)
         yield batch
 
 
