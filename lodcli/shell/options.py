@@ -96,16 +96,16 @@ def items(function: F) -> F:
     )(function)
 
 
-def seed(function: F) -> F:
-    """--seed."""
+def seed(text: str = "Random seed.", default: int | None = 0) -> Callable[[F], F]:
+    """--seed, with a help text; without a default nothing is random unless it is given."""
     return click.option(
         "--seed",
         type=click.IntRange(0, 2**64 - 1),
-        default=0,
+        default=default,
         show_default=True,
         metavar="SEED",
-        help="Random seed.",
-    )(function)
+        help=text,
+    )
 
 
 def from_format(function: F) -> F:

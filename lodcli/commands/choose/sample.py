@@ -26,7 +26,7 @@ def _share(text: str) -> tuple[int | None, float]:
 @click.command(cls=options.Command)
 @options.source
 @click.argument("amount")
-@options.seed
+@options.seed()
 @options.level
 @options.target
 def command(

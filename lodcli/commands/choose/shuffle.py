@@ -11,7 +11,7 @@ from lodcli.shell.targets import Target
 
 @click.command(cls=options.Command)
 @options.source
-@options.seed
+@options.seed()
 @options.level
 @options.target
 def command(source: Reference, seed: int, level: int | str | None, target: Target) -> None:

@@ -29,12 +29,7 @@ STRATEGIES = ("padded", "bucket", "pack")
     help="padded: sequences as they come; bucket: sorted by length; pack: without padding, best "
     "fit decreasing. Can be repeated [default: all].",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**64 - 1),
-    metavar="SEED",
-    help="Shuffle the sequences first, and packed batches at the end.",
-)
+@options.seed("Shuffle the sequences first, and packed batches at the end.", None)
 @click.option("--drop-long", is_flag=True, help="With --write, leave out sequences over T rows.")
 @click.option(
     "-o", "--write", "out", type=options.SOURCE, metavar="OUT", help="Write packed batches to OUT."

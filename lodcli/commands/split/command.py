@@ -33,12 +33,7 @@ class _Split(options.Command):
     help="count N: N items a file; size BYTES: the maximum size of its rows, such as 64M; "
     "fractions 0.8,0.1,0.1: shares of the items; or a LEVEL: one file for each of its items.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**64 - 1),
-    metavar="SEED",
-    help="Shuffle the items first; the same seed gives the same parts.",
-)
+@options.seed("Shuffle the items first; the same seed gives the same parts.", None)
 @options.level
 @options.as_json
 @options.target
