@@ -113,7 +113,7 @@ def preview(tensor: LoDTensor, *, width: int = 80) -> str | None:
     offsets = tensor.lod.levels[-1][: _PREVIEWED + 1].tolist()
     more = len(offsets) <= tensor.lod.count(-1)
     shown: list[str] = []
-    room = width - len(CUT)
+    room = width - len(f" {CUT}")
     for start, stop in itertools.pairwise(offsets):
         text = _text(tensor.data[start : min(stop, start + _PREVIEW_BYTES)].tobytes())
         if text is None:
@@ -255,7 +255,7 @@ def _quoted(text: str, room: int, *, cut: bool, first: bool) -> str:
         return quoted
     if not first:
         return ""
-    left, kept = room - 3 - len(CUT), 0
+    left, kept = room - len('""') - len(CUT), 0
     while kept < len(escaped) and left >= _columns(escaped[kept]):
         left -= _columns(escaped[kept])
         kept += 1

@@ -6,7 +6,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lodcli.commands.inspect.drawing import draw, preview
@@ -204,6 +204,7 @@ def test_what_is_no_text_has_no_preview(tensor: LoDTensor) -> None:
 
 
 @given(st.lists(st.text(max_size=12), max_size=6), st.integers(20, 60))
+@example(["00", "0000", "0000", ""], 20)
 def test_previews_are_printable_and_narrow(texts: list[str], width: int) -> None:
     texts = [text.encode(errors="ignore").decode() for text in texts]
     found = preview(text_tensor(*(text.encode() for text in texts)), width=width)
