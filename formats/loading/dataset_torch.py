@@ -19,6 +19,7 @@ from lodcli.formats.items.indexed_copy import in_place, indexed
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing
 from lodcli.formats.items.taking import taken
+from lodcli.formats.loading.handing_torch import in_worker, ready_to_hand
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.exchange.torch import rows_to_torch
@@ -223,7 +224,8 @@ class Collate:
             return tensor
         if not tensor.lod.n_levels:
             return rows_to_torch(tensor.data)
-        return tensor.to_torch(self.layout)
+        found = tensor.to_torch(self.layout)
+        return ready_to_hand(found, tensor, self.layout) if in_worker() else found
 
 
 def _joined(items: Sequence[Any]) -> Batch:

@@ -179,6 +179,77 @@ def test_workers_read_every_item_once(words: Path, context: str, options: dict[s
                 assert tokens.tolist() == dataset[label // 10]["tokens"].tolist()
 
 
+def changed(items: Any) -> Any:
+    batch = ours.collate("padded")(items)
+    batch[0].mul_(2)
+    return batch
+
+
+@pytest.fixture
+def uneven(tmp_path: Path) -> Path:
+    """Two batches of 2: a small one, and one of 4 MB whose padding makes it 8."""
+    path = tmp_path / "uneven.lod.h5"
+    rows = np.arange(1_000_012, dtype=np.float32)
+    lodcli.write(path, LoDTensor(rows, [[5, 7, 1_000_000, 0]]))
+    return path
+
+
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("layout", ["jagged", "varlen", "padded", "lod", changed])
+def test_batches_arrive_from_a_worker_as_they_left_it(
+    uneven: Path, layout: Any, context: str
+) -> None:
+    dataset = ours.Dataset(uneven, in_memory=True)
+    collate = layout if callable(layout) else ours.collate(layout)
+    loader = torch.utils.data.DataLoader(
+        dataset,
+        batch_size=2,
+        collate_fn=collate,
+        num_workers=1,
+        multiprocessing_context=context,
+        timeout=300,
+    )
+    found = list(loader)
+    for batch, places in zip(found, [[0, 1], [2, 3]], strict=True):
+        right = collate(dataset.__getitems__(places))
+        assert lists(batch) == lists(right)
+        if layout == "jagged":
+            assert batch.is_nested
+            assert batch.offsets().tolist() == right.offsets().tolist()
+        elif layout == "padded":
+            assert type(batch) is tuple
+            batch[0].zero_()  # it can be written to
+    if layout == "varlen":
+        assert [batch.values.is_shared() for batch in found] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.tensor(3),
+        torch.arange(6).reshape(2, 3).T,
+        torch.arange(10)[3:5],
+        torch.ones(3, dtype=torch.bfloat16),
+        torch.ones(2, dtype=torch.complex64).conj(),
+        torch.ones(2, dtype=torch.float8_e4m3fn),
+        torch.ones(3, requires_grad=True),
+        torch.zeros(0, 4),
+        torch.eye(3).to_sparse(),
+        torch.nn.Parameter(torch.ones(2)),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_any_tensor_can_leave_a_worker(tensor: Any) -> None:
+    from lodcli.formats.loading.handing_torch import small_by_value
+
+    rebuilt, parts = small_by_value(tensor)
+    found = rebuilt(*parts)
+    assert (found.dtype, found.layout) == (tensor.dtype, tensor.layout)
+    assert found.requires_grad == tensor.requires_grad
+    assert found.resolve_conj().to_dense().tolist() == tensor.to_dense().tolist()
+
+
 def test_a_forked_process_opens_the_file_itself(words: Path) -> None:
     dataset = ours.Dataset(words)
     dataset[0]
