@@ -23,7 +23,7 @@ def groups(schema: Schema) -> list[list[TensorSpec]]:
 
 
 def cuts(
-    item_offsets: Sequence[Offsets], row_bytes: Sequence[int], limit_bytes: int
+    item_offsets: Sequence[Offsets | range], row_bytes: Sequence[int], limit_bytes: int
 ) -> Iterator[tuple[int, int]]:
     """Yield (start, stop) of the outermost items of each batch; at least one batch.
 
@@ -33,7 +33,7 @@ def cuts(
         limit_bytes: of all tensors together; a single item may exceed it.
     """
     parts = list(zip(item_offsets, row_bytes, strict=True))
-    count = item_offsets[0].size - 1
+    count = len(item_offsets[0]) - 1
 
     def end(item: int) -> int:
         # Items without bytes cost their index: many empty ones must be cut as well.

@@ -90,12 +90,15 @@ class Source(ABC):
             None. See Format.
         left_out: what no tensor can hold, though other parts of the file can be read.
         notes: what a person should know about the file; complete once everything is read.
+        records: whether every batch holds all tensors with equally many outermost items, as the
+            fields of records have.
     """
 
     schema: Schema
     checksums: str | None = None
     left_out: LeftOut = {}  # noqa: RUF012 - replaced, never changed
     notes: Sequence[str] = ()
+    records: bool = False
 
     def _repr_html_(self) -> str:
         return schema_html(self.schema)

@@ -90,6 +90,7 @@ class Limited(Source):
         self.schema = inner.schema
         self.left_out = inner.left_out
         self.notes = inner.notes
+        self.records = inner.records
         self._inner = inner
         self._bounds = bounds
 

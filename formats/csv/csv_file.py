@@ -173,6 +173,8 @@ def _numbers(lod: LoD, done: int, name: str) -> list[list[str]]:
 class _CsvSource(Source):
     """An open file, its header read."""
 
+    records = True
+
     def __init__(self, source: Input, options: ReadOptions, separator: str) -> None:
         self._records = Records(LineReader(source), separator)
         header, first = self._records.first_two()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from lodcli.formats.core.format import Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import write_batches
 from lodcli.formats.core.limits import Limited
-from lodcli.formats.core.schema import Schema, find
+from lodcli.formats.core.schema import Batch, Schema, find
 
 
 def in_place(source: Source, names: Sequence[str]) -> IndexedSource | None:
@@ -56,13 +56,20 @@ def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
         return
     wanted = set(names)
     schema = tuple(find(source.schema, name) for name in names)
+    batches = (
+        {name: item for name, item in batch.items() if name in wanted}
+        for batch in source.batches_of(names)
+    )
+    with copied(schema, (batch for batch in batches if batch)) as copy:
+        yield copy
+
+
+@contextmanager
+def copied(schema: Schema, batches: Iterable[Batch]) -> Iterator[IndexedSource]:
+    """Give batches as a temporary container. TMPDIR says where."""
     with tempfile.TemporaryDirectory(prefix="lod-") as folder:
         path = Path(folder, "copy.lod.h5")
-        batches = (
-            {name: item for name, item in batch.items() if name in wanted}
-            for batch in source.batches_of(names)
-        )
-        write_batches(path, schema, (batch for batch in batches if batch))
+        write_batches(path, schema, batches)
         fd = os.open(path, os.O_RDONLY)
         try:
             path.unlink()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -37,7 +38,6 @@ class Items:
         schema: the tensors with the items as outermost level, all counts known.
         count: how many items there are.
         lods: the index of each tensor from this level on.
-        bytes: (count + 1,) where each item begins in the bytes of all tensors together.
     """
 
     def __init__(self, source: IndexedSource, shared: Shared) -> None:
@@ -45,21 +45,26 @@ class Items:
         self._shared = shared
         cut: dict[int, LoD] = {}
         self.lods: dict[str, LoD] = {}
-        self._ends: dict[str, Offsets] = {}
+        self._ends: dict[str, Offsets | range] = {}
         for spec in shared.specs:
             lod = source.lods[spec.name]
             below = lod.below(shared.level - 1) if shared.level else lod
             below = self.lods[spec.name] = cut.setdefault(id(lod), below)
             assert spec.rows is not None
-            ends = below.absolute(0) if below.n_levels else np.arange(spec.rows + 1)
+            # Not an array: without levels there may be as many items as there is memory.
+            ends = below.absolute(0) if below.n_levels else range(spec.rows + 1)
             self._ends[spec.name] = ends
         self._row_bytes = [spec.row_bytes for spec in shared.specs]
-        self.count = next(iter(self._ends.values())).size - 1
-        self.bytes: Offsets = sum(
-            (e * size for e, size in zip(self._ends.values(), self._row_bytes, strict=True)),
-            start=np.zeros(self.count + 1, np.int64),
-        )
+        self.count = len(next(iter(self._ends.values()))) - 1
         self.schema = self.counted(slice(0, self.count))
+
+    @cached_property
+    def bytes(self) -> Offsets:
+        """Where each item begins in the bytes of all tensors together, (count + 1,)."""
+        total = np.zeros(self.count + 1, np.int64)
+        for ends, size in zip(self._ends.values(), self._row_bytes, strict=True):
+            total += np.asarray(ends) * size
+        return total
 
     def counted(self, chosen: slice | Offsets) -> Schema:
         """Return the schema of these items alone."""

@@ -58,6 +58,8 @@ def sharing(
     name: str | None = None,
     level: int | str | None = None,
     used: Sequence[str] = (),
+    *,
+    records: bool = False,
 ) -> Shared:
     """Return the tensors that share a level.
 
@@ -67,29 +69,37 @@ def sharing(
             that of a tensor that is used, or of the one called "data".
         level: its number or name; None: the outermost.
         used: names of tensors of which at least one shares it, in order of preference.
+        records: whether all tensors have equally many outermost items, though nothing is counted.
 
     Raises:
         SelectionError: no such tensor or level, or several levels to choose from.
     """
     specs = rekeyed(schema)
-    lead = _lead(specs, name, level, used)
+    lead = _lead(specs, name, level, used, records=records)
     if lead.array:
         raise SelectionError(f"{lead.name} is a TensorArray; `lod pack` it first")
     number = _level(lead, level)
-    found = tuple(spec for spec in specs if _shares(spec, lead, number))
+    found = tuple(spec for spec in specs if _shares(spec, lead, number, records=records))
     others = tuple(spec.name for spec in specs if spec not in found)
     level_name = lead.levels[number].name if lead.levels else None
     return Shared(number, level_name, found, others)
 
 
 def _lead(
-    specs: Schema, name: str | None, level: int | str | None, used: Sequence[str]
+    specs: Schema,
+    name: str | None,
+    level: int | str | None,
+    used: Sequence[str],
+    *,
+    records: bool,
 ) -> TensorSpec:
     if name is not None:
         return find(specs, name)
     known = [spec for spec in specs if spec.name in used]
     known.sort(key=lambda spec: -len(spec.levels))
     candidates = known or [spec for spec in specs if spec.levels and not spec.array]
+    if records:
+        candidates = candidates or list(specs)
     if isinstance(level, str):
         named = [spec for spec in candidates if level in spec.level_names]
         candidates = named or candidates
@@ -97,7 +107,7 @@ def _lead(
         # Beside labels the sequences they belong to: it is their levels that can be named.
         return next((s for s in specs if s.levels and s.items == known[0].items), known[0])
     counts = {spec.items for spec in candidates}
-    records = len(counts) == 1 and counts != {None}
+    records = records or (len(counts) == 1 and counts != {None})
     if known or records or len({spec.levels[:1] for spec in candidates}) == 1:
         return candidates[0]
     return find(specs, None)
@@ -120,12 +130,12 @@ def _level(lead: TensorSpec, level: int | str | None) -> int:
     return number
 
 
-def _shares(spec: TensorSpec, lead: TensorSpec, level: int) -> bool:
+def _shares(spec: TensorSpec, lead: TensorSpec, level: int, *, records: bool) -> bool:
     if spec.array:
         return False
     if spec.name == lead.name:
         return True
-    if level == 0 and spec.items is not None and spec.items == lead.items:
+    if level == 0 and (records or (spec.items is not None and spec.items == lead.items)):
         return True
     keys, lead_keys = ([one.key for one in each.levels] for each in (spec, lead))
     if not lead_keys or not keys:

@@ -16,7 +16,7 @@ def item_batches(source: Source, shared: Shared) -> Iterator[dict[str, LoDTensor
 
     Args:
         source: an open file.
-        shared: of its tensors, none `apart` from the others.
+        shared: of its tensors, which come together or make records.
     """
     for batch in source.batches_of(shared.names):
         cut: dict[int, LoD] = {}

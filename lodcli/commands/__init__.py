@@ -27,6 +27,7 @@ TABLE = {
         "lodcli.commands.tensors.merge",
         "Put tensors of several files over one index into one.",
     ),
+    "group": ("lodcli.commands.keys.group", "Put items with equal keys together as sequences."),
     "split": ("lodcli.commands.split.command", "Divide the items of a file among several."),
     "diff": ("lodcli.commands.diff.command", "Show what differs between two files."),
     "plan": (
@@ -60,7 +61,7 @@ GROUPS = {
         *("slice", "head", "tail", "filter", "sample", "shuffle", "sort", "select", "drop"),
         *("rename", "cast"),
     ),
-    "Combine and divide": ("concat", "merge", "split"),
+    "Combine and divide": ("concat", "merge", "group", "split"),
     "Compute": ("apply", "run-rnn", "train", "plan"),
     "Convert": ("convert", "weights", "unpack", "pack"),
     "Check and measure": ("verify", "bench"),

@@ -41,12 +41,13 @@ def items_or_stream(
     with opened(reference) as file:
         schema = file.source.schema
         # Whether tensors without a common level have as many items shows only at a stream's end.
-        apart = len(groups(schema)) > 1
+        records = file.source.records
+        apart = len(groups(schema)) > 1 and not records
         if apart or in_place(file.source, [spec.name for spec in schema]) is not None:
             with _items(file, level, used) as (shared, items):
                 yield shared, items, named(reference, items.range(0, items.count))
         else:
-            shared = _shared(schema, reference, level, used)
+            shared = _shared(schema, reference, level, used, records=records)
             yield shared, None, named(reference, item_batches(file.source, shared))
 
 
@@ -60,10 +61,15 @@ def _items(
 
 
 def _shared(
-    schema: Schema, reference: Reference, level: int | str | None, used: Sequence[str]
+    schema: Schema,
+    reference: Reference,
+    level: int | str | None,
+    used: Sequence[str],
+    *,
+    records: bool = False,
 ) -> Shared:
     """Return the tensors of a file that share a level, and note which do not."""
-    shared = sharing(schema, reference.name, level, used)
+    shared = sharing(schema, reference.name, level, used, records=records)
     if shared.others:
         of = shared.level_name or f"level {shared.level}"
         note_left_out(shared.others, shared.names[0], of)

@@ -136,6 +136,7 @@ COMMANDS: dict[str, Command] = {
     "sample": _file("t.lod.h5", "sample", _WORDS, "2"),
     "shuffle": _file("t.lod.h5", "shuffle", _WORDS),
     "sort": _file("t.lod.h5", "sort", _WORDS, "--by", "length"),
+    "group": _file("t.lod.h5", "group", "signs.lod.h5", "--by", "label", "--order", "first"),
     "filter": _file("t.lod.h5", "filter", _WORDS, "length() > 1"),
     "select": _file("t.lod.h5", "select", "signs.lod.h5", "label"),
     "drop": _file("t.lod.h5", "drop", "signs.lod.h5", "label"),

@@ -1,0 +1,225 @@
+"""Items in order of a key, however many there are: sorted runs on disk, then merged.
+
+Memory holds one run while they are made, and a block of each run while they are merged.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lodcli.formats.arrays.byte_blocks import flat_bytes
+from lodcli.formats.core.batching import cuts
+from lodcli.formats.core.errors import naming_os
+from lodcli.formats.core.schema import Schema
+from lodcli.formats.items import keys
+from lodcli.formats.items.taking import item_count, part, taken
+from lodcli.formats.storage.pread import read_into
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.platform import files
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+RUN_BYTES = 16 << 20
+BLOCK_BYTES = 256 << 10
+# Merged at a time; more are merged to longer runs first.
+MOST_RUNS = 128
+
+Tensors = dict[str, LoDTensor]
+
+
+def sorted_by(
+    schema: Schema, batches: Iterable[Tensors], names: Sequence[str]
+) -> Iterator[Tensors]:
+    """Yield all items in order of their keys, in batches; at least one. Equal ones stay in order.
+
+    Args:
+        schema: of the batches.
+        batches: of tensors that share their items; at least one.
+        names: of the tensors that are keys, the first of them first.
+    """
+    with (
+        naming_os(tempfile.gettempdir()),
+        tempfile.TemporaryFile(prefix="lod-", buffering=0) as file,
+    ):
+        spool = _Spool(file.fileno(), schema)
+        runs: list[_Run] = []
+        held: list[Tensors] = []
+        held_bytes = 0
+        for batch in batches:
+            held.append(batch)
+            held_bytes += size_bytes(batch)
+            if held_bytes >= RUN_BYTES and any(map(item_count, held)):
+                runs.append(spool.write([_sorted(held, names)]))
+                held, held_bytes = [], 0
+        if not runs:
+            yield _sorted(held, names)
+            return
+        if held:
+            runs.append(spool.write([_sorted(held, names)]))
+            held.clear()
+        while len(runs) > MOST_RUNS:
+            several = [runs[n : n + MOST_RUNS] for n in range(0, len(runs), MOST_RUNS)]
+            runs = [spool.write(_merged(spool, some, names)) for some in several]
+        yield from _merged(spool, runs, names)
+
+
+def size_bytes(batch: Tensors) -> int:
+    """Return the bytes of the rows and of the index of a batch."""
+    lods = {id(tensor.lod): tensor.lod for tensor in batch.values()}
+    index = sum(offsets.nbytes for lod in lods.values() for offsets in lod.levels)
+    return index + sum(tensor.nbytes for tensor in batch.values())
+
+
+def joined_items(parts: Sequence[Tensors]) -> Tensors:
+    """Return several batches as one; tensors that shared an index in each share that of all."""
+    if len(parts) == 1:
+        return parts[0]
+    found: Tensors = {}
+    lods: dict[tuple[int, ...], LoD] = {}
+    for name, first in parts[0].items():
+        tensors = [each[name] for each in parts]
+        shared = tuple(id(tensor.lod) for tensor in tensors)
+        if shared not in lods:
+            lods[shared] = LoD.concatenate([tensor.lod for tensor in tensors])
+        data = np.concatenate([tensor.data for tensor in tensors])
+        found[name] = LoDTensor(data, lods[shared], first.marks)
+    return found
+
+
+def _sorted(parts: Sequence[Tensors], names: Sequence[str]) -> Tensors:
+    whole = joined_items(parts)
+    order = keys.ordered(keys.columns(whole, names))
+    return whole if (order[1:] > order[:-1]).all() else taken(whole, order)
+
+
+class _Block(NamedTuple):
+    """Items in the file.
+
+    Attributes:
+        position: of the first byte.
+        levels: for each index the size of its arrays of offsets.
+        rows: for each tensor.
+    """
+
+    position: int
+    levels: list[list[int]]
+    rows: list[int]
+
+
+# The blocks of items in order of their keys.
+_Run = list[_Block]
+
+
+class _Spool:
+    """Blocks of items in one file."""
+
+    def __init__(self, fd: int, schema: Schema) -> None:
+        self._fd = fd
+        self._schema = schema
+        self._end = 0
+        # Tensors with the same levels share an index, which is stored once.
+        chains = [tuple(level.key for level in spec.levels) for spec in schema]
+        self._chains = list(dict.fromkeys(chains))
+        self._index_of = [self._chains.index(chain) for chain in chains]
+
+    def write(self, batches: Iterable[Tensors]) -> _Run:
+        """Store sorted items, and return where they are."""
+        return [
+            self._write(part(batch, start, stop))
+            for batch in batches
+            for start, stop in _cuts(batch)
+        ]
+
+    def _write(self, batch: Tensors) -> _Block:
+        tensors = [batch[spec.name] for spec in self._schema]
+        lods = [tensors[self._index_of.index(n)].lod for n in range(len(self._chains))]
+        block = _Block(
+            self._end,
+            [[offsets.size for offsets in lod.levels] for lod in lods],
+            [tensor.rows for tensor in tensors],
+        )
+        for array in (*(one for lod in lods for one in lod.levels), *(t.data for t in tensors)):
+            data = flat_bytes(np.ascontiguousarray(array)).data
+            self._end = files.write_all_at(self._fd, data, self._end)
+        return block
+
+    def read(self, block: _Block) -> Tensors:
+        """Return the items of a block."""
+        position = block.position
+
+        def array(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+            nonlocal position
+            found = np.empty(shape, dtype)
+            if found.size:
+                read_into(self._fd, found, position)
+            position += found.nbytes
+            return found
+
+        offsets = [[array((size,), np.dtype(np.int64)) for size in sizes] for sizes in block.levels]
+        names = {n: spec.level_names for n, spec in zip(self._index_of, self._schema, strict=True)}
+        lods = [LoD._trusted(levels, names[n]) for n, levels in enumerate(offsets)]
+        return {
+            spec.name: LoDTensor(array((rows, *spec.row_shape), spec.dtype), lods[n], spec.marks)
+            for spec, rows, n in zip(self._schema, block.rows, self._index_of, strict=True)
+        }
+
+
+def _cuts(batch: Tensors) -> Iterator[tuple[int, int]]:
+    ends = [
+        tensor.lod.absolute(0) if tensor.lod.n_levels else range(tensor.rows + 1)
+        for tensor in batch.values()
+    ]
+    sizes = [tensor.data[:1].nbytes for tensor in batch.values()]
+    return cuts(ends, sizes, BLOCK_BYTES)
+
+
+class _Window:
+    """The first items of a run that were not yielded yet."""
+
+    def __init__(self, spool: _Spool, run: _Run, names: Sequence[str]) -> None:
+        self._spool = spool
+        self._blocks = iter(run)
+        self._left = len(run)
+        self._names = names
+        self._batch: Tensors = {}
+        self._start = self._count = 0
+
+    def fill(self) -> bool:
+        """Read the next block if there is nothing left of this one; return False at the end."""
+        while self._start == self._count and self._left:
+            self._batch = self._spool.read(next(self._blocks))
+            self._left -= 1
+            self._start, self._count = 0, item_count(self._batch)
+            self._keys = keys.columns(self._batch, self._names)
+        return self._start < self._count
+
+    @property
+    def last(self) -> tuple[object, ...] | None:
+        """The last key here, where more come; None where none do."""
+        return keys.at(self._keys, self._count - 1) if self._left else None
+
+    def take(self, bound: tuple[object, ...] | None, *, equal: bool) -> Tensors:
+        """Return the items before a key, or up to it; all without one."""
+        stop = self._count
+        if bound is not None:
+            bisect = bisect_right if equal else bisect_left
+            places = range(self._count)
+            stop = bisect(places, bound, self._start, key=lambda item: keys.at(self._keys, item))
+        first, self._start = self._start, stop
+        return part(self._batch, first, stop) if first < stop else {}
+
+
+def _merged(spool: _Spool, runs: Sequence[_Run], names: Sequence[str]) -> Iterator[Tensors]:
+    windows = [_Window(spool, run, names) for run in runs]
+    while windows := [window for window in windows if window.fill()]:
+        # What is before the least of the last keys is complete. Of keys equal to it, those of
+        # later runs wait for the rest of the run that ends with it.
+        lasts = [(key, n) for n, window in enumerate(windows) if (key := window.last) is not None]
+        bound, holder = min(lasts, default=(None, 0))
+        parts = [window.take(bound, equal=n <= holder) for n, window in enumerate(windows)]
+        yield _sorted([one for one in parts if one], names)

@@ -1,0 +1,97 @@
+"""Keys of items: one number or one text each, compared and put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.schema import Schema, find
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# The keys of some items by one tensor: (K,) whole numbers in the order of the keys, or K texts.
+Column = Array | list[bytes]
+
+
+def check_keys(schema: Schema, names: Sequence[str]) -> None:
+    """Raise SelectionError or UnsupportedError unless these tensors have one key an item.
+
+    Args:
+        schema: of tensors that share their outermost items.
+        names: of the keys.
+    """
+    for name in names:
+        spec = find(schema, name)
+        if spec.dtype.kind == "c":
+            raise UnsupportedError(f"{name}: complex numbers have no order, so they are no keys")
+        if len(spec.levels) != bool(spec.marks) or spec.row_shape:
+            depth = len(spec.levels)
+            what = f"{depth} level{'s' * (depth > 1)}" if depth else f"rows of {spec.row_shape}"
+            raise SelectionError(
+                f"{name}: a key is one number or one text for each item; this tensor has {what}"
+            )
+
+
+def columns(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> list[Column]:
+    """Return the keys of all items, for each of these tensors.
+
+    Numbers that are equal are one key, -0.0 and 0.0 too; all nan are one, after all others.
+    """
+    return [_column(tensors[name]) for name in names]
+
+
+def _column(tensor: LoDTensor) -> Column:
+    if tensor.lod.n_levels:
+        raw = np.ascontiguousarray(tensor.data).tobytes()
+        return [raw[start:stop] for start, stop in pairwise(tensor.lod.levels[0].tolist())]
+    data = tensor.data
+    if data.dtype.kind in "biu":
+        return data if data.dtype == np.uint64 else data.astype(np.int64, copy=False)
+    # As whole numbers the bits of positive floats are in order, those of negative ones reversed.
+    bits = (data.astype(np.float64) + 0.0).view(np.int64)
+    ordered = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+    ordered[np.isnan(data)] = np.iinfo(np.int64).max
+    return ordered
+
+
+def at(keys: Sequence[Column], item: int) -> tuple[Any, ...]:
+    """Return the key of one item, to be compared with others."""
+    return tuple(one[item] if isinstance(one, list) else int(one[item]) for one in keys)
+
+
+def ordered(keys: Sequence[Column]) -> Offsets:
+    """Return the items in order of their keys, (K,) int64; equal ones as they were."""
+    ranks: Array | None = None
+    for one in keys:
+        distinct, own = _ranked(one)
+        if ranks is not None:
+            # Dense again each time: the product of several counts would overflow.
+            own = np.unique(ranks * distinct + own, return_inverse=True)[1]
+        ranks = own
+    assert ranks is not None
+    return np.argsort(ranks, kind="stable").astype(np.int64, copy=False)
+
+
+def _ranked(keys: Column) -> tuple[int, Array]:
+    """Return how many different keys there are, and for each item the place of its own."""
+    if isinstance(keys, list):
+        places = {key: place for place, key in enumerate(sorted(set(keys)))}
+        return len(places), np.fromiter(map(places.__getitem__, keys), np.int64, len(keys))
+    distinct, inverse = np.unique(keys, return_inverse=True)
+    return distinct.size, inverse
+
+
+def starts(keys: Sequence[Column]) -> Offsets:
+    """Return the first item of each run of equal keys, (R,) int64; none of no items."""
+    new = np.zeros(len(keys[0]), np.bool_)
+    new[:1] = True
+    for one in keys:
+        if isinstance(one, list):
+            new[1:] |= np.array([a != b for a, b in pairwise(one)], np.bool_)
+        else:
+            new[1:] |= one[1:] != one[:-1]
+    return np.flatnonzero(new).astype(np.int64, copy=False)

@@ -1,0 +1,1 @@
+"""Commands that match items by keys: group, join."""

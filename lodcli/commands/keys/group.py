@@ -1,0 +1,60 @@
+"""`lod group`: items with one key as one sequence."""
+
+from __future__ import annotations
+
+import click
+
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+
+@click.command(cls=options.Command)
+@options.source
+@click.option(
+    "--by",
+    required=True,
+    metavar="KEYS",
+    help="The tensor of the keys, one number or text for each item; several: a,b.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(("key", "first")),
+    default="key",
+    show_default=True,
+    help="Groups in order of their keys, or in that of their first items.",
+)
+@options.level
+@options.target
+def command(
+    source: Reference, by: str, order: str, level: int | str | None, target: Target
+) -> None:
+    """Put items of SOURCE with equal keys together, as one sequence for each key.
+
+    Items need not be sorted, and stay in their order inside a group. All tensors that share them
+    get a level above, called as the key; the keys stay as tensors, one for each group. Texts are in
+    order of their bytes; nan is one key, the last.
+
+    Files larger than memory are fine: they are sorted in temporary files (TMPDIR says where). Each
+    group must fit into memory.
+
+    \b
+    Examples:
+      lod group clicks.csv --by user -o users.lod.h5
+      lod group clicks.csv --by user,day --order first --to jsonl
+      lod sort clicks.csv --by day | lod group - --by user -o users.parquet
+    """
+    from lodcli.commands.choose.choosing import items_or_stream
+    from lodcli.formats.core.errors import naming_file
+    from lodcli.formats.items.grouping import grouped, grouped_schema
+    from lodcli.formats.items.keys import check_keys
+
+    names = list(dict.fromkeys(options.names(by) or ()))
+    with items_or_stream(source, level, names) as (shared, _, batches):
+        with naming_file(source.label):
+            check_keys(shared.schema, names)
+        schema = shared.schema
+        target.write(
+            grouped_schema(schema, names),
+            grouped(schema, batches, names, by_key=order == "key"),
+        )

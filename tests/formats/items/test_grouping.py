@@ -1,0 +1,141 @@
+"""Items grouped by keys, against plain dictionaries, with runs and blocks of any size."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.formats.core.format import joined
+from lodcli.formats.core.schema import schema_of
+from lodcli.formats.items import external_sort, grouping
+from lodcli.formats.items.grouping import grouped, grouped_schema
+from lodcli.formats.items.keys import check_keys
+from lodcli.formats.items.taking import part
+from lodcli.kernels.dtypes import ALL_DTYPES
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import TEXT
+
+TEXTS = st.sampled_from(["", "a", "a\0", "a\0\0", "b", "é", "aé", "longer than others"])
+FLOATS = st.sampled_from([0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, -1.5, 2.0, 5e-324])
+ITEM = st.tuples(TEXTS, FLOATS, st.integers(-3, 3), st.lists(st.lists(st.integers(0, 9))))
+KEYS = [["text"], ["number"], ["whole"], ["text", "number"], ["whole", "text", "number"]]
+
+
+def tensors_of(items: list[tuple[str, float, int, list[list[int]]]]) -> dict[str, LoDTensor]:
+    """Return items as tensors: their keys, a sequence of sequences, and the place of each."""
+    texts = [item[0].encode() for item in items]
+    lists = [item[3] for item in items]
+    inner = [one for two in lists for one in two]
+    lod = LoD.from_lengths([list(map(len, lists)), list(map(len, inner))], ["visit", "click"])
+    values = np.array([value for one in inner for value in one], np.int16)
+    return {
+        "text": LoDTensor(
+            np.frombuffer(b"".join(texts), np.uint8),
+            LoD.from_lengths([list(map(len, texts))]),
+            TEXT,
+        ),
+        "number": LoDTensor(np.array([item[1] for item in items], np.float64)),
+        "whole": LoDTensor(np.array([item[2] for item in items], np.int32)),
+        "value": LoDTensor(values, lod),
+        "half": LoDTensor(values.astype(np.float16).repeat(2).reshape(-1, 2), lod),
+        "place": LoDTensor(np.arange(len(items))),
+    }
+
+
+def compared(key: Any) -> Any:
+    """Return what a key is compared by: nan is one key, the last."""
+    if isinstance(key, float):
+        return (math.isnan(key), 0.0 if math.isnan(key) else key)
+    return key.encode() if isinstance(key, str) else key
+
+
+@given(items=st.lists(ITEM, max_size=30), data=st.data())
+def test_groups_are_those_of_a_dictionary(items: list[Any], data: st.DataObject) -> None:
+    tensors = tensors_of(items)
+    names = data.draw(st.sampled_from(KEYS))
+    by_key = data.draw(st.booleans())
+    places = {"text": 0, "number": 1, "whole": 2}
+    expected: dict[Any, list[int]] = {}
+    for place, item in enumerate(items):
+        key = tuple(compared(item[places[name]]) for name in names)
+        expected.setdefault(key, []).append(place)
+    groups = [expected[key] for key in (sorted(expected) if by_key else expected)]
+    borders = sorted(data.draw(st.lists(st.integers(0, len(items)), max_size=6)))
+    ends = [0, *borders, len(items)]
+    batches = [part(tensors, start, stop) for start, stop in pairwise(ends)]
+    schema = schema_of(tensors)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(external_sort, "RUN_BYTES", data.draw(st.sampled_from([1, 200, 1 << 20])))
+        patch.setattr(external_sort, "BLOCK_BYTES", data.draw(st.sampled_from([1, 90])))
+        patch.setattr(external_sort, "MOST_RUNS", data.draw(st.sampled_from([2, 3, 128])))
+        patch.setattr(grouping, "BATCH_BYTES", data.draw(st.sampled_from([1, 300])))
+        found = joined(
+            grouped_schema(schema, names), grouped(schema, batches, names, by_key=by_key)
+        )
+    result: dict[str, Any] = {
+        name: one.to_list() if one.lod.n_levels else one.data.tolist()  # type: ignore[union-attr]
+        for name, one in found.items()
+    }
+    assert result["place"] == groups
+    assert result["value"] == [[items[place][3] for place in group] for group in groups]
+    half, value = found["half"], found["value"]
+    assert isinstance(half, LoDTensor)
+    assert isinstance(value, LoDTensor)
+    assert half.lod == value.lod
+    level = names[0] if len(names) == 1 else None
+    assert value.lod.names == (level, "visit", "click")
+    assert half.data[:, 1].tolist() == value.data.tolist()
+    for name in names:
+        firsts = [items[group[0]][places[name]] for group in groups]
+        assert list(map(compared, result[name])) == list(map(compared, firsts))
+
+
+@pytest.mark.parametrize("dtype", sorted(ALL_DTYPES))
+def test_keys_of_every_dtype_are_in_order(dtype: str) -> None:
+    import ml_dtypes
+
+    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    if kind.kind == "b":
+        values = np.array([True, False, True])
+    elif kind.kind in "iu":
+        info = np.iinfo(kind)
+        values = np.array([info.max, info.min, 3, info.max - 1, info.max, info.min + 1], kind)
+    else:
+        values = np.array([2, -0.5, np.inf, 0, -np.inf, 2, -0.5], kind)
+    tensors = {"key": LoDTensor(values), "place": LoDTensor(np.arange(values.size))}
+    schema = schema_of(tensors)
+    if kind.kind == "c":
+        with pytest.raises(UnsupportedError, match="key: complex numbers have no order"):
+            check_keys(schema, ["key"])
+        return
+    check_keys(schema, ["key"])
+    found = joined(
+        grouped_schema(schema, ["key"]), grouped(schema, [tensors], ["key"], by_key=True)
+    )
+    keys, places = found["key"], found["place"]
+    assert isinstance(keys, LoDTensor)
+    assert isinstance(places, LoDTensor)
+    assert keys.dtype == kind
+    plain = values.tolist()
+    assert keys.data.tolist() == sorted(set(plain))
+    assert places.to_list() == [
+        [n for n, v in enumerate(plain) if v == k] for k in sorted(set(plain))
+    ]
+
+
+def test_what_has_no_single_value_is_no_key() -> None:
+    lod = LoD.from_lengths([[1, 2]])
+    schema = schema_of({"ids": LoDTensor(np.arange(3), lod), "pairs": LoDTensor(np.zeros((2, 2)))})
+    for name, found in (("ids", "1 level"), ("pairs", r"rows of \(2,\)")):
+        with pytest.raises(SelectionError, match=f"{name}: a key is one number .* has {found}"):
+            check_keys(schema, [name])
+    with pytest.raises(SelectionError, match="no tensor named 'x'; there are: ids, pairs"):
+        check_keys(schema, ["x"])
