@@ -37,6 +37,8 @@ class ReadOptions:
         nulls: "empty" to read a null list or text as an empty one; else a null is an error.
         end_token: the token that ends a document, in a run of tokens.
         start_token: the token that begins one.
+        encoding: of text, such as "latin1"; None is UTF-8.
+        separator: the character between the fields of a csv file.
         mmap: whether rows may be maps of the file: see `lodcli.read`.
         skip_unsupported: whether to leave out what no tensor can hold, and read the rest. Every
             format takes it.
@@ -53,6 +55,8 @@ class ReadOptions:
     nulls: str | None = None
     end_token: int | None = None
     start_token: int | None = None
+    encoding: str | None = None
+    separator: str | None = None
     mmap: bool | None = None
     skip_unsupported: bool | None = None
 
@@ -77,6 +81,7 @@ class WriteOptions:
         form: which of torch's forms of sequences.
         end_token: the token that ends each item, so that it can be told in a run of tokens.
         start_token: the token that begins each.
+        separator: the character between the fields of a csv file.
     """
 
     compression: str | None = None
@@ -86,6 +91,7 @@ class WriteOptions:
     form: str | None = None
     end_token: int | None = None
     start_token: int | None = None
+    separator: str | None = None
 
 
 class ReadKeywords(TypedDict, total=False):
@@ -102,6 +108,8 @@ class ReadKeywords(TypedDict, total=False):
     nulls: str | None
     end_token: int | None
     start_token: int | None
+    encoding: str | None
+    separator: str | None
     mmap: bool | None
     skip_unsupported: bool | None
 
@@ -116,6 +124,7 @@ class WriteKeywords(TypedDict, total=False):
     form: str | None
     end_token: int | None
     start_token: int | None
+    separator: str | None
 
 
 _NAMES = frozenset({"levels", "field", "offsets", "lengths", "names", "cu_seqlens"})
@@ -175,7 +184,23 @@ def _value(name: str, value: Any) -> Any:
         if value not in _NULLS:
             raise OptionError(f"nulls: expected 'error' or 'empty', found {value!r}")
         return _NULLS[value]
+    if name == "encoding":
+        from lodcli.formats.text.encodings import encoding_named
+
+        return encoding_named(value)
+    if name == "separator":
+        return _separator(value)
     return value
+
+
+def _separator(value: str) -> str:
+    """Return the character between fields; "tab" and "\\t" are names of the tab."""
+    found = {"tab": "\t", "\\t": "\t"}.get(value, value)
+    if len(found) != 1 or not found.isascii() or found.isalnum() or found in '"+-.\r\n\0':
+        raise OptionError(
+            f"separator: expected one ASCII character that no number has, found {value!r}"
+        )
+    return found
 
 
 def _dtype(value: Any) -> np.dtype[Any]:

@@ -57,11 +57,12 @@ class Csv(Format):
     kept_dtypes = frozenset({"int64", "float64"})
     zero_rows = False
     kept_marks = frozenset({"text"})
-    options = frozenset({"levels", "field", "dtype"})
+    options = frozenset({"levels", "field", "dtype", "encoding", "separator"})
+    write_options = frozenset({"separator"})
     binary = False
 
     def open(self, source: Input, options: ReadOptions) -> Source:
-        return _CsvSource(source, options, self.separator)
+        return _CsvSource(source, options, options.separator or self.separator)
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
         if spec.marks == TEXT:
@@ -92,11 +93,10 @@ class Csv(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
+        mark = options.separator or self.separator
         levels = _groups(schema[0])
         names = _header(schema)
-        output.write(
-            (self.separator.join(quoted(n, self.separator) for n in names) + "\n").encode()
-        )
+        output.write((mark.join(quoted(name, mark) for name in names) + "\n").encode())
         done = 0
         # Tensors without levels may come one after another; those that share levels do not.
         waiting: list[list[str]] = [[] for _ in names]
@@ -108,7 +108,7 @@ class Csv(Format):
                     continue
                 lod = tensor.lod
                 if spec.marks == TEXT:
-                    waiting[column] += self._fields(tensor, spec.name)
+                    waiting[column] += self._fields(tensor, spec.name, mark)
                     lod = lod.above(-1) if lod.n_levels > 1 else LoD()
                 else:
                     waiting[column] += texts(np.ascontiguousarray(tensor.data))
@@ -117,20 +117,20 @@ class Csv(Format):
             done += lod.count(0) if lod.n_levels else 0
             ready = min(map(len, waiting))
             whole = (found[:ready] for found in waiting)
-            lines = map(self.separator.join, zip(*whole, strict=True))
+            lines = map(mark.join, zip(*whole, strict=True))
             output.write("".join(f"{line}\n" for line in lines).encode())
             for found in waiting:
                 del found[:ready]
         if any(waiting):
             raise self._not_shared()
 
-    def _fields(self, tensor: LoDTensor, name: str) -> list[str]:
+    def _fields(self, tensor: LoDTensor, name: str, separator: str) -> list[str]:
         """Return each finest sequence of text as it is written."""
         raw = tensor.data.tobytes()
         if b"\0" in raw:
             raise UnsupportedError(f"{self.name} holds no NUL, which is in the text of {name}")
         cuts = pairwise(tensor.lod.levels[-1].tolist())
-        return [quoted(raw[start:stop].decode(), self.separator) for start, stop in cuts]
+        return [quoted(raw[start:stop].decode(), separator) for start, stop in cuts]
 
 
 class Tsv(Csv):
@@ -176,7 +176,7 @@ class _CsvSource(Source):
     records = True
 
     def __init__(self, source: Input, options: ReadOptions, separator: str) -> None:
-        self._records = Records(LineReader(source), separator)
+        self._records = Records(LineReader(source, encoding=options.encoding), separator)
         header, first = self._records.first_two()
         if not header:
             raise InvalidDataError("line 1: expected the names of the columns, found nothing")
@@ -240,9 +240,9 @@ class _CsvSource(Source):
         other = next((mark for mark in _SEPARATORS if mark in name), None)
         if other is not None and other != self._separator:
             raise InvalidDataError(
-                f"line 1: has no {_SEPARATORS[self._separator]} but {_SEPARATORS[other]}s: "
-                f"{shown(name)}; convert it, as with tr {other!r} {self._separator!r}, if no "
-                "field holds either"
+                f"line 1: has no {_SEPARATORS.get(self._separator, self._separator)} but "
+                f"{_SEPARATORS[other]}s: {shown(name)}; give --separator "
+                f"{'tab' if other == TAB else repr(other)}"
             )
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:

@@ -60,7 +60,7 @@ class JsonLines(Format):
     empty_file = True
     row_shapes = False
     kept_marks = frozenset({"text"})
-    options = frozenset({"levels", "field", "dtype"})
+    options = frozenset({"levels", "field", "dtype", "encoding"})
     binary = False
 
     def open(self, source: Input, options: ReadOptions) -> Source:
@@ -168,7 +168,7 @@ class _JsonSource(Source):
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
         self._source = source
-        self._reader = LineReader(source)
+        self._reader = LineReader(source, encoding=options.encoding)
         found = self._found(options)
         self._columns, self._known = found.found, found.known
         self.left_out = found.left_out

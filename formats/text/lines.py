@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.storage.inputs import Input
+from lodcli.formats.text.encodings import as_utf_8
 from lodcli.kernels.errors import UnsupportedError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 # What to do with lines that are something else than they must be.
-TO_UTF_8 = "convert it, as with iconv -f latin1 -t utf-8"
+TO_UTF_8 = "give its --encoding, such as latin1 or cp1252"
 WITHOUT_MARK = "a byte order mark stands at its beginning, as after joining files; remove it there"
 WITHOUT_RETURNS = r"a line ends with \n, not with \r alone; convert it, as with tr '\r' '\n'"
 
@@ -19,7 +20,8 @@ class LineReader:
 
     Args:
         source: a file, or a pipe, which is never sought in.
-        utf_8: whether only UTF-8 can be meant.
+        utf_8: whether only text can be meant.
+        encoding: which; None is UTF-8.
 
     Raises:
         NotThisFormatError: it begins like UTF-16.
@@ -29,18 +31,18 @@ class LineReader:
         mark_bytes: size of the byte order mark, 0 if there is none.
     """
 
-    def __init__(self, source: Input, *, utf_8: bool = True) -> None:
+    def __init__(
+        self, source: Input, *, utf_8: bool = True, encoding: str | None = None
+    ) -> None:
         self._source = source
-        self._file = source.file
+        self._file = source.file if encoding is None else as_utf_8(source.file, encoding)
         self._bounds = source.bounds
         self._kept: list[bytes] = []
         self._started = self._peeked = False
         self.line = 0
         start = self._file.read(len(BYTE_ORDER_MARK))
         if utf_8 and start.startswith(_UTF_16_MARKS):
-            raise NotThisFormatError(
-                "begins like UTF-16; convert it, as with iconv -f utf-16 -t utf-8"
-            )
+            raise NotThisFormatError("begins like UTF-16; give --encoding utf-16")
         self.mark_bytes = len(start) if start == BYTE_ORDER_MARK else 0
         if source.seekable:
             self._file.seek(self.mark_bytes)

@@ -105,8 +105,9 @@ class _TextSource(Source):
         spec = TensorSpec(DEFAULT_NAME, dtype, levels=levels)
         self._empty = spec.empty()
         self.schema = (spec,)
-        _refuse_nul(source.head(), 0)
-        self._reader = LineReader(source, utf_8=False)
+        if options.encoding is None:
+            _refuse_nul(source.head(), 0)
+        self._reader = LineReader(source, utf_8=False, encoding=options.encoding)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         self._reader.restart()

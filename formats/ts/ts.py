@@ -50,7 +50,7 @@ class SktimeTs(Format):
     row_ranks = 1
     many = True
     zero_rows = False
-    options = frozenset({"dtype", "levels"})
+    options = frozenset({"dtype", "levels", "encoding"})
     binary = False
 
     def sniff(self, head: bytes) -> bool:
@@ -93,7 +93,7 @@ class _TsSource(Source):
         dtype = np.dtype(np.float64) if options.dtype is None else np.dtype(options.dtype)
         if dtype.name not in FLOATS:
             raise UnsupportedError(f"ts values are real numbers; no dtype {dtype}")
-        self._reader = LineReader(source)
+        self._reader = LineReader(source, encoding=options.encoding)
         header = self._header = read_header(self._reader)
         self._reader.begin_here()
         channels = self._channels = header.channels or self._counted_channels()
