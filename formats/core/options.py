@@ -127,6 +127,8 @@ class WriteKeywords(TypedDict, total=False):
     separator: str | None
 
 
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
+
 _NAMES = frozenset({"levels", "field", "offsets", "lengths", "names", "cu_seqlens"})
 _SWITCHES = frozenset({"mmap", "skip_unsupported"})
 _NULLS = {"error": None, "empty": "empty"}
@@ -194,8 +196,8 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _separator(value: str) -> str:
-    """Return the character between fields; "tab" and "\\t" are names of the tab."""
-    found = {"tab": "\t", "\\t": "\t"}.get(value, value)
+    """Return the character between fields, given as itself or by its name."""
+    found = SEPARATORS.get(value, value)
     if len(found) != 1 or not found.isascii() or found.isalnum() or found in '"+-.\r\n\0':
         raise OptionError(
             f"separator: expected one ASCII character that no number has, found {value!r}"

@@ -11,7 +11,7 @@ import numpy as np
 
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.names import name_of
-from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.options import SEPARATORS, ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.csv.records import Records, Table, quoted, wrong_width
 from lodcli.formats.storage.inputs import Input
@@ -241,8 +241,7 @@ class _CsvSource(Source):
         if other is not None and other != self._separator:
             raise InvalidDataError(
                 f"line 1: has no {_SEPARATORS.get(self._separator, self._separator)} but "
-                f"{_SEPARATORS[other]}s: {shown(name)}; give --separator "
-                f"{'tab' if other == TAB else repr(other)}"
+                f"{_SEPARATORS[other]}s: {shown(name)}; give --separator {_SEPARATORS[other]}"
             )
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
@@ -348,7 +347,7 @@ class _CsvSource(Source):
 
 
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
-_SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_SEPARATORS = {mark: name for name, mark in SEPARATORS.items() if mark != " "}
 _MISSING = frozenset({"", "na", "n/a", "none", "null", "-", "?"})
 
 

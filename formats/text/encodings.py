@@ -21,10 +21,9 @@ def encoding_named(name: str) -> str:
     'iso8859-1'
     """
     try:
-        found = codecs.lookup(name)
-        found.incrementaldecoder().decode(b"")
-        if isinstance(b"".decode(name), str):
-            return found.name
+        "a".encode(name)
+        codecs.getincrementaldecoder(name)
+        return codecs.lookup(name).name
     except (LookupError, TypeError, ValueError):
         pass  # rot13, zlib and others are codecs, and no encodings of text
     raise OptionError(

@@ -31,9 +31,7 @@ class LineReader:
         mark_bytes: size of the byte order mark, 0 if there is none.
     """
 
-    def __init__(
-        self, source: Input, *, utf_8: bool = True, encoding: str | None = None
-    ) -> None:
+    def __init__(self, source: Input, *, utf_8: bool = True, encoding: str | None = None) -> None:
         self._source = source
         self._file = source.file if encoding is None else as_utf_8(source.file, encoding)
         self._bounds = source.bounds

@@ -54,7 +54,7 @@ class Text(Format):
     row_ranks = 0
     empty_file = True
     zero_rows = False
-    options = frozenset({"levels", "vocabulary"})
+    options = frozenset({"levels", "vocabulary", "encoding"})
     write_options = frozenset({"vocabulary"})
     binary = False
 
@@ -352,6 +352,6 @@ def _refuse_nul(block: bytes, place: int) -> None:
     found = block.find(b"\0")
     if found >= 0:
         raise NotThisFormatError(
-            f"byte {place + found} is NUL: this is no text but binary data, or UTF-16, which "
-            "iconv -f utf-16 -t utf-8 converts"
+            f"byte {place + found} is NUL: this is no text but binary data, or UTF-16: then give "
+            "--encoding utf-16"
         )

@@ -84,6 +84,12 @@ if TYPE_CHECKING:
     type=click.Choice(("nested", "packed", "padded", "list", "flat")),
     help="Layout of sequences in a .pt file [default: flat].",
 )
+@click.option(
+    "--separator",
+    metavar="CHAR",
+    help="Character between the fields of csv, such as ';', or its name: semicolon, tab, bar.",
+)
+@click.option("--encoding", metavar="NAME", help="Encoding of text, such as latin1 or utf-16.")
 @click.option("--end-token", type=int, metavar="N", help="In a token file, N ends a document.")
 @click.option("--start-token", type=int, metavar="N", help="In a token file, N begins a document.")
 def command(
@@ -103,6 +109,8 @@ def command(
     cu_seqlens: str | None,
     index_dtype: str | None,
     form: str | None,
+    separator: str | None,
+    encoding: str | None,
     end_token: int | None,
     start_token: int | None,
 ) -> None:
@@ -136,6 +144,8 @@ def command(
             "offsets": offsets,
             "lengths": lengths,
             "names": options.names(names),
+            "separator": separator,
+            "encoding": encoding,
             "end_token": end_token,
             "start_token": start_token,
         },
@@ -144,9 +154,9 @@ def command(
         cu_seqlens=options.names(cu_seqlens), index_dtype=index_dtype, form=form
     )
     # Words out of numbers, if OUT is text; then SOURCE need not know what to do with it.
-    either = {"vocabulary": vocab, "end_token": end_token, "start_token": start_token}
-    spared = frozenset(either) & target.kind.write_options
-    target = target.with_options(**{name: either[name] for name in spared})
+    either = frozenset({"vocabulary", "end_token", "start_token", "separator"})
+    spared = either & target.kind.write_options
+    target = target.with_options(**{name: getattr(chosen, name) for name in spared})
     with opened(source, chosen, spared) as file:
         schema, batches = file.schema, file.batches()
         if name is not None:

@@ -321,19 +321,21 @@ FAULTS = [
         ("the header: has 'x' twice",),
     ),
     # -- letters --
-    Fault("UTF-8", ".jsonl", b'["a"]\n["\xff"]\n', ("line 2: byte 2 is not UTF-8", "iconv")),
-    Fault("UTF-8", ".csv", b"a,b\n1,2\n3,\xe9\n", ("line 3: is not UTF-8", "iconv")),
-    Fault("UTF-8", ".tsv", b"a\tb\n1\t2\n\xe9\t3\n", ("line 3: is not UTF-8", "iconv")),
+    Fault("UTF-8", ".jsonl", b'["a"]\n["\xff"]\n', ("line 2: byte 2 is not UTF-8", "--encoding")),
+    Fault("UTF-8", ".csv", b"a,b\n1,2\n3,\xe9\n", ("line 3: is not UTF-8", "--encoding")),
+    Fault("UTF-8", ".tsv", b"a\tb\n1\t2\n\xe9\t3\n", ("line 3: is not UTF-8", "--encoding")),
     Fault("UTF-8", ".ts", TS + b"1,2\n1,\xff\n", ("line 9, channel 0, step 1: expected a number",)),
     Fault("UTF-8", ".tar", tar(("0.x.json", b"\xff")), ("0.x.json: is no JSON", _FIELD)),
-    Fault("UTF-16", ".jsonl", "[1]\n".encode("utf-16"), ("begins like UTF-16", "iconv -f utf-16")),
-    Fault("UTF-16", ".csv", "a\n1\n".encode("utf-16"), ("begins like UTF-16", "iconv -f utf-16")),
-    Fault("UTF-16", ".txt", "a b\n".encode("utf-16"), ("byte 3 is NUL", "iconv -f utf-16")),
+    Fault(
+        "UTF-16", ".jsonl", "[1]\n".encode("utf-16"), ("begins like UTF-16", "--encoding utf-16")
+    ),
+    Fault("UTF-16", ".csv", "a\n1\n".encode("utf-16"), ("begins like UTF-16", "--encoding utf-16")),
+    Fault("UTF-16", ".txt", "a b\n".encode("utf-16"), ("byte 3 is NUL", "--encoding utf-16")),
     Fault(
         "UTF-16",
         ".ts",
         (TS + b"1\n").decode().encode("utf-16"),
-        ("begins like UTF-16", "iconv -f utf-16"),
+        ("begins like UTF-16", "--encoding utf-16"),
     ),
     Fault(
         "mark inside",
