@@ -55,6 +55,7 @@ class ArrayWriter(Generic[S]):
         open_sink: makes the sink of an array; called once for each.
         order_name: as `rows_name`, of the order of a TensorArray.
         index_dtype: int64 or int32, of the offsets.
+        nulls: whether the caller writes the nulls.
     """
 
     def __init__(
@@ -65,9 +66,10 @@ class ArrayWriter(Generic[S]):
         *,
         order_name: Callable[[str], str] = str,
         index_dtype: np.dtype[Any] = _INT64,
+        nulls: bool = False,
     ) -> None:
         self._schema = schema
-        self._splitter = BatchSplitter(schema)
+        self._splitter = BatchSplitter(schema, nulls=nulls)
         self._names: dict[Kind, Callable[[str], str]] = {
             Kind.OFFSETS: str,
             Kind.ROWS: rows_name,

@@ -66,14 +66,16 @@ class BatchSplitter:
 
     Args:
         schema: what the batches hold together. Levels of one key are one array.
+        nulls: whether the caller writes the nulls of batches.
 
     Attributes:
         counts: how many rows, sequences or entries of each array came.
         seen: the tensors that came.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, *, nulls: bool = False) -> None:
         self._schema = schema
+        self._nulls = nulls
         self.counts: dict[tuple[Kind, str], int] = {}
         for spec in schema:
             self.counts[Kind.ROWS, spec.name] = 0
@@ -116,7 +118,9 @@ class BatchSplitter:
             parts[Kind.ORDER, spec.name] = part
             self.counts[Kind.ORDER, spec.name] = part.count
         self._collect_levels(parts, spec.name, spec.levels, tensor.lod)
-        rows = Part(Kind.ROWS, spec.name, spec.name, -1, tensor.data)
+        if tensor.nulls and not (self._nulls and spec.nullable):
+            raise InvalidDataError("was announced without nulls, and has some")
+        rows = Part(Kind.ROWS, spec.name, spec.name, -1, tensor.values)
         parts[Kind.ROWS, spec.name] = rows
         self._count(rows, spec.rows, "rows")
         self.seen.add(spec.name)

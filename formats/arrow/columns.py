@@ -1,4 +1,4 @@
-"""Converts Arrow arrays to tensors: offsets rebased, nulls rejected, rows without a copy."""
+"""Converts Arrow arrays to tensors: offsets rebased, nulls as masks, rows without a copy."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets, as_int64
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Mask, Nulls
 
-_OR_EMPTY = "--nulls empty reads it as an empty one"
-_NO_PLACE = "no tensor can hold a null; choose other columns with --field, or fill it"
+_NO_PLACE = (
+    "a value of a row of several is null, and only whole rows can be; choose other columns with "
+    "--field, or fill it"
+)
 
 Names = dict[str, tuple[str | None, ...]]
 
@@ -38,70 +41,92 @@ class ColumnReader:
         name: of the column.
         node: what it holds.
         names: the level names of each of its tensors.
-        nulls_empty: whether a null list or text is an empty one; else any null is an error.
         bounds: what its arrays may come to.
     """
 
-    def __init__(
-        self, name: str, node: Node, names: Names, *, nulls_empty: bool, bounds: Bounds
-    ) -> None:
+    def __init__(self, name: str, node: Node, names: Names, *, bounds: Bounds) -> None:
         self._name = name
         self._node = node
         self._names = names
-        self._nulls_empty = nulls_empty
         self._bounds = bounds
 
     def tensors(self, array: pa.Array, first: int) -> dict[str, LoDTensor]:
         """Return the tensors of an array whose first record has the number `first`.
 
         Raises:
-            InvalidDataError: a null; names the record and the place in it.
+            InvalidDataError: a null among the values of a row; names the record and the place.
         """
         found: dict[str, LoDTensor] = {}
         self._first = first
-        self._read(array, self._node, (), found)
+        self._read(array, self._node, (), (), found)
         return found
 
     def _read(
-        self, array: Any, node: Node, levels: tuple[Offsets, ...], found: dict[str, LoDTensor]
+        self,
+        array: Any,
+        node: Node,
+        levels: tuple[Offsets, ...],
+        masks: tuple[Mask | None, ...],
+        found: dict[str, LoDTensor],
     ) -> None:
         array = plain(array, self._bounds)
         if isinstance(node, Level):
             check_views(array, self._bounds)
-            if array.null_count and self._nulls_empty:
-                offsets, array = self._without_nulls(array)
-            else:
-                self._refuse_nulls(array, levels, _OR_EMPTY)
-                offsets, array = opened(array)
+            mask = _mask(array)
+            offsets, array = opened(array) if mask is None else self._without_nulls(array, mask)
             # A copy, for they may lie in the file's memory; tensors below share it.
             level = as_int64(offsets, level=len(levels), what="offsets")
-            self._read(array, node.below, (*levels, level), found)
+            self._read(array, node.below, (*levels, level), (*masks, mask), found)
         elif isinstance(node, Leaf):
-            rows = self._rows(array, node, levels)
-            found[node.name] = LoDTensor(rows, LoD(levels, self._names[node.name]), node.marks)
+            rows, mask = self._rows(array, node, levels)
+            lod = LoD(levels, self._names[node.name])
+            found[node.name] = LoDTensor(rows, lod, node.marks, Nulls.of((*masks, mask)))
         else:
-            self._refuse_nulls(array, levels, _NO_PLACE)
+            # Of a null record, every field is null.
+            parts = array.flatten() if array.null_count else None
             for number, below in node.fields:
-                self._read(array.field(number), below, levels, found)
+                part = array.field(number) if parts is None else parts[number]
+                self._read(part, below, levels, masks, found)
 
-    def _without_nulls(self, array: Any) -> tuple[Offsets, Any]:
+    def _without_nulls(self, array: Any, mask: Mask) -> tuple[Offsets, Any]:
         """Return the offsets with a null as an empty list, and the items."""
-        valid = array.is_valid()
-        offsets, items = opened(without_views(array, self._bounds).filter(valid))
+        offsets, items = opened(without_views(array, self._bounds).filter(array.is_valid()))
         lengths = np.zeros(len(array), np.int64)
-        lengths[values_of(valid, np.dtype(np.bool_))] = np.diff(offsets)
+        lengths[mask] = np.diff(offsets)
         return np.concatenate([[0], np.cumsum(lengths)]), items
 
-    def _rows(self, array: Any, leaf: Leaf, levels: tuple[Offsets, ...]) -> Array:
+    def _rows(
+        self, array: Any, leaf: Leaf, levels: tuple[Offsets, ...]
+    ) -> tuple[Array, Mask | None]:
         count, shape = len(array), [*leaf.row_shape]
-        if 0 in shape:  # a few bytes can declare any number of rows without values
+        if 0 in shape or types.is_null(array.type):
+            # A few bytes can declare any number of them.
             self._bounds.check(self._first + count, "has rows without values, counted as")
-        while True:
-            self._refuse_nulls(array, levels, _NO_PLACE, count)
-            array = plain(array, self._bounds)
-            if not types.is_fixed_size_list(array.type):
-                break
-            array = array.flatten()
+        mask = _mask(array)
+        if types.is_null(array.type):
+            return np.zeros(count, leaf.dtype), mask
+        if mask is not None and not types.is_fixed_size_list(array.type):
+            if types.is_fixed_size_binary(array.type):
+                array = _bytes(array)
+            rows = values_of(array, leaf.dtype).reshape(count, *shape).copy()
+            rows[~mask] = np.zeros((), leaf.dtype)
+            return rows, mask
+        valid = array if mask is None else array.filter(array.is_valid())
+        rows = self._values(valid, leaf, levels, mask)
+        if mask is None:
+            return rows, None
+        whole = np.zeros((count, *shape), leaf.dtype)
+        whole[mask] = rows
+        return whole, mask
+
+    def _values(
+        self, array: Any, leaf: Leaf, levels: tuple[Offsets, ...], mask: Mask | None
+    ) -> Array:
+        """Return rows of which none is null; `mask` says where they are among those that are."""
+        count, shape = len(array), leaf.row_shape
+        while types.is_fixed_size_list(array.type):
+            array = plain(array.flatten(), self._bounds)
+            self._refuse_null_value(array, levels, mask, count)
         if types.is_fixed_size_binary(array.type):
             array = _bytes(array)
         rows = values_of(array, leaf.dtype)
@@ -111,17 +136,16 @@ class ColumnReader:
         stored = rows.reshape(count, *(shape[axis] for axis in leaf.order))
         return np.ascontiguousarray(stored.transpose(0, *(axis + 1 for axis in leaf.order)))
 
-    def _refuse_nulls(
-        self, array: Any, levels: tuple[Offsets, ...], remedy: str, count: int | None = None
+    def _refuse_null_value(
+        self, array: Any, levels: tuple[Offsets, ...], mask: Mask | None, count: int
     ) -> None:
-        """Raise for the first null of an array whose items lie below `levels`.
-
-        `count` is how many rows it holds, where it has several values a row.
-        """
-        if not array.null_count:
+        """Raise for the first null among the values of `count` rows."""
+        values = _mask(array)
+        if values is None:
             return
-        place = int(np.argmax(values_of(array.is_null(), np.dtype(np.bool_))))
-        place //= len(array) // count if count else 1
+        place = int(np.argmin(values)) // (len(array) // count)
+        if mask is not None:
+            place = int(np.flatnonzero(mask)[place])
         path: list[int] = []
         for offsets in reversed(levels):
             item = int(np.searchsorted(offsets, place, side="right")) - 1
@@ -129,8 +153,15 @@ class ColumnReader:
             place = item
         where = f"item <{','.join(map(str, path))}>: " if path else ""
         raise InvalidDataError(
-            f"column {shown(self._name)}, record {self._first + place}: {where}is null; {remedy}"
+            f"column {shown(self._name)}, record {self._first + place}: {where}{_NO_PLACE}"
         )
+
+
+def _mask(array: Any) -> Mask | None:
+    """Return which items are valid; None if all are."""
+    if not array.null_count:
+        return None
+    return values_of(array.is_valid(), np.dtype(np.bool_))
 
 
 def opened(array: Any) -> tuple[Offsets, Any]:

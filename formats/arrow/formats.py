@@ -32,7 +32,8 @@ class Columns(Format):
     level_names = True
     record = "record"
     kept_marks = frozenset(VALUES)
-    options = frozenset({"field", "nulls"})
+    nulls = True
+    options = frozenset({"field"})
     modules = tuple(
         f"lodcli.formats.arrow.{name}" for name in ("source", "sizes.ipc", "sizes.parquet")
     )
@@ -77,8 +78,8 @@ class ArrowFile(_Ipc):
     level, and so is text or binary, of its bytes. Lists of a fixed size, fixed shape tensors
     and binary of a fixed size that hold nothing but numbers are the shape of a row. Fields
     of structs are tensors of their own, COLUMN.FIELD, over the same levels. Dictionaries and
-    run ends are undone. Columns with the same lists share their levels. A null is an error;
-    `--nulls empty` reads a null list or text as an empty one.
+    run ends are undone. Columns with the same lists share their levels. Of a null struct, every
+    field is null; a column of the null type is read as booleans.
 
     Writing: large lists, and lists of a fixed size for the shape of a row. Level names are
     kept in the field's metadata as `lod.levels`. Several tensors need equally many outermost

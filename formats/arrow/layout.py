@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from lodcli.kernels.tensor.exchange.arrow import is_text as is_unicode
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
 
 MOST_LEVELS = 64
+_BYTES = np.dtype(np.uint8)
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 
 
@@ -36,6 +37,7 @@ class Leaf:
         order: for each axis of a row, which one it is in memory, and the other way round, for
             the order is its own inverse; None if they are in order.
         marks: whether they are text or bytes.
+        nullable: whether they, or what they lie in, may be null.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Leaf:
     row_shape: tuple[int, ...] = ()
     order: tuple[int, ...] | None = None
     marks: Marks = NO_MARKS
+    nullable: bool = True
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def node_of(
         None if nothing in it was chosen, or can be held.
     """
     return _Reading(chosen, {} if left_out is None else left_out).node(
-        field.type, name_of(field.name), 0
+        field, name_of(field.name), 0
     )
 
 
@@ -107,35 +110,37 @@ class _Reading:
         self._chosen = chosen
         self._left_out = left_out
 
-    def node(self, kind: pa.DataType, name: str, depth: int) -> Node | None:
+    def node(self, field: pa.Field, name: str, depth: int, nullable: bool = False) -> Node | None:
+        """Return the layout of a field; `nullable` says whether what it lies in may be null."""
         try:
-            return self._node(kind, name, depth)
+            return self._node(field.type, name, depth, nullable or field.nullable)
         except (UnsupportedError, InvalidDataError) as error:
             self._left_out[name] = error
             return None
 
-    def _node(self, kind: pa.DataType, name: str, depth: int) -> Node | None:
+    def _node(self, kind: pa.DataType, name: str, depth: int, nullable: bool) -> Node | None:
         if depth > MOST_LEVELS:
             raise UnsupportedError(f"column {shown(name)}: nested deeper than {MOST_LEVELS} levels")
         if types.is_struct(kind):
-            return self._record(kind, name, depth)
+            return self._record(kind, name, depth, nullable)
+        nullable = nullable or kind != plain_type(kind)  # a dictionary may hold nulls
         row = _row(kind, name) if self._is_chosen(name) else None
         if row is not None:
-            return row
-        item = item_type(kind)
+            return replace(row, nullable=nullable)
+        item = item_field(kind)
         if item is not None:
-            below = self.node(item, name, depth + 1)
+            below = self.node(item, name, depth + 1, nullable)
             return None if below is None else Level(f"{name}/{depth}", below)
         if not self._is_chosen(name):
             return None
         if is_bytes(kind):
             marks = TEXT if is_unicode(plain_type(kind)) else BYTES
-            return Level(f"{name}/{depth}", Leaf(name, np.dtype(np.uint8), marks=marks))
+            return Level(f"{name}/{depth}", Leaf(name, _BYTES, marks=marks, nullable=nullable))
         raise UnsupportedError(
             f"column {shown(name)}: no tensor holds the Arrow type {kind}; {_OTHERS}"
         )
 
-    def _record(self, kind: Any, name: str, depth: int) -> Node | None:
+    def _record(self, kind: Any, name: str, depth: int, nullable: bool) -> Node | None:
         fields, seen = [], set[str]()
         for number in range(kind.num_fields):
             inner = kind.field(number)
@@ -144,7 +149,7 @@ class _Reading:
             if called in seen:
                 raise InvalidDataError(f"two fields are named {shown(called)}")
             seen.add(called)
-            below = self.node(inner.type, called, depth + 1)
+            below = self.node(inner, called, depth + 1, nullable)
             if below is not None:
                 fields.append((number, below))
         if kind.num_fields == 0 and self._is_chosen(name):
@@ -155,14 +160,15 @@ class _Reading:
         return self._chosen is None or any(is_within(name, one) for one in self._chosen)
 
 
-def item_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type of the items of lists, None if these are no lists."""
+def item_field(kind: pa.DataType) -> pa.Field | None:
+    """Return the field of the items of lists, None if these are no lists."""
     kind = plain_type(kind)
     if types.is_map(kind):
-        return pa.struct([("key", kind.key_type), ("value", kind.item_type)])
+        both = [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
+        return pa.field("entries", pa.struct(both), nullable=False)
     lists = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view)
     if any(is_one(kind) for is_one in lists) or types.is_large_list_view(kind):
-        return kind.value_type
+        return kind.value_field
     return None
 
 
@@ -200,6 +206,8 @@ def _row(kind: pa.DataType, name: str) -> Leaf | None:
         kind = kind.value_type
     if types.is_fixed_size_binary(kind):
         return Leaf(name, np.dtype(np.uint8), (*shape, kind.byte_width))
+    if types.is_null(kind):
+        return Leaf(name, np.dtype(np.bool_), shape)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         return Leaf(name, _dtype(kind), shape)
     return None

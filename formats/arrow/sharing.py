@@ -72,7 +72,7 @@ def shared(tensors: Tensors, schema: Schema, first: int) -> Tensors:
                     f"(--field {spec.name})"
                 )
         if keys and owners[keys].lod.names == tensor.lod.names:
-            tensor = LoDTensor(tensor.data, owners[keys].lod, tensor.marks)
+            tensor = LoDTensor(tensor.values, owners[keys].lod, tensor.marks, tensor.nulls)
             names[id(tensor)] = spec.name
         result[spec.name] = tensor
     return result

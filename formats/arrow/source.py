@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -32,6 +33,7 @@ from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import item_ranges
 
 # So many records with the same lists are no accident.
 TELLING_RECORDS = 1024
@@ -59,6 +61,8 @@ class RecordSource(Source):
         self._same: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._begun: Pieces | None = None
+        # Those that have nulls, where all was read; else None.
+        self._with_nulls: set[str] | None = None
         with damage():
             self._describe(options)
         self._skips = bool(options.skip_unsupported)
@@ -90,7 +94,6 @@ class RecordSource(Source):
                 name,
                 node,
                 self._names,
-                nulls_empty=options.nulls == "empty",
                 bounds=self._records.bounds,
             )
         self.left_out = {
@@ -105,11 +108,12 @@ class RecordSource(Source):
     # -- what is there -------------------------------------------------------------
 
     def _survey(self) -> None:
-        """Compare and count everything. The rows are not touched."""
-        same = None
+        """Compare and count everything. Rows are not touched, but those of columns with nulls."""
+        same, self._with_nulls = None, set()
         for _, tensors in self._tensors(list(self._places), BATCH_BYTES, check=True):
             same = self._compared(tensors, same)
             self._count(tensors)
+            self._with_nulls.update(name for name, tensor in tensors.items() if tensor.nulls)
         if same is None:
             same = self._compared(self._empties(), None)
             self._count(self._empties())
@@ -192,7 +196,11 @@ class RecordSource(Source):
         )
         rows = self._counts.get(name, None if levels else known)
         leaf = place.leaf
-        return TensorSpec(name, leaf.dtype, leaf.row_shape, levels, rows, marks=leaf.marks)
+        return TensorSpec(
+            *(name, leaf.dtype, leaf.row_shape, levels, rows),
+            marks=leaf.marks,
+            nullable=leaf.nullable if self._with_nulls is None else name in self._with_nulls,
+        )
 
     # -- reading -------------------------------------------------------------------
 
@@ -279,14 +287,23 @@ class SeekableRecordSource(RecordSource):
         found = select(lod, records if lod.rows is None else lod.rows, branch, level)
         if not lod.n_levels:
             return self._between(spec, 0, records).select(*branch)
-        ends = lod.absolute(0)
-        low = max(0, int(np.searchsorted(ends, found.rows.start, side="right")) - 1)
-        high = int(np.searchsorted(ends, found.rows.stop))
-        data = self._between(spec, low, high).data
-        begin = int(ends[low])
-        rows = data[found.rows.start - begin : found.rows.stop - begin]
-        marks = spec.marks.kept(found.lod.n_levels)
-        return LoDTensor(rows[0] if found.drops_row_axis else rows, found.lod, marks)
+        low, high = found.start, found.stop
+        for offsets in reversed(lod.levels[: found.level]):
+            low = int(np.searchsorted(offsets, low, side="right")) - 1
+            high = int(np.searchsorted(offsets, high))
+        low = min(low, high)  # of no items
+        part = self._between(spec, low, high)
+        # Items are counted from the first of these records on.
+        bases = [start for start, _ in item_ranges(lod, 0, low, high)]
+        begin = bases[-1]
+        here = replace(
+            found,
+            rows=slice(found.rows.start - begin, found.rows.stop - begin),
+            start=found.start - bases[found.level],
+            stop=found.stop - bases[found.level],
+            item=found.item and (found.item[0], found.item[1] - bases[found.item[0]]),
+        )
+        return part.cut(here)
 
     def _between(self, spec: TensorSpec, start: int, stop: int) -> LoDTensor:
         """Return the tensor of some records."""
@@ -317,7 +334,7 @@ def _bounds(key: Key, count: int) -> tuple[int, int] | None:
 
 def _cut(tensors: Tensors, limit_bytes: int) -> Iterator[Batch]:
     """Yield the tensors of the same records in batches; those of equal index keep sharing it."""
-    sizes = [tensor.data[:1].nbytes for tensor in tensors.values()]
+    sizes = [tensor.values[:1].nbytes for tensor in tensors.values()]
     ends = [_record_ends(tensor) for tensor in tensors.values()]
     for start, stop in cuts(ends, sizes, limit_bytes):
         if stop - start == ends[0].size - 1:
@@ -328,9 +345,10 @@ def _cut(tensors: Tensors, limit_bytes: int) -> Iterator[Batch]:
         for name, tensor in tensors.items():
             if tensor.lod.n_levels:
                 lod, rows = parts[id(tensor.lod)]
-                batch[name] = LoDTensor(tensor.data[rows], lod, tensor.marks)
+                nulls = tensor.nulls.part(tensor.lod, 0, start, stop)
+                batch[name] = LoDTensor(tensor.values[rows], lod, tensor.marks, nulls)
             else:
-                batch[name] = LoDTensor(tensor.data[start:stop])
+                batch[name] = tensor[start:stop]
         yield batch
 
 

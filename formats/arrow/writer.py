@@ -19,10 +19,13 @@ ROW_GROUP_BYTES = 32 << 20
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """Return the columns that hold these tensors; nothing in them may be null."""
+    """Return the columns that hold these tensors; null may be what their specs say."""
     return pa.schema(
         [
-            arrow_field(spec.name, spec.dtype, spec.row_shape, spec.level_names, spec.marks)
+            arrow_field(
+                *(spec.name, spec.dtype, spec.row_shape, spec.level_names, spec.marks),
+                nullable=spec.nullable,
+            )
             for spec in schema
         ]
     )
@@ -44,7 +47,8 @@ def record_batches(
             assert isinstance(item, LoDTensor)
             items[name] = items.get(name, 0) + len(item)
             if len(item):
-                waiting[name].append(arrow_array(item.data, item.lod, columns.field(name).type))
+                kind = columns.field(name).type
+                waiting[name].append(arrow_array(item.values, item.lod, kind, item.nulls))
         while all(waiting.values()):
             count = min(len(arrays[0]) for arrays in waiting.values())
             parts = [_taken(arrays, count) for arrays in waiting.values()]

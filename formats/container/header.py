@@ -22,8 +22,12 @@ from lodcli.kernels.index.lod import is_level_name
 # Version 2 is written only for what version 1 cannot hold.
 VERSION, VERSION_OF_MARKS = 1, 2
 PATH = "/header"
+# The mark of tensors with masks: the levels that have one.
+NULLS = "nulls"
 LIMIT_BYTES = 1 << 28
-_DATASET_PATH = re.compile(r"(/[^/\0]{1,255})?/(data|order|(index|outer)/(0|[1-9][0-9]?))")
+_DATASET_PATH = re.compile(
+    r"(/[^/\0]{1,255})?/(data|order|(index|outer|valid)/(0|[1-9][0-9]?)|valid/rows)"
+)
 # What stands in the root beside tensors.
 _RESERVED = frozenset({"header", "index", "order", "outer"})
 _TAIL = ',"crc32c":"%08x"}'
@@ -57,6 +61,18 @@ class Header:
     schema: Schema
     datasets: Mapping[str, DatasetEntry]
 
+    def masks(self, spec: TensorSpec) -> list[int]:
+        """Return the levels of a tensor that have a mask; see `mask_path`."""
+        if not spec.nullable:
+            return []
+        levels = range(len(spec.levels) + 1)
+        return [level for level in levels if mask_path(spec, level) in self.datasets]
+
+
+def mask_path(spec: TensorSpec, level: int) -> str:
+    """Return where the mask of a level is stored; the rows are the level below the finest."""
+    return part_path(spec.name, f"valid/{level if level < len(spec.levels) else 'rows'}")
+
 
 def data_path(name: str) -> str:
     """Return where the rows of a tensor are stored."""
@@ -71,9 +87,11 @@ def part_path(name: str, part: str) -> str:
 def encode(header: Header) -> bytes:
     """Return the header as JSON, with a checksum of all preceding bytes as its last member."""
     tensors = {}
-    version = VERSION_OF_MARKS if any(spec.marks for spec in header.schema) else VERSION
+    masks = {spec.name: header.masks(spec) for spec in header.schema}
+    marked = any(spec.marks or masks[spec.name] for spec in header.schema)
+    version = VERSION_OF_MARKS if marked else VERSION
     for spec in header.schema:
-        entry: dict[str, object] = {
+        entry: dict[str, Any] = {
             "kind": "array" if spec.array else "tensor",
             "data": data_path(spec.name),
             "levels": _levels_json(spec.levels),
@@ -83,6 +101,8 @@ def encode(header: Header) -> bytes:
             entry["outer"] = _levels_json(spec.outer)
         if version == VERSION_OF_MARKS:
             entry["marks"] = marks.to_json(spec.marks)
+            if masks[spec.name]:
+                entry["marks"][NULLS] = masks[spec.name]
         tensors[spec.name] = entry
     datasets = {
         path: {
@@ -192,10 +212,34 @@ def _tensor(
         rows=data.shape[0],
         array=kind == "array",
         outer=outer,
-        marks=marks.from_json(entry.get("marks", {}), f"{PATH}: {name}"),
+        marks=marks.from_json(entry.get("marks", {}), f"{PATH}: {name}", (NULLS,)),
+        nullable=NULLS in entry.get("marks", {}),
     )
     marks.check_fit(spec, f"{PATH}: {name}")
+    if spec.nullable:
+        _check_masks(spec, entry["marks"][NULLS], datasets)
     return spec
+
+
+def _check_masks(spec: TensorSpec, said: Any, datasets: Mapping[str, DatasetEntry]) -> None:
+    """Raise DamagedFileError unless the masks are there, as long as what they hide."""
+    depth = len(spec.levels)
+    _require(
+        isinstance(said, list)
+        and all(_is_count(level) and level <= depth for level in said)
+        and bool(said)
+        and said == Header((), datasets).masks(spec),
+        f"{spec.name}: {NULLS}: expected the levels that have a mask, found {shown(said)}",
+    )
+    for level in said:
+        path = mask_path(spec, level)
+        entry = _named(datasets, path, spec.name)
+        items = spec.rows if level == depth else spec.levels[level].items
+        assert items is not None
+        _require(
+            entry.dtype == "uint8" and entry.shape == (-(-items // 8),),
+            f"{path}: a mask of {items} items must be uint8 of shape {(-(-items // 8),)}",
+        )
 
 
 def _levels(
@@ -239,6 +283,8 @@ def _require_all_used(schema: Schema, datasets: Mapping[str, DatasetEntry]) -> N
         used.update(level.key for level in (*spec.levels, *spec.outer))
         if spec.array:
             used.add(part_path(spec.name, "order"))
+        if spec.nullable:
+            used.update(mask_path(spec, level) for level in range(len(spec.levels) + 1))
     for path in datasets:
         _require(path in used, f"{path}: belongs to no tensor")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from lodcli.formats.container import header
 from lodcli.formats.container.rows import Rows
 from lodcli.formats.container.stored import ContainerFile
-from lodcli.formats.core.errors import naming
+from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import RowBlocks, StoredRows
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.marks import tensor_of
@@ -23,6 +23,7 @@ from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Mask, mask_ends_with_zeros, unpack
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
 
@@ -65,6 +66,18 @@ class ContainerSource(IndexedSource):
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         return self._rows[header.data_path(name)].read(start, stop)
 
+    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
+        spec = find(self.schema, name)
+        path = header.mask_path(spec, level)
+        if not spec.nullable or path not in self._rows:
+            return None
+        count = spec.rows if level == len(spec.levels) else spec.levels[level].items
+        assert count is not None
+        bits = self._rows[path].read(start // 8, -(-stop // 8))
+        if stop == count and not mask_ends_with_zeros(bits, count):
+            raise DamagedFileError(f"{self._label}: {path}: masks more than {count} items")
+        return unpack(bits, start % 8, start % 8 + stop - start)
+
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         if find(self.schema, name).array:
             raise SelectionError(f"{name} is a TensorArray; `lod pack` it to slice it")
@@ -94,11 +107,14 @@ class ContainerSource(IndexedSource):
             assert spec.rows is not None
             data = rows.read(0, spec.rows)
         with naming(self._label):
-            return tensor_of(spec, data, self.lods[spec.name])
+            nulls = self.read_nulls(spec.name, 0, 0, spec.items or 0)
+            return tensor_of(spec, data, self.lods[spec.name], nulls)
 
     def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:
         spec = find(self.schema, name)
         assert spec.rows is not None
+        if spec.nullable:
+            return super().row_blocks(name, buffer, block_bytes)
         blocks = self._row_blocks(spec, buffer, block_bytes)
         return RowBlocks(self.lods[spec.name], spec.rows, blocks)
 
@@ -122,7 +138,7 @@ class ContainerSource(IndexedSource):
     def stored_rows(self, name: str) -> StoredRows | None:
         spec, path = find(self.schema, name), header.data_path(name)
         rows, entry = self._rows[path], self._entries[path]
-        if rows.offset is None or not spec.rows or not spec.row_bytes:
+        if rows.offset is None or not spec.rows or not spec.row_bytes or spec.nullable:
             return None
         return StoredRows(
             lod=self.lods[spec.name],

@@ -11,6 +11,7 @@ from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter
 from lodcli.formats.container import header
 from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.header import Header
+from lodcli.formats.container.masks import MaskWriter
 from lodcli.formats.container.sinks import ChunkedSink, ContiguousSink, Sink
 from lodcli.formats.container.written_file import WrittenFile
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema
@@ -50,11 +51,13 @@ def write_container(
                 header.data_path,
                 lambda array: kind(file, array),
                 order_name=lambda name: header.part_path(name, "order"),
+                nulls=True,
             )
-        writer.write(batches)
+        masks = MaskWriter(schema, lambda array: kind(file, array))
+        writer.write(masks.watched(batches))
         schema, arrays = writer.finish()
         with output.naming():
-            _finish(file, schema, arrays)
+            _finish(file, schema, arrays | masks.finish())
     finally:
         file.close()
 

@@ -67,21 +67,22 @@ def regrouped(schema: Schema, batch: Batch, limit_bytes: int) -> Iterator[Batch]
         elif isinstance(first, LoDTensor):
             step = max(1, limit_bytes // max(1, group[0].row_bytes))
             for start in range(0, max(1, first.rows), step):
-                yield {group[0].name: LoDTensor(first.data[start : start + step])}
+                yield {group[0].name: first[start : start + step]}
         elif first is not None:
             yield {group[0].name: first}
 
 
 def _cut_items(tensors: dict[str, LoDTensor], limit_bytes: int) -> Iterator[Batch]:
     ends = [tensor.lod.absolute(0) for tensor in tensors.values()]
-    sizes = [tensor.data[:1].nbytes for tensor in tensors.values()]
+    sizes = [tensor.values[:1].nbytes for tensor in tensors.values()]
     for start, stop in cuts(ends, sizes, limit_bytes):
         part: dict[str, Item] = {}
         shared: dict[int, LoD] = {}
         for name, tensor in tensors.items():
             lod, rows = tensor.lod.items(0, start, stop)
             lod = shared.setdefault(id(tensor.lod), lod)
-            part[name] = LoDTensor(tensor.data[rows], lod, tensor.marks)
+            nulls = tensor.nulls.part(tensor.lod, 0, start, stop)
+            part[name] = LoDTensor(tensor.values[rows], lod, tensor.marks, nulls)
         yield part
 
 

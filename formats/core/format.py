@@ -219,7 +219,7 @@ def _joined(schema: Schema, parts: dict[str, list[LoDTensor]]) -> dict[str, LoDT
         tensor = LoDTensor.concatenate(parts[spec.name])
         key = tuple(level.key for level in spec.levels)
         if key and key in shared and shared[key].lod.names == tensor.lod.names:
-            tensor = LoDTensor(tensor.data, shared[key].lod, tensor.marks)
+            tensor = LoDTensor(tensor.values, shared[key].lod, tensor.marks, tensor.nulls)
         shared.setdefault(key, tensor)
         result[spec.name] = tensor
     return result
@@ -240,6 +240,7 @@ class Format(ABC):
         kept_dtypes: those of `dtypes` that reading finds again; None: all, the file tells them.
         row_shapes: whether the file tells rows of some shape from one more level.
         kept_marks: the marks of values that reading finds again.
+        nulls: whether it holds null rows and items.
         empty_file: whether a file of no bytes is one, of a tensor without items.
         zero_rows: whether a tensor without rows survives.
         record: what one outermost item of every tensor makes together, such as a line; then all
@@ -272,6 +273,7 @@ class Format(ABC):
     kept_dtypes: ClassVar[frozenset[str] | None] = None
     row_shapes: ClassVar[bool] = True
     kept_marks: ClassVar[frozenset[str]] = frozenset()
+    nulls: ClassVar[bool] = False
     empty_file: ClassVar[bool] = False
     zero_rows: ClassVar[bool] = True
     record: ClassVar[str] = ""

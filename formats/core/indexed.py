@@ -14,6 +14,9 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, item_ranges, null_item
+
+_NONE = LoD()
 
 
 class IndexedSource(Source):
@@ -27,7 +30,25 @@ class IndexedSource(Source):
 
     @abstractmethod
     def read_rows(self, name: str, start: int, stop: int) -> Array:
-        """Return rows of a tensor, a copy."""
+        """Return rows of a tensor, a copy; zeros where one is null."""
+
+    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
+        """Return which items of a level are valid, or rows; None if all are.
+
+        Args:
+            name: which tensor.
+            level: as many as it has levels, for rows.
+            start, stop: of the items.
+        """
+        return None
+
+    def read_nulls(self, name: str, level: int, start: int, stop: int) -> Nulls:
+        """Return the nulls of some items of a level, and of what is below; see `read_mask`."""
+        if not find(self.schema, name).nullable:
+            return NO_NULLS
+        found = item_ranges(self.lods[name], level, start, stop)
+        masks = [self.read_mask(name, n, low, high) for n, (low, high) in enumerate(found, level)]
+        return Nulls.of(masks)
 
     def read_index(self, name: str) -> LoD:
         return self.lods[find(self.schema, name).name]
@@ -36,10 +57,16 @@ class IndexedSource(Source):
         spec = find(self.schema, name)
         assert spec.rows is not None
         selection = select(self.lods[spec.name], spec.rows, branch, level)
+        nulls = self.read_nulls(spec.name, selection.level, selection.start, selection.stop)
+        if selection.item is not None:
+            above, item = selection.item
+            mask = self.read_mask(spec.name, above, item, item + 1)
+            if mask is not None and not mask[0]:
+                raise null_item()
         rows = self.read_rows(spec.name, selection.rows.start, selection.rows.stop)
         if selection.drops_row_axis:
             return LoDTensor(rows, LoD()).select(0)
-        return tensor_of(spec, rows, selection.lod)
+        return tensor_of(spec, rows, selection.lod, nulls)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         return ahead(self._batches(limit_bytes))
@@ -58,7 +85,8 @@ class IndexedSource(Source):
         step = max(1, limit_bytes // spec.row_bytes if spec.row_bytes else spec.rows)
         for start in range(0, max(1, spec.rows), step):
             stop = min(start + step, spec.rows)
-            yield {spec.name: LoDTensor(self.read_rows(spec.name, start, stop))}
+            nulls = self.read_nulls(spec.name, 0, start, stop)
+            yield {spec.name: tensor_of(spec, self.read_rows(spec.name, start, stop), _NONE, nulls)}
 
     def _items(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
         lods = [self.lods[spec.name] for spec in group]
@@ -70,5 +98,6 @@ class IndexedSource(Source):
                 part, rows = lod.items(0, start, stop)
                 part = shared.setdefault(id(lod), part)
                 data = self.read_rows(spec.name, rows.start, rows.stop)
-                batch[spec.name] = tensor_of(spec, data, part)
+                nulls = self.read_nulls(spec.name, 0, start, stop)
+                batch[spec.name] = tensor_of(spec, data, part, nulls)
             yield batch

@@ -36,6 +36,7 @@ from lodcli.formats.core.schema import (
     schema_of,
 )
 from lodcli.formats.core.table import SUFFIXES
+from lodcli.formats.items.without_nulls import WithoutNulls, refusing_nulls
 from lodcli.formats.storage.compression import require_zstandard, suffix_codec
 from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_folder
 from lodcli.formats.storage.inputs import Input, require_path
@@ -92,7 +93,7 @@ def open_file(
     options = options or ReadOptions()
     with Input(path) as source, naming(source.label):
         kind = format_of(source, format_name, options)
-        dropped: dict[str, Any] = dict.fromkeys({*optional, "levels"} - kind.options)
+        dropped: dict[str, Any] = dict.fromkeys({*optional, "levels", "nulls"} - kind.options)
         told = dataclasses.replace(options, **dropped)
         refuse_unknown_options(kind.options, told, kind.name)
         if name is not None:
@@ -104,6 +105,8 @@ def open_file(
                 opened.refuse_left_out(name)
             elif not options.skip_unsupported:
                 opened.refuse_left_out()
+            if options.nulls not in (None, "keep") and any(spec.nullable for spec in opened.schema):
+                opened = WithoutNulls(opened, str(options.nulls), records=bool(kind.record))
             if options.levels is not None and "levels" not in kind.options:
                 only = find(opened.schema, name).name if one or name is not None else None
                 opened = NamedLevels(opened, options.levels, only)
@@ -137,7 +140,8 @@ def open_source(
               many as it has levels. `"day"` is the same as `["day"]`, here and below.
             - field: names of the fields or columns to read.
             - dtype: the dtype of rows that a text file gives as numbers.
-            - nulls: "empty" to read a null list as an empty one; "error" (the default).
+            - nulls: what becomes of nulls, in every format: "keep" (the default); "empty", of lists
+              and text; "zero", "nan" or "fill=X", of rows, and lists empty; "drop"; "error".
             - data, offsets, lengths: the arrays of a plain HDF5, npz or safetensors file that
               hold the rows, and the offsets or lengths of each level, outermost first.
             - names: what to call the tensors of a Paddle file, which does not name them.
@@ -433,7 +437,10 @@ class _Writing:
         """Write batches to an output that was opened for them."""
         if codec is not None:
             output.pack(codec)
-        self._incoming = _Incoming(marked(schema, batches))
+        found = marked(schema, batches)
+        if not self._kind.nulls and any(spec.nullable for spec in schema):
+            found = refusing_nulls(found, self._kind.name)
+        self._incoming = _Incoming(found)
         self._kind.write(output, rekeyed(schema), self._incoming, self._options)
 
 

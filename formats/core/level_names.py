@@ -61,7 +61,7 @@ class NamedLevels(Source):
 
     def _item(self, name: str, item: Item) -> Item:
         if isinstance(item, LoDTensor):
-            return LoDTensor(item.data, self._lod(name, item.lod), item.marks)
+            return LoDTensor(item.values, self._lod(name, item.lod), item.marks, item.nulls)
         return item
 
     def _items(self, items: Batch) -> dict[str, Item]:
@@ -108,7 +108,7 @@ class NamedLevels(Source):
         if isinstance(level, str) and self._renames(name):
             level = find(self.schema, name).empty().lod.level(level)
         part = self._inner.slice(name, branch, level)
-        return LoDTensor(part.data, self._lod(name, part.lod), part.marks)
+        return LoDTensor(part.values, self._lod(name, part.lod), part.marks, part.nulls)
 
     def close(self) -> None:
         """See Source."""

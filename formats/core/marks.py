@@ -15,6 +15,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, VALUES, Marks, check_text
+from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls, without_null_rows
 
 # The format and the version of what flat files keep beside their arrays.
 _FORMAT = {"format": "lod-marks", "version": 1}
@@ -26,8 +27,13 @@ def to_json(marks: Marks) -> dict[str, Any]:
     return {"values": marks.values} if marks else {}
 
 
-def from_json(content: Any, where: str) -> Marks:
+def from_json(content: Any, where: str, also: Iterable[str] = ()) -> Marks:
     """Return the marks that `to_json` gave.
+
+    Args:
+        content: parsed.
+        where: for messages.
+        also: names of members that the caller reads.
 
     Raises:
         DamagedFileError: no JSON object.
@@ -36,9 +42,9 @@ def from_json(content: Any, where: str) -> Marks:
     if not isinstance(content, dict):
         raise DamagedFileError(f"{where}: marks: expected an object, found {shown(content)}")
     for name in content:
-        if name != "values":
+        if name != "values" and name not in also:
             raise UnsupportedError(f"{where}: no mark {shown(name)} is known; use a later lod")
-    if not content:
+    if "values" not in content:
         return NO_MARKS
     if content["values"] not in VALUES:
         raise UnsupportedError(
@@ -49,7 +55,7 @@ def from_json(content: Any, where: str) -> Marks:
 
 def check_fit(spec: TensorSpec, where: str) -> None:
     """Raise DamagedFileError if a tensor cannot have its marks."""
-    wrong = _misfit(spec, spec.marks) if spec.marks else None
+    wrong = _misfit(spec, spec.marks) if spec.marks or spec.nullable else None
     if wrong is not None:
         raise DamagedFileError(f"{where}: marks: {wrong}")
 
@@ -106,6 +112,8 @@ def remarked(schema: Schema, values: str) -> Schema:
 def _misfit(spec: TensorSpec, marks: Marks) -> str | None:
     if spec.array:
         return "a TensorArray has no marks"
+    if not marks:
+        return None
     return marks.misfit(spec.dtype, spec.row_shape, len(spec.levels))
 
 
@@ -121,17 +129,22 @@ def marked(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
         yield {name: _marked(name, item, marks, done) for name, item in batch.items()}
 
 
-def tensor_of(spec: TensorSpec, rows: Array, lod: LoD) -> LoDTensor:
-    """Return rows of a tensor, with its marks if a level is left; text is UTF-8.
+def tensor_of(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls = NO_NULLS) -> LoDTensor:
+    """Return rows of a tensor, with its marks if a level is left, checked.
 
     Raises:
-        InvalidDataError: it is not; names the tensor, the item and the byte.
+        InvalidDataError: text is not UTF-8; a null is no empty item, or no row of zeros; names the
+            tensor, and the item and byte.
     """
     marks = spec.marks.kept(lod.n_levels)
-    if marks == TEXT:
-        with naming(spec.name):
+    if not nulls and marks != TEXT:
+        return LoDTensor(rows, lod, marks)
+    with naming(spec.name):
+        if marks == TEXT:
             check_text(rows, lod)
-    return LoDTensor(rows, lod, marks)
+        if nulls and without_null_rows(rows, nulls) is not rows:
+            raise InvalidDataError("a row is null and not zero")
+        return LoDTensor(rows, lod, marks, nulls)
 
 
 def _marked(name: str, item: Item, marks: dict[str, Marks], done: dict[str, int]) -> Item:
@@ -142,12 +155,12 @@ def _marked(name: str, item: Item, marks: dict[str, Marks], done: dict[str, int]
         return item  # every reader checks its text
     if marks[name] == TEXT:
         try:
-            check_text(item.data, item.lod)
+            check_text(item.values, item.lod)
         except InvalidDataError as error:
             first = done[name] - len(item)
             where = f", in the items from {first} on" if first else ""
             raise InvalidDataError(f"{name}{where}: {error}") from None
-    return LoDTensor(item.data, item.lod, marks[name])
+    return LoDTensor(item.values, item.lod, marks[name], item.nulls)
 
 
 def check_content(items: Mapping[str, Item]) -> None:
@@ -155,4 +168,4 @@ def check_content(items: Mapping[str, Item]) -> None:
     for name, item in items.items():
         if not isinstance(item, StoredArray) and item.marks == TEXT:
             with naming(name):
-                check_text(item.data, item.lod)
+                check_text(item.values, item.lod)

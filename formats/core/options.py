@@ -34,7 +34,9 @@ class ReadOptions:
         offsets: the datasets or arrays that hold offsets, outermost first.
         lengths: the same, where they hold lengths.
         names: what to call the tensors of a file that does not name them, in its order.
-        nulls: "empty" to read a null list or text as an empty one; else a null is an error.
+        nulls: what becomes of nulls: "keep", "empty", "zero", "nan", "drop", "error" or "fill=X";
+            None keeps them as well, but lets a file of text that has none at first have none.
+            Every format takes it.
         end_token: the token that ends a document, in a run of tokens.
         start_token: the token that begins one.
         encoding: of text, such as "latin1"; None is UTF-8.
@@ -131,7 +133,7 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": 
 
 _NAMES = frozenset({"levels", "field", "offsets", "lengths", "names", "cu_seqlens"})
 _SWITCHES = frozenset({"mmap", "skip_unsupported"})
-_NULLS = {"error": None, "empty": "empty"}
+NULLS = ("keep", "empty", "zero", "nan", "drop", "error", "fill=X")
 
 
 def read_options(given: ReadOptions | None, keywords: ReadKeywords) -> ReadOptions:
@@ -183,9 +185,9 @@ def _value(name: str, value: Any) -> Any:
     if name == "dtype":
         return _dtype(value)
     if name == "nulls":
-        if value not in _NULLS:
-            raise OptionError(f"nulls: expected 'error' or 'empty', found {value!r}")
-        return _NULLS[value]
+        filling = isinstance(value, str) and value.startswith("fill=") and value != "fill="
+        if value not in NULLS[:-1] and not filling:
+            raise OptionError(f"nulls: expected {', '.join(NULLS)}, found {value!r}")
     if name == "encoding":
         from lodcli.formats.text.encodings import encoding_named
 

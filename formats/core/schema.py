@@ -73,6 +73,7 @@ class TensorSpec:
             form (level 0 the steps) and `outer` those of the tensor it was unpacked from.
         outer: see `array`.
         marks: what the values mean; none of a TensorArray.
+        nullable: whether rows or items may be null; True also where the file does not say.
     """
 
     name: str
@@ -83,6 +84,7 @@ class TensorSpec:
     array: bool = False
     outer: tuple[LevelSpec, ...] = ()
     marks: Marks = NO_MARKS
+    nullable: bool = False
 
     @property
     def row_bytes(self) -> int:
@@ -223,6 +225,7 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
                 array=array,
                 outer=keys.specs(outer, _outer_root(name)),
                 marks=NO_MARKS if array else tensor.marks,
+                nullable=bool(tensor.nulls),
             )
         )
     if not specs:

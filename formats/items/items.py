@@ -22,6 +22,7 @@ from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 
 # Two items so near each other are read in one, with what is between.
 NEAR_BYTES = 256 << 10
@@ -46,6 +47,7 @@ class Items:
         cut: dict[int, LoD] = {}
         self.lods: dict[str, LoD] = {}
         self._ends: dict[str, Offsets | range] = {}
+        self._nulls: dict[str, Nulls] = {}
         for spec in shared.specs:
             lod = source.lods[spec.name]
             below = lod.below(shared.level - 1) if shared.level else lod
@@ -81,12 +83,20 @@ class Items:
             starts, stops = offsets[starts], offsets[stops]
         return replace(spec, levels=tuple(levels), rows=int((stops - starts).sum()))
 
+    def nulls(self, name: str) -> Nulls:
+        """Return the nulls of all items of a tensor, kept in memory as the index is."""
+        if name not in self._nulls:
+            self._nulls[name] = self._source.read_nulls(name, self._shared.level, 0, self.count)
+        return self._nulls[name]
+
     def read(self, start: int, stop: int) -> dict[str, LoDTensor]:
         """Return items start..stop."""
-        return {
-            name: LoDTensor(self._source.read_rows(name, rows.start, rows.stop), lod)
-            for name, lod, rows in part_indexes(self.lods, start, stop)
-        }
+        found = {}
+        for name, lod, rows in part_indexes(self.lods, start, stop):
+            nulls = self._source.read_nulls(name, self._shared.level, start, stop)
+            data = self._source.read_rows(name, rows.start, rows.stop)
+            found[name] = LoDTensor(data, lod, nulls=nulls)
+        return found
 
     def range(
         self, start: int, stop: int, limit_bytes: int = BATCH_BYTES

@@ -14,6 +14,7 @@ from lodcli.formats.items.indexed_copy import Labelled
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.nulls import Mask
 
 
 class MergedSource(IndexedSource):
@@ -87,6 +88,11 @@ class MergedSource(IndexedSource):
         part = self._part_of[name]
         with naming_file(part.label):
             return part.source.read_rows(name, start, stop)
+
+    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
+        part = self._part_of[name]
+        with naming_file(part.label):
+            return part.source.read_mask(name, level, start, stop)
 
 
 class _SameOffsets:

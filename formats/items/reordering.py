@@ -100,7 +100,7 @@ class _Spool:
 
     def _append(self, number: int, tensors: dict[str, LoDTensor]) -> None:
         for name, tensor in tensors.items():
-            data = flat_bytes(np.ascontiguousarray(tensor.data)).data
+            data = flat_bytes(np.ascontiguousarray(tensor.values)).data
             position = self._next[number, name]
             self._next[number, name] = files.write_all_at(self._fd, data, position)
 
@@ -113,7 +113,8 @@ class _Spool:
             index = lods.setdefault(id(lod), taken_index(lod, ascending))
             rows = ascending.size if index.rows is None else index.rows
             data = self._rows(spec, rows, self._start[number, spec.name])
-            found[spec.name] = LoDTensor(data, index, spec.marks)
+            nulls = self._items.nulls(spec.name).taken(lod, ascending)
+            found[spec.name] = LoDTensor(data, index, spec.marks, nulls)
         return found
 
     def _rows(self, spec: TensorSpec, rows: int, offset: int) -> Array:

@@ -27,7 +27,8 @@ def item_batches(source: Source, shared: Shared) -> Iterator[dict[str, LoDTensor
                 lod = tensor.lod
                 below = lod.below(shared.level - 1) if shared.level else lod
                 below = cut.setdefault(id(lod), below)
-                found[name] = LoDTensor(tensor.data, below, tensor.marks)
+                nulls = tensor.nulls.below(shared.level)
+                found[name] = LoDTensor(tensor.values, below, tensor.marks, nulls)
         if found:
             yield found
 

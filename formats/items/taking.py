@@ -41,10 +41,12 @@ def part_indexes(
 def part(tensors: Tensors, start: int, stop: int) -> dict[str, LoDTensor]:
     """Return outermost items start..stop of all tensors, as views."""
     lods = {name: tensor.lod for name, tensor in tensors.items()}
-    return {
-        name: LoDTensor(tensors[name].data[rows], lod, tensors[name].marks)
-        for name, lod, rows in part_indexes(lods, start, stop)
-    }
+    found = {}
+    for name, lod, rows in part_indexes(lods, start, stop):
+        tensor = tensors[name]
+        nulls = tensor.nulls.part(tensor.lod, 0, start, stop)
+        found[name] = LoDTensor(tensor.values[rows], lod, tensor.marks, nulls)
+    return found
 
 
 def taken(tensors: Tensors, items: Offsets) -> dict[str, LoDTensor]:
@@ -72,9 +74,9 @@ def taken(tensors: Tensors, items: Offsets) -> dict[str, LoDTensor]:
             starts, bounds = items, np.arange(items.size + 1)
         # The rows of an item are one range, however many levels are below it.
         kernel = on("auto", segment_slice, size_bytes=tensor.nbytes)
-        data = kernel(np.ascontiguousarray(tensor.data), starts, bounds)
+        data = kernel(np.ascontiguousarray(tensor.values), starts, bounds)
         index = lods.setdefault(id(lod), taken_index(lod, items))
-        found[name] = LoDTensor(data, index, tensor.marks)
+        found[name] = LoDTensor(data, index, tensor.marks, tensor.nulls.taken(lod, items))
     return found
 
 

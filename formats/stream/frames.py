@@ -40,6 +40,7 @@ class Kind(IntEnum):
     ROWS = 4
     ORDER = 5
     TRAILER = 6
+    VALID = 7
 
 
 SPOKEN = {
@@ -49,6 +50,7 @@ SPOKEN = {
     Kind.ROWS: "rows of data",
     Kind.ORDER: "order of the sequences",
     Kind.TRAILER: "trailer",
+    Kind.VALID: "masks of nulls",
 }
 
 
@@ -166,9 +168,10 @@ class FrameReader:
                 f"frame {number}: the checksum of its header does not match; the stream was altered"
             )
         kind, zeros, part, size_bytes, payload_crc = _CHECKED.unpack(checked)
-        if kind not in SPOKEN or zeros != b"\0\0\0":
+        most = Kind.TRAILER if self.version == 1 else Kind.VALID
+        if not 1 <= kind <= most or zeros != b"\0\0\0":
             raise DamagedFileError(
-                f"frame {number}: expected kind 1 to 6, found {raw[:4].hex(' ')}"
+                f"frame {number}: expected kind 1 to {most}, found {raw[:4].hex(' ')}"
             )
         if size_bytes > PAYLOAD_LIMIT_BYTES:
             raise DamagedFileError(

@@ -24,6 +24,10 @@ JSON_LIMIT_BYTES = 16 << 20
 # Each takes some hundred bytes once parsed; the limit keeps a hostile header small.
 LISTS_LIMIT = 1 << 18
 LEVELS_LIMIT = 255
+# A part of masks is the number of its tensor times this, and the level; that of rows is the last.
+VALID_LEVELS = LEVELS_LIMIT + 1
+# The mark of tensors that may have nulls.
+NULLS = "nulls"
 ROW_AXES_LIMIT = 63
 _INT64_MAX = 2**63 - 1
 
@@ -97,7 +101,8 @@ def plan(schema: Schema) -> StreamHeader:
     for spec in specs:
         for level in (*spec.levels, *spec.outer):
             table.setdefault(level.key, level)
-    version = VERSION_OF_MARKS if any(spec.marks for spec in specs) else VERSION
+    said = any(spec.marks or spec.nullable for spec in specs)
+    version = VERSION_OF_MARKS if said else VERSION
     return StreamHeader(specs, tuple(table.values()), version)
 
 
@@ -200,6 +205,9 @@ def _tensor(
         inner = _members(array, f"{where}: array", ("outer",))["outer"]
         outer = _references(inner, f"{where}: outer", table, owners, f"{name}/outer")
         _require(bool(levels and outer), where, "levels of the steps and outer levels", array)
+    said = tensor.get("marks", {})
+    nullable = isinstance(said, dict) and said.get(NULLS, False)
+    _require(type(nullable) is bool, f"{where}: {NULLS}", "true", nullable)
     spec = TensorSpec(
         name=name,
         dtype=dtype_of(dtype),
@@ -208,7 +216,8 @@ def _tensor(
         rows=rows,
         array=array is not None,
         outer=outer,
-        marks=marks.from_json(tensor.get("marks", {}), f"header: {where}"),
+        marks=marks.from_json(said, f"header: {where}", (NULLS,)),
+        nullable=nullable,
     )
     marks.check_fit(spec, f"header: {where}")
     return spec
@@ -274,7 +283,7 @@ def _content(header: StreamHeader) -> dict[str, object]:
 
 
 def _marks_json(spec: TensorSpec) -> dict[str, object]:
-    return {"marks": marks.to_json(spec.marks)}
+    return {"marks": marks.to_json(spec.marks) | ({NULLS: True} if spec.nullable else {})}
 
 
 def _canonical(content: object) -> bytes:

@@ -20,11 +20,19 @@ from lodcli.formats.core.schema import Batch, Item, StoredArray, TensorSpec, fin
 from lodcli.formats.core.schema import tensor_of as steps_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.stream.frames import Frame, FrameReader, Kind, widen_pipe
-from lodcli.formats.stream.header import JSON_LIMIT_BYTES, StreamHeader, Trailer, decode, numbers
+from lodcli.formats.stream.header import (
+    JSON_LIMIT_BYTES,
+    VALID_LEVELS,
+    StreamHeader,
+    Trailer,
+    decode,
+    numbers,
+)
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, check_chain, check_offsets, check_rows
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, pack, unpack
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
 
@@ -71,6 +79,9 @@ class StreamSource(Source):
         self._fresh = False
         content = _Content(self._header, self._frames)
         while (frame := self._frames.next()).kind != Kind.TRAILER:
+            if frame.kind == Kind.VALID:
+                content.read_mask(frame)
+                continue
             counts = content.announced(frame)
             pending = content.pending_bytes
             # Joining costs a copy: worth it for small batches only.
@@ -128,6 +139,9 @@ class _Content:
         self._offsets: dict[int, _Pile] = {}
         self._rows: dict[int, _Pile] = {}
         self._orders: dict[int, _Pile] = {}
+        self._masks: dict[tuple[int, int], list[tuple[int, Mask]]] = {}
+        self._last = _Counts(-1)
+        self._last_mask = -1
 
     # -- counts --------------------------------------------------------------------
 
@@ -194,9 +208,51 @@ class _Content:
         for number, rows in counts.rows.items():
             self._total_rows[number] += rows
             self.pending[number] = self.pending.get(number, 0) + rows
+        self._last, self._last_mask = counts, -1
         self._seen.update(counts.rows)
         self.pending_bytes += counts.size_bytes + 8 * sum(counts.items.values())
         self._batches += 1
+
+    def read_mask(self, frame: Frame) -> None:
+        """Read and check the mask whose first frame's header was read: of the last batch."""
+        number, level = divmod(frame.part, VALID_LEVELS)
+        rows = self._last.rows.get(number)
+        spec = self._header.schema[number] if rows is not None else None
+        if rows is None or spec is None or not spec.nullable or level > len(spec.levels):
+            raise DamagedFileError(f"{frame}, part {frame.part}: no such mask was announced")
+        if frame.part <= self._last_mask:
+            raise DamagedFileError(f"{frame}, part {frame.part}: expected after {self._last_mask}")
+        self._last_mask = frame.part
+        before = self.pending[number] - rows
+        count = rows
+        if level < len(spec.levels):
+            key = numbers(spec.levels)[level]
+            count = self._last.items[key]
+            before = self._offsets[key].used // 8 - 1 - count
+        pile, size = _Pile(0), -(-count // 8)
+        if not 0 < frame.size_bytes <= size:
+            raise DamagedFileError(f"{frame}: has {frame.size_bytes} bytes; expected 1 to {size}")
+        self._frames.payload_into(frame, pile.room(frame.size_bytes, size))
+        self._fill(Kind.VALID, frame.part, pile, size - frame.size_bytes)
+        bits = pile.array(np.uint8)
+        mask = unpack(bits, 0, count)
+        if mask.all() or not np.array_equal(pack(mask), bits):
+            raise DamagedFileError(f"{frame}: masks nothing, or more than {count} items")
+        self._masks.setdefault((number, level), []).append((before, mask))
+
+    def _nulls(self, number: int, lod: LoD) -> Nulls:
+        """Return the nulls of a tensor in all that has arrived."""
+        found: list[Mask | None] = []
+        for level in range(lod.n_levels + 1):
+            parts = self._masks.get((number, level), [])
+            rows = self.pending[number]
+            count = lod.levels[level].size - 1 if level < lod.n_levels else rows
+            mask = np.ones(count, np.bool_) if parts else None
+            for start, part in parts:
+                assert mask is not None
+                mask[start : start + part.size] = part
+            found.append(mask)
+        return Nulls.of(found)
 
     def _pile(self, piles: dict[int, _Pile], number: int, lead_bytes: int) -> _Pile:
         return piles.setdefault(number, _Pile(lead_bytes))
@@ -267,7 +323,8 @@ class _Content:
             flat = self._rows[number].array(spec.dtype.newbyteorder("<"))
             data = flat.astype(spec.dtype, copy=False)
             rows = data.reshape(self.pending[number], *spec.row_shape)
-            tensor = tensor_of(spec, rows, indexes[key])
+            nulls = self._nulls(number, indexes[key]) if spec.nullable else NO_NULLS
+            tensor = tensor_of(spec, rows, indexes[key], nulls)
             batch[spec.name] = tensor
             if spec.array:
                 order = self._orders[number].array("<i8")

@@ -11,7 +11,16 @@ from lodcli.formats.arrays.byte_blocks import byte_blocks, flat_bytes
 from lodcli.formats.core.batching import regrouped, together
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.stream.frames import FrameWriter, Kind, Writable, bytes_of
-from lodcli.formats.stream.header import StreamHeader, Trailer, encode, numbers, plan
+from lodcli.formats.stream.header import (
+    VALID_LEVELS,
+    StreamHeader,
+    Trailer,
+    encode,
+    numbers,
+    plan,
+)
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import pack
 
 # A reader holds one batch while its consumer still holds the one before.
 BATCH_BYTES = 16 << 20
@@ -43,7 +52,7 @@ class _StreamWriter:
     def __init__(self, output: Writable, header: StreamHeader) -> None:
         self._header = header
         self._schema = header.schema
-        self._splitter = batch_parts.BatchSplitter(header.schema)
+        self._splitter = batch_parts.BatchSplitter(header.schema, nulls=True)
         self._numbers = {spec.name: number for number, spec in enumerate(header.schema)}
         self._frames = FrameWriter(output, header.version)
         self._batches = 0
@@ -72,6 +81,12 @@ class _StreamWriter:
             # Much smaller than the limit of a frame, so that a reader checks early and often.
             for block in byte_blocks(data):
                 self._frames.write(kind, number, block)
+        for name, item in sorted(batch.items(), key=lambda one: self._numbers[one[0]]):
+            if isinstance(item, LoDTensor):
+                for level, mask in item.nulls.present():
+                    masked = self._numbers[name] * VALID_LEVELS + level
+                    for block in byte_blocks(pack(mask)):
+                        self._frames.write(Kind.VALID, masked, block)
         self._frames.flush()
 
     def finish(self) -> None:

@@ -6,7 +6,7 @@ file can resolve a slice first and then read only those.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.lod import LoD
@@ -16,11 +16,20 @@ Key = int | slice
 
 @dataclass(frozen=True)
 class Selection:
-    """What a slice keeps: its index, its rows, and whether the row axis itself is dropped."""
+    """What a slice keeps: its index, its rows, and whether the row axis itself is dropped.
+
+    Attributes:
+        level, start, stop: the level whose items become the outermost ones, and which of them.
+        item: the level and the number of the one item that was named; None for a range.
+    """
 
     lod: LoD
     rows: slice
     drops_row_axis: bool = False
+    level: int = field(default=0, repr=False)
+    start: int = field(default=0, repr=False)
+    stop: int = field(default=0, repr=False)
+    item: tuple[int, int] | None = field(default=None, repr=False)
 
 
 def select(lod: LoD, rows: int, branch: tuple[Key, ...], level: int | str = 0) -> Selection:
@@ -63,16 +72,20 @@ def select(lod: LoD, rows: int, branch: tuple[Key, ...], level: int | str = 0) -
             return _range(lod, here, key, start, stop)
         item = start + _index(lod, here, key, stop - start)
         if here == lod.n_levels:
-            return Selection(LoD(), slice(item, item + 1), drops_row_axis=True)
+            rows_kept = slice(item, item + 1)
+            return Selection(LoD(), rows_kept, True, here, item, item + 1, (here, item))
         offsets = lod.levels[here]
         start, stop = int(offsets[item]), int(offsets[item + 1])
-    return _items(lod, first + len(branch), start, stop)
+    return _items(lod, first + len(branch), start, stop, (first + len(branch) - 1, item))
 
 
-def _items(lod: LoD, level: int, start: int, stop: int) -> Selection:
-    if level == lod.n_levels:
-        return Selection(LoD(), slice(start, stop))
-    return Selection(*lod.items(level, start, stop))
+def _items(
+    lod: LoD, level: int, start: int, stop: int, item: tuple[int, int] | None = None
+) -> Selection:
+    kept, rows = (LoD(), slice(start, stop))
+    if level < lod.n_levels:
+        kept, rows = lod.items(level, start, stop)
+    return Selection(kept, rows, False, level, start, stop, item)
 
 
 def _range(lod: LoD, level: int, key: slice, start: int, stop: int) -> Selection:

@@ -25,6 +25,7 @@ from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.tensor.exchange import lists
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.marks import NO_MARKS, Marks
+from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 Names = Sequence[str | None] | None
 # One level, or several.
@@ -39,7 +40,11 @@ class Conversions:
     if TYPE_CHECKING:  # what LoDTensor has
 
         def __init__(
-            self, data: npt.ArrayLike, lod: LoD | None = None, marks: Marks = NO_MARKS
+            self,
+            data: npt.ArrayLike,
+            lod: LoD | None = None,
+            marks: Marks = NO_MARKS,
+            nulls: Nulls = NO_NULLS,
         ) -> None: ...
         @property
         def data(self) -> Array: ...
@@ -47,6 +52,11 @@ class Conversions:
         def lod(self) -> LoD: ...
         @property
         def marks(self) -> Marks: ...
+        @property
+        def values(self) -> Array: ...
+        @property
+        def nulls(self) -> Nulls: ...
+        def refuse_nulls(self, what: str) -> None: ...
 
     # -- in ------------------------------------------------------------------------
 
@@ -63,7 +73,7 @@ class Conversions:
 
         Args:
             values: a list for each level, then rows. The innermost lists may be arrays, or text
-                or bytes, which are marked as such.
+                or bytes, which are marked as such. None is a null.
             levels: how many levels; lists below them are the axes of a row.
             dtype: of the rows; None: as NumPy finds it.
             names: of the levels, outermost first.
@@ -239,7 +249,7 @@ class Conversions:
             names: of the levels; None: those that the column keeps.
 
         Raises:
-            InvalidDataError: a null, several columns.
+            InvalidDataError: several columns, a null among the values of a row.
             UnsupportedError: values that are no numbers, booleans, text or bytes.
 
         >>> import pyarrow as pa
@@ -249,16 +259,16 @@ class Conversions:
         """
         from lodcli.kernels.tensor.exchange.arrow import from_arrow
 
-        data, lod, marks = from_arrow(values)
-        return cls._renamed(data, lod, names, marks)
+        data, lod, marks, nulls = from_arrow(values)
+        return cls._renamed(data, lod, names, marks, nulls)
 
     @classmethod
     def from_awkward(cls, values: Any, *, names: Names = None) -> Self:
         """Return a tensor over an array of Awkward; it needs the package awkward."""
         from lodcli.kernels.tensor.exchange.awkward import from_awkward
 
-        data, lod, marks = from_awkward(values)
-        return cls._renamed(data, lod, names, marks)
+        data, lod, marks, nulls = from_awkward(values)
+        return cls._renamed(data, lod, names, marks, nulls)
 
     @classmethod
     def from_torch(cls, values: Any, *, names: Names = None) -> Self:
@@ -268,13 +278,22 @@ class Conversions:
         return cls._renamed(*from_torch(values), names)
 
     @classmethod
-    def _renamed(cls, data: Array, lod: LoD, names: Names, marks: Marks = NO_MARKS) -> Self:
-        return cls(data, lod if names is None else lod.with_names(names), marks)
+    def _renamed(
+        cls,
+        data: Array,
+        lod: LoD,
+        names: Names,
+        marks: Marks = NO_MARKS,
+        nulls: Nulls = NO_NULLS,
+    ) -> Self:
+        return cls(data, lod if names is None else lod.with_names(names), marks, nulls)
 
     # -- out -----------------------------------------------------------------------
 
     def to_list(self) -> list[Any]:
         """Return nested lists of Python's own numbers, or of str or bytes as it is marked.
+
+        A null is None.
 
         >>> from lodcli import LoDTensor
         >>> LoDTensor([1, 2, 3], [[2, 1]]).to_list()
@@ -282,9 +301,14 @@ class Conversions:
         >>> LoDTensor.from_lists(["a", "bc"]).to_list()
         ['a', 'bc']
         """
-        if self.marks:
-            return lists.texts(self._on_host("to_list()"), self.lod, self.marks)
-        found: list[Any] = lists.nested(self.data.tolist(), self.lod)
+        found: list[Any]
+        data = self._on_host("to_list()", nulls=True)
+        if self.nulls:
+            found = lists.with_nulls(data, self.lod, self.marks, self.nulls)
+        elif self.marks:
+            found = lists.texts(data, self.lod, self.marks)
+        else:
+            found = lists.nested(data.tolist(), self.lod)
         return found
 
     def to_arrays(self) -> Any:
@@ -336,13 +360,13 @@ class Conversions:
         """
         from lodcli.kernels.tensor.exchange.arrow import to_arrow
 
-        return to_arrow(self._on_host("Arrow"), self.lod, self.marks)
+        return to_arrow(self._on_host("Arrow", nulls=True), self.lod, self.marks, self.nulls)
 
     def to_awkward(self) -> Any:
         """Return an array of Awkward; it needs the package awkward."""
         from lodcli.kernels.tensor.exchange.awkward import to_awkward
 
-        return to_awkward(self._on_host("Awkward"), self.lod, self.marks)
+        return to_awkward(self._on_host("Awkward", nulls=True), self.lod, self.marks, self.nulls)
 
     def to_torch(self, layout: Literal["jagged", "packed", "padded", "varlen"] = "jagged") -> Any:
         """Return the sequences of a tensor with one level in a form of torch.
@@ -379,18 +403,20 @@ class Conversions:
     def _arrow_table(self) -> Any:
         from lodcli.kernels.tensor.exchange.arrow import to_table
 
-        return to_table(self._on_host("Arrow"), self.lod, self.marks)
+        return to_table(self._on_host("Arrow", nulls=True), self.lod, self.marks, self.nulls)
 
     def __arrow_array__(self, type: Any = None) -> Any:
         """Return what `pyarrow.array(tensor)` does."""
         return self.to_arrow() if type is None else self.to_arrow().cast(type)
 
-    def _on_host(self, what: str) -> Array:
-        if is_on_device(self.data):
+    def _on_host(self, what: str, *, nulls: bool = False) -> Array:
+        if is_on_device(self.values):
             raise UnsupportedError(
                 f"{what} takes rows in main memory, these lie on a GPU; use to_device('cpu') first"
             )
-        return self.data
+        if not nulls:
+            self.refuse_nulls(what)
+        return self.values
 
 
 def _index(values: Any) -> Any:

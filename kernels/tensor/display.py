@@ -11,6 +11,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.tensor.marks import NO_MARKS, Marks
+from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 # Of more items than this, the first and the last ones are shown.
 _MOST, _HEAD, _TAIL = 8, 4, 2
@@ -20,11 +21,11 @@ _HTML_ITEMS = 12
 _MOST_BYTES = 40
 
 
-def as_text(data: Array, lod: LoD, marks: Marks = NO_MARKS) -> str:
+def as_text(data: Array, lod: LoD, marks: Marks = NO_MARKS, nulls: Nulls = NO_NULLS) -> str:
     """Return what `repr` prints: shape, dtype and sequences; lengths where some are left out."""
     shape = " x ".join(str(extent) for extent in data.shape)
     count = lod.count(0) if lod.n_levels else data.shape[0]
-    items = _items(data, lod, 0, 0, count, marks)
+    items = _items(data, lod, 0, 0, count, marks, nulls)
     what = marks.values or data.dtype
     whole = f"[{', '.join(items)}]"
     names = f", names={list(lod.names)}" if any(lod.names) else ""
@@ -35,7 +36,7 @@ def as_text(data: Array, lod: LoD, marks: Marks = NO_MARKS) -> str:
     return f"LoDTensor({shape} {what}{lengths},\n          {listed})"
 
 
-def as_html(data: Array, lod: LoD, marks: Marks = NO_MARKS) -> str:
+def as_html(data: Array, lod: LoD, marks: Marks = NO_MARKS, nulls: Nulls = NO_NULLS) -> str:
     """Return a table of the outermost items: number, rows, and the sequences themselves."""
     shape = " x ".join(str(extent) for extent in data.shape)
     levels = ", ".join(
@@ -52,7 +53,7 @@ def as_html(data: Array, lod: LoD, marks: Marks = NO_MARKS) -> str:
         if item is None:
             lines.append("<tr><td>..</td><td></td><td></td></tr>")
             continue
-        (text,) = _items(data, lod, 0, item, item + 1, marks)
+        (text,) = _items(data, lod, 0, item, item + 1, marks, nulls)
         rows = int(bounds[item + 1] - bounds[item])
         lines.append(f"<tr><td>{item}</td><td>{rows}</td><td>{html.escape(text)}</td></tr>")
     body = "".join(lines)
@@ -62,12 +63,16 @@ def as_html(data: Array, lod: LoD, marks: Marks = NO_MARKS) -> str:
     )
 
 
-def _items(data: Array, lod: LoD, level: int, start: int, stop: int, marks: Marks) -> list[str]:
+def _items(
+    data: Array, lod: LoD, level: int, start: int, stop: int, marks: Marks, nulls: Nulls
+) -> list[str]:
     """Return the text of each item that is shown of those from start to stop of a level."""
     found = []
     for item in _shown(start, stop, _MOST, _HEAD, _TAIL):
         if item is None:
             found.append("..")
+        elif nulls.is_null(level, item):
+            found.append("None")
         elif level == lod.n_levels:
             found.append(_row(data[item]))
         else:
@@ -75,7 +80,8 @@ def _items(data: Array, lod: LoD, level: int, start: int, stop: int, marks: Mark
             if marks and level == lod.n_levels - 1:
                 found.append(_quoted(data[low : min(high, low + _MOST_BYTES)], high - low, marks))
             else:
-                found.append(f"[{', '.join(_items(data, lod, level + 1, low, high, marks))}]")
+                below = _items(data, lod, level + 1, low, high, marks, nulls)
+                found.append(f"[{', '.join(below)}]")
     return found
 
 

@@ -43,7 +43,8 @@ def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) ->
     number = lod.level(level) if lod.n_levels or level != 0 else 0
     checked = _checked_items(items, lod.count(number) if lod.n_levels else tensor.rows)
     found = find_items(lod, checked, number)
-    return tensor._part(gather_items(tensor.data, found), found.lod)
+    nulls = tensor.nulls.taken(lod, checked, number)
+    return tensor._part(gather_items(tensor.values, found), found.lod, nulls)
 
 
 class FoundItems(NamedTuple):

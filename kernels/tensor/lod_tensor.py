@@ -13,6 +13,7 @@ from lodcli.kernels.errors import (
     InvalidDataError,
     SelectionError,
     ShapeMismatchError,
+    UnsupportedError,
 )
 from lodcli.kernels.index.checks import Array, check_rows
 from lodcli.kernels.index.lod import LoD
@@ -22,6 +23,15 @@ from lodcli.kernels.tensor.conversions import Conversions
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.indexing import picked
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks, check_text
+from lodcli.kernels.tensor.nullable import chosen, dropped, filled, places_of
+from lodcli.kernels.tensor.nulls import (
+    NO_NULLS,
+    REMEDY,
+    Nulls,
+    joined,
+    null_item,
+    without_null_rows,
+)
 from lodcli.kernels.tensor.numpy_protocol import NumpyProtocol
 
 
@@ -37,10 +47,11 @@ class LoDTensor(NumpyProtocol, Conversions):
             are in another order than the machine's; rows in a GPU's memory (cupy) stay there.
         lod: an index over N rows, or item counts per level. None: a plain tensor.
         marks: what the values mean. That text is UTF-8 is not checked; `as_text` does.
+        nulls: which items and rows are missing. A null item is empty; a null row becomes zeros.
 
     Raises:
         InvalidDataError: data without a row axis, of another dtype, or that cannot have these
-            marks.
+            marks or nulls.
         InvalidLoDError: the index does not fit N rows.
 
     Elementwise NumPy functions apply directly and pass the index object on, as do those that
@@ -54,13 +65,14 @@ class LoDTensor(NumpyProtocol, Conversions):
     True
     """
 
-    __slots__ = ("_data", "_lod", "_marks")
+    __slots__ = ("_data", "_lod", "_marks", "_nulls")
 
     def __init__(
         self,
         data: npt.ArrayLike,
         lod: LoD | Sequence[Sequence[int]] | None = None,
         marks: Marks = NO_MARKS,
+        nulls: Nulls = NO_NULLS,
     ) -> None:
         array = as_array(data)
         if array.ndim == 0:
@@ -84,12 +96,44 @@ class LoDTensor(NumpyProtocol, Conversions):
         self._marks = marks
         if marks and (wrong := marks.misfit(array.dtype, array.shape[1:], index.n_levels)):
             raise InvalidDataError(wrong)
+        self._nulls = nulls
+        if nulls:
+            if is_on_device(array):
+                raise UnsupportedError("a tensor on a GPU holds no nulls; fill or drop them first")
+            if wrong := nulls.misfit(index, array.shape[0]):
+                raise InvalidDataError(wrong)
+            self._data = without_null_rows(self._data, nulls)
 
     @property
     def data(self) -> Array:
-        """The rows, (N, D1, D2, ..). Their values may be changed in place, not their number."""
+        """The rows, (N, D1, D2, ..). Their values may be changed in place, not their number.
+
+        Raises:
+            UnsupportedError: something is null: no row says so. See `values` and `nulls`.
+        """
+        if self._nulls:
+            self.refuse_nulls("an array of rows")
         # A view each time: assigning to its shape or dtype must not reach this tensor's.
         return self._data.view()
+
+    @property
+    def values(self) -> Array:
+        """The rows as `data`, with zeros where a row is null; `nulls` says where that is."""
+        return self._data.view()
+
+    @property
+    def nulls(self) -> Nulls:
+        """Which items and rows are null; false if none is.
+
+        >>> LoDTensor.from_lists([[1, None], None]).nulls.count
+        2
+        """
+        return self._nulls
+
+    def refuse_nulls(self, what: str) -> None:
+        """Raise UnsupportedError if something is null; `what` cannot hold that."""
+        if self._nulls:
+            raise UnsupportedError(f"{self._nulls.first(self._lod)}; {what} has no nulls: {REMEDY}")
 
     @property
     def lod(self) -> LoD:
@@ -138,6 +182,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         index = LoD.from_lengths(lengths)
         check_rows(index.levels, self.rows)
+        self.refuse_nulls("another index")
         self._lod, self._marks = index, NO_MARKS
 
     # -- marks ---------------------------------------------------------------------
@@ -151,18 +196,43 @@ class LoDTensor(NumpyProtocol, Conversions):
         >>> LoDTensor(np.frombuffer(b"Hi you", np.uint8), [[2, 4]]).as_text().to_list()
         ['Hi', ' you']
         """
-        text = LoDTensor(self._data, self._lod, TEXT)
+        text = LoDTensor(self._data, self._lod, TEXT, self._nulls)
         if self._marks != TEXT:
             check_text(on_host(self._data, "text"), self._lod)
         return text
 
     def as_bytes(self) -> LoDTensor:
         """Return this tensor marked as bytes; no copy. Raises InvalidDataError as `as_text`."""
-        return LoDTensor(self._data, self._lod, BYTES)
+        return LoDTensor(self._data, self._lod, BYTES, self._nulls)
 
     def as_numbers(self) -> LoDTensor:
         """Return this tensor without its marks; no copy."""
-        return LoDTensor(self._data, self._lod) if self._marks else self
+        return LoDTensor(self._data, self._lod, nulls=self._nulls) if self._marks else self
+
+    # -- nulls ---------------------------------------------------------------------
+
+    def fill_nulls(self, value: Any = 0) -> LoDTensor:
+        """Return a tensor without nulls: null rows are `value`, null items are empty.
+
+        Raises:
+            InvalidDataError: the dtype does not hold the value, such as nan among integers.
+
+        >>> LoDTensor.from_lists([[1, None], None]).fill_nulls(7).to_list()
+        [[1, 7], []]
+        """
+        if not self._nulls:
+            return self
+        return LoDTensor(filled(self._data, self._nulls, value), self._lod, self._marks)
+
+    def drop_nulls(self) -> LoDTensor:
+        """Return a tensor without its null rows and items.
+
+        >>> LoDTensor.from_lists([[1, None], None]).drop_nulls().to_list()
+        [[1]]
+        """
+        if not self._nulls:
+            return self
+        return LoDTensor(*dropped(self._data, self._lod, self._nulls), self._marks)
 
     # -- slices --------------------------------------------------------------------
 
@@ -175,19 +245,28 @@ class LoDTensor(NumpyProtocol, Conversions):
         return self.cut(select(self._lod, self.rows, branch, level))
 
     def cut(self, selection: Selection) -> LoDTensor:
-        """Return the view that a resolved slice of this tensor describes."""
+        """Return the view that a resolved slice of this tensor describes.
+
+        Raises:
+            SelectionError: it is one item, which is null.
+        """
         data = self._data[selection.rows]
+        nulls = self._nulls
+        if nulls:
+            if selection.item is not None and nulls.is_null(*selection.item):
+                raise null_item()
+            nulls = nulls.part(self._lod, selection.level, selection.start, selection.stop)
         if selection.drops_row_axis:
             if data.ndim == 1:
                 raise SelectionError(
                     "a single value is no tensor; keep its row with a range such as 0:1"
                 )
-            data = data[0]
-        return self._part(data, selection.lod)
+            data, nulls = data[0], NO_NULLS
+        return self._part(data, selection.lod, nulls)
 
-    def _part(self, data: Array, lod: LoD) -> LoDTensor:
+    def _part(self, data: Array, lod: LoD, nulls: Nulls) -> LoDTensor:
         """Return rows of whole finest sequences of this tensor, with its marks."""
-        return LoDTensor(data, lod, self._marks.kept(lod.n_levels))
+        return LoDTensor(data, lod, self._marks.kept(lod.n_levels), nulls)
 
     @overload
     def __getitem__(self, key: slice | list[int] | list[bool] | Array | LoDTensor) -> LoDTensor: ...
@@ -203,6 +282,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         there. A tensor of booleans or of places picks in every sequence its own.
 
         Ranges without a step give views, all else copies. What picks bytes of a text gives numbers.
+        A null item or row is None.
 
         Raises:
             SelectionError: no such item or level, or two arrays in a key.
@@ -216,12 +296,23 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         if type(key) is int or (type(key) is slice and key.step is None):  # most keys, in less time
             selection = select(self._lod, self.rows, (key,))
+            if self._nulls and selection.item and self._nulls.is_null(*selection.item):
+                return None
             if not selection.drops_row_axis or self._data.ndim > 1:
                 return self.cut(selection)
+        if self._nulls:
+            if type(key) is int:
+                return self._data[key]
+            places = places_of(key, len(self))
+            if places is None:
+                self.refuse_nulls("what such a key picks")
+            else:
+                data, lod, nulls = chosen(self._data, self._lod, self._nulls, places)
+                return self._part(data, lod, nulls)
         found = picked(self._lod, self._data.shape, key)
         data = found.of(self._data)
         if found.whole:
-            return self._part(data, found.lod)
+            return self._part(data, found.lod, NO_NULLS)
         return LoDTensor(data, found.lod) if data.ndim else data[()]
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -240,8 +331,10 @@ class LoDTensor(NumpyProtocol, Conversions):
         >>> words.to_list()
         [[9, 1, 2], [9], [9, 5]]
         """
+        self.refuse_nulls("setting rows")
         found = picked(self._lod, self._data.shape, key)
         if isinstance(value, LoDTensor):
+            value.refuse_nulls("setting rows")
             other = found.lod.difference(value.lod)
             if other is not None:
                 raise ShapeMismatchError(f"value: its sequences are not those picked: {other}")
@@ -280,7 +373,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the outermost items in order; without levels the rows, numbers if they are."""
-        if self._lod.n_levels or self._data.ndim > 1:
+        if self._lod.n_levels or self._data.ndim > 1 or self._nulls:
             return (self[item] for item in range(len(self)))
         return iter(self._data)
 
@@ -293,11 +386,13 @@ class LoDTensor(NumpyProtocol, Conversions):
             return any(isinstance(item, LoDTensor) and item.identical(value) for item in self)
         if np.ndim(value) and self._lod.n_levels:  # type: ignore[arg-type]
             return any(np.array_equal(item.data, value) for item in self)  # type: ignore[arg-type]
-        return bool((self._data == value).any())
+        found = self._data == value
+        valid = self._nulls.rows
+        return bool(found.any() if valid is None else found[valid].any())
 
     def copy(self) -> LoDTensor:
         """Return a tensor with its own C-ordered data and the same index object."""
-        return LoDTensor(self._data.copy(order="C"), self._lod, self._marks)
+        return LoDTensor(self._data.copy(order="C"), self._lod, self._marks, self._nulls)
 
     __copy__ = copy
 
@@ -305,7 +400,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return self.copy()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return LoDTensor, (self._data, self._lod, self._marks)
+        return LoDTensor, (self._data, self._lod, self._marks, self._nulls)
 
     def with_data(self, data: npt.ArrayLike) -> LoDTensor:
         """Return other rows under the same index object, without marks.
@@ -313,6 +408,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         Raises:
             InvalidLoDError: a different number of rows.
         """
+        self.refuse_nulls("with_data()")
         return LoDTensor(data, self._lod)
 
     def _with_rows(self, rows: Array) -> LoDTensor:
@@ -321,6 +417,7 @@ class LoDTensor(NumpyProtocol, Conversions):
             return LoDTensor(rows, self._lod)
         tensor = object.__new__(LoDTensor)
         tensor._data, tensor._lod, tensor._marks = rows, self._lod, NO_MARKS
+        tensor._nulls = NO_NULLS
         return tensor
 
     def astype(self, dtype: npt.DTypeLike) -> LoDTensor:
@@ -329,15 +426,16 @@ class LoDTensor(NumpyProtocol, Conversions):
         >>> LoDTensor([1.5, 2.5], [[2]]).astype("int8").data.tolist()
         [1, 2]
         """
-        return LoDTensor(self._data.astype(dtype), self._lod)
+        return LoDTensor(self._data.astype(dtype), self._lod, nulls=self._nulls)
 
     def identical(self, other: LoDTensor) -> bool:
-        """Return whether dtype, shape, every bit of the data, index, names and marks agree."""
+        """Return whether dtype, shape, every bit of data, index, names, marks and nulls agrees."""
         return (
             self.dtype == other.dtype
             and self._data.shape == other._data.shape
             and self._lod == other._lod
             and self._marks == other._marks
+            and self._nulls == other._nulls
             and self._data.tobytes() == other._data.tobytes()
         )
 
@@ -354,7 +452,10 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         from lodcli.kernels.tensor.compare import difference
 
-        return difference(self._data, self._lod, other._data, other._lod, rtol, atol)
+        found = difference(self._data, self._lod, other._data, other._lod, rtol, atol)
+        if found is None and self._nulls != other._nulls:
+            return "other nulls"
+        return found
 
     def assert_equal(self, other: LoDTensor, *, rtol: float = 0, atol: float = 0) -> None:
         """Raise AssertionError unless `difference` finds none."""
@@ -382,7 +483,8 @@ class LoDTensor(NumpyProtocol, Conversions):
         if len(parts) == 1:
             return first
         lod = LoD.concatenate([part.lod for part in parts])
-        return LoDTensor(np.concatenate([part.data for part in parts]), lod, first.marks)
+        nulls = joined([(part._nulls, part._lod, part.rows) for part in parts])
+        return LoDTensor(np.concatenate([part._data for part in parts]), lod, first.marks, nulls)
 
     # -- devices -------------------------------------------------------------------
 
@@ -410,7 +512,9 @@ class LoDTensor(NumpyProtocol, Conversions):
         from lodcli.kernels.runtime.devices import moved
 
         data = moved(self._data, device)
-        return self if data is self._data else LoDTensor(data, self._lod, self._marks)
+        if data is self._data:
+            return self
+        return LoDTensor(data, self._lod, self._marks, self._nulls)
 
     @staticmethod
     def from_dlpack(data: Any, lod: LoD | Sequence[Sequence[int]] | None = None) -> LoDTensor:
@@ -428,12 +532,12 @@ class LoDTensor(NumpyProtocol, Conversions):
     def __repr__(self) -> str:
         from lodcli.kernels.tensor.display import as_text
 
-        return as_text(self._data, self._lod, self._marks)
+        return as_text(self._data, self._lod, self._marks, self._nulls)
 
     def _repr_html_(self) -> str:
         from lodcli.kernels.tensor.display import as_html
 
-        return as_html(self._data, self._lod, self._marks)
+        return as_html(self._data, self._lod, self._marks, self._nulls)
 
     def plot(self, level: int | str | None = None) -> Any:
         """Return the axes of a plot of lengths and padding; see `lodcli.plot`."""

@@ -17,6 +17,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.nulls import Nulls
 
 # Functions of NumPy that are no ufuncs: those that give each element a value of its own,
 _ELEMENTWISE = frozenset(
@@ -68,7 +69,9 @@ class NumpyProtocol(NDArrayOperatorsMixin):
 
     if TYPE_CHECKING:  # what LoDTensor has
         _data: Array
+        _nulls: Nulls
 
+        def refuse_nulls(self, what: str) -> None: ...
         @property
         def data(self) -> Array: ...
         @property
@@ -291,7 +294,11 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _data_of(value: Any) -> Any:
-    return value._data if isinstance(value, NumpyProtocol) else value
+    if not isinstance(value, NumpyProtocol):
+        return value
+    if value._nulls:
+        value.refuse_nulls("NumPy")
+    return value._data
 
 
 def _plain(value: Any) -> Any:

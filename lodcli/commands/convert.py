@@ -40,12 +40,6 @@ if TYPE_CHECKING:
     help="The dtype of numbers read from text, such as float32.",
 )
 @click.option(
-    "--nulls",
-    type=click.Choice(["error", "empty"]),
-    default="error",
-    help="Whether a null list or text is an error (default) or read as empty.",
-)
-@click.option(
     "--text-levels",
     type=click.Choice(["text", "bytes", "numbers"]),
     help="Mark sequences of uint8 as text (UTF-8) or bytes, or write text as the numbers of its "
@@ -100,7 +94,6 @@ def command(
     vocab: Path | None,
     field: tuple[str, ...],
     dtype: str | None,
-    nulls: str,
     text_levels: str | None,
     data: str | None,
     offsets: tuple[str, ...],
@@ -139,7 +132,6 @@ def command(
             "vocabulary": vocab,
             "field": field,
             "dtype": dtype,
-            "nulls": nulls,
             "data": data,
             "offsets": offsets,
             "lengths": lengths,

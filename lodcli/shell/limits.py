@@ -1,4 +1,4 @@
-"""Limits on reading a file: --max-bytes, --isolate and --skip-unsupported."""
+"""Options of all commands that read: --max-bytes, --isolate, --skip-unsupported, --nulls."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from lodcli.formats.core.options import NULLS, ReadKeywords, ReadOptions, read_options
 
 if TYPE_CHECKING:
     from lodcli.formats.core.limits import Limits
@@ -34,8 +36,22 @@ class _Size(click.ParamType[int]):
 SIZE = _Size()
 
 
+class _Nulls(click.ParamType[str]):
+    """What becomes of nulls."""
+
+    name = "how"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in NULLS[:-1] and not str(value).startswith("fill="):
+            self.fail(f"{value!r} is none of {', '.join(NULLS)}", param, ctx)
+        return str(value)
+
+
+_NULLS = _Nulls()
+
+
 def guarded(function: F) -> F:
-    """--max-bytes, --isolate, --skip-unsupported; `opened` reads them from the context."""
+    """Options of all commands that read; `opened` gets them from the context."""
 
     def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         # Only if given: the ops after --then share this context, and any of them may set it.
@@ -65,6 +81,15 @@ def guarded(function: F) -> F:
         callback=keep,
         help="Leave out columns and fields that no tensor can hold, with a note for each.",
     )
+    @click.option(
+        "--nulls",
+        type=_NULLS,
+        metavar="HOW",
+        expose_value=False,
+        callback=keep,
+        help="What becomes of nulls: keep (default), empty (lists and text), zero, nan, fill=X, "
+        "drop or error.",
+    )
     @functools.wraps(function)
     def wrapped(*args: Any, **rest: Any) -> Any:
         return function(*args, **rest)
@@ -81,7 +106,13 @@ def limits() -> Limits:
     return Limits(meta.get(f"{_LIMITS}.max_bytes"), bool(meta.get(f"{_LIMITS}.isolate")))
 
 
-def skips_unsupported() -> bool:
-    """Return whether --skip-unsupported was given to this command."""
+def reading(options: ReadOptions) -> ReadOptions:
+    """Return options with what --skip-unsupported and --nulls of this command say."""
     context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(f"{_LIMITS}.skip_unsupported"))
+    meta = {} if context is None else context.meta
+    found: ReadKeywords = {}
+    if f"{_LIMITS}.skip_unsupported" in meta:
+        found["skip_unsupported"] = True
+    if f"{_LIMITS}.nulls" in meta:
+        found["nulls"] = meta[f"{_LIMITS}.nulls"]
+    return read_options(options, found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorS
 from lodcli.formats.items.indexed_copy import Labelled, indexed
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.shell.limits import limits, skips_unsupported
+from lodcli.shell.limits import limits, reading
 from lodcli.shell.output import note
 from lodcli.shell.references import Reference
 
@@ -110,9 +109,7 @@ def opened(
         options: how to read it, besides what `guarded` options of the command say.
         optional: options that are left out, not refused, where the format does not know them.
     """
-    options = options or ReadOptions()
-    if skips_unsupported():
-        options = dataclasses.replace(options, skip_unsupported=True)
+    options = reading(options or ReadOptions())
     with (
         naming_os(reference.label),
         open_file(

@@ -15,6 +15,7 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
+from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, pack
 
 # The names of a field's levels, outermost first, as a JSON list in the field's metadata.
 NAMES_KEY = b"lod.levels"
@@ -36,8 +37,10 @@ def arrow_field(
     row_shape: Sequence[int],
     names: LevelNames,
     marks: Marks = NO_MARKS,
+    *,
+    nullable: bool = False,
 ) -> pa.Field:
-    """Return the field of a tensor with these level names; nothing in it may be null.
+    """Return the field of a tensor with these level names; its rows and items may be null if said.
 
     Raises:
         UnsupportedError: Arrow has no such numbers.
@@ -52,12 +55,12 @@ def arrow_field(
     if marks:
         kind, levels = pa.large_string() if marks == TEXT else pa.large_binary(), levels - 1
     for _ in range(levels):
-        kind = pa.large_list(pa.field("item", kind, nullable=False))
+        kind = pa.large_list(pa.field("item", kind, nullable=nullable))
     metadata = {NAMES_KEY: json.dumps(names).encode()} if any(names) else None
-    return pa.field(name, kind, nullable=False, metadata=metadata)
+    return pa.field(name, kind, nullable=nullable, metadata=metadata)
 
 
-def arrow_array(data: Array, lod: LoD, kind: pa.DataType) -> pa.Array:
+def arrow_array(data: Array, lod: LoD, kind: pa.DataType, nulls: Nulls = NO_NULLS) -> pa.Array:
     """Return rows and their index as an array of the type that `arrow_field` gave.
 
     It shares their memory, but for booleans, of which Arrow keeps eight in a byte.
@@ -66,67 +69,77 @@ def arrow_array(data: Array, lod: LoD, kind: pa.DataType) -> pa.Array:
     if flat.dtype == np.bool_:
         flat = np.packbits(flat, bitorder="little")
     count = lod.count(0) if lod.n_levels else data.shape[0]
-    return _nested(lod, kind, 0, count, pa.py_buffer(flat))
+    return _nested(lod, kind, 0, count, pa.py_buffer(flat), nulls.masks or (None,) * (len(lod) + 1))
 
 
-def _nested(lod: LoD, kind: Any, depth: int, count: int, data: pa.Buffer) -> pa.Array:
+def _nested(
+    lod: LoD, kind: Any, depth: int, count: int, data: pa.Buffer, masks: Sequence[Mask | None]
+) -> pa.Array:
+    mask = masks[depth]
+    valid, missing = None, 0
+    if mask is not None:
+        valid, missing = pa.py_buffer(pack(mask)), int(mask.size - np.count_nonzero(mask))
     if depth < lod.n_levels:
         offsets = lod.levels[depth]
         if types.is_large_string(kind) or types.is_large_binary(kind):
-            return pa.Array.from_buffers(kind, count, [None, _buffer(offsets), data], 0)
-        below = _nested(lod, kind.value_type, depth + 1, int(offsets[-1]), data)
-        return pa.Array.from_buffers(kind, count, [None, _buffer(offsets)], 0, 0, [below])
+            return pa.Array.from_buffers(kind, count, [valid, _buffer(offsets), data], missing)
+        below = _nested(lod, kind.value_type, depth + 1, int(offsets[-1]), data, masks)
+        return pa.Array.from_buffers(kind, count, [valid, _buffer(offsets)], missing, 0, [below])
     if isinstance(kind, pa.FixedSizeListType):
-        below = _nested(lod, kind.value_type, depth, count * kind.list_size, data)
-        return pa.Array.from_buffers(kind, count, [None], 0, 0, [below])
-    return pa.Array.from_buffers(kind, count, [None, data], 0)
+        none = (None,) * len(masks)  # those of rows are of the outermost list
+        below = _nested(lod, kind.value_type, depth, count * kind.list_size, data, none)
+        return pa.Array.from_buffers(kind, count, [valid], missing, 0, [below])
+    return pa.Array.from_buffers(kind, count, [valid, data], missing)
 
 
 def _buffer(offsets: Offsets) -> pa.Buffer:
     return pa.py_buffer(np.ascontiguousarray(offsets))
 
 
-def to_arrow(data: Array, lod: LoD, marks: Marks) -> pa.Array:
+def to_arrow(data: Array, lod: LoD, marks: Marks, nulls: Nulls = NO_NULLS) -> pa.Array:
     """Return rows and their index as an Arrow array."""
-    field = arrow_field("data", data.dtype, data.shape[1:], lod.names, marks)
-    return arrow_array(data, lod, field.type)
+    shape = data.shape[1:]
+    field = arrow_field("data", data.dtype, shape, lod.names, marks, nullable=bool(nulls))
+    return arrow_array(data, lod, field.type, nulls)
 
 
-def to_table(data: Array, lod: LoD, marks: Marks) -> pa.Table:
+def to_table(data: Array, lod: LoD, marks: Marks, nulls: Nulls = NO_NULLS) -> pa.Table:
     """Return a table of one column called "data", which keeps the names of levels."""
-    field = arrow_field("data", data.dtype, data.shape[1:], lod.names, marks)
-    return pa.table([arrow_array(data, lod, field.type)], schema=pa.schema([field]))
+    shape = data.shape[1:]
+    field = arrow_field("data", data.dtype, shape, lod.names, marks, nullable=bool(nulls))
+    return pa.table([arrow_array(data, lod, field.type, nulls)], schema=pa.schema([field]))
 
 
-def from_arrow(values: Any) -> tuple[Array, LoD, Marks]:
-    """Return the rows, index and marks of an Arrow array, or of a table of one column.
+def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
+    """Return the rows, index, marks and nulls of an Arrow array, or of a table of one column.
 
     Args:
         values: of pyarrow, or anything with `__arrow_c_array__` or `__arrow_c_stream__`.
 
     Raises:
-        InvalidDataError: no such value, several columns, or a null.
+        InvalidDataError: no such value, several columns, or a null among the values of a row.
         UnsupportedError: values that are no numbers, booleans, text or bytes.
     """
     array, names = _one_array(values)
     levels: list[Offsets] = []
-    marks = NO_MARKS
+    marks, masks = NO_MARKS, list[Mask | None]()
     while True:
         array = _plain(array)
-        if array.null_count:
-            place = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
-            raise InvalidDataError(
-                f"values: depth {len(levels)}, position {place}: is null, which no tensor holds; "
-                "fill or drop nulls first"
-            )
+        mask = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+        masks.append(mask)
         if _is_row(array.type):
             break
         if is_text(array.type):
             marks = TEXT
         elif types.is_large_binary(array.type) or any(is_one(array.type) for is_one in _TEXT):
             marks = BYTES
-        offsets, array = _opened(array)
+        offsets, array = _opened(array if mask is None else array.filter(mask))
+        if mask is not None:
+            lengths = np.zeros(mask.size, np.int64)
+            lengths[mask] = np.diff(offsets)
+            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         levels.append(offsets)
+    array = array if mask is None else array.filter(mask)
     shape: list[int] = []
     count = len(array)
     while types.is_fixed_size_list(array.type):
@@ -135,8 +148,12 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks]:
         if array.null_count:
             raise InvalidDataError("values: a row has a null, which no tensor holds")
     rows = array.to_numpy(zero_copy_only=False).reshape(count, *shape)
+    if mask is not None:
+        found = np.zeros((mask.size, *shape), rows.dtype)
+        found[mask] = rows
+        rows = found
     given = names if names is not None and len(names) == len(levels) else None
-    return rows, LoD(levels, given), marks
+    return rows, LoD(levels, given), marks, Nulls.of(masks)
 
 
 def _one_array(values: Any) -> tuple[pa.Array, LevelNames | None]:

@@ -11,46 +11,50 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
+from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
 
 # What Awkward calls the lists and the items of text and bytes.
 NAMES = {"text": ("string", "char"), "bytes": ("bytestring", "byte")}
 
 
-def to_awkward(data: Array, lod: LoD, marks: Marks) -> Any:
-    """Return rows and their index as an array of Awkward."""
+def to_awkward(data: Array, lod: LoD, marks: Marks, nulls: Nulls = NO_NULLS) -> Any:
+    """Return rows and their index as an array of Awkward; of an option type where it has nulls."""
     lists, items = NAMES[marks.values] if marks.values else (None, None)
     try:
         layout = ak.contents.NumpyArray(data, parameters=_behaviour(items))
     except TypeError:
         raise UnsupportedError(f"Awkward has no {data.dtype}; convert it first") from None
-    for offsets in reversed(lod.levels):
-        index = ak.index.Index64(offsets)
+    layout = _option(layout, nulls.rows)
+    for level in reversed(range(lod.n_levels)):
+        index = ak.index.Index64(lod.levels[level])
         layout = ak.contents.ListOffsetArray(index, layout, parameters=_behaviour(lists))
+        layout = _option(layout, nulls.masks[level] if nulls else None)
         lists = None  # of the finest level only
     return ak.Array(layout)
+
+
+def _option(layout: Any, mask: Mask | None) -> Any:
+    if mask is None:
+        return layout
+    return ak.contents.ByteMaskedArray(ak.index.Index8(mask.view(np.int8)), layout, valid_when=True)
 
 
 def _behaviour(name: str | None) -> dict[str, str] | None:
     return None if name is None else {"__array__": name}
 
 
-def from_awkward(values: Any) -> tuple[Array, LoD, Marks]:
-    """Return the rows, index and marks of an array of Awkward.
+def from_awkward(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
+    """Return the rows, index, marks and nulls of an array of Awkward.
 
     Raises:
-        InvalidDataError: missing values.
+        InvalidDataError: a missing value in a row.
         UnsupportedError: records, unions.
     """
     layout, levels = ak.to_layout(values), list[Offsets]()
-    marks = NO_MARKS
+    marks, masks, mask = NO_MARKS, list[Mask | None](), None
     while not _is_row(layout):
         if layout.is_option:
-            if ak.any(ak.is_none(ak.Array(layout), axis=0)):
-                raise InvalidDataError(
-                    "values: has missing values, which no tensor holds; ak.fill_none or "
-                    "ak.drop_none first"
-                )
-            layout = layout.project()
+            mask, layout = _without_option(layout, mask)
         elif layout.is_indexed:
             layout = layout.project()
         elif layout.is_list:
@@ -58,14 +62,40 @@ def from_awkward(values: Any) -> tuple[Array, LoD, Marks]:
             marks = {"string": TEXT, "bytestring": BYTES}.get(called, NO_MARKS)
             lists = layout.to_ListOffsetArray64(True)
             offsets = np.asarray(lists.offsets)
+            if mask is not None:
+                lengths = np.zeros(mask.size, np.int64)
+                lengths[mask] = np.diff(offsets)
+                offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+            masks.append(mask)
+            mask = None
             levels.append(offsets)
             layout = lists.content[: int(offsets[-1])]
         else:
             raise UnsupportedError(
                 f"values: no tensor holds a {type(layout).__name__} of Awkward; choose a field"
             )
-    rows = np.asarray(ak.to_numpy(layout)) if layout.is_regular else np.asarray(layout.data)
-    return rows, LoD(levels), marks
+    try:
+        rows = np.asarray(
+            ak.to_numpy(layout, allow_missing=False) if layout.is_regular else layout.data
+        )
+    except ValueError:
+        raise InvalidDataError("values: a value in a row is missing; ak.fill_none first") from None
+    if mask is not None:
+        found = np.zeros((mask.size, *rows.shape[1:]), rows.dtype)
+        found[mask] = rows
+        rows = found
+    return rows, LoD(levels), marks, Nulls.of([*masks, mask])
+
+
+def _without_option(layout: Any, mask: Mask | None) -> tuple[Mask | None, Any]:
+    """Return which items are valid in this option and those around it, and the valid ones."""
+    valid = ~np.asarray(ak.is_none(ak.Array(layout), axis=0))
+    layout = layout.project()
+    if mask is None:
+        return valid, layout
+    whole = mask.copy()
+    whole[mask] = valid
+    return whole, layout
 
 
 def _is_row(layout: Any) -> bool:

@@ -15,32 +15,41 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
+from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 Names = Sequence[str | None] | None
 
 
 def rows_of_lists(
     values: Any, levels: int | None, dtype: npt.DTypeLike | None, names: Names
-) -> tuple[Array, LoD, Marks]:
-    """Return the rows, index and marks of nested lists; innermost are numbers, arrays or text.
+) -> tuple[Array, LoD, Marks, Nulls]:
+    """Return the rows, index, marks and nulls of nested lists.
+
+    Innermost are numbers, arrays or text. None is a null.
 
     Raises:
         InvalidDataError: a list beside what is none, or not as deep as `levels`.
     """
-    items, lengths = _items(values), list[list[int]]()
+    lengths, masks = list[list[int]](), list[Mask | None]()
+    items, mask = _filled(_items(values), lists=levels not in (None, 0), rows=levels == 0)
     while items and (levels is None or len(lengths) < levels):
         if all(map(_is_array, items)):
             parts = [rows_of(item) for item in items]
             rows = _joined(parts, dtype)
             index = LoD.from_lengths([*lengths, [part.shape[0] for part in parts]], names)
-            return rows, index, NO_MARKS
+            return rows, index, NO_MARKS, Nulls.of([*masks, mask, None])
         if not isinstance(items[0], list | tuple):
             break
         _require_lists(items, len(lengths))
         lengths.append(list(map(len, items)))
-        items = list(itertools.chain.from_iterable(items))
+        masks.append(mask)
+        items, mask = _filled(
+            list(itertools.chain.from_iterable(items)),
+            lists=levels is not None and len(lengths) < levels,
+            rows=len(lengths) == levels,
+        )
     if items and isinstance(items[0], str | bytes) and levels in (None, len(lengths) + 1):
-        return _text(items, lengths, dtype, names)
+        return (*_text(items, lengths, dtype, names), Nulls.of([*masks, mask, None]))
     missing = 0 if levels is None else levels - len(lengths)
     if missing and items:
         raise InvalidDataError(
@@ -55,7 +64,28 @@ def rows_of_lists(
                 f"{type(items[0]).__name__}"
             )
     rows = as_array(items) if dtype is None else _converted(items, dtype)
-    return rows, LoD.from_lengths([*lengths, *[[]] * missing], names), NO_MARKS
+    index = LoD.from_lengths([*lengths, *[[]] * missing], names)
+    return rows, index, NO_MARKS, Nulls.of([*masks, *[None] * missing, mask])
+
+
+def _filled(items: list[Any], *, lists: bool, rows: bool) -> tuple[list[Any], Mask | None]:
+    """Return items with something empty for each null, and which are valid; None if all are.
+
+    Args:
+        items: of one depth.
+        lists: whether they are lists, if all are null.
+        rows: whether they are rows, so that lists are their axes.
+    """
+    if not any(item is None for item in items):
+        return items, None
+    valid = np.array([item is not None for item in items])
+    first: Any = next((item for item in items if item is not None), [] if lists else 0)
+    empty: Any
+    if rows and not isinstance(first, str | bytes):
+        empty = np.zeros_like(np.asarray(first)).tolist() if np.ndim(first) else type(first)()
+    else:
+        empty = first[:0] if isinstance(first, list | tuple | np.ndarray) else type(first)()
+    return [empty if item is None else item for item in items], valid
 
 
 def _text(
@@ -96,6 +126,24 @@ def texts(data: Array, lod: LoD, marks: Marks) -> list[Any]:
         found = [one.decode() for one in found]
     result: list[Any] = nested(found, lod.above(-1)) if lod.n_levels > 1 else found
     return result
+
+
+def with_nulls(data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> list[Any]:
+    """Return nested lists as `nested` or `texts` do, with None for each null."""
+    depth, flat = lod.n_levels, list[Any]()
+    if marks:
+        flat = texts(data, LoD._trusted(lod.levels[-1:]), marks)
+        depth -= 1
+    else:
+        flat = data.tolist()
+    for level in range(depth, -1, -1):
+        if level < depth:
+            flat = [flat[low:high] for low, high in itertools.pairwise(lod.levels[level].tolist())]
+        mask = nulls.masks[level]
+        if mask is not None:
+            for place in np.flatnonzero(~mask).tolist():
+                flat[place] = None
+    return flat
 
 
 def box(data: Array, lod: LoD) -> Array:

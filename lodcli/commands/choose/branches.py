@@ -22,6 +22,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS
+from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
 from lodcli.shell.opened import Opened
 from lodcli.shell.output import note
 from lodcli.shell.targets import Target
@@ -83,7 +84,9 @@ def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Ta
             target.write(schema, [found])
             return
     with indexed(file.source, [spec.name for spec in file.schema]) as source:
-        if not file.source.partial:
+        if file.source.partial:
+            cut = _counted(cut, source)
+        else:
             counted = tuple(find(source.schema, spec.name) for spec in file.schema)
             cut = _cut(counted, reference.name, path, ranges, level)
         with naming_file(reference.label):
@@ -134,6 +137,13 @@ def _cut(
     return _Cut(path, ranges, lead, shared.level, found)
 
 
+def _counted(cut: _Cut, source: IndexedSource) -> _Cut:
+    """Return the cut with the counts of a source that knows them all."""
+    names = [cut.lead.name, *(spec.name for spec in cut.specs)]
+    lead, *specs = rekeyed(tuple(find(source.schema, name) for name in names))
+    return replace(cut, lead=lead, specs=tuple(specs))
+
+
 def _is_small(cut: _Cut) -> bool:
     """Return whether slices of the tensors can be read one by one, each as a whole."""
     if not cut.ranges:
@@ -159,12 +169,12 @@ def _sliced(source: Source, cut: _Cut, level: int | str) -> tuple[Schema, dict[s
         tensor = source.slice(spec.name, (*cut.path, *cut.ranges), level if spec.levels else 0)
         below = spec.levels[len(spec.levels) - tensor.lod.n_levels :]
         lod = lods.setdefault(tuple(one.key for one in below), tensor.lod)
-        found[spec.name] = LoDTensor(tensor.data, lod, tensor.marks)
+        found[spec.name] = LoDTensor(tensor.values, lod, tensor.marks, tensor.nulls)
         levels = tuple(
             replace(one, items=offsets.size - 1)
             for one, offsets in zip(below, lod.levels, strict=True)
         )
-        shape = tensor.data.shape[1:]
+        shape = tensor.row_shape
         schema.append(
             replace(
                 spec, levels=levels, rows=tensor.rows, row_shape=shape, marks=found[spec.name].marks
@@ -219,8 +229,8 @@ def _items(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[S
 
 def _rows(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[Schema, Batches]:
     """Return the batches of ranges of rows, one range after another."""
-    rows = sum(map(len, ranges))
-    schema = tuple(replace(spec, levels=(), rows=rows, marks=NO_MARKS) for spec in cut.specs)
+    rows, specs = sum(map(len, ranges)), cut.specs
+    schema = tuple(replace(spec, levels=(), rows=rows, marks=NO_MARKS) for spec in specs)
     row_bytes = max(1, sum(spec.row_bytes for spec in schema))
 
     def batches() -> Batches:
@@ -230,12 +240,20 @@ def _rows(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[Sc
                 part = one[first : first + step]
                 low, high = min(part, default=0), max(part, default=-1) + 1
                 found = {spec.name: source.read_rows(spec.name, low, high) for spec in schema}
+                masks = {s.name: source.read_mask(s.name, len(s.levels), low, high) for s in specs}
                 yield {
-                    name: LoDTensor(np.ascontiguousarray(data[:: one.step]))
+                    name: LoDTensor(
+                        np.ascontiguousarray(data[:: one.step]),
+                        nulls=_stepped(masks[name], one.step),
+                    )
                     for name, data in found.items()
                 }
 
     return schema, batches()
+
+
+def _stepped(mask: Mask | None, step: int) -> Nulls:
+    return NO_NULLS if mask is None else Nulls.of([mask[::step]])
 
 
 def _asked(one: slice) -> int | None:

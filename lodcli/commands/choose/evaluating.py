@@ -25,10 +25,7 @@ def item_values(expression: Expression, items: Items, source: Reference) -> Arra
         tensors = {name: (lod, none[name]) for name, lod in items.lods.items()}
         return expression.values(tensors, items.count)
     found = [
-        expression.values(
-            {name: (tensor.lod, tensor.data) for name, tensor in batch.items()},
-            item_count(batch),
-        )
+        expression.of_batch(batch, item_count(batch))
         for batch in named(source, items.range(0, items.count))
     ]
     return np.concatenate(found)

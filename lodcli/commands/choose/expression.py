@@ -13,10 +13,12 @@ from typing import NoReturn
 import numpy as np
 
 from lodcli.commands.choose.item_values import BINARY, COMPARISONS, REDUCTIONS, Values, combined
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 LONGEST = 10_000
 _FUNCTIONS = ("length", *REDUCTIONS, "abs", "tensor")
@@ -79,6 +81,18 @@ class Expression:
             empty = spec.empty()
             tensors[spec.name] = (empty.lod, empty.data)
         self.values(tensors, 0)
+
+    def of_batch(self, batch: Mapping[str, LoDTensor], count: int) -> Array:
+        """Return `values` of a batch.
+
+        Raises:
+            UnsupportedError: a tensor that is used has nulls; names it and the place.
+        """
+        for name in self.tensors:
+            with naming(name):
+                batch[name].refuse_nulls("an expression")
+        tensors = {name: (tensor.lod, tensor.values) for name, tensor in batch.items()}
+        return self.values(tensors, count)
 
     def values(self, tensors: Tensors, count: int) -> Array:
         """Return the value for every item, (count,).

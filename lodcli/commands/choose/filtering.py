@@ -64,8 +64,7 @@ class Filter:
             count = item_count(batch)
             mask = np.ones(count, np.bool_)
             if self._expression is not None:
-                tensors = {name: (tensor.lod, tensor.data) for name, tensor in batch.items()}
-                mask &= self._expression.values(tensors, count) != 0
+                mask &= self._expression.of_batch(batch, count) != 0
             mask = self._listed(mask, first) ^ self._invert
             first += count
             if mask.all():

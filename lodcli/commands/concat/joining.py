@@ -15,6 +15,7 @@ from lodcli.formats.core.schema import Batch, Item, LevelKeys, LevelSpec, Schema
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.references import Reference
 
@@ -108,14 +109,15 @@ def _whole(parts: Sequence[_Part], schema: Schema, name: str) -> Iterator[Batch]
             if id(lod) not in lods:
                 offsets = np.array([0, len(item)], np.int64)
                 lods[id(lod)] = LoD._trusted([offsets, *lod.levels], (name, *lod.names))
-            batch[called] = LoDTensor(item.data, lods[id(lod)], item.marks)
+            nulls = Nulls.of([None, *item.nulls.masks]) if item.nulls else item.nulls
+            batch[called] = LoDTensor(item.values, lods[id(lod)], item.marks, nulls)
         yield batch
 
 
 def _renamed(item: Item, names: tuple[str | None, ...]) -> Item:
     if not isinstance(item, LoDTensor) or item.lod.names == names:
         return item
-    return LoDTensor(item.data, item.lod.with_names(names), item.marks)
+    return LoDTensor(item.values, item.lod.with_names(names), item.marks, item.nulls)
 
 
 def _joined(schemas: Sequence[Schema], sources: Sequence[Reference]) -> Schema:
@@ -138,7 +140,8 @@ def _joined(schemas: Sequence[Schema], sources: Sequence[Reference]) -> Schema:
             for key, same in zip(shared, parts, strict=True)
         )
         rows = _sum([spec.rows for spec in specs])
-        joined.append(dataclasses.replace(specs[0], levels=levels, rows=rows))
+        nullable = any(spec.nullable for spec in specs)
+        joined.append(dataclasses.replace(specs[0], levels=levels, rows=rows, nullable=nullable))
     return tuple(joined)
 
 

@@ -17,6 +17,7 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
+from lodcli.kernels.tensor.nulls import Mask
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Difference:
 
     Attributes:
         what: "tensor" (one file does not have it), "dtype", "row_shape", "levels", "level_name",
-            "marks",
+            "marks", "null" of an item or a row,
             "items" of a level, "length" of a sequence, "rows", or "value".
         level: the number of the level, for those that are of a level.
         branch: the numbers that lead to a sequence or row, outermost first.
@@ -106,8 +107,12 @@ def compared(a: Labelled, b: Labelled, *, rtol: float, atol: float, first: int) 
             )
         elif one.array or two.array:
             raise SelectionError(f"{name} is a TensorArray; `lod pack` it first")
-        elif _alike(result, one, two) and _same_index(
-            result, a.source.lods[one.name], b.source.lods[two.name], one, two, first
+        elif (
+            _alike(result, one, two)
+            and _same_index(
+                result, a.source.lods[one.name], b.source.lods[two.name], one, two, first
+            )
+            and _same_nulls(result, a, b, one, two, first)
         ):
             _compare_values(result, a, b, one, two, (rtol, atol), first)
     return Comparison(found)
@@ -159,6 +164,41 @@ def _same_index(
         result.differences.append(Difference("rows", one.rows, two.rows))
         return False
     return one.row_shape == two.row_shape
+
+
+def _same_nulls(
+    result: TensorComparison,
+    a: Labelled,
+    b: Labelled,
+    one: TensorSpec,
+    two: TensorSpec,
+    first: int,
+) -> bool:
+    """Note which nulls differ, on the first level where any does; return whether none does."""
+    if not (one.nullable or two.nullable):
+        return True
+    lod = a.source.lods[one.name]
+    for level in range(lod.n_levels + 1):
+        count = lod.levels[level].size - 1 if level < lod.n_levels else one.rows or 0
+        found = 0
+        for start in range(0, count, BATCH_BYTES):
+            stop = min(start + BATCH_BYTES, count)
+            x = _mask(a, one, level, start, stop)
+            y = _mask(b, two, level, start, stop)
+            for item in np.flatnonzero(x != y)[: max(first, 1) - found]:
+                found += 1
+                branch = branch_of(lod, level, start + int(item))
+                left, right = ("a value" if valid else "null" for valid in (x[item], y[item]))
+                result.differences.append(Difference("null", left, right, level, branch))
+        if found:
+            return False
+    return True
+
+
+def _mask(of: Labelled, spec: TensorSpec, level: int, start: int, stop: int) -> Mask:
+    with naming_file(of.label):
+        mask = of.source.read_mask(spec.name, level, start, stop)
+    return np.ones(stop - start, np.bool_) if mask is None else mask
 
 
 def _compare_values(

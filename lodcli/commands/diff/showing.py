@@ -37,7 +37,7 @@ def _line(tensor: TensorComparison, one: Difference) -> str:
 def _place(tensor: TensorComparison, one: Difference) -> str:
     if one.what == "length":
         return f"{named_branch(tensor.level_names, one.branch)}: length"
-    if one.what == "value":
+    if one.what in ("value", "null"):
         return named_branch(tensor.level_names, one.branch, one.column)
     if one.level is not None:
         what = "name" if one.what == "level_name" else "number of sequences"

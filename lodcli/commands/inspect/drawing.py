@@ -114,8 +114,12 @@ def preview(tensor: LoDTensor, *, width: int = 80) -> str | None:
     more = len(offsets) <= tensor.lod.count(-1)
     shown: list[str] = []
     room = width - len(f" {CUT}")
-    for start, stop in itertools.pairwise(offsets):
-        text = _text(tensor.data[start : min(stop, start + _PREVIEW_BYTES)].tobytes())
+    for item, (start, stop) in enumerate(itertools.pairwise(offsets)):
+        if tensor.nulls.is_null(tensor.lod.n_levels - 1, item):
+            shown.append("null")
+            room -= len("null ")
+            continue
+        text = _text(tensor.values[start : min(stop, start + _PREVIEW_BYTES)].tobytes())
         if text is None:
             return None
         # Once the line is full, the rest is only looked at: is it text as well?

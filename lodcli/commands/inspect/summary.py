@@ -119,6 +119,7 @@ def _tensor_json(summary: TensorSummary, level: int | str | None) -> dict[str, A
         "name": spec.name,
         "dtype": spec.dtype.name,
         "marks": marks.to_json(spec.marks),
+        "nullable": spec.nullable,
         "rows": summary.rows,
         "row_shape": list(spec.row_shape),
         "bytes": summary.size_bytes,
@@ -192,8 +193,9 @@ def _several(found: list[TensorSummary]) -> str:
 
 
 def _kind(spec: TensorSpec) -> str:
-    """Return what the rows are: their dtype, and whether they are text or bytes."""
-    return f"{spec.marks} ({spec.dtype.name})" if spec.marks else spec.dtype.name
+    """Return what the rows are: their dtype, whether they are text or bytes, and may be null."""
+    kind = f"{spec.marks} ({spec.dtype.name})" if spec.marks else spec.dtype.name
+    return f"{kind} or null" if spec.nullable else kind
 
 
 def _level_names(summary: TensorSummary) -> str:

@@ -174,8 +174,6 @@ def test_an_array_that_contradicts_itself_is_refused(
         writer.write_batch(batch)
     with pytest.raises(InvalidDataError):
         content(path)
-    with pytest.raises(InvalidDataError):
-        content(path, nulls="empty")
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lodcli.formats.core import io
 from lodcli.kernels.errors import (
-    InvalidDataError,
     UnsupportedError,
 )
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import content, nested
 from tests.formats.cases.tables import NESTED, SUFFIXES, column, written_by_pyarrow
 
@@ -152,7 +153,6 @@ def test_dictionaries_and_run_ends_are_undone(tmp_path: Path) -> None:
         ("timestamp[us]", 0),
         ("date32", 0),
         ("decimal128(5, 2)", 1),
-        ("null", None),
         ("duration[s]", 1),
     ],
 )
@@ -163,7 +163,6 @@ def test_a_type_that_no_tensor_has_is_refused_by_name(
         "timestamp[us]": pa.timestamp("us"),
         "date32": pa.date32(),
         "decimal128(5, 2)": pa.decimal128(5, 2),
-        "null": pa.null(),
         "duration[s]": pa.duration("s"),
     }
     table = pa.table({"x": pa.array([[value]], pa.list_(types[kind])), "y": [1]})
@@ -178,29 +177,28 @@ def test_a_type_that_no_tensor_has_is_refused_by_name(
 
 @SUFFIXES
 @pytest.mark.parametrize(
-    ("values", "where", "empty"),
+    ("values", "empty"),
     [
-        ([[[1]], None, [[2, 3]]], "record 1: is null; --nulls empty", [[[1]], [], [[2, 3]]]),
-        ([[[1]], [], [[2], None]], r"record 2: item <1>: is null; --nulls", [[[1]], [], [[2], []]]),
-        (
-            [[[1]], [], [[2, 4], [None]]],
-            r"record 2: item <1,0>: is null; no tensor can hold a null",
-            None,
-        ),
+        ([[[1]], None, [[2, 3]]], [[[1]], [], [[2, 3]]]),
+        ([[[1]], [], [[2], None]], [[[1]], [], [[2], []]]),
+        ([[[1]], [], [[2, 4], [None]]], None),
     ],
 )
-def test_a_null_is_named_or_read_as_empty(
-    suffix: str, values: Any, where: str, empty: Any, tmp_path: Path
+def test_a_null_is_kept_or_read_as_empty(
+    suffix: str, values: Any, empty: Any, tmp_path: Path
 ) -> None:
     table = pa.table({"x": pa.array(values, pa.list_(pa.list_(pa.int64())))})
     path = written_by_pyarrow(tmp_path / f"t{suffix}", table, records=2)
-    with pytest.raises(InvalidDataError, match=f"t{suffix}: column 'x', {where}"):
-        content(path)
+    assert column(path).to_list() == values
     if empty is None:
-        with pytest.raises(InvalidDataError, match="no tensor can hold a null"):
-            content(path, nulls="empty")
+        with pytest.raises(
+            UnsupportedError, match=r"x.*: row <.,1,0> is null, and no row is empty"
+        ):
+            io.read_all(path, nulls="empty")
     else:
-        assert nested(column(path, nulls="empty")) == empty
+        found = io.read(path, nulls="empty")
+        assert isinstance(found, LoDTensor)
+        assert found.to_list() == empty
 
 
 def test_null_texts_maps_and_views_are_empty_if_asked(tmp_path: Path) -> None:
@@ -209,11 +207,12 @@ def test_null_texts_maps_and_views_are_empty_if_asked(tmp_path: Path) -> None:
     views = pa.array([[1], None, [2, 3]], pa.list_view(pa.int8()))
     fixed = pa.array([["a"], None, ["b"]], pa.list_(pa.string(), 1))
     table = pa.table({"text": text, "map": maps, "views": views, "fixed": fixed})
-    found = content(written_by_pyarrow(tmp_path / "t.arrow", table, 3), nulls="empty")
-    assert found["text"].recursive_sequence_lengths() == [[2, 0, 1]]
-    assert nested(found["map.value"]) == [[], [2], []]
-    assert nested(found["views"]) == [[1], [], [2, 3]]
-    assert found["fixed"].recursive_sequence_lengths() == [[1, 0, 1], [1, 1]]
+    found = io.read_all(written_by_pyarrow(tmp_path / "t.arrow", table, 3), nulls="empty")
+    lists = {name: item.to_list() for name, item in found.items() if isinstance(item, LoDTensor)}
+    assert lists["text"] == ["ab", "", "c"]
+    assert lists["map.value"] == [[], [2], []]
+    assert lists["views"] == [[1], [], [2, 3]]
+    assert lists["fixed"] == [["a"], [], ["b"]]
 
 
 def test_what_lies_under_a_null_does_not_show(tmp_path: Path) -> None:
@@ -224,25 +223,4 @@ def test_what_lies_under_a_null_does_not_show(tmp_path: Path) -> None:
         children=[pa.array([1, 2, 3, 4, 5])],
     )
     path = written_by_pyarrow(tmp_path / "t.arrow", pa.table({"x": array}), 3)
-    assert nested(column(path, nulls="empty")) == [[1, 2], [], [5]]
-
-
-@pytest.mark.parametrize(
-    ("array", "where"),
-    [
-        (lambda: pa.array([1, None]), "record 1: is null"),
-        (lambda: pa.array([{"a": 1}, None]), "record 1: is null"),
-        (lambda: pa.array([[[1, 2]], [None]], pa.list_(pa.list_(pa.int8(), 2))), "record 1: item"),
-        (
-            lambda: pa.array([[[1, 2]], [[3, 4], [5, None]]], pa.list_(pa.list_(pa.int8(), 2))),
-            "record 1: item <1>: is null",
-        ),
-        (lambda: pa.array(["a", None]).dictionary_encode(), "record 1: is null"),
-    ],
-)
-def test_a_null_that_no_empty_list_could_stand_for_is_an_error(
-    array: Callable[[], Any], where: str, tmp_path: Path
-) -> None:
-    path = written_by_pyarrow(tmp_path / "t.arrow", pa.table({"x": array()}))
-    with pytest.raises(InvalidDataError, match=where):
-        content(path)
+    assert column(path).to_list() == [[1, 2], None, [5]]

@@ -214,7 +214,6 @@ def _null(path: Path) -> None:
         (lambda x: (x / SECOND).unlink(), FileNotFoundError, SECOND),
         (lambda x: (x / SECOND).write_bytes(b""), DamagedFileError, f"{SECOND}: is damaged"),
         (_other_columns, DamagedFileError, f"{SECOND}: its columns are not those of {FIRST}"),
-        (_null, LodError, "column 'tokens', record 2: is null; --nulls empty"),
     ],
 )
 def test_a_damaged_folder_is_refused(
@@ -228,10 +227,13 @@ def test_a_damaged_folder_is_refused(
     assert str(path) in str(caught.value)
 
 
-def test_a_null_list_is_read_as_an_empty_one_if_asked(tmp_path: Path) -> None:
+def test_a_null_list_is_kept_or_read_as_an_empty_one(tmp_path: Path) -> None:
     path = made(tmp_path)
     _null(path)
-    assert nested(content(path, nulls="empty")["tokens"]) == [[1, 2, 3], [], [], [1]]
+    for how, empty in (("keep", None), ("empty", [])):
+        found = io.read(path, "tokens", nulls=how)
+        assert isinstance(found, LoDTensor)
+        assert found.to_list() == [[1, 2, 3], [], empty, [1]]
 
 
 @pytest.mark.parametrize("name", [FIRST, SECOND])

@@ -454,3 +454,78 @@ def text_that_is_not_utf_8(file: h5py.File, header: Header) -> None:
 @case("R33", InvalidDataError, "item <1>: is not UTF-8", base="text", paths=["/index/0"])
 def text_cut_within_a_character(file: h5py.File, header: Header) -> None:
     file["/index/0"][1] = 3
+
+
+@case("R34", DamagedFileError, "/header: data: nulls: expected the levels that have a mask")
+def nulls_without_masks(file: h5py.File, header: Header) -> None:
+    _marked(header, {"nulls": [0]})
+
+
+@case("R34", DamagedFileError, "expected the levels that have a mask, found [0]", base="nulls")
+def a_mask_that_is_not_named(file: h5py.File, header: Header) -> None:
+    _marked(header, {"nulls": [0]})
+
+
+@case("R34", DamagedFileError, "expected the levels that have a mask, found []", base="nulls")
+def no_level_of_nulls(file: h5py.File, header: Header) -> None:
+    _marked(header, {"nulls": []})
+
+
+@case(
+    "R34", DamagedFileError, "expected the levels that have a mask, found [True, 0]", base="nulls"
+)
+def nulls_of_no_levels(file: h5py.File, header: Header) -> None:
+    _marked(header, {"nulls": [True, 0]})
+
+
+@case("R34", DamagedFileError, "/valid/rows: belongs to no tensor", base="nulls")
+def masks_without_nulls(file: h5py.File, header: Header) -> None:
+    _marked(header, {})
+    del header["datasets"]["/valid/0"], file["/valid/0"]
+
+
+@case("R34", DamagedFileError, "marks: a TensorArray has no marks", base="array")
+def nulls_of_an_array(file: h5py.File, header: Header) -> None:
+    _marked(header, {"nulls": [0]})
+
+
+@case(
+    "R35", DamagedFileError, "/valid/0: a mask of 4 items must be uint8 of shape (1,)", base="nulls"
+)
+def a_mask_of_other_length(file: h5py.File, header: Header) -> None:
+    put(file, "/valid/0", np.array([5, 0], np.uint8))
+    reseal(file, header, "/valid/0")
+
+
+@case(
+    "R35", DamagedFileError, "/valid/0: a mask of 4 items must be uint8 of shape (1,)", base="nulls"
+)
+def a_mask_of_other_dtype(file: h5py.File, header: Header) -> None:
+    put(file, "/valid/0", np.array([5], np.int8))
+    header["datasets"]["/valid/0"]["dtype"] = "int8"
+    reseal(file, header, "/valid/0")
+
+
+@case(
+    "R35", DamagedFileError, "/valid/0: masks more than 4 items", base="nulls", paths=["/valid/0"]
+)
+def a_mask_of_more_items(file: h5py.File, header: Header) -> None:
+    file["/valid/0"][0] = 0b11101
+
+
+@case(
+    "R36",
+    InvalidDataError,
+    "data: nulls: item 0 of level 0 is null and is not empty",
+    base="nulls",
+    paths=["/valid/0"],
+)
+def a_null_that_is_not_empty(file: h5py.File, header: Header) -> None:
+    file["/valid/0"][0] = 0b1100
+
+
+@case(
+    "R36", InvalidDataError, "data: a row is null and not zero", base="nulls", paths=["/valid/rows"]
+)
+def a_null_that_is_not_zero(file: h5py.File, header: Header) -> None:
+    file["/valid/rows"][0] = 0b11111100

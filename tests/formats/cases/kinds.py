@@ -18,6 +18,7 @@ from lodcli.formats.core.schema import Item, StoredArray, schema_of
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import BYTES, TEXT
+from lodcli.kernels.tensor.nulls import Nulls
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.strategies import DTYPES, ROW_SHAPES, tensors
 
@@ -202,6 +203,16 @@ KINDS = {
 }
 
 
+def with_nulls(item: LoDTensor, seed: int) -> LoDTensor:
+    """Return a tensor of which some rows and some of the empty items are null."""
+    generator = np.random.default_rng(seed)
+    masks = [(np.diff(one) > 0) | (generator.random(one.size - 1) < 0.5) for one in item.lod.levels]
+    rows = generator.random(item.rows) < 0.7
+    if item.marks:
+        rows[:] = True
+    return LoDTensor(item.data, item.lod, item.marks, Nulls.of([*masks, rows]))
+
+
 @st.composite
 def contents(draw: st.DrawFn, name: str, *, held: bool) -> Content:
     """Draw tensors, some of which share levels; if `held`, of what the format declares."""
@@ -228,6 +239,8 @@ def contents(draw: st.DrawFn, name: str, *, held: bool) -> Content:
         marked = item.lod.n_levels and item.dtype == np.uint8 and not item.row_shape
         if marked and draw(st.booleans()):
             item = LoDTensor(item.data & 0x7F, item.lod, draw(st.sampled_from([TEXT, BYTES])))
+        if kind.nulls and draw(st.booleans()):
+            item = with_nulls(item, draw(st.integers(0, 2**32 - 1)))
         content[NAMES[number]] = item
     if not held and first.lod.n_levels and draw(st.booleans()):
         content["steps"] = StoredArray(*TensorArray.unpack(first, 0))
@@ -284,8 +297,9 @@ def check_same(name: str, content: Content, found: Mapping[str, Item]) -> None:
         assert other.lod.levels == () or all(level.dtype == np.int64 for level in other.lod.levels)
         assert other.recursive_sequence_lengths() == item.recursive_sequence_lengths()
         if item.rows or declared.zero_rows:
-            assert other.data.shape == item.data.shape
-        assert _bits(other.data, nans=kind.nans) == _bits(item.data, nans=kind.nans)
+            assert other.values.shape == item.values.shape
+        assert _bits(other.values, nans=kind.nans) == _bits(item.values, nans=kind.nans)
+        assert other.nulls == item.nulls
         if declared.level_names:
             assert other.lod.names == item.lod.names
         if declared.keeps_marks(schema_of({one: item})[0]):

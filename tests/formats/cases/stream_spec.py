@@ -10,7 +10,7 @@ from typing import Any
 
 import google_crc32c
 
-HEADER, BATCH, OFFSETS, ROWS, ORDER, TRAILER = range(1, 7)
+HEADER, BATCH, OFFSETS, ROWS, ORDER, TRAILER, VALID = range(1, 8)
 PREFIX = b"\x89LODS\r\n\x01"
 
 

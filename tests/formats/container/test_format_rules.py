@@ -23,7 +23,7 @@ from tests.formats.broken.crafted import Case, edit, good
 from tests.hanging import HANG_SECONDS
 
 ROOT = Path(__file__).parents[3]
-BASES = ("articles", "compressed", "shared", "array", "text")
+BASES = ("articles", "compressed", "shared", "array", "text", "nulls")
 
 # Reads every file named, and says of each what it raised; then how much memory it took.
 READ_ALL = r"""

@@ -125,7 +125,7 @@ def test_options_are_keywords_and_go_before_the_value(tmp_path: Path) -> None:
     off: dict[str, Any] = {
         "mmap": False,
         "skip_unsupported": False,
-        "nulls": "error",
+        "nulls": "keep",
         "dtype": None,
         "field": (),
     }
@@ -143,7 +143,7 @@ def bfloat16() -> np.dtype[Any]:
     ("told", "error", "message"),
     [
         ({"level": "a"}, TypeError, "no option is called 'level'; there are: levels, vocabulary"),
-        ({"nulls": "drop"}, OptionError, "nulls: expected 'error' or 'empty', found 'drop'"),
+        ({"nulls": "mask"}, OptionError, "nulls: expected keep, empty, zero, nan, drop, error"),
         ({"dtype": "float"}, None, ""),
         ({"dtype": "S3"}, OptionError, "dtype: no dtype 'S3'; there are: bfloat16, bool"),
         ({"dtype": "nonsense"}, OptionError, "dtype: no dtype 'nonsense'"),

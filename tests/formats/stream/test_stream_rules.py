@@ -20,6 +20,7 @@ from tests.formats.cases.stream_spec import (
     OFFSETS,
     ROWS,
     TRAILER,
+    VALID,
     Stream,
     array,
     example,
@@ -227,6 +228,55 @@ def _text_of(rows: bytes) -> bytes:
     return spec.PREFIX[:-1] + b"\x02" + changed(stream, 3, rows)[8:]
 
 
+breaks("S23", "data: nulls: expected true, found 1")(lambda: with_marks({"nulls": 1}))
+breaks("S23", "marks: a TensorArray has no marks")(lambda: _nulls_of_an_array())
+
+
+def _nulls_of_an_array() -> bytes:
+    stream = array()
+    entry = tensor(name="steps", levels=[0], array={"outer": [1]}, marks={"nulls": True})
+    stream.frames[0] = (HEADER, 0, header([level("step"), level()], [entry], version=2))
+    return spec.PREFIX[:-1] + b"\x02" + stream.encode()[8:]
+
+
+def with_masks(*masks: tuple[int, bytes], rows: bytes = b"a\0c", nulls: bool = True) -> bytes:
+    """Return a stream whose tensor, of lengths 2, 1 and 0, has these masks by part."""
+    marks = {"nulls": True} if nulls else {}
+    stream = spec.Stream(
+        frames=[
+            (HEADER, 0, header([level(items=3)], [tensor(rows=3, marks=marks)], version=2)),
+            (BATCH, 0, int64s([0, 3, 3])),
+            (OFFSETS, 0, int64s([2, 3, 3])),
+            (ROWS, 0, rows),
+            *((VALID, part, payload) for part, payload in masks),
+        ],
+        levels=[3],
+        tensors=[3],
+    )
+    return spec.PREFIX[:-1] + b"\x02" + stream.encode()[8:]
+
+
+breaks("S23", "part 1: no such mask was announced")(lambda: with_masks((1, b"\5"), nulls=False))
+breaks("S24", "part 2: no such mask was announced")(lambda: with_masks((2, b"\5")))
+breaks("S24", "part 257: no such mask was announced")(lambda: with_masks((257, b"\5")))
+breaks("S24", "part 0: expected after 1")(lambda: with_masks((1, b"\5"), (0, b"\3")))
+breaks("S24", "part 1: expected after 1")(lambda: with_masks((1, b"\5"), (1, b"\5")))
+breaks("S24", "has 2 bytes; expected 1 to 1")(lambda: with_masks((1, b"\5\0")))
+breaks("S24", "has 0 bytes; expected 1 to 1")(lambda: with_masks((1, b"")))
+breaks("S24", "masks nothing, or more than 3 items")(lambda: with_masks((1, b"\7")))
+breaks("S24", "masks nothing, or more than 3 items")(lambda: with_masks((1, b"\x0d")))
+breaks("S25", "data: nulls: item 1 of level 0 is null and is not empty")(
+    lambda: with_masks((0, b"\5"))
+)
+breaks("S25", "data: a row is null and not zero")(lambda: with_masks((1, b"\5"), rows=b"abc"))
+
+
+def test_masks_by_hand_are_read() -> None:
+    found = read(with_masks((0, b"\3"), (1, b"\5")))["data"]
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == [[97, None], [99], None]
+
+
 # -- 3. batches
 
 breaks("S13", r"frame 1 \(counts of a batch\): expected batch 0")(
@@ -349,7 +399,7 @@ def test_a_stream_that_breaks_a_rule_is_refused(
         read(make())
     # A mark of a later version is no damage.
     assert isinstance(error.value, InvalidDataError | UnsupportedError)
-    if rule not in ("S1", "S17", "S19", "S21", "S22"):
+    if rule not in ("S1", "S17", "S19", "S21", "S22", "S25"):
         assert isinstance(error.value, DamagedFileError)
 
 

@@ -72,7 +72,8 @@ def _parquet(path: Path) -> None:
 
 def _nulls(path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
-    table = pa.table({"good": [1, 2], "bad": [1, None]})
+    rows = pa.array([[1, 2], [3, None]], pa.list_(pa.int64(), 2))
+    table = pa.table({"good": [1, 2], "bad": rows})
     pytest.importorskip("pyarrow.parquet").write_table(table, path)
 
 

@@ -1,0 +1,187 @@
+"""Nulls of files: refused by formats without them, or filled or dropped as `--nulls` says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, tensor_of
+from lodcli.formats.items.taking import taken
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Mask, Nulls
+
+_ALONE = "choose one tensor with FILE::NAME, or fill them"
+
+
+def refusing_nulls(batches: Iterable[Batch], what: str) -> Iterator[Batch]:
+    """Yield batches without nulls.
+
+    Args:
+        batches: of a file.
+        what: cannot hold nulls; for messages.
+
+    Raises:
+        UnsupportedError: a null; names the tensor and the place.
+    """
+    for batch, places in _placed(batches):
+        for name, item in batch.items():
+            if isinstance(item, LoDTensor) and item.nulls:
+                with naming(places[name]):
+                    item.refuse_nulls(what)
+        yield batch
+
+
+def _placed(batches: Iterable[Batch]) -> Iterator[tuple[Batch, dict[str, str]]]:
+    """Yield batches, with what messages call each tensor in it."""
+    done = dict[str, int]()
+    for batch in batches:
+        yield (
+            batch,
+            {
+                name: f"{name}, in the items from {done[name]} on" if done.get(name) else name
+                for name in batch
+            },
+        )
+        for name, item in batch.items():
+            done[name] = done.get(name, 0) + len(tensor_of(item))
+
+
+class WithoutNulls(Source):
+    """A source whose nulls are filled, dropped or refused.
+
+    Args:
+        inner: the open file.
+        how: "empty", "zero", "nan", "drop", "error" or "fill=X".
+        records: whether the outermost items of all tensors belong together; a null in one that is
+            asked for drops those of all that are.
+    """
+
+    def __init__(self, inner: Source, how: str, *, records: bool) -> None:
+        self._inner = inner
+        self._how = how
+        self._records = records or len(inner.schema) == 1
+        self.left_out = inner.left_out
+        self.notes = inner.notes
+        self.schema = tuple(map(self._spec, inner.schema))
+
+    def _spec(self, spec: TensorSpec) -> TensorSpec:
+        if self._how == "drop" and any(one.nullable for one in self._inner.schema):
+            levels = tuple(replace(level, items=None) for level in spec.levels)
+            spec = replace(spec, levels=levels, rows=spec.rows if spec.array else None)
+        return replace(spec, nullable=False)
+
+    @property
+    def checksums(self) -> str | None:  # type: ignore[override]
+        """See Source."""
+        return self._inner.checksums
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        names = [spec.name for spec in self.schema]
+        return self._treated(self._inner.batches(limit_bytes), names)
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        wanted = list(names)
+        found = self._inner.batches_of(wanted, limit_bytes)
+        asked = ({name: batch[name] for name in wanted if name in batch} for batch in found)
+        return self._treated((batch for batch in asked if batch), wanted)
+
+    def close(self) -> None:
+        """See Source."""
+        self._inner.close()
+
+    def _treated(self, batches: Iterator[Batch], names: list[str]) -> Iterator[Batch]:
+        schema = tuple(spec for spec in self._inner.schema if spec.name in names)
+        if self._how == "error":
+            yield from refusing_nulls(batches, "--nulls error")
+        elif self._how == "drop":
+            yield from (_dropped(schema, batch, self._records) for batch in batches)
+        else:
+            for batch, places in _placed(batches):
+                yield {name: self._filled(places[name], item) for name, item in batch.items()}
+
+    def _filled(self, where: str, item: Item) -> Item:
+        if isinstance(item, StoredArray) or not item.nulls:
+            return item
+        with naming(where):
+            if self._how != "empty":
+                return item.fill_nulls(fill_value(self._how))
+            if item.nulls.rows is not None:
+                only = Nulls((*(None for _ in item.lod.levels), item.nulls.rows))
+                raise UnsupportedError(
+                    f"{only.first(item.lod)}, and no row is empty; use --nulls zero, nan, drop or "
+                    "fill=X"
+                )
+            return LoDTensor(item.values, item.lod, item.marks)
+
+
+def fill_value(how: str) -> Any:
+    """Return the value that fills null rows.
+
+    Raises:
+        InvalidDataError: "fill=" is not followed by a number, true or false.
+
+    >>> fill_value("fill=-1"), fill_value("zero")
+    (-1, 0)
+    """
+    if how in ("zero", "nan"):
+        return 0 if how == "zero" else np.nan
+    text = how.removeprefix("fill=")
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float, complex):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise InvalidDataError(f"--nulls fill={text}: expected a number, true or false")
+
+
+def _dropped(schema: Schema, batch: Batch, records: bool) -> Batch:
+    """Return a batch without its null items and rows, the same outermost items in all tensors."""
+    tensors = {name: item for name, item in batch.items() if isinstance(item, LoDTensor)}
+    if not any(tensor.nulls for tensor in tensors.values()):
+        return batch
+    kept: Mask | None = None
+    for name, tensor in tensors.items():
+        mask = tensor.nulls.masks[0] if tensor.nulls else None
+        if mask is None:
+            continue
+        others = [spec.name for spec in schema if spec.name not in tensors]
+        if others and not records:
+            raise UnsupportedError(
+                f"{name}: {tensor.nulls.first(tensor.lod)}, and {others[0]} may have the same "
+                f"items; {_ALONE}"
+            )
+        kept = mask if kept is None else kept & mask
+    if kept is not None:
+        tensors = taken(tensors, np.flatnonzero(kept))
+    return {
+        name: _without_inner(schema, name, tensors[name]) if name in tensors else item
+        for name, item in batch.items()
+    }
+
+
+def _without_inner(schema: Schema, name: str, tensor: LoDTensor) -> LoDTensor:
+    if not tensor.nulls:
+        return tensor
+    shared: dict[str, str] = {}
+    for spec in schema:
+        if spec.name != name:
+            shared |= {level.key: spec.name for level in spec.levels}
+    levels = next(spec for spec in schema if spec.name == name).levels
+    for level, _ in tensor.nulls.present():
+        other = shared.get(levels[level - 1].key) if level else None
+        if other is not None:
+            raise UnsupportedError(
+                f"{name}: {tensor.nulls.first(tensor.lod)}, and {other} has the same sequences; "
+                f"{_ALONE}"
+            )
+    return tensor.drop_nulls()

@@ -1,0 +1,87 @@
+"""Rows and index of a tensor with nulls: items chosen, nulls filled or dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError, SelectionError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.nulls import Nulls
+
+Parts = tuple[Array, LoD, Nulls]
+
+
+def places_of(key: Any, count: int) -> Offsets | None:
+    """Return the items that a key of one part picks; None if it is another kind of key.
+
+    Raises:
+        SelectionError: no such item.
+    """
+    flat = isinstance(key, list | np.ndarray) and np.ndim(key) == 1
+    if not flat and not isinstance(key, slice):
+        return None
+    try:
+        return np.arange(count)[key if len(key) else slice(0)] if flat else np.arange(count)[key]
+    except IndexError as error:
+        raise SelectionError(str(error)) from None
+
+
+def chosen(data: Array, lod: LoD, nulls: Nulls, items: Offsets) -> Parts:
+    """Return outermost items in an order, copied."""
+    levels, places = [], items
+    for offsets in lod.levels:
+        starts = offsets[places]
+        bounds = np.zeros(places.size + 1, np.int64)
+        np.cumsum(offsets[places + 1] - starts, out=bounds[1:])
+        levels.append(bounds)
+        places = ranges(starts, bounds)
+    return data[places], LoD._trusted(levels, lod.names), nulls.taken(lod, items)
+
+
+def filled(data: Array, nulls: Nulls, value: Any) -> Array:
+    """Return rows with a value where one is null.
+
+    Raises:
+        InvalidDataError: the dtype does not hold the value.
+    """
+    mask = nulls.rows
+    if mask is None:
+        return data
+    with np.errstate(all="ignore"):
+        try:
+            made = np.asarray(value).astype(data.dtype)
+        except (TypeError, ValueError, OverflowError):
+            made = None
+    if made is None or not _same(made, np.asarray(value)):
+        raise InvalidDataError(f"no {data.dtype} is {value!r}, which nulls are to be filled with")
+    result: Array = data.copy()
+    result[~mask] = made
+    return result
+
+
+def _same(made: Array, value: Array) -> bool:
+    if made.dtype.kind not in "biu":  # floating numbers round
+        return value.dtype.kind in "biufcV"
+    return value.dtype.kind in "biuf" and bool(np.all(made == value))
+
+
+def dropped(data: Array, lod: LoD, nulls: Nulls) -> tuple[Array, LoD]:
+    """Return rows and index without the items and rows that are null."""
+    kept: Any = nulls.masks[0]
+    count = lod.count(0) if lod.n_levels else data.shape[0]
+    kept = np.ones(count, np.bool_) if kept is None else kept
+    levels = []
+    for offsets, mask in zip(lod.levels, nulls.masks[1:], strict=True):
+        below = np.repeat(kept, np.diff(offsets))
+        if mask is not None:
+            below = below & mask
+        totals = np.zeros(below.size + 1, np.int64)
+        np.cumsum(below, out=totals[1:])
+        lengths = (totals[offsets[1:]] - totals[offsets[:-1]])[kept]
+        levels.append(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)]))
+        kept = below
+    return data[kept], LoD._trusted(levels, lod.names)

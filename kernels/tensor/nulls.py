@@ -1,0 +1,231 @@
+"""Nulls: which items of a level, and which rows, are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import InvalidDataError, SelectionError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.lod import LoD
+
+Mask = npt.NDArray[np.bool_]
+REMEDY = "--nulls empty, zero, nan, drop or fill=X (fill_nulls or drop_nulls in Python)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nulls:
+    """Masks of a tensor, as `Nulls.of` makes them; without any, nothing is null.
+
+    Attributes:
+        masks: one for each level, outermost first, then one of the rows: (items,) bool, True where
+            an item is valid; None where all are. () if there is no null at all.
+    """
+
+    masks: tuple[Mask | None, ...] = ()
+
+    @staticmethod
+    def of(masks: Sequence[npt.ArrayLike | None]) -> Nulls:
+        """Return nulls of masks, one a level and one of the rows; those that hide nothing go.
+
+        >>> Nulls.of([None, [True, False]]).count
+        1
+        >>> bool(Nulls.of([[True, True], None]))
+        False
+        """
+        checked = tuple(_mask(mask) for mask in masks)
+        return Nulls(checked) if any(mask is not None for mask in checked) else NO_NULLS
+
+    def __bool__(self) -> bool:
+        return bool(self.masks)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Nulls):
+            return NotImplemented
+        return len(self.masks) == len(other.masks) and all(
+            a is b or (a is not None and b is not None and np.array_equal(a, b))
+            for a, b in zip(self.masks, other.masks, strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def rows(self) -> Mask | None:
+        """The mask of the rows; None if no row is null."""
+        return self.masks[-1] if self.masks else None
+
+    @property
+    def count(self) -> int:
+        """How many rows and items are null."""
+        return sum(int(mask.size - np.count_nonzero(mask)) for _, mask in self.present())
+
+    def present(self) -> Iterator[tuple[int, Mask]]:
+        """Yield each mask that hides something, with its level; that of the rows is the last."""
+        for level, mask in enumerate(self.masks):
+            if mask is not None:
+                yield level, mask
+
+    def is_null(self, level: int, item: int) -> bool:
+        """Return whether an item of a level is null, or a row, as of the level below the finest."""
+        mask = self.masks[level] if self.masks else None
+        return mask is not None and not mask[item]
+
+    def first(self, lod: LoD) -> str:
+        """Return where the first null is, of the outermost level that has one.
+
+        >>> Nulls.of([None, [True, False]]).first(LoD.from_lengths([[2]]))
+        'row <0,1> is null'
+        """
+        level, mask = next(self.present())
+        place = int(np.argmin(mask))
+        path: list[int] = []
+        for offsets in reversed(lod.levels[:level]):
+            item = int(np.searchsorted(offsets, place, side="right")) - 1
+            path.insert(0, place - int(offsets[item]))
+            place = item
+        what = "row" if level == lod.n_levels else lod.names[level] or f"item of level {level}"
+        return f"{what} <{','.join(map(str, [place, *path]))}> is null"
+
+    # -- parts -----------------------------------------------------------------------
+
+    def below(self, level: int) -> Nulls:
+        """Return those of the items from a level on."""
+        return Nulls.of(self.masks[level:]) if self.masks else self
+
+    def part(self, lod: LoD, level: int, start: int, stop: int) -> Nulls:
+        """Return those of items start..stop of a level, and of what is below; views.
+
+        Args:
+            lod: the index that these are of.
+            level: as many as there are levels, for rows.
+        """
+        if not self.masks:
+            return self
+        found: list[Mask | None] = []
+        for number, (low, high) in enumerate(item_ranges(lod, level, start, stop), level):
+            mask = self.masks[number]
+            found.append(None if mask is None else mask[low:high])
+        return Nulls.of(found)
+
+    def taken(self, lod: LoD, items: Offsets, level: int = 0) -> Nulls:
+        """Return those of items of a level in an order, and of what is below; copies."""
+        if not self.masks:
+            return self
+        found: list[Mask | None] = []
+        places: Array = items
+        for number, mask in enumerate(self.masks[level:], level):
+            found.append(None if mask is None else mask[places])
+            if number < lod.n_levels:
+                offsets = lod.levels[number]
+                starts = offsets[places]
+                bounds = np.zeros(places.size + 1, np.int64)
+                np.cumsum(offsets[places + 1] - starts, out=bounds[1:])
+                places = ranges(starts, bounds)
+        return Nulls.of(found)
+
+    def misfit(self, lod: LoD, rows: int) -> str | None:
+        """Return why these cannot be of this index; None if they can."""
+        if len(self.masks) != lod.n_levels + 1:
+            return (
+                f"nulls: expected {lod.n_levels + 1} masks, one a level and one of the rows, found "
+                f"{len(self.masks)}"
+            )
+        for level, mask in self.present():
+            size = lod.levels[level].size - 1 if level < lod.n_levels else rows
+            what = f"level {level}" if level < lod.n_levels else "the rows"
+            if mask.size != size:
+                return f"nulls: the mask of {what} has {mask.size} items, there are {size}"
+            if level < lod.n_levels:
+                full = np.flatnonzero(~mask & (np.diff(lod.levels[level]) != 0))
+                if full.size:
+                    return f"nulls: item {full[0]} of level {level} is null and is not empty"
+        return None
+
+
+NO_NULLS = Nulls()
+
+
+def joined(parts: Sequence[tuple[Nulls, LoD, int]]) -> Nulls:
+    """Return the nulls of several batches one after another, given with index and rows."""
+    if not any(nulls for nulls, _, _ in parts):
+        return NO_NULLS
+    depth = parts[0][1].n_levels
+    found: list[Mask | None] = []
+    for level in range(depth + 1):
+        masks = [nulls.masks[level] if nulls else None for nulls, _, _ in parts]
+        if all(mask is None for mask in masks):
+            found.append(None)
+            continue
+        sizes = [lod.levels[level].size - 1 if level < depth else rows for _, lod, rows in parts]
+        found.append(
+            np.concatenate(
+                [
+                    np.ones(size, np.bool_) if mask is None else mask
+                    for mask, size in zip(masks, sizes, strict=True)
+                ]
+            )
+        )
+    return Nulls.of(found)
+
+
+def item_ranges(lod: LoD, level: int, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the range of items of each level from `level` on, then that of the rows."""
+    yield start, stop
+    for offsets in lod.levels[level:]:
+        start, stop = int(offsets[start]), int(offsets[stop])
+        yield start, stop
+
+
+def null_item() -> SelectionError:
+    """Return the error for one item that was chosen and is null."""
+    return SelectionError("the item that the branch names is null; a range N:N+1 keeps it")
+
+
+def without_null_rows(data: Array, nulls: Nulls) -> Array:
+    """Return rows with zeros where one is null: the rows themselves if these are there already."""
+    mask = nulls.rows
+    if mask is None or not np.any(_bytes(data[~mask])):
+        return data
+    result: Array = data.copy()
+    result[~mask] = np.zeros((), data.dtype)
+    return result
+
+
+def _bytes(rows: Array) -> Array:
+    return np.ascontiguousarray(rows).reshape(-1).view(np.uint8)
+
+
+def pack(mask: Mask) -> npt.NDArray[np.uint8]:
+    """Return a mask as bits, the lowest first, as in Arrow; the last byte is filled with zeros."""
+    return np.packbits(mask, bitorder="little")
+
+
+def unpack(bits: npt.NDArray[np.uint8], start: int, stop: int) -> Mask:
+    """Return items start..stop of what `pack` gave."""
+    first = start // 8
+    part = bits[first : -(-stop // 8)]
+    found: Any = np.unpackbits(part, bitorder="little")[start - 8 * first : stop - 8 * first]
+    return found.view(np.bool_)  # type: ignore[no-any-return]
+
+
+def mask_ends_with_zeros(bits: npt.NDArray[np.uint8], count: int) -> bool:
+    """Return whether the last byte of `pack` has nothing but zeros behind the last of its items."""
+    return not bits.size or not count % 8 or not int(bits[-1]) >> count % 8
+
+
+def _mask(mask: npt.ArrayLike | None) -> Mask | None:
+    if mask is None:
+        return None
+    array = np.asarray(mask)
+    if array.ndim != 1 or (array.dtype != np.bool_ and array.size):
+        raise InvalidDataError(
+            f"nulls: a mask is a flat array of booleans, found {array.ndim} dimensions of "
+            f"{array.dtype}"
+        )
+    found: Mask = array.astype(np.bool_, copy=False)
+    return None if found.all() else found

@@ -1,0 +1,279 @@
+"""Nulls in files: kept by the formats that hold them, refused by name, or treated by --nulls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as pf
+import pyarrow.parquet as pq
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Batch, TensorSpec, schema_of
+from lodcli.formats.core.table import TABLE
+from lodcli.kernels.errors import InvalidDataError, LodError, OptionError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.kinds import KINDS, READ_ONLY
+
+HOLDS = sorted(name for name in TABLE if table.get(name).nulls)
+COLUMNS: dict[str, Any] = {
+    "rows": pa.array([1, None, 3, None]),
+    "lists": pa.array([[1, None], None, [], [4]]),
+    "text": pa.array(["a", None, "", "Grüß"]),
+    "texts": pa.array([[["x", None], None], None, [], [["y"]]]),
+    "flags": pa.array([True, None, False, None]),
+    "words": pa.array(["u", None, "u", "v"]).dictionary_encode(),
+    "bytes": pa.array([b"x", None, b"", b"zz"]),
+    "views": pa.array([[1], None, [2, 3], []], pa.list_view(pa.int8())),
+    "none": pa.nulls(4),
+    "whole": pa.array([1.5, 2.5, 3.5, 4.5]),
+}
+ROWS = pa.array([[1, 2], None, [3, 4], [5, 6]], pa.list_(pa.int32(), 2))
+RECORDS = pa.array([{"a": 1, "t": "x"}, None, {"a": None, "t": "y"}, {"a": 4, "t": None}])
+LISTS_OF_RECORDS = pa.array([[{"a": 1, "b": "p"}, None], None, [], [{"a": None, "b": "q"}]])
+MAPS = pa.array([[(1, 2)], None, [], [(3, None)]], pa.map_(pa.int8(), pa.int8()))
+
+
+def write_arrow(path: Path, content: pa.Table) -> None:
+    if path.suffix == ".parquet":
+        pq.write_table(content, path, row_group_size=3)
+    elif path.suffix == ".arrows":
+        with pa.ipc.new_stream(path, content.schema) as writer:
+            writer.write_table(content, max_chunksize=3)
+    else:
+        kind = "zstd" if path.stem.endswith("packed") else "uncompressed"
+        pf.write_feather(content, path, compression=kind, chunksize=3)
+
+
+SOURCES = ("t.parquet", "t.arrow", "packed.arrow", "t.arrows")
+
+
+@pytest.fixture
+def content() -> dict[str, LoDTensor]:
+    return {
+        "i": LoDTensor.from_lists([1, None, 3]),
+        "l": LoDTensor.from_lists([[1.5, None], None, [2.5]]),
+        "t": LoDTensor.from_lists([["Grüß", None], None, [""]]),
+        "f": LoDTensor.from_arrow(pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int16(), 2))),
+        "w": LoDTensor.from_lists([[1], [], [2, 3]]),
+    }
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_of_arrow_are_read_as_they_are(source: str, name: str, tmp_path: Path) -> None:
+    write_arrow(tmp_path / source, pa.table({"x": COLUMNS[name]}))
+    found = io.read(tmp_path / source)
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == COLUMNS[name].to_pylist()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_records_and_rows_of_several_values(source: str, tmp_path: Path) -> None:
+    columns = {"f": ROWS, "r": RECORDS, "l": LISTS_OF_RECORDS, "m": MAPS}
+    write_arrow(tmp_path / source, pa.table(columns))
+    found = io.read_all(tmp_path / source)
+    lists = {name: item.to_list() for name, item in found.items() if isinstance(item, LoDTensor)}
+    assert lists == {
+        "f": [[1, 2], None, [3, 4], [5, 6]],
+        "r.a": [1, None, None, 4],
+        "r.t": ["x", None, "y", None],
+        "l.a": [[1, None], None, [], [None]],
+        "l.b": [["p", None], None, [], ["q"]],
+        "m.key": [[1], None, [], [3]],
+        "m.value": [[2], None, [], [None]],
+    }
+
+
+def test_a_null_among_the_values_of_a_row_is_refused(tmp_path: Path) -> None:
+    rows = pa.array([[[1, 2]], None, [[5, 6], None, [3, None]]], pa.list_(pa.list_(pa.int8(), 2)))
+    write_arrow(tmp_path / "t.parquet", pa.table({"x": rows}))
+    with pytest.raises(InvalidDataError, match="column 'x', record 2: item <2>: a value of a row"):
+        io.read(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_nulls_come_back(name: str, content: dict[str, LoDTensor], tmp_path: Path) -> None:
+    path = tmp_path / KINDS[name].path
+    io.write(path, content, format_name=name)
+    found = io.read_all(path, format_name=name)
+    for one, tensor in content.items():
+        item = found[one]
+        assert isinstance(item, LoDTensor)
+        assert item.identical(tensor), one
+    with io.open_source(path, "l", format_name=name) as file:
+        assert file.slice("l", (slice(1, 3),)).to_list() == [None, [2.5]]
+        assert file.slice("l", (0, slice(0, 2))).to_list() == [1.5, None]
+        assert file.slice("t", (slice(1, 3),), 1).to_list() == [None, ""]
+        with pytest.raises(LodError, match="the item that the branch names is null"):
+            file.slice("l", (1,))
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "parquet"])
+def test_others_read_what_is_written(
+    suffix: str, content: dict[str, LoDTensor], tmp_path: Path
+) -> None:
+    path = tmp_path / f"t.{suffix}"
+    io.write(path, content)
+    pl = pytest.importorskip("polars")
+    expected = {name: tensor.to_list() for name, tensor in content.items()}
+    arrow = pq.read_table(path) if suffix == "parquet" else pf.read_table(path, memory_map=False)
+    arrow.validate(full=True)
+    assert arrow.to_pydict() == expected
+    frame = pl.read_parquet(path) if suffix == "parquet" else pl.read_ipc(path)
+    assert {name: frame[name].to_list() for name in expected if name != "f"} == {
+        name: values for name, values in expected.items() if name != "f"
+    }
+    # Where nothing is null, nothing may be.
+    assert [field.name for field in arrow.schema if not field.nullable] == ["w"]
+
+
+@pytest.mark.parametrize("name", sorted(set(KINDS) - set(HOLDS) - set(READ_ONLY)))
+def test_other_formats_refuse_nulls_by_name(name: str, tmp_path: Path) -> None:
+    for module in KINDS[name].needs:
+        pytest.importorskip(module)
+    kind = table.get(name)
+    values: Any = [None, 3] if not kind.min_levels else [[1, None], [3]]
+    tensor = LoDTensor.from_lists(values)
+    if tensor.dtype.name not in kind.dtypes or kind.row_ranks is not None:
+        pytest.skip("holds no such numbers anyway")
+    with pytest.raises(LodError, match=r"row <.*> is null; .* has no nulls: --nulls|holds|take"):
+        io.write(tmp_path / KINDS[name].path, {"data": tensor}, format_name=name)
+    assert not os.listdir(tmp_path)
+
+
+def late(batches: int) -> tuple[tuple[TensorSpec, ...], Iterator[Batch]]:
+    """Return batches of which only the last has nulls."""
+    whole = LoDTensor.from_lists([[1, 2, 3], [], [4]])
+    last = LoDTensor.from_lists([[5, None], None])
+    (spec,) = schema_of({"data": last})
+    levels = (spec.levels[0].__class__("0", None, None),)
+    spec = TensorSpec("data", spec.dtype, (), levels, None, nullable=True)
+    return (spec,), iter([{"data": whole}] * batches + [{"data": last}])
+
+
+@pytest.mark.parametrize("compression", [None, "deflate"])
+@pytest.mark.parametrize("path", ["t.lod.h5", "t.lods", "t.parquet"])
+@pytest.mark.parametrize("batches", [0, 1, 3, 5000])
+def test_a_first_null_may_come_late(
+    path: str, batches: int, compression: str | None, tmp_path: Path
+) -> None:
+    if compression and path == "t.lods":
+        return
+    schema, parts = late(batches)
+    options = WriteOptions(compression=compression)
+    io.write_batches(tmp_path / path, schema, parts, options=options)
+    found = io.read(tmp_path / path)
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == [[1, 2, 3], [], [4]] * batches + [[5, None], None]
+
+
+def test_version_1_is_written_where_nothing_is_null(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [[1, 2], [3]]}), tmp_path / "t.parquet")
+    with io.open_source(tmp_path / "t.parquet") as source:
+        assert source.schema[0].nullable  # the file does not say that there are none
+        io.write_batches(tmp_path / "t.lod.h5", source.schema, source.batches())
+    assert b'"version":1' in (tmp_path / "t.lod.h5").read_bytes()
+    with io.open_source(tmp_path / "t.lod.h5") as source:
+        assert not source.schema[0].nullable
+        io.write_batches(tmp_path / "t.lods", source.schema, source.batches())
+    assert (tmp_path / "t.lods").read_bytes()[7] == 1
+
+
+def test_nulls_that_were_not_announced_are_refused(tmp_path: Path) -> None:
+    schema, parts = late(0)
+    spec = TensorSpec("data", schema[0].dtype, (), schema[0].levels)
+    with pytest.raises(InvalidDataError, match="was announced without nulls, and has some"):
+        io.write_batches(tmp_path / "t.lod.h5", (spec,), parts)
+
+
+TREATED: dict[str, tuple[Any, Any]] = {
+    "keep": ([1.0, None, 3.0], [[1.0, None], None, [2.0]]),
+    "zero": ([1.0, 0.0, 3.0], [[1.0, 0.0], [], [2.0]]),
+    "fill=-1.5": ([1.0, -1.5, 3.0], [[1.0, -1.5], [], [2.0]]),
+    "drop": ([1.0, 3.0], [[1.0], [2.0]]),
+}
+
+
+@pytest.mark.parametrize("path", ["t.lod.h5", "t.lods", "t.parquet", "t.arrow"])
+@pytest.mark.parametrize("how", TREATED)
+def test_nulls_are_treated_alike_in_every_format(how: str, path: str, tmp_path: Path) -> None:
+    numbers, lists = TREATED["keep"]
+    content = {"n": LoDTensor.from_lists(numbers), "l": LoDTensor.from_lists(lists)}
+    io.write(tmp_path / path, content)
+    for name, expected in zip(content, TREATED[how], strict=True):
+        found = io.read(tmp_path / path, name, nulls=how)
+        assert isinstance(found, LoDTensor)
+        assert found.to_list() == expected
+    found = io.read(tmp_path / path, "n", nulls="nan")
+    assert isinstance(found, LoDTensor)
+    np.testing.assert_array_equal(found.data, [1.0, np.nan, 3.0])
+    with pytest.raises(UnsupportedError, match="l: row <0,1> is null, and no row is empty"):
+        io.read(tmp_path / path, "l", nulls="empty")
+    with pytest.raises(UnsupportedError, match="n: row <1> is null; --nulls error has no nulls"):
+        io.read(tmp_path / path, "n", nulls="error")
+
+
+def test_records_drop_together(tmp_path: Path) -> None:
+    columns = {"a": [1, None, 3, 4], "b": [[1], [2], None, [4, None]]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    found = io.read_all(tmp_path / "t.parquet", nulls="drop")
+    lists = {name: item.to_list() for name, item in found.items() if isinstance(item, LoDTensor)}
+    whole = pa.table(columns).drop_null()["a"].to_pylist()
+    assert lists == {"a": whole, "b": [[1], [4]]}
+    io.write(tmp_path / "t.lod.h5", io.read_all(tmp_path / "t.parquet"))
+    with pytest.raises(UnsupportedError, match="a: row <1> is null, and b may have the same items"):
+        io.read_all(tmp_path / "t.lod.h5", nulls="drop")
+
+
+def test_sequences_that_others_share_are_not_cut(tmp_path: Path) -> None:
+    pq.write_table(
+        pa.table({"l": LISTS_OF_RECORDS.filter([True, False, True, True])}), tmp_path / "t.parquet"
+    )
+    with pytest.raises(UnsupportedError, match=r"l\.a: row <0,1> is null, and l\.b has the same"):
+        io.read_all(tmp_path / "t.parquet", nulls="drop")
+    found = io.read(tmp_path / "t.parquet", "l.a", nulls="drop")
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == [[1], [], []]
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ("mask", OptionError, "nulls: expected keep, empty, zero, nan, drop, error, fill=X"),
+        ("fill=", OptionError, "nulls: expected keep"),
+        ("fill=abc", InvalidDataError, "--nulls fill=abc: expected a number"),
+        ("nan", InvalidDataError, "data: no int64 is nan"),
+        ("fill=0.5", InvalidDataError, "data: no int64 is 0.5"),
+    ],
+)
+def test_impossible_treatments(how: str, error: Any, message: str, tmp_path: Path) -> None:
+    io.write(tmp_path / "t.lods", LoDTensor.from_lists([1, None]))
+    with pytest.raises(error, match=message):
+        io.read(tmp_path / "t.lods", nulls=how)
+
+
+def test_a_large_mask_is_read_in_parts(tmp_path: Path) -> None:
+    """Slices of masks, at every offset of a byte."""
+    generator = np.random.default_rng(1)
+    rows = pa.array(generator.integers(0, 9, 5000), mask=generator.random(5000) < 0.3)
+    lod = LoD.from_lengths([generator.multinomial(5000, np.full(700, 1 / 700))])
+    flat = LoDTensor.from_arrow(rows)
+    tensor = LoDTensor(flat.values, lod, nulls=type(flat.nulls).of([None, flat.nulls.rows]))
+    io.write(tmp_path / "t.lod.h5", tensor)
+    with io.open_source(tmp_path / "t.lod.h5") as source:
+        for start in range(0, 700, 61):
+            found = source.slice("data", (slice(start, start + 13),))
+            assert found.identical(tensor[start : start + 13])
+        batches = [batch["data"] for batch in source.batches(limit_bytes=999)]
+    assert len(batches) > 20
+    parts = [item for item in batches if isinstance(item, LoDTensor)]
+    assert LoDTensor.concatenate(parts).identical(tensor)

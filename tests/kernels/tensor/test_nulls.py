@@ -1,0 +1,214 @@
+"""Tensors with null items and rows: kept by what chooses and converts, refused by all else."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.tensor.gather import take_items
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls, pack, unpack
+
+CASES: dict[str, list[Any]] = {
+    "rows": [1, None, 3, None],
+    "lists": [[1, None], None, [], [4]],
+    "two levels": [[[1.5, None], None], None, [], [[2.5]]],
+    "booleans": [[True, None], None, [False]],
+    "text": ["a", None, "", "Grüß"],
+    "lists of text": [["a", None], None, [], ["b", ""]],
+    "bytes": [b"\xff", None, b"", b"x"],
+    "the last": [[1, 2], [3, None]],
+}
+KERNELS = Path(__file__).parents[3] / "kernels"
+every_case = pytest.mark.parametrize("values", CASES.values(), ids=CASES)
+
+
+def plain(found: Any) -> Any:
+    return found.to_list() if isinstance(found, LoDTensor) else found
+
+
+@every_case
+def test_lists_come_back(values: list[Any]) -> None:
+    tensor = LoDTensor.from_lists(values)
+    assert tensor.to_list() == values
+    assert "None" in repr(tensor)
+    assert "None" in tensor._repr_html_()
+
+
+@every_case
+def test_arrow_and_awkward_hold_the_same(values: list[Any]) -> None:
+    ak = pytest.importorskip("awkward")
+    tensor = LoDTensor.from_lists(values)
+    array = tensor.to_arrow()
+    array.validate(full=True)
+    assert array.to_pylist() == values
+    assert LoDTensor.from_arrow(array).identical(tensor)
+    assert LoDTensor.from_arrow(pa.array(values)).to_list() == values
+    assert LoDTensor.from_arrow(pa.chunked_array([array[:1], array[1:]])).to_list() == values
+    assert tensor.to_awkward().to_list() == values
+    assert LoDTensor.from_awkward(ak.Array(values)).to_list() == values
+    assert LoDTensor.from_awkward(tensor.to_awkward()).identical(tensor)
+
+
+def test_rows_of_several_values_are_null_as_a_whole() -> None:
+    array = pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int32(), 2))
+    tensor = LoDTensor.from_arrow(array)
+    assert tensor.row_shape == (2,)
+    assert tensor.values.tolist() == [[1, 2], [0, 0], [3, 4]]
+    assert tensor.to_arrow().to_pylist() == [[1, 2], None, [3, 4]]
+    with pytest.raises(InvalidDataError, match="a row has a null"):
+        LoDTensor.from_arrow(pa.array([[1, None]], pa.list_(pa.int32(), 2)))
+
+
+@every_case
+def test_keys_pick_what_python_picks(values: list[Any]) -> None:
+    tensor = LoDTensor.from_lists(values)
+    count = len(values)
+    for key in (slice(None), slice(1, None), slice(0, 0), slice(None, None, -1), slice(0, 9, 2)):
+        assert tensor[key].to_list() == values[key]
+    for order in ([], [1, 0, 1], [-1]):
+        assert plain(tensor[order]) == [values[item] for item in order]
+    mask = np.arange(count) % 2 == 0
+    assert tensor[mask].to_list() == values[::2]
+    assert take_items(tensor, [1, 1]).to_list() == [values[1]] * 2
+    for item in range(count):
+        if tensor.marks and tensor.lod.n_levels == 1 and values[item] is not None:
+            continue  # an item of one level is its bytes
+        assert plain(tensor[item]) == values[item]
+    with pytest.raises(SelectionError):
+        tensor[[count]]
+
+
+def test_a_null_item_is_none_and_no_view_of_it_exists() -> None:
+    tensor = LoDTensor.from_lists(CASES["lists"])
+    assert [plain(item) for item in tensor] == CASES["lists"]
+    assert tensor[1] is None
+    with pytest.raises(SelectionError, match="the item that the branch names is null; a range"):
+        tensor.select(1)
+    assert tensor.select(slice(1, 2)).to_list() == [None]
+    assert tensor.select(0, slice(0, 2)).to_list() == [1, None]
+    with pytest.raises(UnsupportedError, match="what such a key picks has no nulls"):
+        tensor[0:2, 0]
+
+
+@every_case
+def test_joined_copied_and_pickled(values: list[Any]) -> None:
+    tensor = LoDTensor.from_lists(values)
+    assert LoDTensor.concatenate([tensor, tensor[1:]]).to_list() == values + values[1:]
+    whole = tensor.fill_nulls(0)
+    assert LoDTensor.concatenate([whole, tensor]).to_list() == whole.to_list() + values
+    for other in (tensor.copy(), copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor))):
+        assert other.identical(tensor)
+    assert not tensor.identical(whole)
+    assert tensor.difference(whole) == "other nulls"
+
+
+@every_case
+def test_filled_and_dropped_as_by_arrow(values: list[Any]) -> None:
+    tensor = LoDTensor.from_lists(values)
+    dropped = tensor.drop_nulls()
+    assert not dropped.nulls
+
+    def without(value: Any) -> Any:
+        if isinstance(value, list):
+            return [without(one) for one in value if one is not None]
+        return value
+
+    assert dropped.to_list() == without(values)
+    if not tensor.lod.n_levels:
+        array = pa.array(values)
+        assert dropped.to_list() == array.drop_null().to_pylist()
+        assert tensor.fill_nulls(7).to_list() == pc.fill_null(array, 7).to_pylist()
+
+
+def test_a_value_that_the_dtype_lacks_fills_nothing() -> None:
+    whole = LoDTensor.from_lists([1, None])
+    for value in (np.nan, 0.5, "x", 2**70):
+        with pytest.raises(InvalidDataError, match="no int64 is"):
+            whole.fill_nulls(value)
+    assert LoDTensor.from_lists([1.5, None]).fill_nulls(np.nan).data.tolist()[0] == 1.5
+    small = LoDTensor.from_arrow(pa.array([1, None], pa.uint8()))
+    with pytest.raises(InvalidDataError, match="no uint8 is 256"):
+        small.fill_nulls(256)
+
+
+def test_masks_must_fit() -> None:
+    lod = LoD.from_lengths([[2, 0]])
+    with pytest.raises(InvalidDataError, match="expected 2 masks"):
+        LoDTensor([1, 2], lod, nulls=Nulls.of([[True, False]]))
+    with pytest.raises(InvalidDataError, match="level 0 has 1 items, there are 2"):
+        LoDTensor([1, 2], lod, nulls=Nulls.of([[False], None]))
+    with pytest.raises(InvalidDataError, match="item 0 of level 0 is null and is not empty"):
+        LoDTensor([1, 2], lod, nulls=Nulls.of([[False, True], None]))
+    with pytest.raises(InvalidDataError, match="flat array of booleans"):
+        Nulls.of([[1, 0]])
+    tensor = LoDTensor([1, 2], lod, nulls=Nulls.of([[True, False], [True, False]]))
+    assert tensor.to_list() == [[1, None], None]
+    assert tensor.values.tolist() == [1, 0]
+    assert Nulls.of([[True], None]) is NO_NULLS
+
+
+def test_bits_are_those_of_arrow() -> None:
+    mask = np.random.default_rng(0).random(77) < 0.5
+    bitmap = pa.array(np.zeros(77), mask=~mask).buffers()[0]
+    assert pack(mask).tobytes() == bitmap.to_pybytes()[:10]
+    for start, stop in ((0, 77), (3, 3), (7, 9), (8, 64), (61, 77)):
+        assert unpack(pack(mask), start, stop).tolist() == mask[start:stop].tolist()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda tensor: tensor.data,
+        lambda tensor: tensor + 1,
+        lambda tensor: tensor > 1,
+        lambda tensor: np.add(tensor, 1),
+        lambda tensor: np.sum(tensor),
+        lambda tensor: np.where(tensor, 1, 0),
+        lambda tensor: tensor.to_padded(),
+        lambda tensor: tensor.to_numpy(),
+        lambda tensor: tensor.to_arrays(),
+        lambda tensor: tensor.with_data(np.zeros(3)),
+        lambda tensor: tensor.set_recursive_sequence_lengths([[3]]),
+        lambda tensor: tensor.__setitem__(0, 1),
+        lambda tensor: OPS["sum"].load()(tensor),
+        lambda tensor: OPS["softmax"].load()(tensor),
+        lambda tensor: OPS["reverse"].load()(tensor),
+    ],
+)
+@pytest.mark.parametrize(
+    "values",
+    [[[1.0, None], [2.0]], [[1.0, 2.0], None, [3.0]]],
+    ids=["row", "item"],
+)
+def test_what_computes_refuses_nulls_with_a_remedy(use: Any, values: Any) -> None:
+    where = "row <0,1>" if None in values[0] else "item of level 0 <1>"
+    message = rf"{where} is null; .* has no nulls: .*fill_nulls or drop_nulls"
+    with pytest.raises(UnsupportedError, match=message):
+        use(LoDTensor.from_lists(values))
+
+
+def test_ops_reach_rows_only_where_nulls_are_refused() -> None:
+    """`data` raises; what stands behind it is for code that knows of nulls."""
+    pattern = re.compile(r"\b(tensor|x|y|sequences?|inputs?)\.(values|_data)\b")
+    folders = ("ops", "rnn", "torch")
+    files = [file for folder in folders for file in (KERNELS / folder).rglob("*.py")]
+    assert len(files) > 100
+    assert not [file for file in files if pattern.search(file.read_text("utf-8"))]
+
+
+def test_values_are_found_beside_nulls() -> None:
+    tensor = LoDTensor.from_lists([[1, None]])
+    assert 1 in tensor
+    assert 0 not in tensor  # what lies under a null

@@ -1,0 +1,148 @@
+"""Commands that choose, order or join whole items keep nulls; the others refuse them by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, tensor
+
+LISTS: list[Any] = [[1, None], None, [], [4]]
+TEXTS: list[Any] = [["a", None], None, ["Grüß"], []]
+FLAT: list[Any] = [1, None, 3, None]
+COUNTS = [3, 1, 2, 0]
+SOURCES = ["in.lod.h5", "in.lods", "in.parquet", "in.arrow"]
+
+
+@pytest.fixture
+def file(folder: Path) -> None:
+    content = {
+        **{"l": LoDTensor.from_lists(LISTS), "t": LoDTensor.from_lists(TEXTS)},
+        **{"f": LoDTensor.from_lists(FLAT), "n": LoDTensor(COUNTS)},
+    }
+    for name in SOURCES:
+        io.write(name, content)
+
+
+# What each column becomes: the outermost items by number, in order.
+KEEP: dict[str, list[int]] = {
+    "slice IN 1:3": [1, 2],
+    "slice IN ::-1": [3, 2, 1, 0],
+    "head IN -n 2": [0, 1],
+    "tail IN -n 3": [1, 2, 3],
+    "sort IN --by n": [3, 1, 2, 0],
+    "filter IN n>0": [0, 1, 2],
+    "select IN f t l n": [0, 1, 2, 3],
+    "rename IN n=m": [0, 1, 2, 3],
+    "concat IN IN": [0, 1, 2, 3, 0, 1, 2, 3],
+    "convert IN": [0, 1, 2, 3],
+    "convert IN --isolate": [0, 1, 2, 3],
+}
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("line", KEEP)
+def test_whole_items_keep_their_nulls(line: str, source: str, lod: Lod) -> None:
+    done = lod(*line.replace("IN", source).split(), "-o", "out.parquet")
+    assert done.code == 0, done.stderr
+    found = pq.read_table("out.parquet").to_pydict()
+    for name, values in {"l": LISTS, "t": TEXTS, "f": FLAT}.items():
+        assert found[name] == [values[item] for item in KEEP[line]]
+
+
+SLICES: dict[str, Any] = {
+    "slice IN::l 0,0:2": [1, None],
+    "slice IN::l 0,::-1": [None, 1],
+    "slice IN::f 1:3": [None, 3],
+    "slice IN::t --level 1 1:3": [None, "Grüß"],
+    "slice IN::t 0": ["a", None],
+}
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("line", SLICES)
+def test_slices_keep_nulls(line: str, source: str, lod: Lod) -> None:
+    done = lod(*line.replace("IN", source).split(), "-o", "out.lod.h5")
+    assert done.code == 0, done.stderr
+    assert tensor("out.lod.h5").to_list() == SLICES[line]
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize("source", SOURCES)
+def test_one_null_item_is_no_slice(source: str, lod: Lod) -> None:
+    for line in (f"slice {source}::l 1", f"slice {source}::l 0,1", f"slice {source}::f 1"):
+        done = lod(*line.split())
+        assert done.code != 0
+        assert "the item that the branch names is null; a range N:N+1 keeps it" in done.stderr
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize("source", SOURCES)
+def test_merge_shuffle_sort_and_diff(source: str, lod: Lod) -> None:
+    assert lod("shuffle", source, "--seed", "1", "-o", "mixed.lod.h5").code == 0
+    assert lod("sort", "mixed.lod.h5", "--by", "n", "-o", "a.lod.h5").code == 0
+    assert lod("sort", source, "--by", "n", "-o", "b.lod.h5").code == 0
+    assert lod("diff", "a.lod.h5", "b.lod.h5").code == 0
+    assert lod("select", source, "l", "-o", "l.lod.h5").code == 0
+    assert lod("select", source, "n", "-o", "n.lod.h5").code == 0
+    assert lod("merge", "l.lod.h5", "n.lod.h5", "-o", "m.lod.h5").code == 0
+    assert tensor("m.lod.h5", "l").to_list() == LISTS
+    assert lod("verify", "m.lod.h5").code == 0
+    done = lod("convert", source, "--nulls", "zero", "-o", "zero.lod.h5")
+    assert done.code == 0, done.stderr
+    done = lod("diff", source, "zero.lod.h5")
+    assert done.code == 1
+    assert "f: row 1: null against a value" in done.stdout
+    assert "l: level 0 item 1: null against a value" in done.stdout
+
+
+REFUSED = {
+    "apply sum IN::l -o out.lod.h5": "item of level 0 <1> is null",
+    "filter IN f>0 -o out.lod.h5": "f: row <1> is null; an expression has no nulls",
+    "sort IN --by f -o out.lod.h5": "f: row <1> is null; an expression has no nulls",
+    "convert IN::f out.npz": "f: row <1> is null; npz has no nulls",
+    "convert IN::f --nulls error -o out.lods": "f: row <1> is null; --nulls error",
+    "convert IN::l --nulls empty -o out.lods": "row <0,1> is null, and no row is empty",
+}
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("line", REFUSED)
+def test_others_refuse_nulls_with_their_place(line: str, source: str, lod: Lod) -> None:
+    done = lod(*line.replace("IN", source).split())
+    assert done.code != 0
+    assert REFUSED[line] in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(Path().glob("out.*"))
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_command_takes_the_option(source: str, lod: Lod) -> None:
+    done = lod("apply", "sum", f"{source}::l", "--nulls", "fill=2", "-o", "sum.lod.h5")
+    assert done.code == 0, done.stderr
+    assert tensor("sum.lod.h5").to_list() == [3, 0, 0, 4]
+    assert lod("select", source, "f", "-o", "one.lod.h5").code == 0
+    done = lod("filter", "one.lod.h5", "f > 2", "--nulls", "drop", "-o", "kept.lod.h5")
+    assert done.code == 0, done.stderr
+    assert tensor("kept.lod.h5").to_list() == [3]
+    assert lod("inspect", source, "--nulls", "mask").code == 2
+
+
+@pytest.mark.usefixtures("file")
+@pytest.mark.parametrize("source", SOURCES)
+def test_inspect_says_what_may_be_null(source: str, lod: Lod) -> None:
+    found = json.loads(lod("inspect", source, "--json").stdout)["tensors"]
+    assert {one["name"]: one["nullable"] for one in found} == {
+        **{"l": True, "t": True, "f": True, "n": False}
+    }
+    assert '"a" null "Grüß"' in lod("inspect", f"{source}::t").stdout
