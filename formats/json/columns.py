@@ -15,6 +15,7 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 NUMBERS = frozenset({int, float})
 
@@ -29,6 +30,8 @@ class Column:
         depth: how many lists are nested; text counts as one of them.
         text: whether the innermost lists are written as text.
         told: whether a person chose the dtype.
+
+    Whether values may be null, its description says.
     """
 
     spec: TensorSpec
@@ -60,9 +63,15 @@ class Column:
 
     def _tensor(self, values: list[Any]) -> LoDTensor | None:
         """Return the tensor, None if something does not fit."""
-        items, lengths = len(values), []
+        items, lengths, masks = len(values), [], list[Mask | None]()
         for level in range(self.depth):
             kind = str if self.text and level == self.depth - 1 else list
+            # Lists below the levels are the axes of a row, which is null as a whole.
+            mask = self._mask(values) if level <= len(self.spec.levels) else None
+            masks.append(mask)
+            if mask is not None:
+                empty = self._empty(level)
+                values = [empty if value is None else value for value in values]
             if not set(map(type, values)) <= {kind}:
                 return None
             if kind is str:
@@ -73,6 +82,12 @@ class Column:
             lengths.append(np.fromiter(map(len, values), np.int64, len(values)))
             if kind is list:
                 values = list(chain.from_iterable(values))
+        if self.depth == len(self.spec.levels):
+            mask = self._mask(values) if not self.text else None
+            masks.append(mask)
+            if mask is not None:
+                zero = self.spec.dtype.type(0).item()
+                values = [zero if value is None else value for value in values]
         if self.text:
             rows: Array | None = np.frombuffer(b"".join(values), np.uint8)
         else:
@@ -85,11 +100,27 @@ class Column:
                 return None
         count = int(lengths[levels - 1].sum()) if levels else items
         index = LoD.from_lengths(lengths[:levels], self.spec.level_names)
-        return LoDTensor(rows.reshape(count, *shape), index, self.spec.marks)
+        nulls = Nulls.of(masks[: levels + 1])
+        return LoDTensor(rows.reshape(count, *shape), index, self.spec.marks, nulls)
+
+    def _mask(self, values: list[Any]) -> Mask | None:
+        """Return which values are no nulls; None if none is, or none may be."""
+        if not self.spec.nullable or None not in values:
+            return None
+        return np.fromiter((value is not None for value in values), np.bool_, len(values))
+
+    def _empty(self, level: int) -> object:
+        """Return what a null of a level is, without being null."""
+        if level == len(self.spec.levels):
+            zeros: object = np.zeros(self.spec.row_shape, self.spec.dtype).tolist()
+            return zeros
+        return "" if self.text and level == self.depth - 1 else []
 
     def _misfit(self, value: object, path: tuple[int, ...]) -> str | None:
         """Return the error in a part of a line, None if there is none."""
         level = len(path)
+        if value is None and self.spec.nullable and level <= len(self.spec.levels):
+            return None
         where = f"item <{','.join(map(str, path))}>: " if path else ""
         if level == self.depth or (self.text and level == self.depth - 1):
             wrong = _bad_text(value) if self.text else _bad_number(value, self.spec.dtype)
@@ -180,7 +211,7 @@ _ONE_KIND = "; all values must be of one kind"
 def _other_kind(value: object) -> str:
     """Return a hint for a value of another type than the values before it."""
     if value is None:
-        return "; fill it, or leave it out"
+        return "; the first lines have none: --nulls keep reads it as it is"
     if type(value) in (list, int, float):
         return "; all lines must be nested equally deep"
     if type(value) in (str, bool):

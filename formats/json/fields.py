@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -109,7 +109,7 @@ def _fields(
 
 
 def _refuse_unheld(one: str, value: object) -> None:
-    if value is None or type(value) is dict:
+    if type(value) is dict:
         raise InvalidDataError(
             f"line 1: field {shown(one)}: expected numbers, booleans, text or lists, found "
             f"{kind_of(value)}; choose the fields to read with --field, or the rest with "
@@ -160,6 +160,7 @@ def _column(
     values: list[Any], name: str, field: str | None, options: ReadOptions
 ) -> tuple[Column, bool]:
     seen = _survey(values)
+    nullable = seen.nulls or options.nulls is not None
     names = options.levels
     depth = len(seen.sizes)
     sure = bool(seen.leaves)
@@ -181,6 +182,7 @@ def _column(
             LevelSpec(f"{name}/{level}", level_name) for level, level_name in enumerate(level_names)
         ),
         marks=TEXT if str in seen.leaves and levels == depth else NO_MARKS,
+        nullable=nullable,
     )
     spec.empty()  # refuses a bad level name
     return Column(spec, field, depth, str in seen.leaves, options.dtype is not None), sure
@@ -188,27 +190,40 @@ def _column(
 
 @dataclass(frozen=True)
 class _Seen:
-    """Types of values: those of the leaves, and the length of the first list of each level."""
+    """Types of values: those of the leaves, and the length of the first list of each level.
+
+    Attributes:
+        leaves: the types; none where all lists are empty, or all values null.
+        sizes: of each level.
+        nulls: whether there are any.
+    """
 
     leaves: frozenset[type]
     sizes: tuple[int, ...]
+    nulls: bool = False
 
 
 def _survey(values: list[Any]) -> _Seen:
     sizes: list[int] = []
+    nulls = False
     while values:
+        if None in values:
+            nulls = True
+            values = [value for value in values if value is not None]
+            if not values:
+                break
         types = frozenset(map(type, values))
         if types != {list}:
             if not any(types <= kind for kind in _KINDS):
-                return _first_leaf(values, sizes)
+                return replace(_first_leaf(values, sizes), nulls=nulls)
             if types == {str}:
                 sizes.append(_text_length(values[0]))
-            return _Seen(types, tuple(sizes))
+            return _Seen(types, tuple(sizes), nulls)
         if len(sizes) == MOST_LEVELS:
             raise UnsupportedError(f"the lists are nested deeper than {MOST_LEVELS} levels")
         sizes.append(len(values[0]))
         values = list(chain.from_iterable(values))
-    return _Seen(frozenset(), tuple(sizes))
+    return _Seen(frozenset(), tuple(sizes), nulls)
 
 
 def _first_leaf(values: list[Any], sizes: list[int]) -> _Seen:

@@ -26,6 +26,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
+from lodcli.kernels.tensor.nulls import Mask
 
 # As Python objects, text takes up to thirty times its size.
 MOST_BLOCK_BYTES = 2 << 20
@@ -40,7 +41,8 @@ class JsonLines(Format):
 
     `[[1,2],[3]]` is an item of two levels, `[1,2]` of one, `7` a row without levels. Text is
     one more level, of its UTF-8 bytes. Whole numbers become int64, others float64, true and
-    false bool; what the first lines hold decides, --dtype overrules. With --levels as many
+    false bool; what the first lines hold decides, --dtype overrules. If one of them holds a null,
+    or with --nulls, nulls are kept; else one is an error. With --levels as many
     levels as names are given; lists below them must all be of equal lengths and become the
     shape of a row. Lines of objects: every field is a tensor of that name, or those that
     --field chooses.
@@ -60,7 +62,8 @@ class JsonLines(Format):
     empty_file = True
     row_shapes = False
     kept_marks = frozenset({"text"})
-    options = frozenset({"levels", "field", "dtype", "encoding"})
+    nulls = True
+    options = frozenset({"nulls", "levels", "field", "dtype", "encoding"})
     binary = False
 
     def open(self, source: Input, options: ReadOptions) -> Source:
@@ -93,10 +96,10 @@ class JsonLines(Format):
         for batch in batches:
             for name, item in batch.items():
                 assert isinstance(item, LoDTensor)
-                _require_finite(item.data, name, rows[name])
+                _require_finite(item.values, name, rows[name])
                 items[name] += len(item)
                 rows[name] += item.rows
-                if not fast.takes(item):
+                if item.nulls or not fast.takes(item):
                     waiting[name] += _samples(item)
                 elif len(schema) > 1:
                     waiting[name] += fast.samples(item)
@@ -128,23 +131,33 @@ def _samples(tensor: LoDTensor) -> list[str]:
     """Return the outermost items of a tensor as JSON."""
     if tensor.marks == TEXT:
         return _quoted(tensor)
-    shape = tensor.data.shape
-    found = texts(tensor.data.reshape(-1))
+    shape = tensor.values.shape
+    found = texts(tensor.values.reshape(-1))
     for axis in range(len(shape) - 1, 0, -1):
         lists = int(np.prod(shape[:axis], dtype=np.int64))
         found = _grouped(found, np.arange(lists + 1) * shape[axis])
-    for offsets in reversed(tensor.lod.levels):
-        found = _grouped(found, offsets)
+    found = _with_nulls(found, tensor.nulls.rows)
+    for level in reversed(range(tensor.lod.n_levels)):
+        found = _grouped(found, tensor.lod.levels[level])
+        found = _with_nulls(found, tensor.nulls.masks[level] if tensor.nulls else None)
     return found
 
 
+def _with_nulls(values: list[str], mask: Mask | None) -> list[str]:
+    if mask is not None:
+        for place in np.flatnonzero(~mask).tolist():
+            values[place] = "null"
+    return values
+
+
 def _quoted(tensor: LoDTensor) -> list[str]:
-    *levels, offsets = tensor.lod.levels
-    raw = tensor.data.tobytes()
-    cuts = pairwise(offsets.tolist())
+    lod, masks = tensor.lod, tensor.nulls.masks or (None,) * (len(tensor.lod) + 1)
+    raw = tensor.values.tobytes()
+    cuts = pairwise(lod.levels[-1].tolist())
     found = [encode_basestring(raw[start:stop].decode()) for start, stop in cuts]
-    for above in reversed(levels):
-        found = _grouped(found, above)
+    found = _with_nulls(found, masks[lod.n_levels - 1])
+    for level in reversed(range(lod.n_levels - 1)):
+        found = _with_nulls(_grouped(found, lod.levels[level]), masks[level])
     return found
 
 

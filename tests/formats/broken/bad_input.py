@@ -220,14 +220,14 @@ FAULTS = [
     Fault(
         "missing",
         ".jsonl",
-        b"[1,2]\n[1,null]\n",
-        ("line 2: item <1>: expected a number, found null", "fill it, or leave it out"),
+        b"[1,2]\n[1,true]\n",
+        ("line 2: item <1>: expected a number, found true", "all values must be of one kind"),
     ),
     Fault(
         "missing",
         ".jsonl",
-        b'{"x":[1]}\n{"x":null}\n',
-        ("line 2: field x: expected a list, found null", "fill it, or leave it out"),
+        b'{"x":[1]}\n{"y":null}\n',
+        ("line 2: field 'x' is missing", "--field"),
     ),
     Fault(
         "missing",

@@ -210,7 +210,9 @@ def with_nulls(item: LoDTensor, seed: int) -> LoDTensor:
     rows = generator.random(item.rows) < 0.7
     if item.marks:
         rows[:] = True
-    return LoDTensor(item.data, item.lod, item.marks, Nulls.of([*masks, rows]))
+    # Of nothing but nulls JSON does not say how deep they lie, and what they are.
+    some = [mask if mask.any() else None for mask in (*masks, rows)]
+    return LoDTensor(item.data, item.lod, item.marks, Nulls.of(some))
 
 
 @st.composite

@@ -85,9 +85,9 @@ def test_a_late_fault_leaves_no_target(
     # Less is read at once than there is, so that the writer has been at work.
     monkeypatch.setattr(jsonl, "PEEK_BYTES", 16)
     monkeypatch.setattr(jsonl, "MOST_BLOCK_BYTES", 16)
-    Path("in.jsonl").write_bytes(60 * b"[1.5,2.5]\n" + b"[1.5,null]\n")
+    Path("in.jsonl").write_bytes(60 * b"[1.5,2.5]\n" + b"[1.5,true]\n")
     code, message = _refused(lod, "in.jsonl", TARGETS[target], "--dtype", "float32")
-    assert (code, "line 61: item <1>: expected a number, found null" in message) == (1, True)
+    assert (code, "line 61: item <1>: expected a number, found true" in message) == (1, True)
 
 
 # What is no fault: a mark at the beginning, and lines that end as on Windows.

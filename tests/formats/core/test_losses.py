@@ -90,7 +90,7 @@ def small(name: str, content: Content) -> Content:
     for one, item in content.items():
         assert isinstance(item, LoDTensor)
         # Text that no reader of csv takes for a number.
-        data = np.full(item.data.shape, ord("x") if item.marks else 1, item.dtype)
+        data = np.full(item.values.shape, ord("x") if item.marks else 1, item.dtype)
         made[one] = LoDTensor(data, item.lod, item.marks)
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,7 +101,54 @@ def test_a_null_among_the_values_of_a_row_is_refused(tmp_path: Path) -> None:
         io.read(tmp_path / "t.parquet")
 
 
-@pytest.mark.parametrize("name", HOLDS)
+JSON: dict[str, Any] = {
+    "rows": [1, None, 3],
+    "lists": [[1.5, None], None, [], [2.0]],
+    "text": ["a", None, ""],
+    "texts": [["a", None], None, ["b"]],
+    "flags": [[True, None], None],
+    "only nulls": [None, None],
+}
+
+
+@pytest.mark.parametrize("fields", [1, 2])
+@pytest.mark.parametrize("values", JSON.values(), ids=JSON)
+def test_json_has_nulls_both_ways(values: Any, fields: int, tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    tensor = LoDTensor.from_lists(values)
+    content = {"x": tensor, "y": LoDTensor(np.arange(len(tensor)))}
+    io.write(path, dict([*content.items()][:fields]))
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert [line["x"] if fields > 1 else line for line in lines] == values
+    found = io.read(path, "x" if fields > 1 else None)
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == values
+
+
+def test_rows_of_json_are_null_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text("[[1,2],null,[3,4]]\n[null]\nnull\n")
+    found = io.read(path, levels="a")
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == [[[1, 2], None, [3, 4]], [None], None]
+    assert found.row_shape == (2,)
+    path.write_text("[[1,2],[3,null]]\n")
+    with pytest.raises(InvalidDataError, match="line 1: item <1,1>: expected a number, found null"):
+        io.read(path, levels="a")
+
+
+def test_a_null_behind_the_first_lines_needs_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text("[1,2,3]\n" * 200_000 + "[4,null]\n")
+    with pytest.raises(InvalidDataError, match=r"line 200001: item <1>: .* --nulls keep reads it"):
+        io.read(path)
+    for how, last in (("keep", [4, None]), ("zero", [4, 0]), ("drop", [4])):
+        found = io.read(path, nulls=how)
+        assert isinstance(found, LoDTensor)
+        assert found[-1:].to_list() == [last]
+
+
+@pytest.mark.parametrize("name", sorted({*HOLDS} - {"jsonl"}))
 def test_nulls_come_back(name: str, content: dict[str, LoDTensor], tmp_path: Path) -> None:
     path = tmp_path / KINDS[name].path
     io.write(path, content, format_name=name)
