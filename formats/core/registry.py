@@ -149,10 +149,7 @@ def _refuse_other(head: bytes) -> None:
 def _advice(head: bytes) -> str:
     """Return a hint for a file whose format was not recognised."""
     if head.lstrip()[:1] in (b"[", b"{"):
-        return (
-            "if it is JSON, --from jsonl reads one value a line, as jq -c '.[]' writes the items "
-            "of a list"
-        )
+        return "if it is JSON, --from json reads a document, --from jsonl one value a line"
     return f"name it with --from ({', '.join(TABLE)})"
 
 

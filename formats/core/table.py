@@ -111,6 +111,7 @@ TABLE = {
     "tokens": Entry("lodcli.formats.tokens.tokens", "Tokens", (".bin",)),
     "ts": Entry("lodcli.formats.ts.ts", "SktimeTs", (".ts",), detected=True),
     "jsonl": Entry("lodcli.formats.json.jsonl", "JsonLines", (".jsonl", ".ndjson")),
+    "json": Entry("lodcli.formats.json.documents", "JsonDocument", (".json",)),
     "csv": Entry("lodcli.formats.csv.csv_file", "Csv", (".csv",)),
     "tsv": Entry("lodcli.formats.csv.csv_file", "Tsv", (".tsv",)),
     "text": Entry("lodcli.formats.text.text", "Text", (".txt",)),

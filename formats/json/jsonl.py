@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from json.encoder import encode_basestring
+from typing import BinaryIO
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from lodcli.formats.json.fields import Columns, field_values, find_columns
 from lodcli.formats.json.python_reader import parsed
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
+from lodcli.formats.text.derived import Derived
 from lodcli.formats.text.lines import LineReader, split
 from lodcli.formats.text.numerals import tells_dtype, texts
 from lodcli.kernels.dtypes import ALL_DTYPES
@@ -67,7 +69,7 @@ class JsonLines(Format):
     binary = False
 
     def open(self, source: Input, options: ReadOptions) -> Source:
-        return _JsonSource(source, options)
+        return JsonSource(source, options)
 
     def lost_tensor_names(self, schema: Schema) -> Iterable[str]:
         named = all(spec.items != 0 for spec in schema)  # in every line
@@ -176,12 +178,23 @@ def _lines(samples: dict[str, list[str]]) -> Iterator[str]:
     )
 
 
-class _JsonSource(Source):
-    """An open file, its first lines read and understood."""
+class JsonSource(Source):
+    """An open file, its first lines read and understood.
 
-    def __init__(self, source: Input, options: ReadOptions) -> None:
+    Args:
+        source: the file.
+        options: how to read it.
+        lines: makes its lines, where it has others.
+    """
+
+    def __init__(
+        self,
+        source: Input,
+        options: ReadOptions,
+        lines: Callable[[BinaryIO], Derived] | None = None,
+    ) -> None:
         self._source = source
-        self._reader = LineReader(source, encoding=options.encoding)
+        self._reader = LineReader(source, encoding=options.encoding, derived=lines)
         found = self._found(options)
         self._columns, self._known = found.found, found.known
         self.left_out = found.left_out

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import io
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+from lodcli.formats.text.derived import Derived
 from lodcli.kernels.errors import InvalidDataError, OptionError
-
-_BLOCK_BYTES = 1 << 18
 
 
 def encoding_named(name: str) -> str:
@@ -32,51 +30,31 @@ def encoding_named(name: str) -> str:
     )
 
 
-def as_utf_8(file: BinaryIO, encoding: str) -> BinaryIO:
-    """Return the content of a file as UTF-8.
+class Recoded(Derived):
+    """A file of text as UTF-8.
+
+    Args:
+        file: at its beginning.
+        encoding: that of the file.
 
     Raises, when it is read:
         InvalidDataError: some of it is not of the encoding.
     """
-    return io.BufferedReader(_Recoded(file, encoding), _BLOCK_BYTES)
-
-
-class _Recoded(io.RawIOBase):
-    """A file in UTF-8; to go to a place is to read up to it again."""
 
     def __init__(self, file: BinaryIO, encoding: str) -> None:
-        self._file = file
         self._encoding = encoding
-        self._begin()
+        super().__init__(file)
 
     def _begin(self) -> None:
         self._decoder = codecs.getincrementaldecoder(self._encoding)("strict")
-        self._ready = b""
-        self._taken = self._done = 0
+        self._taken = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return self._file.seekable()
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        while not self._ready and self._recode_more():
-            pass
-        part, self._ready = self._ready[: len(view)], self._ready[len(view) :]
-        view[: len(part)] = part
-        self._done += len(part)
-        return len(part)
-
-    def _recode_more(self) -> bool:
-        """Recode a block; return whether there was one."""
-        block = self._file.read(_BLOCK_BYTES)
+    def _next(self, block: bytes) -> bytes:
         waiting, _ = self._decoder.getstate()
         place = self._taken - len(waiting)
         self._taken += len(block)
         try:
-            self._ready = self._decoder.decode(block, final=not block).encode()
+            return self._decoder.decode(block, final=not block).encode()
         except UnicodeError as error:
             found = "a surrogate"
             if isinstance(error, UnicodeDecodeError):
@@ -85,19 +63,3 @@ class _Recoded(io.RawIOBase):
             raise InvalidDataError(
                 f"byte {place}: expected {self._encoding}, found {found}; give its --encoding"
             ) from None
-        return bool(block)
-
-    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_CUR:
-            place += self._done
-        elif whence != io.SEEK_SET:
-            raise io.UnsupportedOperation("the end of recoded text is not known")
-        if place < self._done:
-            self._file.seek(0)
-            self._begin()
-        while self._done < place and self.read(min(place - self._done, _BLOCK_BYTES)):
-            pass
-        return self._done
-
-    def tell(self) -> int:
-        return self._done

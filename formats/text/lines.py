@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import BinaryIO
+
 from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.text.encodings import as_utf_8
+from lodcli.formats.text.derived import Derived
+from lodcli.formats.text.encodings import Recoded
 from lodcli.kernels.errors import UnsupportedError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -22,6 +26,7 @@ class LineReader:
         source: a file, or a pipe, which is never sought in.
         utf_8: whether only text can be meant.
         encoding: which; None is UTF-8.
+        derived: makes lines of something else.
 
     Raises:
         NotThisFormatError: it begins like UTF-16.
@@ -31,9 +36,20 @@ class LineReader:
         mark_bytes: size of the byte order mark, 0 if there is none.
     """
 
-    def __init__(self, source: Input, *, utf_8: bool = True, encoding: str | None = None) -> None:
+    def __init__(
+        self,
+        source: Input,
+        *,
+        utf_8: bool = True,
+        encoding: str | None = None,
+        derived: Callable[[BinaryIO], Derived] | None = None,
+    ) -> None:
         self._source = source
-        self._file = source.file if encoding is None else as_utf_8(source.file, encoding)
+        self._file = source.file
+        if encoding is not None:
+            self._file = Recoded(self._file, encoding).buffered()
+        if derived is not None:
+            self._file = derived(self._file).buffered()
         self._bounds = source.bounds
         self._kept: list[bytes] = []
         self._started = self._peeked = False

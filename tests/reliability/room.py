@@ -23,6 +23,7 @@ OUTPUTS = {
     "lod.stream": ["out.lods"],
     "npz": ["out.npz"],
     "jsonl": ["out.jsonl"],
+    "json": ["out.json"],
 }
 SOURCE_ROWS = 40_000
 

@@ -180,8 +180,13 @@ FAULTS = [
     ),
     Fault("mixed", ".csv", b"a\n1\n--1\n", ("line 3, column 'a': expected a whole", "'--1'")),
     # -- something else by that name --
-    Fault("other", ".jsonl", b'{\n  "x": [1, 2]\n}\n', ("line 1: column 2: ends before", "jq -c")),
-    Fault("other", ".json", b"[\n  [1, 2],\n  [3]\n]\n", ("not recognised", "jq -c '.[]'")),
+    Fault(
+        "other",
+        ".jsonl",
+        b'{\n  "x": [1, 2]\n}\n',
+        ("line 1: column 2: ends before", "--from json"),
+    ),
+    Fault("other", ".json", b"[1]\n[2]\n", ("byte 4: the array has ended", "--from jsonl")),
     Fault("other", ".npy", b"[1, 2]", ("is named like npy but does not begin like it",)),
     Fault("other", ".npy", npy([1, 2])[:40], ("ends within its header",)),
     Fault("other", ".npz", npz(), ("holds no array",)),

@@ -43,6 +43,7 @@ FILES: dict[str, tuple[Path | str, dict[str, Any]]] = {
     "tokens": (THEIRS / "nanogpt.bin", {}),
     "ts": (SAMPLES / "japanese_vowels.ts", {}),
     "jsonl": (SAMPLES / "events.jsonl", {}),
+    "json": (THEIRS / "pandas.json", {}),
     "csv": ("t.csv", {}),
     "tsv": ("t.tsv", {}),
     "text": (SAMPLES / "articles.txt", {}),

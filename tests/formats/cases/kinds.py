@@ -176,6 +176,9 @@ KINDS = {
     "jsonl": Kind(
         "t.jsonl", options=_fields, apart=True, nans=True, refused=(*APART, "JSON has none")
     ),
+    "json": Kind(
+        "t.json", options=_fields, apart=True, nans=True, refused=(*APART, "JSON has none")
+    ),
     "csv": Kind(
         "t.csv",
         options=_columns,

@@ -55,6 +55,7 @@ FILES = {
     "megatron": ".idx",
     "npz": ".npz",
     "jsonl": ".jsonl",
+    "json": ".json",
 }
 COLUMNS = {"arrow": ".arrow", "parquet": ".parquet", "datasets": ".ds"}
 

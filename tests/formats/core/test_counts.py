@@ -80,7 +80,7 @@ def _packed(path: Path, codec: str) -> None:
 RECODED: dict[str, tuple[Callable[[Path, str], None], tuple[str, ...]]] = {
     "arrow": (_compressed_ipc, ("lz4", "zstd")),
     "arrow-stream": (_compressed_stream, ("lz4", "zstd")),
-    **{name: (_packed, ("gz", "zst")) for name in ("jsonl", "csv", "tsv", "text", "ts")},
+    **{name: (_packed, ("gz", "zst")) for name in ("jsonl", "json", "csv", "tsv", "text", "ts")},
 }
 
 

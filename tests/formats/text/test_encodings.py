@@ -19,7 +19,7 @@ import lodcli
 from lodcli import LoDTensor
 from lodcli.errors import InvalidDataError, LodError, OptionError, UnsupportedError
 from lodcli.formats.core.options import SEPARATORS
-from lodcli.formats.text.encodings import as_utf_8, encoding_named
+from lodcli.formats.text.encodings import Recoded, encoding_named
 
 LOD = [sys.executable, "-m", "lodcli"]
 ENCODINGS = {
@@ -71,7 +71,7 @@ def test_any_place_can_be_gone_back_to(text: str, encoding: str, places: list[in
     except UnicodeEncodeError:
         return
     wanted = content.decode(encoding).encode()
-    file = as_utf_8(io.BytesIO(content), encoding)
+    file = Recoded(io.BytesIO(content), encoding).buffered()
     for place in places:
         assert file.seek(place) == min(place, len(wanted))
         assert file.read(20) == wanted[place : place + 20]

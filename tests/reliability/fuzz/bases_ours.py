@@ -310,6 +310,7 @@ def llmc() -> Base:
 TEXTS: dict[str, tuple[str, str, Content, dict[str, Any]]] = {
     "jsonl": ("jsonl", "good.jsonl", WORDS, {"dtype": np.dtype("float32"), "levels": ("a", "b")}),
     "jsonl, numbers": ("jsonl", "good.jsonl", NUMBERS, {}),
+    "json": ("json", "good.json", NUMBERS, {}),
     "csv": ("csv", "good.csv", NUMBERS, {"levels": ("article", "sentence")}),
     "tsv": ("tsv", "good.tsv", NUMBERS, {"levels": ("article", "sentence")}),
     "text": ("text", "good.txt", TEXT, {"levels": ("a", "b", "c")}),

@@ -42,7 +42,7 @@ _NPZ = (*[zips.member_changer(_in_npz)] * 3, zips.rearrange_members)
 _TORCH = (*[zips.member_changer(_in_torch)] * 3, zips.rearrange_members)
 _HDF5 = ("hdf5", "hdf5-vlen", "h5ad", "nwb", "vtkhdf", "awkward-hdf5")
 _TEXTS: Registry = {
-    "jsonl": texts.JSON_LINES,
+    **dict.fromkeys(("jsonl", "json"), texts.JSON_LINES),
     **dict.fromkeys(("csv", "tsv", "ts", "text"), texts.TEXT),
 }
 
