@@ -20,9 +20,10 @@ from lodcli.formats.arrow.sizes.buffers import (
 from lodcli.formats.arrow.sizes.expansion import check_views, plain, without_views
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.text.lines import shown
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, as_int64
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.exchange.arrow_units import integers_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
@@ -108,7 +109,7 @@ class ColumnReader:
         if mask is not None and not types.is_fixed_size_list(array.type):
             if types.is_fixed_size_binary(array.type):
                 array = _bytes(array)
-            rows = values_of(array, leaf.dtype).reshape(count, *shape).copy()
+            rows = self._numbers(array, leaf).reshape(count, *shape).copy()
             rows[~mask] = np.zeros((), leaf.dtype)
             return rows, mask
         valid = array if mask is None else array.filter(array.is_valid())
@@ -129,12 +130,22 @@ class ColumnReader:
             self._refuse_null_value(array, levels, mask, count)
         if types.is_fixed_size_binary(array.type):
             array = _bytes(array)
-        rows = values_of(array, leaf.dtype)
+        rows = self._numbers(array, leaf)
         if leaf.order is None:
             return rows.reshape(count, *shape)
         # The order is its own inverse.
         stored = rows.reshape(count, *(shape[axis] for axis in leaf.order))
         return np.ascontiguousarray(stored.transpose(0, *(axis + 1 for axis in leaf.order)))
+
+    def _numbers(self, array: Any, leaf: Leaf) -> Array:
+        """Return flat numbers; those of a unit as int64."""
+        if leaf.marks.unit is None:
+            return values_of(array, leaf.dtype)
+        try:
+            return integers_of(array)
+        except UnsupportedError as error:
+            where = f"column {shown(self._name)}, records from {self._first} on"
+            raise UnsupportedError(f"{where}: {error}") from None
 
     def _refuse_null_value(
         self, array: Any, levels: tuple[Offsets, ...], mask: Mask | None, count: int

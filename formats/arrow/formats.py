@@ -12,7 +12,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.tensor.marks import VALUES
+from lodcli.kernels.tensor.marks import ALL_MARKS
 
 if TYPE_CHECKING:
     from lodcli.formats.arrow.files import Records
@@ -31,7 +31,7 @@ class Columns(Format):
     many = True
     level_names = True
     record = "record"
-    kept_marks = frozenset(VALUES)
+    kept_marks = ALL_MARKS
     nulls = True
     options = frozenset({"field"})
     modules = tuple(

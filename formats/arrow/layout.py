@@ -19,6 +19,7 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedE
 from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
 from lodcli.kernels.tensor.exchange.arrow import is_text as is_unicode
+from lodcli.kernels.tensor.exchange.arrow_units import marks_of
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
 
 MOST_LEVELS = 64
@@ -36,7 +37,7 @@ class Leaf:
         row_shape: from lists of a fixed size with nothing but such lists above the numbers.
         order: for each axis of a row, which one it is in memory, and the other way round, for
             the order is its own inverse; None if they are in order.
-        marks: whether they are text or bytes.
+        marks: whether they are text or bytes, and what they count.
         nullable: whether they, or what they lie in, may be null.
     """
 
@@ -210,6 +211,9 @@ def _row(kind: pa.DataType, name: str) -> Leaf | None:
         return Leaf(name, np.dtype(np.bool_), shape)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         return Leaf(name, _dtype(kind), shape)
+    marks = marks_of(kind)
+    if marks is not None:
+        return Leaf(name, np.dtype(np.int64), shape, marks=marks)
     return None
 
 

@@ -278,7 +278,7 @@ def _shared_key(spec: TensorSpec, level: int) -> tuple[str, ...] | None:
     """Return what tensors have in common that are written as one list of records."""
     if len(spec.levels) <= level:
         return None
-    alone = spec.marks and len(spec.levels) == level + 1  # text is no list of records
+    alone = spec.marks.values and len(spec.levels) == level + 1  # text is no list of records
     return (spec.levels[level].key, *([spec.name] if alone else []))
 
 

@@ -10,7 +10,7 @@ from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.kernels.tensor.marks import VALUES
+from lodcli.kernels.tensor.marks import ALL_MARKS
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -25,7 +25,7 @@ class Container(Format):
     many = True
     arrays = True
     level_names = True
-    kept_marks = frozenset(VALUES)
+    kept_marks = ALL_MARKS
     nulls = True
     options = frozenset({"mmap"})
     write_options = frozenset({"compression"})

@@ -328,7 +328,7 @@ class Format(ABC):
 
     def keeps_marks(self, spec: TensorSpec) -> bool:
         """Return whether the format stores the marks of a tensor."""
-        return not spec.marks or spec.marks.values in self.kept_marks
+        return not spec.marks or spec.marks.kind in self.kept_marks
 
     def refuse_unheld(self, schema: Schema) -> None:
         """Raise UnsupportedError if a tensor does not fit, before anything is written."""

@@ -65,7 +65,7 @@ class IndexedSource(Source):
                 raise null_item()
         rows = self.read_rows(spec.name, selection.rows.start, selection.rows.stop)
         if selection.drops_row_axis:
-            return LoDTensor(rows, LoD()).select(0)
+            return tensor_of(spec, rows, _NONE).select(0)
         return tensor_of(spec, rows, selection.lod, nulls)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:

@@ -36,7 +36,6 @@ from lodcli.formats.core.schema import (
     schema_of,
 )
 from lodcli.formats.core.table import SUFFIXES
-from lodcli.formats.items.without_nulls import WithoutNulls, refusing_nulls
 from lodcli.formats.storage.compression import require_zstandard, suffix_codec
 from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_folder
 from lodcli.formats.storage.inputs import Input, require_path
@@ -106,6 +105,8 @@ def open_file(
             elif not options.skip_unsupported:
                 opened.refuse_left_out()
             if options.nulls not in (None, "keep") and any(spec.nullable for spec in opened.schema):
+                from lodcli.formats.items.without_nulls import WithoutNulls
+
                 opened = WithoutNulls(opened, str(options.nulls), records=bool(kind.record))
             if options.levels is not None and "levels" not in kind.options:
                 only = find(opened.schema, name).name if one or name is not None else None
@@ -439,6 +440,8 @@ class _Writing:
             output.pack(codec)
         found = marked(schema, batches)
         if not self._kind.nulls and any(spec.nullable for spec in schema):
+            from lodcli.formats.items.without_nulls import refusing_nulls
+
             found = refusing_nulls(found, self._kind.name)
         self._incoming = _Incoming(found)
         self._kind.write(output, rekeyed(schema), self._incoming, self._options)

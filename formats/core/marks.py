@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from reprlib import repr as shown
 from typing import Any
 
@@ -14,17 +14,37 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, VALUES, Marks, check_text
+from lodcli.kernels.tensor.marks import (
+    ALL_MARKS,
+    NO_MARKS,
+    TEXT,
+    TIME_UNITS,
+    VALUES,
+    Decimals,
+    Marks,
+    Times,
+    check_text,
+)
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls, without_null_rows
 
 # The format and the version of what flat files keep beside their arrays.
 _FORMAT = {"format": "lod-marks", "version": 1}
 MOST_BYTES = 1 << 20
+_NONE = frozenset[str]()
+# By the mark of values, the members beside it.
+_MEMBERS = {
+    **{kind: frozenset({"unit"}) for kind in TIME_UNITS},
+    "timestamp": frozenset({"unit", "zone"}),
+    "decimal": frozenset({"precision", "scale", "bits"}),
+}
 
 
 def to_json(marks: Marks) -> dict[str, Any]:
     """Return marks as the members of a JSON object; empty for none."""
-    return {"values": marks.values} if marks else {}
+    if marks.unit is None:
+        return {"values": marks.values} if marks else {}
+    said = {"values": marks.kind, **asdict(marks.unit)}
+    return {name: value for name, value in said.items() if name != "kind" and value is not None}
 
 
 def from_json(content: Any, where: str, also: Iterable[str] = ()) -> Marks:
@@ -41,16 +61,28 @@ def from_json(content: Any, where: str, also: Iterable[str] = ()) -> Marks:
     """
     if not isinstance(content, dict):
         raise DamagedFileError(f"{where}: marks: expected an object, found {shown(content)}")
+    kind = content.get("values")
+    known = _MEMBERS.get(kind, _NONE) if isinstance(kind, str) else _NONE
     for name in content:
-        if name != "values" and name not in also:
+        if name != "values" and name not in known and name not in also:
             raise UnsupportedError(f"{where}: no mark {shown(name)} is known; use a later lod")
     if "values" not in content:
         return NO_MARKS
-    if content["values"] not in VALUES:
+    if not isinstance(kind, str) or kind not in ALL_MARKS:
         raise UnsupportedError(
             f"{where}: no mark of values {shown(content['values'])} is known; use a later lod"
         )
-    return Marks(content["values"])
+    if content["values"] in VALUES:
+        return Marks(content["values"])
+    told = {name: content[name] for name in known if name in content}
+    kinds = {"unit": str, "zone": str, "precision": int, "scale": int, "bits": int}
+    if not known - {"zone"} <= told.keys() or any(
+        type(value) is not kinds[name] for name, value in told.items()
+    ):
+        raise DamagedFileError(f"{where}: marks: expected {sorted(known)}, found {shown(content)}")
+    if content["values"] == "decimal":
+        return Marks(unit=Decimals(**told))
+    return Marks(unit=Times(content["values"], **told))
 
 
 def check_fit(spec: TensorSpec, where: str) -> None:

@@ -26,8 +26,9 @@ from lodcli.formats.text.numerals import tells_dtype, texts
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import TEXT
+from lodcli.kernels.tensor.marks import TEXT, Times
 from lodcli.kernels.tensor.nulls import Mask
 
 # As Python objects, text takes up to thirty times its size.
@@ -52,7 +53,7 @@ class JsonLines(Format):
     Writing: several tensors become objects; they need equally many outermost items. Lost,
     and how to get it back when reading: the dtype (--dtype), level names and the shape of a
     row (--levels), and the name of a single tensor. NaN, infinity and complex numbers are
-    refused: JSON has none.
+    refused: JSON has none. Times become text as in ISO 8601, decimals numbers.
     """
 
     name = "jsonl"
@@ -86,7 +87,7 @@ class JsonLines(Format):
         return super().keeps_dtype(spec, options) and tells_dtype(spec)
 
     def keeps_marks(self, spec: TensorSpec) -> bool:
-        return super().keeps_marks(spec) and (not spec.marks or spec.levels[-1].items != 0)
+        return super().keeps_marks(spec) and (spec.marks != TEXT or spec.levels[-1].items != 0)
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
@@ -101,7 +102,7 @@ class JsonLines(Format):
                 _require_finite(item.values, name, rows[name])
                 items[name] += len(item)
                 rows[name] += item.rows
-                if item.nulls or not fast.takes(item):
+                if item.nulls or item.marks.unit or not fast.takes(item):
                     waiting[name] += _samples(item)
                 elif len(schema) > 1:
                     waiting[name] += fast.samples(item)
@@ -134,7 +135,10 @@ def _samples(tensor: LoDTensor) -> list[str]:
     if tensor.marks == TEXT:
         return _quoted(tensor)
     shape = tensor.values.shape
-    found = texts(tensor.values.reshape(-1))
+    flat, unit = tensor.values.reshape(-1), tensor.marks.unit
+    found = texts(flat) if unit is None else texts_of_unit(flat, unit)
+    if isinstance(unit, Times):
+        found = [f'"{one}"' for one in found]
     for axis in range(len(shape) - 1, 0, -1):
         lists = int(np.prod(shape[:axis], dtype=np.int64))
         found = _grouped(found, np.arange(lists + 1) * shape[axis])

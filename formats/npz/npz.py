@@ -39,7 +39,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import VALUES
+from lodcli.kernels.tensor.marks import ALL_MARKS
 
 SpooledArrays = Mapping[str, tuple[ArraySpec, SpooledArray]]
 
@@ -63,7 +63,7 @@ class Npz(Format):
     modules = ("encodings.cp437",)
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS
-    kept_marks = frozenset(VALUES)
+    kept_marks = ALL_MARKS
 
     def sniff(self, head: bytes) -> bool:
         return first_name(head).endswith(b".npy") or head.startswith(END_MARK)  # or no member
@@ -201,7 +201,7 @@ class _NpzSource(Source):
         chosen = select(self._lods[spec.name], spec.rows, branch, level)
         rows = stored_rows(self._file, member, chosen.rows.start, chosen.rows.stop)
         if chosen.drops_row_axis:
-            return LoDTensor(rows, LoD()).select(0)
+            return tensor_of(spec, rows, LoD()).select(0)
         return tensor_of(spec, rows, chosen.lod)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
@@ -240,7 +240,7 @@ def _plain(spec: TensorSpec, rows: Rows, limit_bytes: int) -> Iterator[Batch]:
     assert spec.rows is not None
     step = max(1, limit_bytes // max(1, spec.row_bytes))
     for start in range(0, max(1, spec.rows), step):
-        yield {spec.name: LoDTensor(rows.take(min(step, spec.rows - start)))}
+        yield {spec.name: tensor_of(spec, rows.take(min(step, spec.rows - start)), LoD())}
 
 
 def _by_name(members: list[zipfile.ZipInfo], left_out: LeftOut) -> dict[str, zipfile.ZipInfo]:

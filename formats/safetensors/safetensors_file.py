@@ -44,7 +44,7 @@ from lodcli.formats.safetensors.header import (
 )
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.kernels.tensor.marks import VALUES
+from lodcli.kernels.tensor.marks import ALL_MARKS
 
 
 class Safetensors(Format):
@@ -59,7 +59,7 @@ class Safetensors(Format):
     many = True
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS
-    kept_marks = frozenset(VALUES)
+    kept_marks = ALL_MARKS
     seekable_output = True
 
     def sniff(self, head: bytes) -> bool:

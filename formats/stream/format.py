@@ -13,7 +13,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.stream.frames import looks_like_stream
 from lodcli.formats.stream.reader import StreamSource
 from lodcli.formats.stream.writer import write_stream
-from lodcli.kernels.tensor.marks import VALUES
+from lodcli.kernels.tensor.marks import ALL_MARKS
 
 
 class LodStream(Format):
@@ -28,7 +28,7 @@ class LodStream(Format):
     many: ClassVar[bool] = True
     arrays: ClassVar[bool] = True
     level_names: ClassVar[bool] = True
-    kept_marks = frozenset(VALUES)
+    kept_marks = ALL_MARKS
     nulls: ClassVar[bool] = True
 
     def sniff(self, head: bytes) -> bool:

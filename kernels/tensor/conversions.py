@@ -291,9 +291,10 @@ class Conversions:
     # -- out -----------------------------------------------------------------------
 
     def to_list(self) -> list[Any]:
-        """Return nested lists of Python's own numbers, or of str or bytes as it is marked.
+        """Return nested lists of Python's own numbers, or of what they are marked as.
 
-        A null is None.
+        That is str, bytes, date, time, datetime, timedelta or Decimal; times in nanoseconds are
+        NumPy's. A null is None.
 
         >>> from lodcli import LoDTensor
         >>> LoDTensor([1, 2, 3], [[2, 1]]).to_list()
@@ -305,10 +306,10 @@ class Conversions:
         data = self._on_host("to_list()", nulls=True)
         if self.nulls:
             found = lists.with_nulls(data, self.lod, self.marks, self.nulls)
-        elif self.marks:
+        elif self.marks.values:
             found = lists.texts(data, self.lod, self.marks)
         else:
-            found = lists.nested(data.tolist(), self.lod)
+            found = lists.nested(lists.rows_list(data, self.marks), self.lod)
         return found
 
     def to_arrays(self) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import is_on_device
+from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.marks import NO_MARKS, Marks
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
@@ -26,7 +27,7 @@ def as_text(data: Array, lod: LoD, marks: Marks = NO_MARKS, nulls: Nulls = NO_NU
     shape = " x ".join(str(extent) for extent in data.shape)
     count = lod.count(0) if lod.n_levels else data.shape[0]
     items = _items(data, lod, 0, 0, count, marks, nulls)
-    what = marks.values or data.dtype
+    what = marks or data.dtype
     whole = f"[{', '.join(items)}]"
     names = f", names={list(lod.names)}" if any(lod.names) else ""
     if ".." not in whole and len(whole) <= _WIDTH:
@@ -43,7 +44,7 @@ def as_html(data: Array, lod: LoD, marks: Marks = NO_MARKS, nulls: Nulls = NO_NU
         f"{html.escape(name or f'level {level}')}: {lod.count(level)}"
         for level, name in enumerate(lod.names)
     )
-    head = f"<b>LoDTensor</b> {shape} {marks.values or data.dtype}"
+    head = f"<b>LoDTensor</b> {shape} {html.escape(str(marks or data.dtype))}"
     head += f"; {levels}" if levels else ""
     count = lod.count(0) if lod.n_levels else data.shape[0]
     shown = _shown(0, count, _HTML_ITEMS, _HTML_ITEMS - 3, 3)
@@ -74,10 +75,10 @@ def _items(
         elif nulls.is_null(level, item):
             found.append("None")
         elif level == lod.n_levels:
-            found.append(_row(data[item]))
+            found.append(_row(data[item], marks))
         else:
             low, high = lod.levels[level][item : item + 2].tolist()
-            if marks and level == lod.n_levels - 1:
+            if marks.values and level == lod.n_levels - 1:
                 found.append(_quoted(data[low : min(high, low + _MOST_BYTES)], high - low, marks))
             else:
                 below = _items(data, lod, level + 1, low, high, marks, nulls)
@@ -100,13 +101,13 @@ def _quoted(first: Array, size: int, marks: Marks) -> str:
     return shown if size <= _MOST_BYTES else f"{shown}.."
 
 
-def _row(row: Any) -> str:
+def _row(row: Any, marks: Marks) -> str:
     if is_on_device(row):
         row = row.get()  # type: ignore[attr-defined]
     if np.ndim(row) == 0:
-        return _value(row)
+        return _value(row) if marks.unit is None else texts(np.array([row]), marks.unit)[0]
     places = _shown(0, len(row), _MOST, _HEAD, _TAIL)
-    return f"({', '.join('..' if place is None else _row(row[place]) for place in places)})"
+    return f"({', '.join('..' if place is None else _row(row[place], marks) for place in places)})"
 
 
 def _value(value: Any) -> str:

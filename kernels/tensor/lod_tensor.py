@@ -313,7 +313,8 @@ class LoDTensor(NumpyProtocol, Conversions):
         data = found.of(self._data)
         if found.whole:
             return self._part(data, found.lod, NO_NULLS)
-        return LoDTensor(data, found.lod) if data.ndim else data[()]
+        # Rows of a unit are still of it, text without whole sequences is no text.
+        return LoDTensor(data, found.lod, self._marks.kept(0)) if data.ndim else data[()]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set the rows that a key picks, in the memory of this tensor.

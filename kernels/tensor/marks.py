@@ -15,6 +15,94 @@ Values = Literal["text", "bytes"]
 # Decoded at a time: as characters text may take four times as much.
 _BLOCK_BYTES = 1 << 20
 VALUES: tuple[Values, ...] = ("text", "bytes")
+TimeKind = Literal["timestamp", "date", "time", "duration"]
+# By kind, the units of Arrow; "D" counts days.
+TIME_UNITS: dict[str, tuple[str, ...]] = {
+    "timestamp": ("s", "ms", "us", "ns"),
+    "date": ("D", "ms"),
+    "time": ("s", "ms", "us", "ns"),
+    "duration": ("s", "ms", "us", "ns"),
+}
+# By the bits of Arrow's decimals, the digits they hold.
+DECIMAL_DIGITS = {32: 9, 64: 18, 128: 38, 256: 76}
+MOST_ZONE_CHARACTERS = 64
+# What formats that keep all marks declare.
+ALL_MARKS = frozenset({*VALUES, *TIME_UNITS, "decimal"})
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Times as int64.
+
+    Attributes:
+        kind: "timestamp" and "date" count from 1970-01-01, "time" from midnight.
+        unit: "s", "ms", "us" or "ns"; of dates "D" or "ms".
+        zone: of a timestamp, which then counts in UTC, such as "Europe/Zurich"; None for none.
+    """
+
+    kind: TimeKind
+    unit: str
+    zone: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind}[{self.unit}{'' if self.zone is None else f', {self.zone}'}]"
+
+    def misfit(self) -> str | None:
+        """Return why there are no such times; None if there are."""
+        units = TIME_UNITS.get(self.kind, ())
+        if self.unit not in units:
+            return f"{self.kind}: expected unit {', '.join(units)}, found {self.unit!r}"
+        if self.zone is not None:
+            if self.kind != "timestamp":
+                return f"a {self.kind} has no zone, found {self.zone!r}"
+            if not 0 < len(self.zone) <= MOST_ZONE_CHARACTERS or not self.zone.isprintable():
+                return (
+                    f"expected a zone of 1 to {MOST_ZONE_CHARACTERS} printable characters, found "
+                    f"{self.zone[:80]!r}"
+                )
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Decimals:
+    """Decimal numbers as int64: the digits, without the point.
+
+    Attributes:
+        precision: how many digits there may be.
+        scale: how many of them are behind the point.
+        bits: of Arrow's type: 32, 64, 128 or 256.
+    """
+
+    precision: int
+    scale: int
+    bits: int = 128
+
+    @property
+    def kind(self) -> str:
+        """What marks call it."""
+        return "decimal"
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision}, {self.scale})"
+
+    def misfit(self) -> str | None:
+        """Return why there are no such numbers; None if there are."""
+        digits = DECIMAL_DIGITS.get(self.bits)
+        if digits is None:
+            return (
+                f"decimal: expected {', '.join(map(str, DECIMAL_DIGITS))} bits, found {self.bits}"
+            )
+        if not 1 <= self.precision <= digits:
+            return (
+                f"decimal of {self.bits} bits: expected a precision of 1 to {digits}, found "
+                f"{self.precision}"
+            )
+        if not -digits <= self.scale <= digits:
+            return f"decimal: expected a scale of at most {digits}, found {self.scale}"
+        return None
+
+
+Unit = Times | Decimals
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +111,29 @@ class Marks:
 
     Attributes:
         values: what each finest sequence is: "text" (UTF-8) or "bytes"; None for numbers.
+        unit: what each row counts, if it is a number of a unit.
     """
 
     values: Values | None = None
+    unit: Unit | None = None
 
     def __bool__(self) -> bool:
-        return self.values is not None
+        return self.values is not None or self.unit is not None
 
     def __str__(self) -> str:
-        return self.values or "none"
+        return self.values or str(self.unit or "none")
+
+    @property
+    def kind(self) -> str | None:
+        """One of ALL_MARKS; None for numbers."""
+        return self.values if self.unit is None else self.unit.kind
 
     def misfit(self, dtype: np.dtype[Any], row_shape: tuple[int, ...], levels: int) -> str | None:
         """Return why a tensor of this description cannot have these marks; None if it can."""
+        if self.unit is not None:
+            if self.values is None and dtype == np.int64:
+                return self.unit.misfit()
+            return f"{self.unit} is int64, found {self.values or dtype}"
         if not self or (dtype == np.uint8 and not row_shape and levels):
             return None
         return (
@@ -43,8 +142,8 @@ class Marks:
         )
 
     def kept(self, levels: int) -> Marks:
-        """Return the marks of whole sequences that were chosen: none if no level is left."""
-        return self if levels else NO_MARKS
+        """Return the marks of whole sequences that were chosen; text is none without a level."""
+        return self if levels or self.unit is not None else NO_MARKS
 
 
 NO_MARKS = Marks()

@@ -14,6 +14,7 @@ import pyarrow.types as types
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
+from lodcli.kernels.tensor.exchange.arrow_units import integers_of, marks_of, stored, type_of
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, pack
 
@@ -46,13 +47,13 @@ def arrow_field(
         UnsupportedError: Arrow has no such numbers.
     """
     try:
-        kind = pa.from_numpy_dtype(dtype)
+        kind = pa.from_numpy_dtype(dtype) if marks.unit is None else type_of(marks.unit)
     except pa.ArrowNotImplementedError:
         raise UnsupportedError(f"Arrow has no {dtype}; take tensor.data, or convert it") from None
     for extent in reversed(row_shape):
         kind = pa.list_(pa.field("item", kind, nullable=False), extent)
     levels = len(names)
-    if marks:
+    if marks.values:
         kind, levels = pa.large_string() if marks == TEXT else pa.large_binary(), levels - 1
     for _ in range(levels):
         kind = pa.large_list(pa.field("item", kind, nullable=nullable))
@@ -68,8 +69,17 @@ def arrow_array(data: Array, lod: LoD, kind: pa.DataType, nulls: Nulls = NO_NULL
     flat = np.ascontiguousarray(data).reshape(-1)
     if flat.dtype == np.bool_:
         flat = np.packbits(flat, bitorder="little")
+    elif flat.dtype == np.int64:
+        flat = _of_unit(flat, kind)
     count = lod.count(0) if lod.n_levels else data.shape[0]
     return _nested(lod, kind, 0, count, pa.py_buffer(flat), nulls.masks or (None,) * (len(lod) + 1))
+
+
+def _of_unit(flat: Array, kind: Any) -> Array:
+    """Return whole numbers as a buffer of the innermost type has them."""
+    while kind.num_fields:
+        kind = kind.value_type
+    return flat if types.is_integer(kind) else stored(flat, kind)
 
 
 def _nested(
@@ -129,6 +139,8 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
         masks.append(mask)
         if _is_row(array.type):
             break
+        if marks_of(array.type) is not None:
+            break
         if is_text(array.type):
             marks = TEXT
         elif types.is_large_binary(array.type) or any(is_one(array.type) for is_one in _TEXT):
@@ -147,7 +159,9 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
         array = _plain(array.flatten())
         if array.null_count:
             raise InvalidDataError("values: a row has a null, which no tensor holds")
-    rows = array.to_numpy(zero_copy_only=False).reshape(count, *shape)
+    unit = marks_of(array.type)
+    flat = array.to_numpy(zero_copy_only=False) if unit is None else integers_of(array)
+    rows, marks = flat.reshape(count, *shape), marks if unit is None else unit
     if mask is not None:
         found = np.zeros((mask.size, *shape), rows.dtype)
         found[mask] = rows
@@ -210,7 +224,8 @@ def _is_row(kind: Any) -> bool:
     """Return whether values of this type are rows: numbers, or lists of one size of them."""
     while types.is_fixed_size_list(kind):
         kind = kind.value_type
-    return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind))
+    number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
+    return bool(number) or marks_of(kind) is not None
 
 
 def _opened(array: Any) -> tuple[Offsets, Any]:

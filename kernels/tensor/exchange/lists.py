@@ -14,6 +14,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.exchange.rows import rows_of
+from lodcli.kernels.tensor.exchange.units import objects
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
@@ -128,14 +129,25 @@ def texts(data: Array, lod: LoD, marks: Marks) -> list[Any]:
     return result
 
 
+def rows_list(data: Array, marks: Marks) -> list[Any]:
+    """Return rows as lists of Python's objects: dates and decimals if they are marked so."""
+    if marks.unit is None:
+        found: list[Any] = data.tolist()
+        return found
+    flat = np.ascontiguousarray(data).reshape(-1)
+    boxed = np.fromiter(objects(flat, marks.unit), object, flat.size)
+    plain: list[Any] = boxed.reshape(data.shape).tolist()
+    return plain
+
+
 def with_nulls(data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> list[Any]:
     """Return nested lists as `nested` or `texts` do, with None for each null."""
     depth, flat = lod.n_levels, list[Any]()
-    if marks:
+    if marks.values:
         flat = texts(data, LoD._trusted(lod.levels[-1:]), marks)
         depth -= 1
     else:
-        flat = data.tolist()
+        flat = rows_list(data, marks)
     for level in range(depth, -1, -1):
         if level < depth:
             flat = [flat[low:high] for low, high in itertools.pairwise(lod.levels[level].tolist())]

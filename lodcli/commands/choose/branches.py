@@ -21,7 +21,6 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import NO_MARKS
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
 from lodcli.shell.opened import Opened
 from lodcli.shell.output import note
@@ -230,7 +229,7 @@ def _items(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[S
 def _rows(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[Schema, Batches]:
     """Return the batches of ranges of rows, one range after another."""
     rows, specs = sum(map(len, ranges)), cut.specs
-    schema = tuple(replace(spec, levels=(), rows=rows, marks=NO_MARKS) for spec in specs)
+    schema = tuple(replace(spec, levels=(), rows=rows, marks=spec.marks.kept(0)) for spec in specs)
     row_bytes = max(1, sum(spec.row_bytes for spec in schema))
 
     def batches() -> Batches:

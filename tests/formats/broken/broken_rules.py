@@ -529,3 +529,29 @@ def a_null_that_is_not_empty(file: h5py.File, header: Header) -> None:
 )
 def a_null_that_is_not_zero(file: h5py.File, header: Header) -> None:
     file["/valid/rows"][0] = 0b11111100
+
+
+@case("R37", DamagedFileError, "marks: timestamp[us] is int64, found float32")
+def times_of_floats(file: h5py.File, header: Header) -> None:
+    _marked(header, {"values": "timestamp", "unit": "us"})
+
+
+@case("R37", DamagedFileError, "marks: date: expected unit D, ms, found 's'", base="nulls")
+def dates_of_seconds(file: h5py.File, header: Header) -> None:
+    _marked(header, {"nulls": [0, 1], "values": "date", "unit": "s"})
+
+
+@case("R37", UnsupportedError, "no mark 'zone' is known", base="nulls")
+def a_zone_of_dates(file: h5py.File, header: Header) -> None:
+    _marked(header, {"nulls": [0, 1], "values": "date", "unit": "D", "zone": "UTC"})
+
+
+@case("R37", DamagedFileError, "marks: expected ['unit'], found", base="nulls")
+def a_duration_without_unit(file: h5py.File, header: Header) -> None:
+    _marked(header, {"nulls": [0, 1], "values": "duration"})
+
+
+@case("R37", DamagedFileError, "expected a precision of 1 to 38, found 39", base="nulls")
+def too_many_digits(file: h5py.File, header: Header) -> None:
+    mark = {"values": "decimal", "precision": 39, "scale": 0, "bits": 128}
+    _marked(header, {"nulls": [0, 1], **mark})

@@ -271,6 +271,17 @@ breaks("S25", "data: nulls: item 1 of level 0 is null and is not empty")(
 breaks("S25", "data: a row is null and not zero")(lambda: with_masks((1, b"\5"), rows=b"abc"))
 
 
+breaks("S26", r"marks: timestamp\[us\] is int64, found uint8")(
+    lambda: with_marks({"values": "timestamp", "unit": "us"})
+)
+breaks("S26", r"marks: expected \['unit', 'zone'\], found")(
+    lambda: with_marks({"values": "timestamp"}, dtype="int64")
+)
+breaks("S26", "expected 32, 64, 128, 256 bits, found 7")(
+    lambda: with_marks({"values": "decimal", "precision": 3, "scale": 1, "bits": 7}, dtype="int64")
+)
+
+
 def test_masks_by_hand_are_read() -> None:
     found = read(with_masks((0, b"\3"), (1, b"\5")))["data"]
     assert isinstance(found, LoDTensor)

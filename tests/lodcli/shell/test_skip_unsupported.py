@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Callable
+from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ def _safetensors(path: Path) -> None:
 
 def _table() -> Any:
     pa = pytest.importorskip("pyarrow")
-    return pa.table({"good": [1, 2], "bad": pa.array([0, 1], pa.date32())})
+    many = pa.array([Decimal(10) ** 30, 1], pa.decimal128(38, 0))
+    return pa.table({"good": [1, 2], "bad": many})
 
 
 def _arrow(path: Path) -> None:

@@ -1,0 +1,93 @@
+"""Times and decimals of Arrow as int64, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as types
+
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.marks import Decimals, Marks, Times, Unit
+
+_DECIMALS = {32: "decimal32", 64: "decimal64", 128: "decimal128", 256: "decimal256"}
+
+
+def marks_of(kind: Any) -> Marks | None:
+    """Return the marks of values of a type; None if they are no times and no decimals."""
+    if types.is_timestamp(kind):
+        return Marks(unit=Times("timestamp", kind.unit, kind.tz))
+    if types.is_duration(kind):
+        return Marks(unit=Times("duration", kind.unit))
+    if types.is_time(kind):
+        return Marks(unit=Times("time", kind.unit))
+    if types.is_date(kind):
+        return Marks(unit=Times("date", "D" if types.is_date32(kind) else "ms"))
+    if types.is_decimal(kind):
+        return Marks(unit=Decimals(kind.precision, kind.scale, kind.bit_width))
+    return None
+
+
+def type_of(unit: Unit) -> Any:
+    """Return the type of such values."""
+    if isinstance(unit, Decimals):
+        return getattr(pa, _DECIMALS[unit.bits])(unit.precision, unit.scale)
+    if unit.kind == "timestamp":
+        return pa.timestamp(unit.unit, unit.zone)
+    if unit.kind == "duration":
+        return pa.duration(unit.unit)
+    if unit.kind == "date":
+        return pa.date32() if unit.unit == "D" else pa.date64()
+    return pa.time32(unit.unit) if unit.unit in ("s", "ms") else pa.time64(unit.unit)
+
+
+def integers_of(array: Any) -> Array:
+    """Return times or decimals as int64, with anything where one is null.
+
+    Raises:
+        UnsupportedError: a decimal that an int64 does not hold; names its position.
+    """
+    width = array.type.bit_width // 8
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.zeros(len(array), np.int64)
+    words = np.frombuffer(
+        buffer, f"i{min(width, 8)}", len(array) * max(1, width // 8), array.offset * width
+    )
+    if width <= 8:
+        return words.astype(np.int64)
+    parts = words.reshape(len(array), -1)
+    low = np.ascontiguousarray(parts[:, 0])
+    wide = (parts[:, 1:] != (low >> 63)[:, np.newaxis]).any(axis=1)
+    if array.null_count:
+        wide &= np.asarray(array.is_valid())
+    if wide.any():
+        place = int(np.argmax(wide))
+        raise UnsupportedError(
+            f"position {place}: {array[place].as_py()} of {array.type} is beyond the 64 bits of a "
+            "tensor; cast it to double, or fewer digits, first"
+        )
+    return low
+
+
+def stored(values: Array, kind: Any) -> Array:
+    """Return flat int64 values as a buffer of a type holds them.
+
+    Raises:
+        UnsupportedError: a value that the type does not hold.
+    """
+    width = kind.bit_width // 8
+    if width == 8:
+        return values
+    if width == 4:
+        info = np.iinfo(np.int32)
+        wrong = (values < info.min) | (values > info.max)
+        if wrong.any():
+            raise UnsupportedError(f"{values[int(np.argmax(wrong))]} is beyond {kind}")
+        return values.astype(np.int32)
+    words = np.empty((values.size, width // 8), np.int64)
+    words[:, 0] = values
+    words[:, 1:] = (values >> 63)[:, np.newaxis]
+    return words.reshape(-1)

@@ -1,0 +1,65 @@
+"""Whole numbers of a unit as text, and as Python's dates, times and decimals."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import Any
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.marks import Decimals, Unit
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_EXACT = decimal.Context(prec=200)
+
+
+def texts(values: Array, unit: Unit) -> list[str]:
+    """Return flat int64 values as text: times as in ISO 8601, decimals in digits.
+
+    >>> from lodcli.kernels.tensor.marks import Times
+    >>> texts(np.array([0, 1500]), Times("timestamp", "ms", "UTC"))
+    ['1970-01-01T00:00:00.000Z', '1970-01-01T00:00:01.500Z']
+    >>> texts(np.array([-1500, 60000]), Times("duration", "ms"))
+    ['-PT1.500S', 'PT60.000S']
+    >>> texts(np.array([12345, -5, 0]), Decimals(5, 2))
+    ['123.45', '-0.05', '0.00']
+    """
+    if isinstance(unit, Decimals):
+        return [f"{one:f}" for one in objects(values, unit)]
+    if unit.kind == "duration":
+        return [_duration(value, _PER_SECOND[unit.unit]) for value in values.tolist()]
+    found: list[str] = values.view(f"M8[{unit.unit}]").astype(str).tolist()
+    if unit.kind == "time":
+        return [one.partition("T")[2] for one in found]
+    if unit.kind == "date":
+        return [one.removesuffix("T00:00:00.000") for one in found]
+    return found if unit.zone is None else [f"{one}Z" for one in found]
+
+
+def objects(values: Array, unit: Unit) -> list[Any]:
+    """Return flat int64 values as objects of Python; nanoseconds as those of NumPy.
+
+    What Python has no date for, such as the year 10,000, is a number.
+    """
+    if isinstance(unit, Decimals):
+        return [decimal.Decimal(one).scaleb(-unit.scale, _EXACT) for one in values.tolist()]
+    spans, times = values.view(f"m8[{unit.unit}]"), values.view(f"M8[{unit.unit}]")
+    if unit.unit == "ns":
+        return list(times if unit.kind == "timestamp" else spans)
+    found: list[Any] = (spans if unit.kind == "duration" else times).tolist()
+    moment = datetime.datetime
+    if unit.kind == "date":
+        return [one.date() if isinstance(one, moment) else one for one in found]
+    if unit.kind == "time":
+        return [one.time() if isinstance(one, moment) else one for one in found]
+    if unit.zone is not None and unit.kind == "timestamp":
+        utc = datetime.UTC
+        return [one.replace(tzinfo=utc) if isinstance(one, moment) else one for one in found]
+    return found
+
+
+def _duration(value: int, per_second: int) -> str:
+    seconds, rest = divmod(abs(value), per_second)
+    digits = len(str(per_second)) - 1
+    part = f".{rest:0{digits}}" if digits else ""
+    return f"{'-' if value < 0 else ''}PT{seconds}{part}S"
