@@ -9,6 +9,7 @@ from lodcli.kernels.errors import InvalidDataError, LodError
 
 # The attribute of an error that says which file it is about.
 _FILE = "about_file"
+_PLACES = "places"
 
 
 class DamagedFileError(InvalidDataError):
@@ -58,6 +59,12 @@ def naming_os(label: str) -> Iterator[None]:
         raise
 
 
+def places(error: BaseException) -> list[str]:
+    """Return where an error happened: the file, then the part of it, outermost first."""
+    found: list[str] = getattr(error, _PLACES, [])
+    return found
+
+
 def name_file(error: LodError, label: str) -> None:
     """Add a file name to one error, as `naming_file` does."""
     if not hasattr(error, _FILE):
@@ -68,5 +75,8 @@ def name_file(error: LodError, label: str) -> None:
 def _prefix(error: LodError, label: str, part: str = "") -> None:
     where = f"{label}: {part}" if part else label
     # Changed in place: the class and what it carries must survive.
+    known = places(error)
+    if label not in known:
+        setattr(error, _PLACES, [label, *filter(None, [part]), *known])
     if not str(error).startswith(f"{label}:"):
         error.args = (f"{where}: {error.args[0]}", *error.args[1:])

@@ -31,6 +31,14 @@ KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1
 
 
+def peak_memory_bytes() -> int | None:
+    """Return the most memory this process ever held, None where the system cannot say."""
+    if resource is None:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * unit
+
+
 class Usage(NamedTuple):
     """Processor seconds of this process, and how often another one took its processor."""
 

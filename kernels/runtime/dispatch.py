@@ -24,6 +24,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 COMPILED_BYTES = 1 << 20
 
 
+_told: Callable[[str, str], None] | None = None
+
+
+def when_dispatched(callback: Callable[[str, str], None] | None) -> None:
+    """Set what is called with a kernel and its backend each time a backend is chosen; or None."""
+    global _told
+    _told = callback
+
+
 def on(backend: Backend, reference: F, *, size_bytes: int = 0) -> F:
     """Return the twin of a NumPy kernel on another backend, or the kernel itself.
 
@@ -45,6 +54,13 @@ def on(backend: Backend, reference: F, *, size_bytes: int = 0) -> F:
 
 
 def _on_host(backend: Backend, reference: F, size_bytes: int) -> F:
+    found = _host_twin(backend, reference, size_bytes)
+    if _told is not None:
+        _told(_named(reference), "numpy" if found is reference else "numba")
+    return found
+
+
+def _host_twin(backend: Backend, reference: F, size_bytes: int) -> F:
     if backend == "numpy":
         return reference
     if backend == "auto":
@@ -65,6 +81,8 @@ def _compiled(reference: F) -> F | None:
         try:
             return twin(*args, **more)
         except load.NativeUnavailableError:
+            if _told is not None:
+                _told(_named(reference), "numpy")
             return reference(*args, **more)
 
     return call  # type: ignore[return-value]
@@ -109,6 +127,8 @@ def _by_place(backend: Backend, reference: F, size_bytes: int) -> F:
                     f"{_named(reference)}: {name} lies in main memory, other arrays on "
                     "a GPU; move it with cupy.asarray"
                 )
+        if _told is not None:
+            _told(_named(reference), "cupy")
         return _found("cupy", reference)(*args, **more)
 
     return call  # type: ignore[return-value]

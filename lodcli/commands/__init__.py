@@ -51,7 +51,8 @@ TABLE = {
     "train": ("lodcli.commands.train.command", "Train an RNN classifier of sequences."),
     "weights": ("lodcli.commands.weights", "Show or convert the weights of a trained RNN."),
     "verify": ("lodcli.commands.verify", "Check every byte of files."),
-    "completion": ("lodcli.commands.completion", "Print the completion script of a shell."),
+    "completion": ("lodcli.commands.about.completion", "Print the completion script of a shell."),
+    "schema": ("lodcli.commands.about.schema", "Print the JSON Schema of what --json prints."),
 }
 
 # In this order `lod --help` lists them.
@@ -65,5 +66,5 @@ GROUPS = {
     "Compute": ("apply", "run-rnn", "train", "plan"),
     "Convert": ("convert", "weights", "unpack", "pack"),
     "Check and measure": ("verify", "bench"),
-    "Shell": ("completion",),
+    "Shell": ("completion", "schema"),
 }

@@ -66,7 +66,7 @@ def command(
         result, faults = _tried(source, write=write_sums, compare=sums, force=force)
         told = [failures.explained(fault) for fault in faults]
         for fault in faults:
-            failures.report(fault, ctx.command_path)
+            failures.report(fault, ctx.command_path, as_json=as_json)
         codes += [code for _, code in told]
         if faults:
             messages = [message for message, _ in told]

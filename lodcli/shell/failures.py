@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
+import time
 from collections.abc import Sequence
 
 import click
@@ -12,6 +14,7 @@ import click
 from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.runtime.threads import thread_setting
+from lodcli.shell import output
 from lodcli.shell.printable import printable
 from lodcli.shell.remedies import remedy
 from lodcli.shell.standard_streams import CLOSED_PIPE
@@ -40,16 +43,23 @@ _WORDS = {
 def run(group: click.Group, args: Sequence[str]) -> int:
     """Run a command line and return its exit code; errors are printed."""
     label, context = "lod", None
+    started = time.monotonic()
     try:
         _complete(group)
         with group.make_context("lod", list(args)) as context:
             _check_environment()
             group.invoke(context)
+            output.tell_of_cost(time.monotonic() - started)
     except BaseException as error:
         if context is not None and context.invoked_subcommand:
             label = f"lod {context.invoked_subcommand}"
-        return report(error, label)
+        return report(error, label, as_json=_asks_for_json(args))
     return 0
+
+
+def _asks_for_json(args: Sequence[str]) -> bool:
+    # Not from what click parsed: the error may be of that.
+    return "--json" in itertools.takewhile(lambda arg: arg != "--", args)
 
 
 def _complete(group: click.Group) -> None:
@@ -75,8 +85,8 @@ def _check_environment() -> None:
         raise OptionError(f"LOD_DEBUG: expected 0 or 1, found {debug[:40]!r}")
 
 
-def report(error: BaseException, label: str) -> int:
-    """Print an error in one line and return its exit code."""
+def report(error: BaseException, label: str, *, as_json: bool = False) -> int:
+    """Print an error in one line, as JSON or in words, and return its exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, SystemExit):
@@ -98,6 +108,12 @@ def report(error: BaseException, label: str) -> int:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         label = error.ctx.command_path
         message = f"{message}; see {label} --help"
+    if as_json:
+        from lodcli.reports.describing import described
+
+        with contextlib.suppress(OSError):
+            output.as_json({"error": described(error, message, code, label)}, err=True)
+        return code
     _say(printable(f"{label}: {message}"))
     return code
 

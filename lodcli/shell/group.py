@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from lodcli.commands import GROUPS, TABLE
-from lodcli.shell import output
+from lodcli.shell import messages, output
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -68,6 +68,7 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
 
 
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
+@messages.quiet
 @click.option(
     "--version",
     is_flag=True,

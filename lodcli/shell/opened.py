@@ -15,7 +15,7 @@ from lodcli.formats.items.indexed_copy import Labelled, indexed
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.limits import limits, reading
-from lodcli.shell.output import note
+from lodcli.shell.output import is_verbose, note, size_text
 from lodcli.shell.references import Reference
 
 # Of a batch to compute with: enough sequences that they fill each step of an RNN.
@@ -126,6 +126,14 @@ def opened(
             # What else could be done about it is not of interest any more.
             why = str(error).partition("; choose ")[0].partition(", or choose ")[0]
             note(f"{label}: {name} is left out: {why}")
+        if is_verbose():
+            names = ", ".join(spec.name for spec in file.source.schema)
+            size = file.input.stored_bytes
+            note(
+                f"reads {label}: {file.kind.name}"
+                + (f", {size_text(size)}" if size else "")
+                + f": {names}"
+            )
         yield Opened(
             *(reference, file.kind.name, file.source, file.input.read_share),
             checksums=lambda: file.checksums,

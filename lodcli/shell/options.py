@@ -14,7 +14,8 @@ import click
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.table import TABLE
 from lodcli.shell.limits import guarded
-from lodcli.shell.output import QUIET, tell_of_compiling
+from lodcli.shell.messages import as_json as as_json
+from lodcli.shell.messages import quiet as quiet
 from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
 
@@ -163,33 +164,12 @@ def sources(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-def quiet(function: F) -> F:
-    """-q; `output` reads it from the context, so commands do not handle it."""
-
-    def keep(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-        ctx.meta[QUIET] = value
-        if not value:
-            tell_of_compiling(ctx.command_path)
-
-    return click.option(
-        "-q",
-        "--quiet",
-        is_flag=True,
-        expose_value=False,
-        callback=keep,
-        help="Print no notes and no progress.",
-    )(function)
-
-
-def as_json(function: F) -> F:
-    """--json, as `as_json`."""
-    return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON object, for scripts."
-    )(function)
-
-
 def target(function: F) -> F:
-    """-o, --to, --compress, --force, --strict and -q, as one checked Target called `target`."""
+    """-o, --to, --compress, --force, --strict, --json and those of `quiet`.
+
+    They are one checked Target called `target`. With --json the files it wrote are printed at the
+    end, on standard error where data went to standard output.
+    """
 
     @click.option(
         "-o",
@@ -218,10 +198,12 @@ def target(function: F) -> F:
         is_flag=True,
         help="Fail, instead of printing a note, if OUT cannot keep something, such as level names.",
     )
+    @as_json
     @quiet
     @functools.wraps(function)
     def wrapped(
         *args: Any,
+        as_json: bool,
         out: str | None,
         to_format: str | None,
         compress: str | None,
@@ -234,7 +216,10 @@ def target(function: F) -> F:
         if "out_argument" in rest:
             chosen = _with_argument(chosen, out, rest.pop("out_argument"))
         chosen.check()
-        return function(*args, target=chosen, **rest)
+        result = function(*args, target=chosen, **rest)
+        if as_json:
+            chosen.report()
+        return result
 
     return wrapped  # type: ignore[return-value]
 

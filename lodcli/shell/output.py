@@ -17,7 +17,8 @@ from lodcli.shell.printable import printable
 T = TypeVar("T")
 
 SCHEMA_VERSION = 1
-QUIET = "lodcli.quiet"
+# What the options of `options.quiet` and `options.as_json` leave in the context of a command.
+QUIET, VERBOSE, COLOR, JSON = (f"lodcli.{name}" for name in ("quiet", "verbose", "color", "json"))
 
 
 def text(content: str) -> None:
@@ -26,19 +27,52 @@ def text(content: str) -> None:
         click.echo(content, color=colours(sys.stdout))
 
 
-def as_json(content: Mapping[str, Any]) -> None:
-    """Print one JSON object that scripts may rely on."""
-    with naming_os("standard output"):
+def as_json(content: Mapping[str, Any], *, err: bool = False) -> None:
+    """Print one JSON object that scripts may rely on; `err`: to standard error.
+
+    What it holds is defined in lodcli/reports.
+    """
+    with naming_os("standard error" if err else "standard output"):
         import json  # not for what prints no JSON: every start of `lod` loads this module
 
-        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **content}))
+        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **content}), err=err)
 
 
 def note(message: str) -> None:
     """Tell something on standard error, unless quiet."""
-    if not is_quiet():
+    if is_quiet():
+        return
+    if is_json():
+        as_json({"note": message.removeprefix("note: ")}, err=True)
+    else:
         label = click.get_current_context().command_path
         click.echo(printable(f"{label}: {message}"), err=True)
+
+
+def tell_of_cost(seconds: float) -> None:
+    """Tell with -v what the command took."""
+    if is_verbose():
+        from lodcli.kernels.platform.processes import peak_memory_bytes
+
+        peak = peak_memory_bytes()
+        note(f"{seconds:.2f} s" + (f", {size_text(peak)} of memory at most" if peak else ""))
+
+
+def tell_of_backends(context: click.Context) -> None:
+    """Tell with -v which backend each kernel ran on, once for each."""
+    from lodcli.kernels.runtime.dispatch import when_dispatched
+
+    known = set[tuple[str, str]]()
+
+    def say(kernel: str, backend: str) -> None:
+        if (kernel, backend) not in known:
+            known.add((kernel, backend))
+            # Any thread may compute, and has no context of its own.
+            with (click.get_current_context(silent=True) or context).scope(cleanup=False):
+                note(f"{kernel} runs on {backend}")
+
+    when_dispatched(say)
+    context.call_on_close(lambda: when_dispatched(None))
 
 
 def tell_of_compiling(label: str) -> None:
@@ -55,15 +89,33 @@ def tell_of_compiling(label: str) -> None:
     when_compiling(say)
 
 
+def _said(option: str) -> Any:
+    """Return what an option of messages.py left in the context; None outside of a command."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(option)
+
+
+def is_json() -> bool:
+    """Return whether --json was given."""
+    return bool(_said(JSON))
+
+
+def is_verbose() -> bool:
+    """Return whether -v was given."""
+    return bool(_said(VERBOSE))
+
+
 def is_quiet() -> bool:
     """Return whether -q was given."""
-    return bool(click.get_current_context().meta.get(QUIET))
+    return bool(_said(QUIET))
 
 
 def colours(stream: TextIO) -> bool:
-    """Return whether to print in colour: no-color.org, force-color.org, bixense.com/clicolors,
-    then the terminal.
+    """Return whether to print in colour: --color, then no-color.org, force-color.org,
+    bixense.com/clicolors, then the terminal.
     """
+    if _said(COLOR) in ("always", "never"):
+        return bool(_said(COLOR) == "always")
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR") or os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):

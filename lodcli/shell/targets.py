@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,26 @@ import click
 
 from lodcli.formats.core.errors import naming_os
 from lodcli.formats.core.options import WriteOptions
-from lodcli.shell.output import is_terminal_output, note, progressing
+from lodcli.shell.output import (
+    as_json,
+    is_json,
+    is_terminal_output,
+    is_verbose,
+    note,
+    plural,
+    progressing,
+    size_text,
+)
 
 # What brings NumPy along is imported where it is used: --help can do without.
 if TYPE_CHECKING:
     from lodcli.formats.core.format import Format
     from lodcli.formats.core.losses import Loss
     from lodcli.formats.core.schema import Batch, Item, Schema
+    from lodcli.reports.written import WrittenFile
     from lodcli.shell.opened import ReadShare
+
+_REPORT = "lodcli.written"
 
 
 @dataclass(frozen=True)
@@ -78,13 +91,18 @@ class Target:
             io.write_batches(
                 self.path,
                 schema,
-                progressing(batches, size_of, share_of(schema, read_share)),
+                self._told(
+                    self.path,
+                    schema,
+                    progressing(batches, size_of, share_of(schema, read_share)),
+                ),
                 format_name=self.format_name,
                 overwrite=self.overwrite,
                 strict=self.strict,
                 options=self.options,
                 when_lost=self._note,
             )
+        self._tell_sizes()
 
     def write_set(
         self, paths: Sequence[str], parts: Iterable[tuple[Schema, Iterable[Batch]]]
@@ -96,8 +114,8 @@ class Target:
         io.write_set(
             paths,
             (
-                (schema, progressing(batches, size_of, share_of(schema)))
-                for schema, batches in parts
+                (schema, self._told(path, schema, progressing(batches, size_of, share_of(schema))))
+                for path, (schema, batches) in zip(paths, parts, strict=False)
             ),
             format_name=self.format_name,
             overwrite=self.overwrite,
@@ -105,6 +123,41 @@ class Target:
             options=self.options,
             when_lost=self._note,
         )
+        self._tell_sizes()
+
+    @property
+    def written(self) -> list[WrittenFile]:
+        """The files that this command wrote so far; none are noted unless --json or -v is given."""
+        files: list[WrittenFile] = _report()["files"]
+        return files
+
+    def add_to_report(self, **more: Any) -> None:
+        """Add a key to what --json prints at the end."""
+        _report().update(more)
+
+    def report(self) -> None:
+        """Print what --json prints at the end."""
+        as_json(_report(), err=self.path == "-")
+
+    def _told(self, path: str, schema: Schema, batches: Iterable[Batch]) -> Iterable[Batch]:
+        """Return the batches, counted for --json and -v."""
+        if not (is_json() or is_verbose()):
+            return batches
+        from lodcli.reports.counting import Counts
+
+        counts = Counts(schema)
+        self.written.append(
+            {"file": path, "format": self.kind.name, "bytes": None, "tensors": counts.tensors}
+        )
+        return counts.counting(batches)
+
+    def _tell_sizes(self) -> None:
+        """Note the sizes of the files, which are known once they are there."""
+        for file in self.written:
+            if file["bytes"] is None and os.path.isfile(file["file"]):
+                file["bytes"] = os.path.getsize(file["file"])
+            if is_verbose():
+                note(_line(file))
 
     def _note(self, loss: Loss) -> None:
         """Tell what the file does not keep; nothing keeps what is shown on a terminal."""
@@ -116,3 +169,17 @@ class Target:
         from lodcli.formats.core.schema import schema_of
 
         self.write(schema_of({name: item}), [{name: item}])
+
+
+def _report() -> dict[str, Any]:
+    """Return what --json of the current command prints at the end."""
+    report: dict[str, Any] = click.get_current_context().meta.setdefault(_REPORT, {"files": []})
+    return report
+
+
+def _line(file: WrittenFile) -> str:
+    """Return a written file in words, for -v."""
+    name = "standard output" if file["file"] == "-" else file["file"]
+    size = "" if file["bytes"] is None else f", {size_text(file['bytes'])}"
+    held = ", ".join(f"{one['name']} {plural(one['rows'], 'row')}" for one in file["tensors"])
+    return f"wrote {name}: {file['format']}{size}: {held}"

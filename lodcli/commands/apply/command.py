@@ -79,9 +79,7 @@ class OpCommand(options.Command):
                 ctx.fail(f"{THEN} needs an op")
             assert ctx.parent is not None
             following = known(segment[0], ctx.parent, chained=True)
-            quiet = _quiet(ctx)
             inner = following.make_context(segment[0], segment[1:], parent=ctx.parent)
-            ctx.meta[output.QUIET] = quiet or _quiet(ctx)
             steps += inner.params.pop("steps")
             # What says where to write may stand anywhere, most of all at the end.
             for name, value in inner.params.items():
@@ -89,10 +87,6 @@ class OpCommand(options.Command):
                     ctx.params[name] = value
         ctx.params["steps"] = steps
         return []
-
-
-def _quiet(ctx: click.Context) -> bool:
-    return bool(ctx.meta.get(output.QUIET))
 
 
 def _split(args: list[str]) -> list[list[str]]:

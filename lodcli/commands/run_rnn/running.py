@@ -55,7 +55,9 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
             assert isinstance(runner, PlainGradients | NestedGradients)
             runner.gradients.upstream.update(_upstream(stack, given["upstream"], runner, kinds))
         target.write(*runner.run(file.tensor(), file.tensors()))
-    if given["stats"]:
+    if given["stats"] and output.is_json():
+        target.add_to_report(stats=runner.work.report())
+    elif given["stats"]:
         for line in runner.work.lines():
             output.note(line)
 

@@ -35,14 +35,12 @@ class _Split(options.Command):
 )
 @options.seed("Shuffle the items first; the same seed gives the same parts.", None)
 @options.level
-@options.as_json
 @options.target
 def command(
     source: Reference,
     by: str,
     seed: int | None,
     level: int | str | None,
-    as_json: bool,
     target: Target,
 ) -> None:
     """Split the items of SOURCE into several files, in all tensors that share them.
@@ -67,9 +65,7 @@ def command(
 
     pattern = Pattern(target.path)
     written = split(source, how, level, seed, pattern, target)
-    if as_json:
-        output.as_json({"files": written})
-    else:
+    if not output.is_json():
         for one in written:
             items, rows = output.plural(one["items"], "item"), output.plural(one["rows"], "row")
             output.text(f"{printable(one['file'])}: {items}, {rows}")

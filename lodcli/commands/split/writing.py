@@ -51,4 +51,6 @@ def split(
                 yield schema, iter(divider.part(stop - start))
 
         target.write_set(paths, parts())
+        for file, one in zip(target.written, written, strict=False):
+            file.update(one)  # type: ignore[typeddict-item]
         return written

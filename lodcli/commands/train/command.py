@@ -169,10 +169,10 @@ def command(
     for name, one in (("training", examples), ("test", tested)):
         share = one and share_right(model, one.labelled)
         report |= {f"{name}_accuracy": share, f"{name}_sequences": one and len(one.labelled.labels)}
-    if out == "-":
+    if as_json:
+        output.as_json(report, err=out == "-")
+    elif out == "-":
         output.note(training.summary(report))
-    elif as_json:
-        output.as_json(report)
     else:
         output.text(training.summary(report))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from lodcli.shell import options
+from lodcli.shell import options, output
 from lodcli.shell.group import group
 
 SHELLS = ("bash", "zsh", "fish")
@@ -13,8 +13,9 @@ SHELLS = ("bash", "zsh", "fish")
 
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
+@options.as_json
 @options.quiet
-def command(shell: str) -> None:
+def command(shell: str, as_json: bool) -> None:
     """Print the script that makes SHELL complete lod's commands, options and file names.
 
     \b
@@ -25,4 +26,8 @@ def command(shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(group, {}, "lod", "_LOD_COMPLETE").source())
+    script = kind(group, {}, "lod", "_LOD_COMPLETE").source()
+    if as_json:
+        output.as_json({"shell": shell, "script": script})
+    else:
+        output.text(script)

@@ -1,0 +1,1 @@
+"""Commands about lod itself: what a shell or a script asks it."""

@@ -1,0 +1,41 @@
+"""`lod schema`: the JSON Schemas of what --json prints."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from lodcli.reports import table
+from lodcli.shell import options, output
+
+
+@click.command()
+@click.argument("name", metavar="[COMMAND]", required=False)
+@options.as_json
+@options.quiet
+def command(name: str | None, as_json: bool) -> None:
+    """Print the JSON Schema of what COMMAND prints with --json; without COMMAND, list all.
+
+    Errors and notes go to standard error as one JSON object a line: their schema is called error.
+
+    \b
+    Examples:
+      lod schema
+      lod schema inspect
+      lod schema error > error.schema.json
+    """
+    from lodcli.commands import TABLE
+    from lodcli.reports.schema import json_schema
+
+    names = [*TABLE, table.ERROR]
+    if name is None:
+        if as_json:
+            output.as_json({"commands": names})
+        else:
+            output.text("\n".join(names))
+        return
+    if name not in names:
+        raise click.UsageError(f"no command {name!r}; lod schema lists all")
+    kinds = table.of_command(name)
+    output.text(json.dumps(json_schema(kinds, f"lod {name} --json"), indent=2))

@@ -1,0 +1,64 @@
+"""What `lod diff` reports."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from lodcli.reports.common import Report
+
+
+class Difference(TypedDict):
+    """One thing in which two tensors differ.
+
+    Attributes:
+        what: tensor (one file does not have it), dtype, row_shape, levels, level_name, marks,
+            items of a level, length of a sequence, rows, or value.
+        level: the number of the level, for those that are of a level.
+        branch: the numbers that lead to a sequence or row, outermost first.
+        column: of a value in its row; empty if rows are single values.
+        left, right: what the two files have; null for nothing.
+    """
+
+    what: str
+    left: Any
+    right: Any
+    level: int | None
+    branch: list[int]
+    column: list[int]
+
+
+class TensorComparison(TypedDict):
+    """What differs in one tensor.
+
+    Attributes:
+        name: of the tensor.
+        level_names: of its levels, as in the first file that has it.
+        rows: compared rows; null if the values could not be compared.
+        different_rows, different_values: how many differ.
+        max_abs: greatest difference of two values; null if none is a number.
+        differences: the first of them.
+        equal: whether nothing differs.
+    """
+
+    name: str
+    level_names: list[str | None]
+    rows: int | None
+    different_rows: int
+    different_values: int
+    max_abs: float | None
+    differences: list[Difference]
+    equal: bool
+
+
+class Comparison(Report):
+    """What differs between two files.
+
+    Attributes:
+        files: the two.
+        equal: whether nothing differs.
+        tensors: those of either file.
+    """
+
+    files: list[str]
+    equal: bool
+    tensors: list[TensorComparison]

@@ -1,0 +1,51 @@
+"""Counts of what goes by: the tensors of a file that is written, for --json and -v."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from lodcli.formats.core import marks
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec, tensor_of
+
+if TYPE_CHECKING:
+    from lodcli.reports.common import TensorOfFile
+
+
+class Counts:
+    """What the batches of a schema hold together.
+
+    Attributes:
+        tensors: complete once `counting` has come to its end.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.tensors = [described(spec) for spec in schema]
+
+    def counting(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield the batches, and count them."""
+        by_name = {tensor["name"]: tensor for tensor in self.tensors}
+        for tensor in self.tensors:
+            tensor["rows"] = 0
+            for level in tensor["levels"]:
+                level["items"] = 0
+        for batch in batches:
+            for name, item in batch.items():
+                found = tensor_of(item)
+                by_name[name]["rows"] += found.rows
+                for number, level in enumerate(by_name[name]["levels"]):
+                    level["items"] = (level["items"] or 0) + found.lod.count(number)
+            yield batch
+
+
+def described(spec: TensorSpec) -> TensorOfFile:
+    """Return what a schema says of a tensor; an unknown number of rows is 0."""
+    return {
+        "name": spec.name,
+        "dtype": spec.dtype.name,
+        "marks": marks.to_json(spec.marks),
+        "rows": spec.rows or 0,
+        "row_shape": list(spec.row_shape),
+        "levels": [{"name": level.name, "items": level.items} for level in spec.levels],
+        "tensor_array": spec.array,
+    }

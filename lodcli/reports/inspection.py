@@ -1,0 +1,125 @@
+"""What `lod inspect` reports."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from lodcli.reports.common import LevelOfTensor, Report
+
+
+class Padding(TypedDict):
+    """What padding would cost.
+
+    Attributes:
+        rows: rows there are.
+        padded_rows: rows there would be.
+        fraction: share of padding among these, from 0 to 1.
+        saved_bytes: what the padding would take.
+    """
+
+    rows: int
+    padded_rows: int
+    fraction: float
+    saved_bytes: int
+
+
+class Bucket(TypedDict):
+    """Part of a histogram: sequences of `low` to `high` items, both included.
+
+    Attributes:
+        count: how many there are.
+    """
+
+    low: int
+    high: int
+    count: int
+
+
+class Level(TypedDict):
+    """How long the sequences of a level are, in items of the next one.
+
+    Attributes:
+        level: its number, 0 the outermost.
+        name: what one item is called, if it has a name.
+        items: number of sequences.
+        total: number of items they hold together.
+        empty: number of sequences that hold none.
+        min, median, mean, max: of the lengths; null if there are no sequences.
+        p90, p99: the least length that 90 or 99 % of the sequences do not exceed.
+        histogram: buckets from short to long, none missing between.
+        padding: if every sequence were padded to the rows of the longest.
+    """
+
+    level: int
+    name: str | None
+    items: int
+    total: int
+    empty: int
+    min: int | None
+    median: float | None
+    mean: float | None
+    p90: int | None
+    p99: int | None
+    max: int | None
+    histogram: list[Bucket]
+    padding: Padding
+
+
+class Tensor(TypedDict):
+    """A tensor of the file.
+
+    Attributes:
+        name: how the file calls it.
+        dtype: of the rows.
+        marks: what the values mean, such as text; empty for plain numbers.
+        rows: their number.
+        row_shape: shape of one row, empty for single values.
+        bytes: of all rows.
+        levels: outermost first; with --level this one only.
+        padding: if every level were padded to its longest sequence.
+        tensor_array: whether it holds the time steps that lod unpack writes.
+        step_sizes: number of items of each step, of a tensor array.
+        outer: levels of the tensor that was unpacked, of a tensor array.
+    """
+
+    name: str
+    dtype: str
+    marks: dict[str, Any]
+    rows: int
+    row_shape: list[int]
+    bytes: int
+    levels: list[Level]
+    padding: Padding
+    tensor_array: bool
+    step_sizes: NotRequired[list[int]]
+    outer: NotRequired[list[LevelOfTensor]]
+
+
+class Inspection(Report):
+    """The content of a file.
+
+    Attributes:
+        file: its path, or - for standard input.
+        format: its format.
+        bytes: its size; null for a pipe or a folder.
+        tensors: those of the file, or the one that was named.
+    """
+
+    file: str
+    format: str
+    bytes: int | None
+    tensors: list[Tensor]
+
+
+class Forms(Report):
+    """The index in the form that --form names.
+
+    Attributes:
+        form: which one.
+        order: of the levels.
+        tensors: for each tensor its levels.
+    """
+
+    form: Literal["lengths", "offsets", "absolute", "starts", "row-lengths"]
+    order: Literal["coarse-to-fine", "fine-to-coarse"]
+    tensors: dict[str, list[list[int]]]

@@ -1,0 +1,37 @@
+"""The object that each command prints with --json, by its name in `lodcli.reports`.
+
+A command that is not here writes files with -o and prints `written.Written`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+WRITTEN = "written.Written"
+# Those of `lod bench` and `lod apply` are of the group itself, or of all its commands.
+TABLE = {
+    "inspect": "inspection.Inspection | inspection.Forms",
+    "split": "written.Split",
+    "diff": "comparison.Comparison",
+    "plan": "batching.BatchPlan",
+    "apply": f"ops.Ops | {WRITTEN}",
+    "bench": "benchmark.Benchmark | benchmark.Changes",
+    "train": "training.Training",
+    "weights": "weights.Weights",
+    "verify": "verification.Verification",
+    "completion": "about.Completion",
+    "schema": "about.Schemas",
+    "error": "errors.ErrorLine | errors.NoteLine",
+}
+# Not a command: what all of them print on standard error.
+ERROR = "error"
+
+
+def of_command(name: str) -> tuple[type[Any], ...]:
+    """Return the TypedDicts of what a command prints with --json, any of which may come."""
+    found = []
+    for one in TABLE.get(name, WRITTEN).split(" | "):
+        module, _, kind = one.partition(".")
+        found.append(getattr(importlib.import_module(f"lodcli.reports.{module}"), kind))
+    return tuple(found)

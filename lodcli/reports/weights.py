@@ -1,0 +1,54 @@
+"""What `lod weights` reports."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from lodcli.reports.common import Report
+
+
+class Array(TypedDict):
+    """An array of weights.
+
+    Attributes:
+        name: in the names of a torch state dict.
+    """
+
+    name: str
+    dtype: str
+    shape: list[int]
+
+
+class RNN(TypedDict):
+    """An RNN of the file.
+
+    Attributes:
+        prefix: of the names of its arrays.
+        cell: its kind.
+        options: those of the cell that are not the default.
+        layers, directions: how many.
+        input_size, hidden_size, output_size: values a row.
+        arrays: its weights and biases.
+    """
+
+    prefix: str
+    cell: str
+    options: dict[str, str | bool]
+    layers: int
+    directions: int
+    input_size: int
+    hidden_size: int
+    output_size: int
+    arrays: list[Array]
+
+
+class Weights(Report):
+    """The RNNs of a weights file.
+
+    Attributes:
+        file: the one that was read, or written with -o.
+        rnns: all of them.
+    """
+
+    file: str
+    rnns: list[RNN]
