@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.native.processor import Level, level_named, levels_here
+from lodcli.kernels.platform import environment
 
 
 class LevelError(ValueError):
@@ -26,7 +27,7 @@ def level() -> Level:
         OptionError: LOD_NATIVE names no level of this processor.
     """
     here = levels_here()
-    wanted = os.environ.get("LOD_NATIVE", "")
+    wanted = environment.value("LOD_NATIVE")
     if wanted == "off":
         raise LevelError("LOD_NATIVE=off")
     if not here:
@@ -53,7 +54,7 @@ def checked() -> bool:
 
 def cache_folder() -> Path | None:
     """Return the folder that kernels compiled here are kept in; None for a user without a home."""
-    folder = os.environ.get("LOD_CACHE") or os.path.join(
+    folder = environment.value("LOD_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "lod"
     )
     # Not Path.home(), which fails for a user without a name: "~" is left then.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from lodcli.kernels.errors import OptionError
+from lodcli.kernels.platform import environment
 from lodcli.kernels.platform.machine import usable_cores
 
 # More than any machine has; each takes memory, and a system has only so many.
@@ -59,7 +59,7 @@ def thread_setting() -> int | None:
     Raises:
         OptionError: no whole number from 1 to 1024.
     """
-    text = os.environ.get("LOD_THREADS", "").strip()
+    text = environment.value("LOD_THREADS").strip()
     if not text:
         return None
     number = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0

@@ -25,6 +25,7 @@ from lodcli.bench.measure.tasks import Task
 from lodcli.bench.runner import run_task
 from lodcli.bench.suites.cases import Case
 from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.platform.environment import value
 from lodcli.kernels.platform.processes import end_with_parent
 
 THREAD_VARIABLES = (
@@ -258,7 +259,7 @@ def serve() -> None:
                     del task
         answer(ends=True)
     except Exception as error:
-        if os.environ.get("LOD_DEBUG") == "1":
+        if value("LOD_DEBUG") == "1":
             traceback.print_exc()
         ours = isinstance(error, LodError)
         what = str(error) if ours else f"{type(error).__name__}: {error}"

@@ -52,6 +52,7 @@ TABLE = {
     "weights": ("lodcli.commands.weights", "Show or convert the weights of a trained RNN."),
     "verify": ("lodcli.commands.verify", "Check every byte of files."),
     "completion": ("lodcli.commands.about.completion", "Print the completion script of a shell."),
+    "env": ("lodcli.commands.about.env", "Print the environment variables that lod reads."),
     "schema": ("lodcli.commands.about.schema", "Print the JSON Schema of what --json prints."),
 }
 
@@ -66,5 +67,5 @@ GROUPS = {
     "Compute": ("apply", "run-rnn", "train", "plan"),
     "Convert": ("convert", "weights", "unpack", "pack"),
     "Check and measure": ("verify", "bench"),
-    "Shell": ("completion", "schema"),
+    "Shell": ("completion", "env", "schema"),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from lodcli.reports.common import Report
 
 
@@ -25,3 +27,29 @@ class Schemas(Report):
     """
 
     commands: list[str]
+
+
+class Variable(TypedDict):
+    """An environment variable.
+
+    Attributes:
+        name: of the variable.
+        value: what it is set to, null if it is not set.
+        default: what holds without it.
+        meaning: what it does.
+    """
+
+    name: str
+    value: str | None
+    default: str
+    meaning: str
+
+
+class Environment(Report):
+    """The environment variables that lod reads.
+
+    Attributes:
+        variables: in the order of lod --help.
+    """
+
+    variables: list[Variable]

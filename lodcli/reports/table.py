@@ -22,6 +22,7 @@ TABLE = {
     "verify": "verification.Verification",
     "completion": "about.Completion",
     "schema": "about.Schemas",
+    "env": "about.Environment",
     "error": "errors.ErrorLine | errors.NoteLine",
 }
 # Not a command: what all of them print on standard error.

@@ -13,6 +13,7 @@ import click
 
 from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.platform import environment
 from lodcli.kernels.runtime.threads import thread_setting
 from lodcli.shell import output
 from lodcli.shell.printable import printable
@@ -80,7 +81,7 @@ def _complete(group: click.Group) -> None:
 def _check_environment() -> None:
     """Raise OptionError if an environment variable of lod has an unknown value."""
     thread_setting()
-    debug = os.environ.get("LOD_DEBUG", "")
+    debug = environment.value("LOD_DEBUG")
     if debug not in ("", "0", "1"):
         raise OptionError(f"LOD_DEBUG: expected 0 or 1, found {debug[:40]!r}")
 
@@ -97,7 +98,7 @@ def report(error: BaseException, label: str, *, as_json: bool = False) -> int:
         return 130
     if isinstance(error, BrokenPipeError):
         return CLOSED_PIPE
-    if os.environ.get("LOD_DEBUG") == "1":
+    if environment.value("LOD_DEBUG") == "1":
         import traceback
 
         traceback.print_exception(error)

@@ -58,6 +58,12 @@ class LazyGroup(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(longest), TABLE[name][1]) for name in names])
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from lodcli.kernels.platform.environment import VARIABLES
+
+        with formatter.section("Environment (lod env shows values)"):
+            formatter.write_dl([(name, one.meaning) for name, one in VARIABLES.items()])
+
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
@@ -93,7 +99,4 @@ def group() -> None:
     Completion: eval "$(lod completion bash)"
     Exit codes: 0 done, 1 data invalid, 2 usage, 3 input or output failed,
       4 not supported, 130, 143 and 129 interrupted, 141 closed pipe.
-    Environment: LOD_DEBUG=1 shows where an error comes from, LOD_THREADS limits
-      threads, LOD_CACHE is the folder of compiled kernels, LOD_NATIVE selects
-      them; NO_COLOR, FORCE_COLOR, CLICOLOR and CLICOLOR_FORCE.
     """

@@ -58,6 +58,7 @@ LINES = {
     "verify": ["words.lod.h5 text.lod.h5", "words.lod.h5 broken.lod.h5", "many.lod.h5 nowhere"],
     "completion": ["bash"],
     "schema": [""],
+    "env": [""],
 }
 # These measure.
 SLOW = ("bench", "train")

@@ -22,7 +22,7 @@ def version() -> str:
 
 def threads(count: int) -> None:
     """A session is told its threads when it is made; this remembers the number."""
-    os.environ["LOD_BENCH_ORT_THREADS"] = str(count)
+    os.environ["_LOD_ORT_THREADS"] = str(count)
 
 
 def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 def _session(inputs: dict[str, Any]) -> Any:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = int(os.environ.get("LOD_BENCH_ORT_THREADS", "1"))
+    options.intra_op_num_threads = int(os.environ.get("_LOD_ORT_THREADS", "1"))
     options.inter_op_num_threads = 1
     return onnxruntime.InferenceSession(
         _model(inputs).SerializeToString(), options, providers=["CPUExecutionProvider"]

@@ -218,16 +218,16 @@ def _require_cores(threads: Sequence[int] | None) -> None:
 
 
 def _pythons(given: Sequence[str]) -> dict[str, str]:
-    import os
     import shutil
 
     from lodcli.bench.peers import PEERS
+    from lodcli.kernels.platform import environment
 
     found = {}
     for name in PEERS:
         # So that a script need not repeat it.
         variable = f"LOD_BENCH_{name.upper()}_PYTHON"
-        python = os.environ.get(variable)
+        python = environment.value(variable)
         if python and shutil.which(python) is None:
             raise click.UsageError(f"{variable}: {python} cannot be run")
         if python:
