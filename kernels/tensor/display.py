@@ -54,7 +54,7 @@ def as_html(data: Array, lod: LoD, marks: Marks = NO_MARKS, nulls: Nulls = NO_NU
         if item is None:
             lines.append("<tr><td>..</td><td></td><td></td></tr>")
             continue
-        (text,) = _items(data, lod, 0, item, item + 1, marks, nulls)
+        text = item_text(data, lod, item, marks, nulls)
         rows = int(bounds[item + 1] - bounds[item])
         lines.append(f"<tr><td>{item}</td><td>{rows}</td><td>{html.escape(text)}</td></tr>")
     body = "".join(lines)
@@ -62,6 +62,13 @@ def as_html(data: Array, lod: LoD, marks: Marks = NO_MARKS, nulls: Nulls = NO_NU
         f"<div>{head}<table><thead><tr><th>item</th><th>rows</th><th>values</th></tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def item_text(
+    data: Array, lod: LoD, item: int, marks: Marks = NO_MARKS, nulls: Nulls = NO_NULLS
+) -> str:
+    """Return an outermost item in one line, the middle of long sequences left out."""
+    return _items(data, lod, 0, item, item + 1, marks, nulls)[0]
 
 
 def _items(

@@ -45,7 +45,7 @@ class Level(TypedDict):
         total: number of items they hold together.
         empty: number of sequences that hold none.
         min, median, mean, max: of the lengths; null if there are no sequences.
-        p90, p99: the least length that 90 or 99 % of the sequences do not exceed.
+        p90, p95, p99: the least length that 90, 95 or 99 % of the sequences do not exceed.
         histogram: buckets from short to long, none missing between.
         padding: if every sequence were padded to the rows of the longest.
     """
@@ -59,10 +59,76 @@ class Level(TypedDict):
     median: float | None
     mean: float | None
     p90: int | None
+    p95: int | None
     p99: int | None
     max: int | None
     histogram: list[Bucket]
     padding: Padding
+
+
+class Values(TypedDict):
+    """Statistics of all values of a tensor.
+
+    Attributes:
+        count: number of values.
+        nan, infinite, zeros: how many are not a number, infinite, or 0.
+        min, max: the least and greatest that is a number, -inf and inf as text; null if there are
+            none, or they are complex.
+        mean, std: mean and standard deviation of the finite ones; null if there are none.
+    """
+
+    count: int
+    nan: int
+    infinite: int
+    zeros: int
+    min: int | float | str | None
+    mean: float | None
+    max: int | float | str | None
+    std: float | None
+
+
+class Sequence(TypedDict):
+    """A sequence of a level.
+
+    Attributes:
+        item: its number on the level.
+        branch: the numbers that lead to it, outermost first.
+        length: items of the next level.
+        values: nested lists; nan, infinities and complex numbers are text.
+    """
+
+    item: int
+    branch: list[int]
+    length: int
+    values: NotRequired[list[Any] | str]
+
+
+class Group(TypedDict):
+    """Equal sequences.
+
+    Attributes:
+        count: how many there are.
+        items: the numbers of the first of them.
+    """
+
+    count: int
+    items: list[int]
+
+
+class Duplicates(TypedDict):
+    """Equal sequences of a level.
+
+    Attributes:
+        level: its number.
+        sequences: how many there are.
+        duplicates: how many could be left out so that one of each is kept.
+        groups: the largest ones, the most frequent sequence first.
+    """
+
+    level: int
+    sequences: int
+    duplicates: int
+    groups: list[Group]
 
 
 class Tensor(TypedDict):
@@ -80,6 +146,10 @@ class Tensor(TypedDict):
         tensor_array: whether it holds the time steps that lod unpack writes.
         step_sizes: number of items of each step, of a tensor array.
         outer: levels of the tensor that was unpacked, of a tensor array.
+        values: with --stats.
+        head: the first sequences, with --head and --values.
+        top: the longest or shortest sequences, with --top.
+        duplicates: with --duplicates.
     """
 
     name: str
@@ -93,6 +163,10 @@ class Tensor(TypedDict):
     tensor_array: bool
     step_sizes: NotRequired[list[int]]
     outer: NotRequired[list[LevelOfTensor]]
+    values: NotRequired[Values]
+    head: NotRequired[list[Sequence]]
+    top: NotRequired[list[Sequence]]
+    duplicates: NotRequired[Duplicates]
 
 
 class Inspection(Report):

@@ -17,6 +17,8 @@ from lodcli.shell.printable import printable
 T = TypeVar("T")
 
 SCHEMA_VERSION = 1
+# Narrower than this, text is not wrapped in its column.
+_NARROWEST = 20
 # What the options of `options.quiet` and `options.as_json` leave in the context of a command.
 QUIET, VERBOSE, COLOR, JSON = (f"lodcli.{name}" for name in ("quiet", "verbose", "color", "json"))
 
@@ -143,12 +145,45 @@ def _columns() -> int:
     return 80
 
 
+def limit() -> int | None:
+    """Return the width that tables must keep to; None where it is nobody's screen."""
+    return width() if os.environ.get("COLUMNS") or _is_terminal(sys.stdout) else None
+
+
+def wrapped(content: str) -> list[str]:
+    """Return text in lines that keep to `limit`."""
+    if (most := limit()) is None or len(content) <= most:
+        return [content]
+    import textwrap
+
+    return textwrap.wrap(content, most)
+
+
+def headed(head: str, rest: str) -> list[str]:
+    """Return text that begins with a bold word, in lines as `wrapped` makes them."""
+    first, *more = wrapped(f"{head} {rest}")
+    if first.startswith(head):
+        first = click.style(head, bold=True) + first.removeprefix(head)
+    return [first, *more]
+
+
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in plain text, numbers to the right; the headers bold where in colour."""
+    """Return a table in plain text, numbers to the right; the headers bold where in colour.
+
+    Where it is wider than `limit`, text in the last column is wrapped; where that is not enough,
+    each row becomes a block of lines, one a column.
+    """
     shown = [[printable(cell) for cell in row] for row in rows]
     columns = [[header, *cells] for header, *cells in zip(headers, *shown, strict=True)]
     right = [all(_is_number(cell) for cell in cells[1:]) for cells in columns]
     widths = [max(map(len, cells)) for cells in columns]
+    most = limit()
+    if most is not None and shown and sum(widths) + 2 * (len(widths) - 1) > most:
+        room = most - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        if right[-1] or room < max(_NARROWEST, len(headers[-1])):
+            return _blocks(headers, shown, most)
+        widths[-1] = room
+        shown = [line for row in shown for line in _wrapped_row(row, room)]
 
     def line(cells: Sequence[str]) -> str:
         padded = [
@@ -158,6 +193,33 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         return "  ".join(padded).rstrip()
 
     return "\n".join([click.style(line(headers), bold=True), *(line(row) for row in shown)])
+
+
+def _wrapped_row(row: Sequence[str], room: int) -> list[list[str]]:
+    """Return a row with its last cell in several lines."""
+    import textwrap
+
+    *rest, last = row
+    first, *more = textwrap.wrap(last, room) or [""]
+    return [[*rest, first], *([*[""] * len(rest), line] for line in more)]
+
+
+def _blocks(headers: Sequence[str], rows: Sequence[Sequence[str]], most: int) -> str:
+    """Return a table for a narrow screen: for each row its columns, one below the other."""
+    import textwrap
+
+    margin = min(max(map(len, headers)), most // 2)
+    blocks = []
+    for row in rows:
+        lines = []
+        for header, cell in zip(headers, row, strict=True):
+            first, *more = textwrap.wrap(cell, max(most - margin - 2, 8)) or [""]
+            lines.append(
+                f"{click.style(header[:margin].ljust(margin), bold=True)}  {first}".rstrip()
+            )
+            lines += [" " * (margin + 2) + line for line in more]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
 
 
 def plural(count: int, what: str) -> str:

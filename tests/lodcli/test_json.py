@@ -27,6 +27,7 @@ LINES = {
         "steps.lod.h5",
         "text.lod.h5 --level 0",
         "many.lod.h5 --form starts",
+        "words.lod.h5 --stats --duplicates --head 1 --values --top 2",
     ],
     "slice": ["many.lod.h5::tags 1:3 -o out.npz"],
     "head": ["words.lod.h5 -n 1 -o out.lods"],

@@ -18,8 +18,29 @@ if TYPE_CHECKING:
 @options.source
 @options.level
 @click.option(
-    "--head", type=click.IntRange(min=0), metavar="N", help="Draw the first N items only."
+    "--head",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Draw the first N items only; with --values, print their values.",
 )
+@click.option("--values", is_flag=True, help="With --head or --top, print values.")
+@click.option(
+    "--stats",
+    is_flag=True,
+    help="Read all values: minimum, mean, maximum, standard deviation, zeros, nan.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="List the N longest sequences, or with --by -length the shortest.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(("length", "-length")),
+    help="What --top ranks by [default: length].",
+)
+@click.option("--duplicates", is_flag=True, help="Count sequences that equal an earlier one.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
 @click.option(
     "--form",
@@ -34,6 +55,11 @@ def command(
     source: Reference,
     level: int | str | None,
     head: int | None,
+    values: bool,
+    stats: bool,
+    top: int | None,
+    by: str | None,
+    duplicates: bool,
     ascii_only: bool,
     form: Form | None,
     fine_to_coarse: bool,
@@ -44,17 +70,26 @@ def command(
     In the drawing, numbers are lengths; each | is one row. The bars are a histogram of the
     lengths, from the shortest to the longest. Several tensors get one line each, and the one
     called data is shown in full; FILE::NAME shows another. For a lod.h5 file only header and
-    index are read.
+    index are read, except for --stats and --duplicates, which read everything once.
+
+    --values, --top and --duplicates are about the outermost sequences, or those of --level.
 
     \b
     Examples:
       lod inspect articles.lod.h5
       lod inspect events.lod.h5 --level hour --head 24
       lod inspect vowels.ts --json
+      lod inspect vowels.lod.h5 --stats --duplicates
+      lod inspect vowels.lod.h5::data --top 5 --by length --values
       lod inspect articles.lod.h5 --form absolute
       lod slice articles.lod.h5 2 | lod inspect -
     """
+    if values and head is None and top is None:
+        raise click.UsageError("--values is for --head N or --top N")
+    if by is not None and top is None:
+        raise click.UsageError("--by is for --top N")
     from lodcli.commands.inspect import summary
+    from lodcli.commands.inspect.examined import Wanted
     from lodcli.kernels.index.forms import in_form
     from lodcli.shell.opened import opened
 
@@ -63,8 +98,13 @@ def command(
         raise click.UsageError("--fine-to-coarse is for --form")
     if form is not None and level is not None:
         raise click.UsageError("--form prints all levels, without --level")
+    wanted = Wanted(
+        *(stats, values, head if values else None, top, by == "-length", duplicates, level)
+    )
+    if wanted and form is not None:
+        raise click.UsageError("--form prints the index only")
     with opened(source) as file:
-        found = summary.summaries(file)
+        found, more = summary.summaries(file, wanted)
         if form is not None:
             levels = {one.spec.name: in_form(one.lod, form, order) for one in found}
             if as_json:
@@ -73,8 +113,8 @@ def command(
                 output.text(summary.forms_text(levels))
             return
         if as_json:
-            output.as_json(summary.as_json(file, found, level))
+            output.as_json(summary.as_json(file, found, level, more))
             return
         unicode = not ascii_only and output.shows_unicode(sys.stdout)
         shown = summary.as_text(file, found, level=level, head=head, unicode=unicode)
-    output.text(shown)
+    output.text("\n".join([shown, *more.lines()]))

@@ -59,11 +59,11 @@ class LevelStatistics:
         items: number of sequences.
         total: number of items they hold together.
         empty: number of sequences that hold none.
-        min: shortest length; this and the next five are None if there are no sequences.
+        min: shortest length; this and the next six are None if there are no sequences.
         median: middle length, the mean of two for an even number.
         mean: mean length.
         p90: the least length that 90 % of the sequences do not exceed.
-        p99: the same for 99 %.
+        p95, p99: the same for 95 and 99 %.
         max: greatest length.
         histogram: buckets from short to long, none missing between.
         padding: if every sequence were padded to the rows of the longest.
@@ -78,6 +78,7 @@ class LevelStatistics:
     median: float | None
     mean: float | None
     p90: int | None
+    p95: int | None
     p99: int | None
     max: int | None
     histogram: tuple[Bucket, ...]
@@ -161,6 +162,7 @@ def _level(lod: LoD, level: int, rows: int, row_bytes: int) -> LevelStatistics:
         median=(nth((items - 1) // 2) + nth(items // 2)) / 2 if items else None,
         mean=total / items if items else None,
         p90=nth(-(-items * 90 // 100) - 1) if items else None,
+        p95=nth(-(-items * 95 // 100) - 1) if items else None,
         p99=nth(-(-items * 99 // 100) - 1) if items else None,
         max=int(values[-1]) if items else None,
         histogram=_histogram(values, counts, nth((items - 1) // 2)) if items else (),

@@ -7,13 +7,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import click
-
 from lodcli.commands.inspect.drawing import draw, preview
+from lodcli.commands.inspect.examined import Examined, Wanted, examined
 from lodcli.commands.inspect.statistics import Statistics, bars, statistics
 from lodcli.formats.core import marks
 from lodcli.formats.core.format import Source
-from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, StoredArray, TensorSpec, known_rows
+from lodcli.formats.core.schema import (
+    DEFAULT_NAME,
+    LevelSpec,
+    StoredArray,
+    TensorSpec,
+    find,
+    known_rows,
+)
+from lodcli.formats.items.indexed_copy import indexed
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell import output
@@ -58,8 +65,23 @@ class TensorSummary:
         return statistics(self.lod, self.rows, self.spec.row_bytes)
 
 
-def summaries(opened: Opened) -> list[TensorSummary]:
-    """Return what the tensors of a file are; rows are only read where they must be."""
+def summaries(opened: Opened, wanted: Wanted) -> tuple[list[TensorSummary], Examined]:
+    """Return what the tensors of a file are, and what else is wanted of them.
+
+    Rows are only read where they must be.
+    """
+    if not wanted:
+        return _summaries(opened), Examined()
+    chosen = opened.tensor().name if wanted.of_sequences else None
+    names = [spec.name for spec in opened.schema]
+    with indexed(opened.source, names) as source:
+        specs = tuple(find(source.schema, name) for name in names)
+        one = None if chosen is None else find(source.schema, chosen)
+        more = examined(source, specs, one, wanted)
+        return [_from_index(source, spec) for spec in specs], more
+
+
+def _summaries(opened: Opened) -> list[TensorSummary]:
     # Who can slice without reading everything can read the index alone, and again.
     if opened.source.partial:
         return [_from_index(opened.source, spec) for spec in opened.schema]
@@ -100,13 +122,17 @@ def _from_batches(opened: Opened) -> Iterator[TensorSummary]:
 # -- JSON --------------------------------------------------------------------------
 
 
-def as_json(opened: Opened, found: list[TensorSummary], level: int | str | None) -> dict[str, Any]:
+def as_json(
+    opened: Opened, found: list[TensorSummary], level: int | str | None, more: Examined
+) -> dict[str, Any]:
     """Return everything, for scripts."""
     return {
         "file": opened.reference.path,
         "format": opened.format_name,
         "bytes": _file_bytes(opened),
-        "tensors": [_tensor_json(summary, level) for summary in found],
+        "tensors": [
+            _tensor_json(summary, level) | more.to_json(summary.spec.name) for summary in found
+        ],
     }
 
 
@@ -159,7 +185,7 @@ def as_text(
     if size is not None:
         parts.append(output.size_text(size))
     name = printable(opened.reference.label)
-    lines = [click.style(f"{name}:", bold=True) + f" {', '.join(parts)}", ""]
+    lines = [*output.headed(f"{name}:", ", ".join(parts)), ""]
     if len(found) > 1:
         lines += [_several(found), ""]
     for summary in main:
@@ -210,23 +236,23 @@ def _one(
 ) -> list[str]:
     spec, lod = summary.spec, summary.lod
     kind = f"{_kind(spec)}, {summary.shape}, {output.size_text(summary.size_bytes)}"
-    lines = [f"{click.style(spec.name, bold=True)}: {kind}"]
+    lines = output.headed(f"{spec.name}:", kind)
     if spec.array:
         lines += _steps(summary)
     if lod.n_levels:
         lines += ["", _levels(summary, level, unicode)]
         if not spec.array:
-            lines += [
-                f"{lod.names[one] or f'level {one}'}: every length is 1, so that it tells nothing; "
-                "lod apply lod_reset --drop-ones leaves it out"
-                for one in lod.ones()
-            ]
+            for one in lod.ones():
+                lines += output.wrapped(
+                    f"{lod.names[one] or f'level {one}'}: every length is 1, so that it tells "
+                    "nothing; lod apply lod_reset --drop-ones leaves it out"
+                )
     shown = lod
     if level is not None:
         number = lod.level(level)
         shown = lod.items(number, 0, lod.count(number))[0]
     if lod.n_levels and level is None and not spec.array:
-        lines += ["", _padding(summary)]
+        lines += ["", *output.wrapped(_padding(summary))]
     drawn = _drawing(shown, summary, head, unicode)
     if drawn:
         lines += ["", *drawn]
@@ -237,20 +263,22 @@ def _one(
 
 def _levels(summary: TensorSummary, level: int | str | None, unicode: bool) -> str:
     wanted = None if level is None else summary.lod.level(level)
+    shown = [one for one in summary.statistics.levels if wanted is None or one.level == wanted]
+    # Most tensors have no empty sequence, and 80 columns are few.
+    empty = any(one.empty for one in shown)
     rows = [
         (
             str(one.level),
             one.name or "-",
             f"{one.items:,}",
-            *(_figure(value) for value in (one.min, one.median, one.mean, one.max)),
-            f"{one.empty:,}",
+            *(_figure(value) for value in (one.min, one.median, one.mean, one.p95, one.max)),
+            *[f"{one.empty:,}"] * empty,
             bars(one.histogram, unicode=unicode),
         )
-        for one in summary.statistics.levels
-        if wanted is None or one.level == wanted
+        for one in shown
     ]
-    headers = ("level", "name", "items", "min", "median", "mean", "max", "empty", "lengths")
-    return output.table(headers, rows)
+    headers = ["level", "name", "items", "min", "median", "mean", "p95", "max"]
+    return output.table([*headers, *["empty"] * empty, "lengths"], rows)
 
 
 def _figure(value: float | None) -> str:
@@ -263,9 +291,11 @@ def _steps(summary: TensorSummary) -> list[str]:
     sizes = summary.lod.lengths(0)
     shown = " ".join(str(size) for size in sizes[:MOST_STEPS_SHOWN].tolist())
     more = " .." if sizes.size > MOST_STEPS_SHOWN else ""
-    lines = [f"TensorArray of {output.plural(sizes.size, 'step')}, sizes {shown}{more}"]
+    lines = output.wrapped(
+        f"TensorArray of {output.plural(sizes.size, 'step')}, sizes {shown}{more}"
+    )
     outer = ", ".join(_outer_level(number, spec) for number, spec in enumerate(summary.spec.outer))
-    return [*lines, f"unpacked from {outer}"] if outer else lines
+    return [*lines, *output.wrapped(f"unpacked from {outer}")] if outer else lines
 
 
 def _outer_level(number: int, spec: LevelSpec) -> str:

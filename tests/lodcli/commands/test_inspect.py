@@ -22,9 +22,9 @@ words.lod.h5: lod.h5, 1 tensor, SIZE
 
 data: float32, 15 x 2, 120 bytes
 
-level  name      items  min  median  mean  max  empty  lengths
-    0  article       3    1     2.0   2.0    3      0  ###
-    1  sentence      6    1     2.5   2.5    4      0  -##-
+level  name      items  min  median  mean  p95  max  lengths
+    0  article       3    1     2.0   2.0    3    3  ###
+    1  sentence      6    1     2.5   2.5    4    4  -##-
 
 padded to one rectangle: 36 rows, 58.3 % of them padding; saved: 168 bytes
 

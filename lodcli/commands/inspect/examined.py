@@ -1,0 +1,162 @@
+"""What `lod inspect` reads rows for: statistics of values, single sequences, duplicates."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from lodcli.commands.inspect.duplicates import Duplicates, duplicates
+from lodcli.commands.inspect.sequences import Sequence, extreme, sequences
+from lodcli.commands.inspect.value_statistics import ValueStatistics, value_statistics
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.schema import TensorSpec
+from lodcli.kernels.errors import SelectionError
+from lodcli.shell import output
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for.
+
+    Attributes:
+        stats: the statistics of values.
+        values: the values of sequences.
+        head, top: how many sequences, the first or the longest; None for none.
+        shortest: whether `top` means the shortest.
+        duplicates: which sequences are equal.
+        level: of the sequences; None: the outermost.
+    """
+
+    stats: bool = False
+    values: bool = False
+    head: int | None = None
+    top: int | None = None
+    shortest: bool = False
+    duplicates: bool = False
+    level: int | str | None = None
+
+    @property
+    def of_sequences(self) -> bool:
+        """Whether anything is of one tensor's sequences."""
+        return self.values or self.top is not None or self.duplicates
+
+    def __bool__(self) -> bool:
+        return self.stats or self.of_sequences
+
+
+@dataclass
+class Examined:
+    """What was found, of all tensors or of the one that was chosen.
+
+    Attributes:
+        statistics: by the name of the tensor.
+        name: the tensor of what follows.
+        level: the name of the level.
+        sequences: those of "head" and of "top".
+        duplicates: equal sequences.
+    """
+
+    statistics: dict[str, ValueStatistics] = field(default_factory=dict)
+    name: str = ""
+    level: str = ""
+    sequences: dict[Literal["head", "top"], list[Sequence]] = field(default_factory=dict)
+    duplicates: Duplicates | None = None
+
+    def to_json(self, name: str) -> dict[str, Any]:
+        """Return what was found of a tensor, by names."""
+        content: dict[str, Any] = {}
+        if name in self.statistics:
+            content["values"] = self.statistics[name].to_json()
+        if name == self.name:
+            for kind, found in self.sequences.items():
+                content[kind] = [one.to_json() for one in found]
+            if self.duplicates is not None:
+                content["duplicates"] = asdict(self.duplicates)
+        return content
+
+    def lines(self) -> list[str]:
+        """Return what was found, in words."""
+        lines: list[str] = []
+        if self.statistics:
+            headers = ("values of", "count", "min", "mean", "max", "std", "zeros", "nan", "inf")
+            rows = [
+                [
+                    *(name, f"{one.count:,}"),
+                    *(_figure(value) for value in (one.min, one.mean, one.max, one.std)),
+                    *(f"{count:,}" for count in (one.zeros, one.nan, one.infinite)),
+                ]
+                for name, one in self.statistics.items()
+            ]
+            lines += ["", output.table(headers, rows)]
+        for found in self.sequences.values():
+            lines += ["", self._table(found)]
+        if self.duplicates is not None:
+            lines += ["", *_duplicate_lines(self.duplicates, self.level)]
+        return lines
+
+    def _table(self, found: list[Sequence]) -> str:
+        nested = any(len(one.branch) > 1 for one in found)
+        shown = any(one.values is not None for one in found)
+        headers = [self.level, *["branch"] * nested, "length", *["values"] * shown]
+        rows = [
+            [
+                str(one.item),
+                *[",".join(map(str, one.branch))] * nested,
+                f"{one.length:,}",
+                *[one.text] * shown,
+            ]
+            for one in found
+        ]
+        return output.table(headers, rows)
+
+
+def examined(
+    source: IndexedSource, schema: tuple[TensorSpec, ...], chosen: TensorSpec | None, wanted: Wanted
+) -> Examined:
+    """Return what was asked for.
+
+    Args:
+        source: the open file.
+        schema: the tensors whose values are counted.
+        chosen: the one whose sequences are looked at.
+        wanted: what to look for.
+    """
+    result = Examined()
+    if wanted.stats:
+        result.statistics = {spec.name: value_statistics(source, spec) for spec in schema}
+    if not wanted.of_sequences:
+        return result
+    assert chosen is not None
+    lod = source.lods[chosen.name]
+    if not lod.n_levels:
+        raise SelectionError(f"{chosen.name} has no levels, so there are no sequences to look at")
+    level = lod.level(0 if wanted.level is None else wanted.level)
+    result.name, result.level = chosen.name, lod.names[level] or f"level {level}"
+    if wanted.head is not None:
+        items = np.arange(min(wanted.head, lod.count(level)))
+        result.sequences["head"] = sequences(source, chosen, level, items, values=wanted.values)
+    if wanted.top is not None:
+        items = extreme(lod, level, wanted.top, shortest=wanted.shortest)
+        result.sequences["top"] = sequences(source, chosen, level, items, values=wanted.values)
+    if wanted.duplicates:
+        result.duplicates = duplicates(source, chosen, level)
+    return result
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+def _duplicate_lines(found: Duplicates, level: str) -> list[str]:
+    lines = output.wrapped(
+        f"duplicates: {found.duplicates:,} of {output.plural(found.sequences, 'sequence')} "
+        f"({level}) equal an earlier one"
+    )
+    for group in found.groups:
+        items = ", ".join(map(str, group.items)) + (" .." if group.count > len(group.items) else "")
+        lines += output.wrapped(f"{group.count:,} times: {items}")
+    return lines

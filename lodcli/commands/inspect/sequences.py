@@ -1,0 +1,88 @@
+"""Single sequences for `lod inspect`: the first, the longest or the shortest, and their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.schema import TensorSpec
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.places import branch_of
+from lodcli.kernels.tensor.display import item_text
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """A sequence of a level.
+
+    Attributes:
+        item: its number on the level.
+        branch: the numbers that lead to it, outermost first.
+        length: items of the next level.
+        values: nested lists; None unless they were asked for.
+        text: the values in one line, the middle of long ones left out.
+    """
+
+    item: int
+    branch: tuple[int, ...]
+    length: int
+    values: list[Any] | None = None
+    text: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it by names."""
+        content = {"item": self.item, "branch": list(self.branch), "length": self.length}
+        return content if self.values is None else {**content, "values": self.values}
+
+
+def extreme(lod: LoD, level: int, count: int, *, shortest: bool) -> Offsets:
+    """Return the numbers of the longest or shortest sequences of a level, the first of equal ones.
+
+    >>> extreme(LoD.from_lengths([[2, 5, 1, 5]]), 0, 3, shortest=False)
+    array([1, 3, 0])
+    """
+    lengths = lod.lengths(level)
+    keys = lengths if shortest else -lengths
+    chosen = np.arange(keys.size)
+    if 0 < count < keys.size:
+        # Without sorting all: those up to the last that is wanted, and its equals.
+        chosen = np.flatnonzero(keys <= np.partition(keys, count - 1)[count - 1])
+    return chosen[np.argsort(keys[chosen], kind="stable")][:count]
+
+
+def sequences(
+    source: IndexedSource, spec: TensorSpec, level: int, items: Offsets, *, values: bool
+) -> list[Sequence]:
+    """Return sequences of a level, each read by itself if its values are wanted."""
+    lod = source.lods[spec.name]
+    found = []
+    for item in items.tolist():
+        length = int(lod.levels[level][item + 1] - lod.levels[level][item])
+        place = branch_of(lod, level, item)
+        if not values:
+            found.append(Sequence(item, place, length))
+            continue
+        tensor = source.slice(spec.name, (slice(item, item + 1),), level)
+        found.append(
+            Sequence(
+                *(item, place, length),
+                values=plain(tensor.to_list()[0]),
+                text=item_text(tensor.data, tensor.lod, 0, tensor.marks, tensor.nulls),
+            )
+        )
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Return nested lists as JSON knows them: nan, infinity, complex numbers, bytes as text."""
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, complex):
+        return str(value)
+    return str(value) if isinstance(value, float) and not abs(value) < float("inf") else value

@@ -1,0 +1,108 @@
+"""Statistics of the values of a tensor, in one pass over its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.schema import TensorSpec
+from lodcli.formats.storage.prefetch import ahead
+from lodcli.kernels.index.checks import Array
+
+
+@dataclass(frozen=True)
+class ValueStatistics:
+    """Figures of all values of a tensor; nan counts only where it is named.
+
+    Attributes:
+        count: number of values.
+        nan, infinite, zeros: how many are not a number, infinite, or 0.
+        min, max: the least and greatest; None if there are none, or they are complex.
+        mean, std: mean and standard deviation (of the population) of the finite ones; None as
+            above.
+    """
+
+    count: int
+    nan: int
+    infinite: int
+    zeros: int
+    min: int | float | None
+    mean: float | None
+    max: int | float | None
+    std: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures by name; JSON knows no infinity, which is the text inf or -inf."""
+        return {
+            name: str(value) if isinstance(value, float) and np.isinf(value) else value
+            for name, value in asdict(self).items()
+        }
+
+
+def value_statistics(source: IndexedSource, spec: TensorSpec) -> ValueStatistics:
+    """Return the statistics of a tensor, read in blocks.
+
+    Mean and deviation are merged from those of the blocks, in float64.
+
+    References:
+        Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm for computing sample
+        variances, 1979.
+    """
+    count = nan = infinite = zeros = finite = 0
+    least: int | float | None = None
+    greatest: int | float | None = None
+    mean = squares = 0.0
+    for block in ahead(_blocks(source, spec)):
+        count += block.size
+        zeros += block.size - int(np.count_nonzero(block))
+        if block.dtype.kind == "c":
+            nan += int(np.isnan(block).sum())
+            infinite += int(np.isinf(block).sum())
+            continue
+        values = block
+        if block.dtype.kind not in "biu":
+            values = block.astype(np.float32) if block.dtype.itemsize == 2 else block
+            missing = np.isnan(values)
+            if missing.any():
+                nan += int(missing.sum())
+                values = values[~missing]
+        if values.size:
+            low, high = values.min().item(), values.max().item()
+            least = low if least is None else min(least, low)
+            greatest = high if greatest is None else max(greatest, high)
+            if not (np.isfinite(low) and np.isfinite(high)):
+                bounded = np.isfinite(values)
+                infinite += int(values.size - bounded.sum())
+                values = values[bounded]
+        if values.size:
+            wide = values.astype(np.float64)
+            here = float(wide.mean())
+            off = here - mean
+            total = finite + wide.size
+            squares += float(np.square(wide - here).sum()) + off * off * finite * wide.size / total
+            mean += off * wide.size / total
+            finite = total
+    known = finite > 0
+    return ValueStatistics(
+        *(count, nan, infinite, zeros, _plain(least)),
+        mean=mean if known else None,
+        max=_plain(greatest),
+        std=float(np.sqrt(squares / finite)) if known else None,
+    )
+
+
+def _blocks(source: IndexedSource, spec: TensorSpec) -> Iterator[Array]:
+    rows = source.lods[spec.name].rows if spec.rows is None else spec.rows
+    step = max(1, BATCH_BYTES // max(1, spec.row_bytes))
+    for start in range(0, rows or 0, step):
+        block = source.read_rows(spec.name, start, min(start + step, rows or 0))
+        yield block.reshape(-1)
+
+
+def _plain(value: int | float | None) -> int | float | None:
+    return int(value) if isinstance(value, bool) else value
