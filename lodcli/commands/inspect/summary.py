@@ -30,7 +30,7 @@ from lodcli.shell.printable import printable
 # A preview of text reads no more than this, and no more finest sequences.
 PREVIEW_BYTES = 1 << 20
 PREVIEW_SEQUENCES = 64
-MOST_STEPS_SHOWN = 12
+MOST_STEPS_SHOWN = 10
 
 
 @dataclass(frozen=True)
