@@ -43,6 +43,7 @@ LINES = {
     "convert": ["words.lod.h5 saved --to datasets", "text.lod.h5 out.jsonl"],
     "concat": ["words.lod.h5 words.lod.h5 -o out.lod.h5"],
     "merge": ["words.lod.h5 many.lod.h5::tags -o out.lod.h5"],
+    "group": ["clicks.csv --by user -o out.lod.h5"],
     "split": ["words.lod.h5 --by count 2 -o 'p-{}.lod.h5'"],
     "diff": ["words.lod.h5 many.lod.h5", "words.lod.h5 words.lod.h5", "many.lod.h5 tags.lod.h5"],
     "plan": ["words.lod.h5 --tokens 10", "words.lod.h5 --tokens 10 --write out.lod.h5"],
@@ -77,6 +78,7 @@ def prepared(folder: Path, lod: Lod) -> Path:
     io.write("text.lod.h5", io.read(SAMPLES / "events.jsonl", levels=["day", "hour"]))
     io.write("tags.lod.h5", {"vectors": io.read("many.lod.h5", "vectors")})
     assert lod("unpack", "words.lod.h5", "-o", "steps.lod.h5").code == 0
+    Path("clicks.csv").write_text("user,day\na,1\nb,2\na,3\n")
     damaged = bytearray(Path("words.lod.h5").read_bytes())
     damaged[damaged.index(np.float32(7).tobytes())] ^= 255
     Path("broken.lod.h5").write_bytes(damaged)
