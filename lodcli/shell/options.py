@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,6 +18,9 @@ from lodcli.shell.messages import as_json as as_json
 from lodcli.shell.messages import quiet as quiet
 from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,6 +57,13 @@ class _Level(click.ParamType[int | str]):
         text = str(value).strip()
         return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else text
 
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[str]]:
+        from lodcli.shell.complete.names import levels
+
+        return levels(ctx, incomplete)
+
 
 class _Source(click.Path):
     """FILE or FILE::NAME. The file's existence is checked when it is opened."""
@@ -67,6 +77,14 @@ class _Source(click.Path):
         if isinstance(value, str) and not value:
             self.fail("is empty; name a file, or - for standard input", param, ctx)
         return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[str]]:
+        from lodcli.shell.complete.names import references
+
+        found = references(incomplete)
+        return super().shell_complete(ctx, param, incomplete) if found is None else found
 
 
 LEVEL = _Level()
@@ -141,6 +159,21 @@ def source(function: F) -> F:
         return function(*args, source=parse_reference(source, from_format), **rest)
 
     return wrapped  # type: ignore[return-value]
+
+
+def tensor_names(argument: str) -> Callable[[F], F]:
+    """An argument of names of tensors, completed from the file on the line."""
+
+    def names(
+        ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[str]]:
+        from lodcli.shell.complete.names import tensors
+
+        return tensors(ctx, incomplete)
+
+    return click.argument(
+        argument, nargs=-1, required=True, metavar="TENSOR...", shell_complete=names
+    )
 
 
 def refuse_two_pipes(references: Iterable[Reference]) -> None:

@@ -6,6 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from lodcli.shell import options, output
+from lodcli.shell.complete.bash import register
 from lodcli.shell.group import group
 
 SHELLS = ("bash", "zsh", "fish")
@@ -24,6 +25,7 @@ def command(shell: str, as_json: bool) -> None:
       lod completion zsh
       lod completion fish
     """
+    register()
     kind = get_completion_class(shell)
     assert kind is not None
     script = kind(group, {}, "lod", "_LOD_COMPLETE").source()

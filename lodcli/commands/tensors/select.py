@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=options.Command)
 @options.source
-@click.argument("tensors", nargs=-1, required=True, metavar="TENSOR...")
+@options.tensor_names("tensors")
 @options.target
 def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None:
     """Write only these TENSORs of SOURCE, in this order.

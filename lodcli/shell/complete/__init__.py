@@ -1,0 +1,1 @@
+"""Completion in shells: of names in files, and the script for bash."""

@@ -1,0 +1,55 @@
+"""Completion in bash of words with colons, such as FILE::NAME."""
+
+from __future__ import annotations
+
+import os
+
+from click.shell_completion import BashComplete, add_completion_class, split_arg_string
+
+# The line is handed over as it is: bash splits COMP_WORDS at colons, and replaces only what
+# follows the last one, so that the part before it must not be in the reply.
+_SCRIPT = """\
+%(complete_func)s() {
+    local IFS=$'\\n' response completion type value line word
+    line=${COMP_LINE:0:COMP_POINT}
+    word=${line##*[[:space:]]}
+    response=$(env COMP_WORDS="$line" %(complete_var)s=bash_complete "$1")
+    for completion in $response; do
+        IFS=',' read -r type value <<< "$completion"
+        if [[ $type == 'dir' ]]; then
+            COMPREPLY=()
+            compopt -o dirnames
+        elif [[ $type == 'file' ]]; then
+            COMPREPLY=()
+            compopt -o default
+        elif [[ $type == 'plain' ]]; then
+            if [[ $word == *:* && $COMP_WORDBREAKS == *:* ]]; then
+                value=${value#"${word%%"${word##*:}"}"}
+            fi
+            COMPREPLY+=("$value")
+        fi
+    done
+    return 0
+}
+
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+
+class ColonComplete(BashComplete):
+    """As click's, with the whole line in COMP_WORDS."""
+
+    source_template = _SCRIPT
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        line = os.environ["COMP_WORDS"]
+        if "COMP_CWORD" in os.environ:  # a script of an earlier version
+            return super().get_completion_args()
+        words = split_arg_string(line)
+        incomplete = "" if line[-1:].isspace() else words.pop()
+        return words[1:], incomplete
+
+
+def register() -> None:
+    """Make this the completion of bash."""
+    add_completion_class(ColonComplete)

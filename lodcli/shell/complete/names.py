@@ -1,0 +1,97 @@
+"""Names of tensors and levels for completion, from the file on the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from lodcli.kernels.errors import LodError, SelectionError
+from lodcli.shell.references import parse_reference
+
+if TYPE_CHECKING:
+    from lodcli.formats.core.schema import Schema, TensorSpec
+
+# Files of other formats than lod.h5 are opened if they are no larger: some must be read to know
+# what they hold.
+MOST_BYTES = 16 << 20
+# A shell acts on other characters, and the file may be a stranger's.
+_SAFE = re.compile(r"[\w./+@%:-]+")
+# What commands call the arguments that name files.
+_ARGUMENTS = ("source", "sources", "inputs", "file")
+
+
+def references(incomplete: str) -> list[CompletionItem[str]] | None:
+    """Return FILE::NAME for each tensor that fits; None where there is no FILE::."""
+    path, mark, _ = incomplete.rpartition("::")
+    if not mark:
+        return None
+    found = (f"{path}::{spec.name}" for spec in _schema(path))
+    return list(_fitting(found, incomplete))
+
+
+def tensors(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+    """Return the names of the tensors of the file on the line."""
+    return list(_fitting((spec.name for _, spec in _on_line(ctx)), incomplete))
+
+
+def levels(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+    """Return the names of the levels of the file on the line, and the numbers of those without."""
+    found = dict.fromkeys(
+        level.name or str(number)
+        for name, spec in _on_line(ctx)
+        for number, level in enumerate(spec.levels)
+        if name in (None, spec.name)
+    )
+    return list(_fitting(found, incomplete))
+
+
+def _fitting(names: Iterable[str], incomplete: str) -> Iterator[CompletionItem[str]]:
+    for name in names:
+        if name.startswith(incomplete) and _SAFE.fullmatch(name):
+            yield CompletionItem(name)
+
+
+def _on_line(ctx: click.Context) -> Iterator[tuple[str | None, TensorSpec]]:
+    """Yield the tensor that is named, if any, with each tensor of the first file on the line."""
+    words: list[str] = []
+    for argument in _ARGUMENTS:
+        given = ctx.params.get(argument)
+        words += [given] if isinstance(given, str) else given or ()
+    # Where an option lacks its value, click leaves all words unparsed.
+    for text in [*words, *ctx.args]:
+        with contextlib.suppress(SelectionError):
+            reference = parse_reference(text)
+            if os.path.exists(os.path.expanduser(reference.path)):
+                for spec in _schema(reference.path):
+                    yield reference.name, spec
+                return
+
+
+def _schema(path: str) -> Schema:
+    """Return what a file holds; nothing if that cannot be known, or not at once."""
+    path = os.path.expanduser(path)
+    # A shell shows no errors here, and asks again at the next key.
+    with contextlib.suppress(OSError, LodError, ImportError, ValueError):
+        with open(path, "rb") as file:
+            if file.read(8) == b"\x89HDF\r\n\x1a\n":
+                return _schema_of_container(file.fileno())
+        if os.path.getsize(path) <= MOST_BYTES:
+            from lodcli.formats.core.io import open_file
+
+            with open_file(path) as opened:
+                return opened.source.schema
+    return ()
+
+
+def _schema_of_container(fd: int) -> Schema:
+    """Return what the header of a lod.h5 says; neither index nor rows are read."""
+    from lodcli.formats.container import header
+    from lodcli.formats.container.stored import ContainerFile
+
+    return header.decode(ContainerFile(fd, os.fstat(fd).st_size).header()).schema

@@ -1,0 +1,134 @@
+"""Completion of names in files, in the shells themselves."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.hanging import HANG_SECONDS
+from tests.lodcli.conftest import Lod, environment
+
+BASH = """
+eval "$(lod completion bash)"
+compopt() { :; }
+COMP_LINE="$1"
+COMP_POINT=${#COMP_LINE}
+_lod_completion lod
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+# Without a terminal there is no completion in zsh: the words are those that it would set.
+ZSH = """
+autoload -Uz compinit && compinit -u -D
+eval "$(lod completion zsh)"
+compadd() { print -l -- $completions }
+_describe() { print -l -- ${completions_with_descriptions%%:*} }
+_path_files() { : }
+words=(${(z)1})
+[[ $1 == *' ' ]] && words+=('')
+CURRENT=$#words
+_lod_completion
+"""
+FISH = "lod completion fish | source; complete -C $argv[1] | string split -f1 \\t"
+
+
+def completed(shell_name: str, line: str) -> list[str]:
+    """Return what a shell offers at the end of a line."""
+    if shutil.which(shell_name) is None:
+        pytest.skip(f"needs the program {shell_name}")
+    script = {"bash": BASH, "zsh": ZSH, "fish": FISH}[shell_name]
+    quiet = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell_name]
+    name = [] if shell_name == "fish" else [shell_name]
+    done = subprocess.run(
+        [shell_name, *quiet, "-c", script, *name, line],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("lod slice many.lod.h5::", ["vectors", "tags", "other"]),
+        ("lod slice many.lod.h5::ta", ["tags"]),
+        ("lod slice words.lod.h5 0 --level ", ["article", "sentence"]),
+        ("lod slice words.lod.h5 0 --level s", ["sentence"]),
+        ("lod apply sum words.lod.h5 --level a", ["article"]),
+        ("lod select many.lod.h5 t", ["tags"]),
+        ("lod unp", ["unpack"]),
+    ],
+)
+def test_names_of_the_file_are_offered(
+    folder: Path, shell_name: str, line: str, expected: list[str]
+) -> None:
+    # Bash puts the reply behind the last colon; the others replace the whole word.
+    head = "many.lod.h5::" if "::" in line and shell_name != "bash" else ""
+    assert set(completed(shell_name, line)) == {head + name for name in expected}
+
+
+def test_files_are_left_to_the_shell(folder: Path) -> None:
+    assert "words.lod.h5" in completed("fish", "lod inspect wor")
+
+
+Offered = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def offered(shell: Lod) -> Offered:
+    """What lod answers to bash."""
+
+    def ask(line: str) -> list[str]:
+        done = shell("lod", _LOD_COMPLETE="bash_complete", COMP_WORDS=line)
+        assert (done.code, done.stderr) == (0, "")
+        return [one.removeprefix("plain,") for one in done.stdout.split()]
+
+    return ask
+
+
+def test_levels_without_names_have_numbers(folder: Path, offered: Offered) -> None:
+    assert offered("lod slice many.lod.h5::other 0 --level ") == ["0"]
+    assert offered("lod slice many.lod.h5 0 --level ") == ["article", "sentence", "0"]
+
+
+@pytest.mark.parametrize("name", ["other.npz", "other.jsonl", "other.lods", "other.parquet"])
+def test_other_formats_are_asked_too(folder: Path, offered: Offered, name: str) -> None:
+    io.write(name, {"data": LoDTensor(np.arange(3), LoD.from_lengths([[1, 2]]))})
+    assert offered(f"lod inspect {name}::") == [f"{name}::data"]
+
+
+def test_only_the_header_of_a_container_is_read(folder: Path, offered: Offered, lod: Lod) -> None:
+    raw = bytearray(Path("words.lod.h5").read_bytes())
+    index = raw.index(np.array([0, 3, 4, 6]).tobytes())
+    raw[index + 8] ^= 1
+    Path("words.lod.h5").write_bytes(raw)
+    assert lod("inspect", "words.lod.h5").code == 1
+    assert offered("lod slice words.lod.h5 0 --level ") == ["article", "sentence"]
+
+
+@pytest.mark.parametrize(
+    "line", ["lod slice nowhere::", "lod slice broken::", "lod inspect / --level "]
+)
+def test_what_cannot_be_read_offers_nothing(folder: Path, offered: Offered, line: str) -> None:
+    Path("broken").write_bytes(b"\x89HDF\r\n\x1a\n and no more")
+    assert offered(line) == []
+
+
+def test_names_that_a_shell_would_act_on_are_not_offered(folder: Path, offered: Offered) -> None:
+    names = ["good", "$(touch x)", "a;b", "`c`", "d'e"]
+    io.write("evil.lod.h5", {name: LoDTensor(np.arange(1)) for name in names})
+    assert offered("lod slice evil.lod.h5::") == ["evil.lod.h5::good"]
+    assert offered("lod select evil.lod.h5 ") == ["good"]
