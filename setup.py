@@ -1,4 +1,5 @@
-"""Which packages there are; and compiles the kernels: see docs/decisions/0042-compiled-ahead.md.
+"""Which packages there are; and what is made of the sources: man pages, and kernels
+(docs/decisions/0042-compiled-ahead.md).
 
 All else is in pyproject.toml. LOD_BUILD_LEVELS names the levels of processors, "v2 v3 v4 aarch64"
 for wheels to pass on; by default it is the level of this machine, and "none" compiles nothing. An
@@ -37,24 +38,28 @@ def packages() -> list[str]:
 
 
 class BuildWithKernels(build_py):
-    """Copies the modules, then compiles the kernels that are among them."""
+    """Copies the modules; then writes the man pages, and compiles the kernels, with them."""
 
     def run(self) -> None:
         super().run()
-        wanted = os.environ.get("LOD_BUILD_LEVELS", "here")
-        if self.editable_mode or wanted == "none":
+        if self.editable_mode:
             return
+        pages = Path(self.build_lib).absolute().parent / "man"
+        self._python("lodcli.manual.pages", str(pages), self.distribution.get_version())
+        self.distribution.data_files = [("share/man/man1", sorted(map(str, pages.glob("*.1"))))]
+        wanted = os.environ.get("LOD_BUILD_LEVELS", "here")
+        if wanted != "none":
+            folder = Path(self.build_lib).absolute() / "lodcli" / "kernels" / "native" / "lib"
+            levels = [word for level in wanted.split() for word in ("--level", level)]
+            self._python("lodcli.kernels.native.build", "--into", str(folder), *levels)
+
+    def _python(self, module: str, *words: str) -> None:
+        """Run a module of what was copied."""
         root = Path(self.build_lib).absolute()
-        folder = root / "lodcli" / "kernels" / "native" / "lib"
-        path = os.pathsep.join([str(root), *filter(None, sys.path)])
         subprocess.run(
-            [
-                *(sys.executable, "-W", "error::UserWarning:lodcli"),
-                *("-m", "lodcli.kernels.native.build", "--into", str(folder)),
-                *(word for level in wanted.split() for word in ("--level", level)),
-            ],
+            [sys.executable, "-W", "error::UserWarning:lodcli", "-m", module, *words],
             cwd=root,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *filter(None, sys.path)])},
             check=True,
         )
 

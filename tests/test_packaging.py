@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lodcli.manual.pages import pages
+
 ROOT = Path(__file__).parent.parent
 COMPILED = "lodcli/kernels/native/lib/"
 FOLDERS = {"lodcli": "lodcli", "formats": "lodcli.formats", "kernels": "lodcli.kernels"}
@@ -105,7 +107,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def modules_in(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as archive:
-        return {name for name in archive.namelist() if ".dist-info/" not in name}
+        return {name for name in archive.namelist() if name.startswith("lodcli/")}
 
 
 def expected_modules() -> set[str]:
@@ -134,8 +136,18 @@ def test_the_links_for_static_tools_are_there(floor: str) -> None:
 def test_a_wheel_holds_all_our_modules_inside_lodcli_and_nothing_else(wheel: Path) -> None:
     names = {name for name in modules_in(wheel) if not name.startswith(COMPILED)}
     assert {name for name in names if name.endswith(".py")} == expected_modules()
-    assert {name.partition("/")[0] for name in names} == {"lodcli"}
     assert "lodcli/py.typed" in names
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.partition("/")[0].partition("-")[0] for name in archive.namelist()}
+    assert tops == {"lodcli"}
+
+
+@pytest.mark.slow
+def test_a_wheel_installs_man_pages(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        held = [Path(name) for name in archive.namelist() if ".data/" in name]
+    assert {str(path.parent).partition(".data/")[2] for path in held} == {"data/share/man/man1"}
+    assert {path.name for path in held} == set(pages(""))
 
 
 @pytest.mark.slow

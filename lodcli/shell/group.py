@@ -12,7 +12,7 @@ import click
 from lodcli.commands import GROUPS, TABLE
 from lodcli.shell import messages, output
 
-CONTEXT = {"help_option_names": ["-h", "--help"]}
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
 class LazyGroup(click.Group):

@@ -1,0 +1,1 @@
+"""Man pages, made of the commands when the package is built."""
