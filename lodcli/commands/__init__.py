@@ -10,6 +10,7 @@ TABLE = {
         "lodcli.commands.inspect.command",
         "Show the content of a file: shapes, lengths, a drawing.",
     ),
+    "view": ("lodcli.commands.view.command", "Page through the sequences on the terminal."),
     "slice": ("lodcli.commands.slice", "Extract one sequence, or a range of them."),
     "head": ("lodcli.commands.choose.head", "Write the first items."),
     "tail": ("lodcli.commands.choose.tail", "Write the last items."),
@@ -58,7 +59,7 @@ TABLE = {
 
 # In this order `lod --help` lists them.
 GROUPS = {
-    "Look": ("inspect", "diff"),
+    "Look": ("inspect", "view", "diff"),
     "Choose": (
         *("slice", "head", "tail", "filter", "sample", "shuffle", "sort", "select", "drop"),
         *("rename", "cast"),

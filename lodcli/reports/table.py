@@ -20,6 +20,7 @@ TABLE = {
     "train": "training.Training",
     "weights": "weights.Weights",
     "verify": "verification.Verification",
+    "view": "viewing.View",
     "completion": "about.Completion",
     "schema": "about.Schemas",
     "env": "about.Environment",

@@ -29,6 +29,7 @@ LINES = {
         "many.lod.h5 --form starts",
         "words.lod.h5 --stats --duplicates --head 1 --values --top 2",
     ],
+    "view": ["words.lod.h5 --at 0,2", "many.lod.h5::other"],
     "slice": ["many.lod.h5::tags 1:3 -o out.npz"],
     "head": ["words.lod.h5 -n 1 -o out.lods"],
     "tail": ["words.lod.h5 -n 1 -o out.jsonl --to jsonl"],

@@ -1,0 +1,193 @@
+"""The screen of `lod view`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Footer, Input, Static
+
+from lodcli.commands.view.browser import Browser
+from lodcli.kernels.errors import LodError
+from lodcli.shell.printable import printable
+
+
+class Viewer(App[None]):
+    """A page of items, one line each; what is not on the screen is not read."""
+
+    CSS = """
+    #head { height: 2; }
+    #page { height: 1fr; }
+    #ask { display: none; dock: bottom; }
+    """
+    ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = None  # the keys are for the app, not for the question that is hidden
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "quit"),
+        Binding("up,k", "move(-1)", "up", show=False),
+        Binding("down,j", "move(1)", "down", show=False),
+        Binding("pageup,b", "page(-1)", "back", show=False),
+        Binding("pagedown,space", "page(1)", "next page", show=False),
+        Binding("home", "edge(0)", "first", show=False),
+        Binding("end,G", "edge(-1)", "last", show=False),
+        Binding("enter,right", "enter", "into"),
+        Binding("backspace,left", "leave", "out"),
+        Binding("g", "ask('jump')", "go to"),
+        Binding("l", "longest", "longest"),
+        Binding("slash", "ask('search')", "search"),
+        Binding("n", "again", "next"),
+        Binding("t", "tensor", "tensor"),
+        Binding("escape", "cancel", "cancel", show=False),
+    ]
+
+    def __init__(self, browser: Browser, label: str) -> None:
+        super().__init__()
+        self.browser = browser
+        self.top = 0
+        self.note = ""
+        self._label = label
+        self._asking = ""
+        self._sought = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="head", markup=False)
+        yield Static(id="page", markup=False)
+        yield Input(id="ask", disabled=True)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self.show)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.show)
+
+    def show(self) -> None:
+        """Draw the page around the current item."""
+        browser, page = self.browser, self.query_one("#page", Static)
+        height, width = max(1, page.size.height), max(20, page.size.width)
+        if not self.top <= browser.item < self.top + height:
+            middle = browser.item - height // 2
+            self.top = max(0, min(middle, browser.count - height))
+        try:
+            lines = browser.lines(self.top, self.top + height)
+        except (LodError, OSError) as error:
+            self._say(str(error))
+            lines = []
+        size = max((len(f"{line.item:,}") for line in lines), default=1)
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for line in lines:
+            place = ",".join(map(str, line.branch)) if len(line.branch) > 1 else ""
+            length = "" if line.length is None else f"({line.length:,})"
+            shown = " ".join(filter(None, [f"{line.item:>{size},}", place, length, line.values]))
+            style = "reverse" if line.item == browser.item else ""
+            text.append(printable(shown)[:width].ljust(width) + "\n", style)
+        page.update(text)
+        names = ", ".join(
+            f"{count:,} {name}"
+            for count, name in zip(browser.counts, [*self._level_names(), "rows"], strict=True)
+        )
+        head = f"{self._label}::{browser.spec.name}: {browser.spec.dtype.name}, {names}"
+        where = f"{browser.level_name} {browser.item:,} of {browser.count:,}"
+        said = f"  {self.note}" if self.note else ""
+        self.query_one("#head", Static).update(f"{printable(head)}\n{printable(where + said)}")
+
+    def _level_names(self) -> list[str]:
+        return [name or f"level {n}" for n, name in enumerate(self.browser.lod.names)]
+
+    def _say(self, note: str) -> None:
+        self.note = note
+
+    # -- keys ----------------------------------------------------------------------
+
+    def action_move(self, by: int) -> None:
+        self._to(self.browser.item + by)
+
+    def action_page(self, by: int) -> None:
+        self._to(self.browser.item + by * max(1, self.query_one("#page", Static).size.height))
+
+    def action_edge(self, end: int) -> None:
+        self._to(self.browser.count - 1 if end else 0)
+
+    def _to(self, item: int) -> None:
+        self.note = ""
+        self.browser.move(item)
+        self.show()
+
+    def action_enter(self) -> None:
+        self._say("" if self.browser.enter() else "nothing in it")
+        self.show()
+
+    def action_leave(self) -> None:
+        self._say("" if self.browser.leave() else "the outermost level")
+        self.show()
+
+    def action_tensor(self) -> None:
+        self.note, self.top = "", 0
+        self.browser.next_tensor()
+        self.show()
+
+    def action_longest(self) -> None:
+        self._tried(self.browser.longest)
+
+    def _tried(self, step: object, *args: str) -> None:
+        """Do what may find nothing to go to, and show why."""
+        self.note = ""
+        try:
+            step(*args)  # type: ignore[operator]
+        except LodError as error:
+            self._say(str(error))
+        self.show()
+
+    def action_ask(self, what: str) -> None:
+        self._asking = what
+        ask = self.query_one("#ask", Input)
+        ask.placeholder = (
+            "number, or branch such as 2,0" if what == "jump" else "value or text to search for"
+        )
+        ask.value = ""
+        ask.disabled = False
+        ask.display = True
+        ask.focus()
+
+    def action_cancel(self) -> None:
+        self.workers.cancel_all()
+        ask = self.query_one("#ask", Input)
+        ask.display, ask.disabled = False, True
+        self.set_focus(None)
+        self.show()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go where the answer says."""
+        self.action_cancel()
+        if self._asking == "jump":
+            self._tried(self.browser.jump, event.value)
+        else:
+            self._sought = event.value
+            self.action_again()
+
+    def action_again(self) -> None:
+        if self._sought:
+            self._say("searching; escape stops")
+            self.show()
+            self.run_worker(self._search, thread=True, exclusive=True)
+
+    def _search(self) -> None:
+        """Search in a thread, so that keys are answered."""
+        from textual.worker import get_current_worker
+
+        worker = get_current_worker()
+        try:
+            found = self.browser.search(self._sought, lambda: worker.is_cancelled)
+            note = f"{self._sought!r} is not in what follows" if found is None else ""
+        except (LodError, OSError) as error:
+            found, note = None, str(error)
+        if not worker.is_cancelled:
+            self.call_from_thread(self._found, found, note)
+
+    def _found(self, item: int | None, note: str) -> None:
+        self._say(note)
+        if item is not None:
+            self.browser.move(item)
+        self.show()

@@ -1,0 +1,239 @@
+"""What `lod view` shows: single items of a level, read when they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lodcli.commands.inspect.drawing import preview
+from lodcli.commands.inspect.summary import PREVIEW_BYTES, PREVIEW_SEQUENCES
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.schema import Schema, TensorSpec, find
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.places import branch_of
+from lodcli.kernels.tensor.display import item_text
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Marks
+
+# Of a longer item, the number of rows stands for its values.
+MOST_ROWS = 20_000
+SEARCH_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Line:
+    """An item as it is shown.
+
+    Attributes:
+        item: its number on the level.
+        branch: the numbers that lead to it, outermost first.
+        length: items of the next level; None for a row.
+        values: in one line, the middle of long sequences left out.
+    """
+
+    item: int
+    branch: tuple[int, ...]
+    length: int | None
+    values: str
+
+
+class Browser:
+    """A place in a tensor: a level, and an item of it. The rows are the level below the finest.
+
+    Args:
+        source: the open file.
+        schema: its tensors that can be looked at.
+        name: the first one to look at; None: the only one, or "data", or the first.
+
+    Attributes:
+        level: 0 the outermost, the number of levels for rows.
+        item: the number on this level.
+    """
+
+    def __init__(self, source: IndexedSource, schema: Schema, name: str | None) -> None:
+        self._source = source
+        self._schema = tuple(spec for spec in schema if not spec.array)
+        if not self._schema:
+            raise SelectionError("holds TensorArrays only; `lod pack` them first")
+        usual = next((one.name for one in self._schema if one.name == "data"), None)
+        self.spec: TensorSpec = find(self._schema, name or usual or self._schema[0].name)
+        self.level = self.item = 0
+        self._marks = self._shown_as()
+
+    def _shown_as(self) -> Marks:
+        """Return the marks of the tensor; text if the first sequences of an unmarked one are."""
+        spec = self.spec
+        if spec.marks or spec.dtype.name != "uint8" or spec.row_shape or not spec.levels:
+            return spec.marks
+        lod, rows = self.lod.items(-1, 0, min(PREVIEW_SEQUENCES, self.lod.count(-1)))
+        if rows.stop > PREVIEW_BYTES:
+            return spec.marks
+        data = self._source.read_rows(spec.name, rows.start, rows.stop)
+        return spec.marks if preview(LoDTensor(data, lod)) is None else Marks("text")
+
+    @property
+    def lod(self) -> LoD:
+        """The index of the tensor."""
+        return self._source.lods[self.spec.name]
+
+    @property
+    def count(self) -> int:
+        """Number of items of this level."""
+        return self.counts[self.level]
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of items of each level, the rows last."""
+        assert self.spec.rows is not None
+        return [*(self.lod.count(level) for level in range(self.lod.n_levels)), self.spec.rows]
+
+    @property
+    def level_name(self) -> str:
+        """What an item of this level is called."""
+        if self.level == self.lod.n_levels:
+            return "row"
+        return self.lod.names[self.level] or f"level {self.level}"
+
+    def lines(self, start: int, stop: int) -> list[Line]:
+        """Return some items of this level, each read by itself."""
+        return [self.line(item) for item in range(max(start, 0), min(stop, self.count))]
+
+    def line(self, item: int) -> Line:
+        """Return one item of this level."""
+        lod, level = self.lod, self.level
+        place = branch_of(lod, level, item)
+        if level == lod.n_levels:
+            row = self._source.read_rows(self.spec.name, item, item + 1)
+            return Line(item, place, None, item_text(row, LoD(), 0))
+        inner, rows = lod.items(level, item, item + 1)
+        length = int(np.diff(inner.levels[0])[0])
+        if rows.stop - rows.start > MOST_ROWS:
+            return Line(item, place, length, f".. {rows.stop - rows.start:,} rows")
+        data = self._source.read_rows(self.spec.name, rows.start, rows.stop)
+        return Line(item, place, length, item_text(data, inner, 0, self._marks))
+
+    def move(self, item: int) -> None:
+        """Go to an item of this level, or as far in its direction as there are any."""
+        self.item = max(0, min(item, self.count - 1))
+
+    def go(self, level: int, item: int) -> None:
+        """Go to an item of any level."""
+        self.level = level
+        self.move(item)
+
+    def enter(self) -> bool:
+        """Go to the first part of this item; return whether there is one."""
+        if self.level == self.lod.n_levels or not self.count:
+            return False
+        start, stop = self.lod.levels[self.level][self.item : self.item + 2].tolist()
+        if start < stop:
+            self.go(self.level + 1, start)
+        return bool(start < stop)
+
+    def leave(self) -> bool:
+        """Go to the item that this one is a part of; return whether there is one."""
+        if not self.level:
+            return False
+        above = self.lod.levels[self.level - 1]
+        self.go(self.level - 1, int(np.searchsorted(above, self.item, side="right")) - 1)
+        return True
+
+    def next_tensor(self) -> None:
+        """Go to the beginning of the next tensor of the file."""
+        names = [spec.name for spec in self._schema]
+        self.spec = self._schema[(names.index(self.spec.name) + 1) % len(names)]
+        self.level = self.item = 0
+        self._marks = self._shown_as()
+
+    def jump(self, text: str) -> None:
+        """Go to an item of this level by its number, or to a branch such as 2,0 by its numbers.
+
+        Raises:
+            SelectionError: it is neither, or is not there.
+        """
+        try:
+            numbers = [int(part) for part in text.split(",")]
+        except ValueError:
+            raise SelectionError(
+                f"expected a number such as 12 or a branch such as 2,0, found {text!r}"
+            ) from None
+        if len(numbers) == 1:
+            self.move(_inside(numbers[0], 0, self.count, self.level_name))
+            return
+        lod = self.lod
+        if len(numbers) > lod.n_levels + 1:
+            raise SelectionError(f"{text}: there are {lod.n_levels} levels and rows")
+        start, stop = 0, self.counts[0]
+        for level, number in enumerate(numbers):
+            name = "row" if level == lod.n_levels else lod.names[level] or f"level {level}"
+            item = _inside(number, start, stop, name)
+            if level < lod.n_levels:
+                start, stop = lod.levels[level][item : item + 2].tolist()
+        self.go(len(numbers) - 1, item)
+
+    def longest(self) -> None:
+        """Go to the longest sequence of this level; of the rows, of the finest."""
+        level = min(self.level, self.lod.n_levels - 1)
+        if level < 0 or not self.lod.count(level):
+            raise SelectionError(f"{self.spec.name} has no sequences")
+        self.go(level, int(np.argmax(self.lod.lengths(level))))
+
+    def search(self, text: str, stopped: Callable[[], bool] = lambda: False) -> int | None:
+        """Return the next item of this level that holds a value or a text, None if none does.
+
+        Args:
+            text: a number; of a tensor of single bytes, a text that lies within one item.
+            stopped: asked between blocks; true ends the search.
+        """
+        spec, lod = self.spec, self.lod
+        bounds = np.arange(self.count + 1)
+        for offsets in lod.levels[self.level :]:
+            bounds = offsets[bounds]
+        wanted = _wanted(spec, text)
+        overlap = len(wanted) - 1 if isinstance(wanted, bytes) else 0
+        step = max(overlap + 1, SEARCH_BYTES // max(1, spec.row_bytes))
+        start, end = int(bounds[min(self.item + 1, self.count)]), int(bounds[-1])
+        while start < end and not stopped():
+            block = self._source.read_rows(spec.name, start, min(start + step + overlap, end))
+            for place in _places(block, wanted):
+                item = int(np.searchsorted(bounds, start + place, side="right")) - 1
+                if start + place + overlap < bounds[item + 1]:
+                    return item
+            start += step
+        return None
+
+
+def _inside(number: int, start: int, stop: int, name: str) -> int:
+    """Return the item of this number between two others, the last ones by negative numbers."""
+    found = number + (stop if number < 0 else start)
+    if not start <= found < stop:
+        raise SelectionError(f"no {name} {number}, there are {stop - start:,} here")
+    return found
+
+
+def _wanted(spec: TensorSpec, text: str) -> bytes | float | int:
+    is_bytes = spec.dtype.name == "uint8" and not spec.row_shape
+    if spec.marks or (is_bytes and not text.lstrip("-").isdigit()):
+        return text.encode()
+    try:
+        return float(text) if spec.dtype.kind not in "biu" else int(text)
+    except ValueError:
+        raise SelectionError(f"{spec.name} holds {spec.dtype.name}: search for a number") from None
+
+
+def _places(block: Array, wanted: bytes | float | int) -> list[int]:
+    """Return the rows of a block that hold a value, or where a text begins."""
+    if isinstance(wanted, bytes):
+        raw, found = block.tobytes(), []
+        place = raw.find(wanted) if wanted else -1
+        while place >= 0:
+            found.append(place)
+            place = raw.find(wanted, place + 1)
+        return found
+    same = np.isnan(block) if wanted != wanted else block == np.asarray(wanted)
+    rows: list[int] = np.flatnonzero(same.reshape(len(block), -1).any(axis=1)).tolist()
+    return rows

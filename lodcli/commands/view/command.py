@@ -1,0 +1,75 @@
+"""`lod view`: page through the sequences of a file on the terminal."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+import click
+
+from lodcli.shell import options, output
+from lodcli.shell.references import Reference
+
+
+@click.command(cls=options.Command)
+@options.source
+@click.option(
+    "--at", metavar="ITEM", help="Begin at this item, or at a branch such as 2,0 [default: 0]."
+)
+@options.level
+@options.as_json
+@options.quiet
+def command(source: Reference, at: str | None, level: int | str | None, as_json: bool) -> None:
+    """Page through the items of SOURCE on the terminal; --json prints the one at ITEM.
+
+    Only what is on the screen is read, however large the file is. Enter shows the parts of an item
+    and backspace leads out again; g goes to a number or a branch, l to the longest sequence, /
+    searches for a value or a text from here on, n for the next one, t shows the next tensor.
+
+    \b
+    Examples:
+      lod view articles.lod.h5 --at 2,0 --json
+      lod view vowels.lod.h5::data --level series --json
+    """
+    from lodcli.commands.view.browser import Browser
+    from lodcli.formats.core.schema import find
+    from lodcli.formats.items.indexed_copy import indexed
+    from lodcli.kernels.errors import UnsupportedError
+    from lodcli.shell.opened import opened
+
+    if not as_json:
+        if source.path == "-":
+            raise click.UsageError("the keys come from standard input; name a file")
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise click.UsageError(
+                "view needs a terminal; use --json, or lod inspect --head N --values"
+            )
+        if find_spec("textual") is None:
+            raise UnsupportedError("view: textual is not installed; pip install 'lodcli[view]'")
+    with opened(source) as file:
+        names = [spec.name for spec in file.schema]
+        with indexed(file.source, names) as items:
+            schema = tuple(find(items.schema, name) for name in names)
+            browser = Browser(items, schema, source.name)
+            if level is not None:
+                browser.go(browser.lod.level(level), 0)
+            if at is not None:
+                browser.jump(at)
+            if not as_json:
+                from lodcli.commands.view.app_textual import Viewer
+
+                Viewer(browser, source.label).run()
+                return
+            shown = browser.line(browser.item) if browser.count else None
+            output.as_json(
+                {
+                    "file": source.path,
+                    "tensor": browser.spec.name,
+                    "level": browser.level_name,
+                    "count": browser.count,
+                    "item": shown and shown.item,
+                    "branch": shown and list(shown.branch),
+                    "length": shown and shown.length,
+                    "values": shown and shown.values,
+                }
+            )

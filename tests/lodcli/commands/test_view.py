@@ -1,0 +1,231 @@
+"""`lod view`: its model by hand, its screen by textual's pilot."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.commands.view.browser import Browser
+from lodcli.formats.container.reader import ContainerSource
+from lodcli.formats.core import io
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod
+
+
+@contextmanager
+def browser(path: str, name: str | None = None) -> Iterator[Browser]:
+    with io.open_file(path) as file:
+        source = file.source.unlimited([])  # type: ignore[attr-defined]
+        assert isinstance(source, IndexedSource)
+        yield Browser(source, source.schema, name)
+
+
+def test_items_are_shown_with_place_length_and_values(folder: Path) -> None:
+    # The example: articles of 3, 1, 2 sentences of 3, 2, 4; 1; 2, 3 words of 2 values.
+    with browser("many.lod.h5", "tags") as it:
+        assert (it.count, it.level_name) == (3, "article")
+        assert [(one.item, one.length, one.values) for one in it.lines(1, 9)] == [
+            (1, 1, "[[9]]"),
+            (2, 2, "[[10, 11], [12, 13, 14]]"),
+        ]
+        assert it.enter()
+        assert (it.level_name, it.item) == ("sentence", 0)
+        it.move(5)
+        assert it.enter()
+        assert (it.level_name, it.item) == ("row", 12)
+        assert it.line(12) == it.lines(12, 13)[0]
+        assert (it.line(12).branch, it.line(12).values) == ((2, 1, 0), "12")
+        assert not it.enter()
+        assert [it.leave() for _ in range(3)] == [True, True, False]
+        assert (it.level_name, it.item) == ("article", 2)
+
+
+def test_jumps_by_number_and_by_branch(folder: Path) -> None:
+    with browser("words.lod.h5") as it:
+        for text, place in (("2", (0, 2)), ("-1", (0, 2)), ("2,1", (1, 5)), ("0,2,3", (2, 8))):
+            it.go(0, 0)
+            it.jump(text)
+            assert (it.level, it.item) == place
+        it.go(0, 1)
+        for text in ("3", "1,1", "0,0,3", "0,0,0,0", "x", "", "1,"):
+            with pytest.raises(SelectionError):
+                it.jump(text)
+        assert (it.level, it.item) == (0, 1)
+        it.longest()
+        assert it.item == 0
+        it.go(2, 14)
+        it.longest()  # of the finest level: the sentence of 4 words
+        assert (it.level, it.item) == (1, 2)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 3, 8 << 20])
+def test_search_finds_what_a_plain_loop_finds(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    monkeypatch.setattr("lodcli.commands.view.browser.SEARCH_BYTES", block_bytes)
+    rng = np.random.default_rng(5)
+    words = ["".join(rng.choice(list("ab"), size)) for size in rng.integers(0, 5, 40)]
+    lengths = [len(word) for word in words]
+    data = np.frombuffer("".join(words).encode(), np.uint8)
+    io.write("text.lod.h5", LoDTensor(data, LoD.from_lengths([[10, 0, 30], lengths])).as_text())
+    with browser("text.lod.h5") as it:
+        for sought in ("a", "ab", "bba", "abab", "c"):
+            it.go(1, 0)
+            found = it.search(sought)
+            assert found == next((n for n in range(1, 40) if sought in words[n]), None)
+    numbers = rng.integers(0, 50, (60, 2))
+    io.write("numbers.lod.h5", LoDTensor(numbers, LoD.from_lengths([[20, 0, 15, 25]])))
+    with browser("numbers.lod.h5") as it:
+        for number in range(50):
+            it.go(1, 0)
+            later = np.flatnonzero((numbers[1:] == number).any(axis=1)) + 1
+            assert it.search(str(number)) == (int(later[0]) if later.size else None)
+        with pytest.raises(SelectionError, match="search for a number"):
+            it.search("x")
+
+
+def test_a_search_can_be_stopped(folder: Path) -> None:
+    with browser("words.lod.h5") as it:
+        assert it.search("29", lambda: True) is None
+
+
+def test_nan_is_found(folder: Path) -> None:
+    io.write("x.lod.h5", LoDTensor([0.0, 1.0, np.nan], [[1, 1, 1]]))
+    with browser("x.lod.h5") as it:
+        assert it.search("nan") == 2
+
+
+def test_only_what_is_shown_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    io.write("big.lod.h5", LoDTensor(np.arange(1_000_000), [[100] * 10_000]))
+    read = []
+    rows = ContainerSource.read_rows
+
+    def counted(self: ContainerSource, name: str, start: int, stop: int) -> Any:
+        read.append(stop - start)
+        return rows(self, name, start, stop)
+
+    monkeypatch.setattr(ContainerSource, "read_rows", counted)
+    with browser("big.lod.h5") as it:
+        it.jump("9000")
+        it.lines(9000, 9020)
+    assert sum(read) == 20 * 100
+
+
+def test_long_items_are_counted_not_read(folder: Path) -> None:
+    io.write("long.lod.h5", LoDTensor(np.zeros(30_000), [[30_000]]))
+    with browser("long.lod.h5") as it:
+        assert it.line(0).values == ".. 30,000 rows"
+
+
+def test_json_shows_one_item(lod: Lod, folder: Path) -> None:
+    found = json.loads(lod("view", "many.lod.h5::tags", "--at", "2,1", "--json").stdout)
+    assert (found["item"], found["branch"], found["length"]) == (5, [2, 1], 3)
+    assert (found["level"], found["values"]) == ("sentence", "[12, 13, 14]")
+    io.write("none.lod.h5", LoDTensor(np.zeros(0), [[]]))
+    assert json.loads(lod("view", "none.lod.h5", "--json").stdout)["item"] is None
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["words.lod.h5"], 2, "view needs a terminal; use --json"),
+        (["-"], 2, "the keys come from standard input"),
+        (["words.lod.h5", "--at", "7", "--json"], 2, "no article 7, there are 3 here"),
+        (["steps.lod.h5", "--json"], 2, "`lod pack` them first"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    lod: Lod, folder: Path, args: list[str], code: int, said: str
+) -> None:
+    lod("unpack", "words.lod.h5", "-o", "steps.lod.h5")
+    done = lod("view", *args)
+    assert (done.code, done.stdout) == (code, "")
+    assert said in done.stderr
+
+
+def screen(path: str, play: Callable[[Any, Callable[[], list[str]]], Awaitable[None]]) -> None:
+    """Show a file on a screen of 60 by 12 and play keys."""
+    pytest.importorskip("textual")
+    from textual.widgets import Static
+
+    from lodcli.commands.view.app_textual import Viewer
+
+    async def run() -> None:
+        with browser(path) as it:
+            app = Viewer(it, path)
+
+            def shown() -> list[str]:
+                texts = [str(app.query_one(name, Static).render()) for name in ("#head", "#page")]
+                return [line.rstrip() for line in "\n".join(texts).splitlines()]
+
+            async with app.run_test(size=(60, 12)) as pilot:
+                await pilot.pause()
+                await play(pilot, shown)
+
+    asyncio.run(run())
+
+
+def test_the_screen_pages_and_goes_into_items(folder: Path) -> None:
+    async def play(pilot: Any, shown: Callable[[], list[str]]) -> None:
+        assert shown()[0] == "many.lod.h5::vectors: float32, 3 article, 6 sentence, 15 rows"
+        assert shown()[1] == "article 0 of 3"
+        await pilot.press("down", "down", "enter")
+        assert shown()[1] == "sentence 4 of 6"
+        await pilot.press("end")
+        assert shown()[1] == "sentence 5 of 6"
+        await pilot.press("backspace", "backspace")
+        assert shown()[1] == "article 2 of 3  the outermost level"
+        await pilot.press("l")
+        assert shown()[1] == "article 0 of 3"
+        await pilot.press("t")
+        assert shown()[0].startswith("many.lod.h5::tags: int16")
+        assert shown()[2] == "0 (3) [[0, 1, 2], [3, 4], [5, 6, 7, 8]]"
+        await pilot.press("q")
+
+    screen("many.lod.h5", play)
+
+
+def test_the_screen_jumps_and_searches(folder: Path) -> None:
+    io.write("many.lod.h5", LoDTensor(np.arange(3000), [[3] * 1000]), overwrite=True)
+
+    async def play(pilot: Any, shown: Callable[[], list[str]]) -> None:
+        await pilot.press("g", *"700", "enter")
+        assert shown()[1] == "level 0 700 of 1,000"
+        assert "700 (3) [2100, 2101, 2102]" in shown()
+        await pilot.press("g", *"1000", "enter")
+        assert shown()[1] == "level 0 700 of 1,000  no level 0 1000, there are 1,000 here"
+        await pilot.press("slash", *"2950", "enter")
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause()
+        assert shown()[1] == "level 0 983 of 1,000"
+        await pilot.press("n")
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "'2950' is not in what follows" in shown()[1]
+        await pilot.press("home", "pagedown")
+        height = len(shown()) - 2
+        assert shown()[1] == f"level 0 {height} of 1,000"
+        await pilot.press("g", "escape", "q")
+
+    screen("many.lod.h5", play)
+
+
+def test_the_screen_shows_text_and_no_escape_sequence(folder: Path) -> None:
+    data = np.frombuffer(b"plain\x1b[2Jx", np.uint8)
+    io.write("words.lod.h5", LoDTensor(data, [[5, 5]]).as_text(), overwrite=True)
+
+    async def play(pilot: Any, shown: Callable[[], list[str]]) -> None:
+        assert shown()[2:4] == ["0 (5) 'plain'", "1 (5) '\\x1b[2Jx'"]
+        await pilot.press("q")
+
+    screen("words.lod.h5", play)
