@@ -67,7 +67,7 @@ class Level(TypedDict):
 
 
 class Values(TypedDict):
-    """Statistics of all values of a tensor.
+    """Statistics of all values of a tensor but those of null rows.
 
     Attributes:
         count: number of values.

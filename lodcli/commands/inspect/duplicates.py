@@ -83,19 +83,29 @@ def _hashes(source: IndexedSource, spec: TensorSpec, level: int) -> Iterator[byt
         bounds.append(offsets[bounds[-1]])
     *inner, rows = bounds[1:]
     lengths = [np.diff(offsets) for offsets in lod.levels[level + 1 :]]
+    masks = [
+        source.read_mask(spec.name, number, 0, lod.count(number))
+        for number in range(level, lod.n_levels)
+    ]
+    valid = [(place, one) for place, one in zip(bounds, masks, strict=False) if one is not None]
     step = max(1, BATCH_BYTES // max(1, spec.row_bytes))
-    block, first, last = np.empty(0), 0, 0
+    block, mask, first, last = np.empty(0), None, 0, 0
     for item, (start, stop) in enumerate(pairwise(rows.tolist())):
         found = blake2b(digest_size=_HASH_BYTES)
         for places, below in zip(inner, lengths, strict=True):
             found.update(below[places[item] : places[item + 1]].tobytes())
             found.update(b"/")
+        for places, there in valid:
+            found.update(there[places[item] : places[item + 1]].tobytes())
         while start < stop:
             if not first <= start < last:
                 first, last = start, min(start + step, int(rows[-1]))
                 block = source.read_rows(spec.name, first, last)
+                mask = source.read_mask(spec.name, lod.n_levels, first, last)
             end = min(stop, last)
             found.update(block[start - first : end - first].tobytes())
+            if mask is not None:
+                found.update(mask[start - first : end - first].tobytes())
             start = end
         yield found.digest()
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
@@ -66,14 +67,12 @@ def sequences(
         if not values:
             found.append(Sequence(item, place, length))
             continue
-        tensor = source.slice(spec.name, (slice(item, item + 1),), level)
-        found.append(
-            Sequence(
-                *(item, place, length),
-                values=plain(tensor.to_list()[0]),
-                text=item_text(tensor.data, tensor.lod, 0, tensor.marks, tensor.nulls),
-            )
-        )
+        inner, rows = lod.items(level, item, item + 1)
+        data = source.read_rows(spec.name, rows.start, rows.stop)
+        nulls = source.read_nulls(spec.name, level, item, item + 1)
+        nested = tensor_of(spec, data, inner, nulls).to_list()[0]
+        text = item_text(data, inner, 0, spec.marks, nulls)
+        found.append(Sequence(item, place, length, plain(nested), text))
     return found
 
 

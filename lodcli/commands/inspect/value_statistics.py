@@ -17,7 +17,7 @@ from lodcli.kernels.index.checks import Array
 
 @dataclass(frozen=True)
 class ValueStatistics:
-    """Figures of all values of a tensor; nan counts only where it is named.
+    """Figures of all values of a tensor but those of null rows; nan counts only where it is named.
 
     Attributes:
         count: number of values.
@@ -100,8 +100,10 @@ def _blocks(source: IndexedSource, spec: TensorSpec) -> Iterator[Array]:
     rows = source.lods[spec.name].rows if spec.rows is None else spec.rows
     step = max(1, BATCH_BYTES // max(1, spec.row_bytes))
     for start in range(0, rows or 0, step):
-        block = source.read_rows(spec.name, start, min(start + step, rows or 0))
-        yield block.reshape(-1)
+        stop = min(start + step, rows or 0)
+        block = source.read_rows(spec.name, start, stop)
+        mask = source.read_mask(spec.name, len(spec.levels), start, stop)
+        yield (block if mask is None else block[mask]).reshape(-1)
 
 
 def _plain(value: int | float | None) -> int | float | None:

@@ -108,13 +108,15 @@ class Browser:
         place = branch_of(lod, level, item)
         if level == lod.n_levels:
             row = self._source.read_rows(self.spec.name, item, item + 1)
-            return Line(item, place, None, item_text(row, LoD(), 0))
+            nulls = self._source.read_nulls(self.spec.name, level, item, item + 1)
+            return Line(item, place, None, item_text(row, LoD(), 0, nulls=nulls))
         inner, rows = lod.items(level, item, item + 1)
         length = int(np.diff(inner.levels[0])[0])
         if rows.stop - rows.start > MOST_ROWS:
             return Line(item, place, length, f".. {rows.stop - rows.start:,} rows")
         data = self._source.read_rows(self.spec.name, rows.start, rows.stop)
-        return Line(item, place, length, item_text(data, inner, 0, self._marks))
+        nulls = self._source.read_nulls(self.spec.name, level, item, item + 1)
+        return Line(item, place, length, item_text(data, inner, 0, self._marks, nulls))
 
     def move(self, item: int) -> None:
         """Go to an item of this level, or as far in its direction as there are any."""
@@ -199,7 +201,10 @@ class Browser:
         start, end = int(bounds[min(self.item + 1, self.count)]), int(bounds[-1])
         while start < end and not stopped():
             block = self._source.read_rows(spec.name, start, min(start + step + overlap, end))
+            there = self._source.read_mask(spec.name, lod.n_levels, start, start + len(block))
             for place in _places(block, wanted):
+                if there is not None and not there[place]:
+                    continue
                 item = int(np.searchsorted(bounds, start + place, side="right")) - 1
                 if start + place + overlap < bounds[item + 1]:
                     return item

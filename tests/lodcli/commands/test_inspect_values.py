@@ -149,6 +149,16 @@ def test_sequences_of_equal_rows_and_other_levels_are_no_duplicates(lod: Lod, fo
     )
 
 
+def test_nulls_are_neither_values_nor_equal_to_zeros(lod: Lod, folder: Path) -> None:
+    rows = [[1, None, 0], [1, 0, 0], [1, None, 0], None, [], []]
+    io.write("nulls.lod.h5", LoDTensor.from_lists(rows))
+    found = inspected(lod, "nulls.lod.h5", "--stats", "--duplicates", "--head", "2", "--values")
+    assert (found["values"]["count"], found["values"]["zeros"]) == (7, 4)
+    assert found["values"]["mean"] == pytest.approx(3 / 7)
+    assert [one["items"] for one in found["duplicates"]["groups"]] == [[0, 2], [4, 5]]
+    assert [one["values"] for one in found["head"]] == [[1, None, 0], [1, 0, 0]]
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
