@@ -11,6 +11,7 @@ TABLE = {
         "Show the content of a file: shapes, lengths, a drawing.",
     ),
     "view": ("lodcli.commands.view.command", "Page through the sequences on the terminal."),
+    "plot": ("lodcli.commands.plot.command", "Draw lengths, padding or values to a file."),
     "slice": ("lodcli.commands.slice", "Extract one sequence, or a range of them."),
     "head": ("lodcli.commands.choose.head", "Write the first items."),
     "tail": ("lodcli.commands.choose.tail", "Write the last items."),
@@ -59,7 +60,7 @@ TABLE = {
 
 # In this order `lod --help` lists them.
 GROUPS = {
-    "Look": ("inspect", "view", "diff"),
+    "Look": ("inspect", "view", "plot", "diff"),
     "Choose": (
         *("slice", "head", "tail", "filter", "sample", "shuffle", "sort", "select", "drop"),
         *("rename", "cast"),

@@ -21,6 +21,7 @@ TABLE = {
     "weights": "models.Weights",
     "verify": "verification.Verification",
     "view": "viewing.View",
+    "plot": "viewing.Plot",
     "completion": "about.Completion",
     "schema": "about.Schemas",
     "env": "about.Environment",

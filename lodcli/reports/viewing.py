@@ -1,6 +1,8 @@
-"""What `lod view` reports."""
+"""What `lod view` and `lod plot` report."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from lodcli.reports.common import Report
 
@@ -27,3 +29,21 @@ class View(Report):
     branch: list[int] | None
     length: int | None
     values: str | None
+
+
+class Plot(Report):
+    """A picture that was written.
+
+    Attributes:
+        file: its path.
+        format: its format.
+        bytes: its size.
+        kind: what it shows.
+        tensor: of which tensor.
+    """
+
+    file: str
+    format: Literal["svg", "png", "html"]
+    bytes: int
+    kind: Literal["lengths", "padding", "values", "states"]
+    tensor: str

@@ -157,6 +157,8 @@ def takes_long(line: str) -> bool:
     "line", [slow(line) if takes_long(line) else line for line in all_examples()]
 )
 def test_the_examples_of_the_help_run(prepared: Path, tmp_path: Path, line: str) -> None:
+    if line.startswith("lod plot"):
+        pytest.importorskip("matplotlib")
     for path in prepared.iterdir():
         # What the example makes must not be there; what another made must not help it.
         if not re.search(rf"(-o |> ?|convert \S+ ){re.escape(path.name)}\b", line):

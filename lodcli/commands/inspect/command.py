@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lodcli.formats.storage.outputs import Output, refuse_existing
 from lodcli.shell import options, output
 from lodcli.shell.references import Reference
 
@@ -41,6 +42,14 @@ if TYPE_CHECKING:
     help="What --top ranks by [default: length].",
 )
 @click.option("--duplicates", is_flag=True, help="Count sequences that equal an earlier one.")
+@click.option(
+    "--html",
+    "out",
+    type=options.SOURCE,
+    metavar="OUT",
+    help="Write a page for a browser to OUT: all tensors, with histograms of lengths.",
+)
+@click.option("-f", "--force", is_flag=True, help="With --html, replace OUT if it exists.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
 @click.option(
     "--form",
@@ -60,6 +69,8 @@ def command(
     top: int | None,
     by: str | None,
     duplicates: bool,
+    out: str | None,
+    force: bool,
     ascii_only: bool,
     form: Form | None,
     fine_to_coarse: bool,
@@ -81,6 +92,7 @@ def command(
       lod inspect vowels.ts --json
       lod inspect vowels.lod.h5 --stats --duplicates
       lod inspect vowels.lod.h5::data --top 5 --by length --values
+      lod inspect vowels.lod.h5 --stats --html vowels.html
       lod inspect articles.lod.h5 --form absolute
       lod slice articles.lod.h5 2 | lod inspect -
     """
@@ -88,6 +100,10 @@ def command(
         raise click.UsageError("--values is for --head N or --top N")
     if by is not None and top is None:
         raise click.UsageError("--by is for --top N")
+    if force and out is None:
+        raise click.UsageError("--force is for --html OUT")
+    if out is not None:
+        refuse_existing(out, overwrite=force)
     from lodcli.commands.inspect import summary
     from lodcli.commands.inspect.examined import Wanted
     from lodcli.kernels.index.forms import in_form
@@ -112,8 +128,16 @@ def command(
             else:
                 output.text(summary.forms_text(levels))
             return
+        if out is not None:
+            from lodcli.commands.inspect.page import page
+
+            text = page(source.label, file.format_name, summary.file_bytes(file), found, more)
+            with Output(out, overwrite=force) as written:
+                written.write(text.encode())
         if as_json:
             output.as_json(summary.as_json(file, found, level, more))
+            return
+        if out is not None:
             return
         unicode = not ascii_only and output.shows_unicode(sys.stdout)
         shown = summary.as_text(file, found, level=level, head=head, unicode=unicode)

@@ -129,7 +129,7 @@ def as_json(
     return {
         "file": opened.reference.path,
         "format": opened.format_name,
-        "bytes": _file_bytes(opened),
+        "bytes": file_bytes(opened),
         "tensors": [
             _tensor_json(summary, level) | more.to_json(summary.spec.name) for summary in found
         ],
@@ -159,7 +159,8 @@ def _tensor_json(summary: TensorSummary, level: int | str | None) -> dict[str, A
     return content
 
 
-def _file_bytes(opened: Opened) -> int | None:
+def file_bytes(opened: Opened) -> int | None:
+    """Return the size of a file; None for a pipe or a folder."""
     path = opened.reference.path
     return os.path.getsize(path) if path != "-" and os.path.isfile(path) else None
 
@@ -176,7 +177,7 @@ def as_text(
     unicode: bool,
 ) -> str:
     """Return everything about the one tensor, or the one called "data"; a line for each."""
-    size = _file_bytes(opened)
+    size = file_bytes(opened)
     main = found if len(found) == 1 else [one for one in found if one.spec.name == DEFAULT_NAME]
     if level is not None and not main:
         for summary in found:

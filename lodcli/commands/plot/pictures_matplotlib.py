@@ -1,0 +1,113 @@
+"""The pictures of `lod plot`, with matplotlib."""
+
+from __future__ import annotations
+
+import html
+import io
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import numpy as np
+from matplotlib.figure import Figure
+
+from lodcli.commands.plot.padding import batch_sizes, padding_shares
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
+
+# Of more columns lines could not be told from each other.
+MOST_LINES = 12
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{title}</title>
+</head>
+<body>
+{svg}
+</body>
+</html>
+"""
+
+
+def lengths(lod: LoD, level: int | None) -> Figure:
+    """Return histograms of lengths and what padding adds, a line of two for each level."""
+    from lodcli.kernels.tensor.plot import plot
+
+    figure: Figure = plot(lod, level)[0, 0].figure
+    return figure
+
+
+def padding(found: Offsets, name: str) -> Figure:
+    """Return the share of padding by the size of a batch, as the sequences come and sorted."""
+    sizes = batch_sizes(found.size)
+    figure, axes = _one()
+    for label, order in (("in this order", found), ("sorted by length", np.sort(found))):
+        axes.plot(sizes, 100 * padding_shares(order, sizes), marker="o", markersize=3, label=label)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("sequences in a batch")
+    axes.set_ylabel("padding, % of the rows")
+    axes.set_title(f"{name}: {found.size:,} sequences", loc="left")
+    axes.legend(frameon=False)
+    return figure
+
+
+def values(rows: Array, title: str) -> Figure:
+    """Return a line for each column of the rows; of many columns, a heat map."""
+    if rows.shape[1] > MOST_LINES:
+        return heat_map(rows, title)
+    figure, axes = _one()
+    for column in range(rows.shape[1]):
+        axes.plot(rows[:, column], linewidth=1.0, label=f"{column}")
+    axes.set_xlabel("row")
+    axes.set_title(title, loc="left")
+    if rows.shape[1] > 1:
+        axes.legend(frameon=False, fontsize="small", title="column", ncols=2)
+    return figure
+
+
+def heat_map(rows: Array, title: str) -> Figure:
+    """Return the values of rows, such as the states of an RNN, by colour: steps from the left."""
+    figure, axes = _one()
+    most = float(np.nanmax(np.abs(rows), initial=0)) or 1.0
+    signed = bool((rows < 0).any())
+    shown = axes.imshow(
+        rows.T,
+        aspect="auto",
+        interpolation="nearest",
+        origin="lower",
+        cmap="RdBu_r" if signed else "viridis",
+        vmin=-most if signed else None,
+        vmax=most if signed else None,
+    )
+    figure.colorbar(shown, ax=axes)
+    axes.set_xlabel("row")
+    axes.set_ylabel("column")
+    axes.set_title(title, loc="left")
+    return figure
+
+
+def _one() -> tuple[Figure, Any]:
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def encoded(figure: Figure, kind: str, title: str) -> bytes:
+    """Return a picture as the bytes of a file.
+
+    Args:
+        figure: the picture.
+        kind: "svg", "png", or "html": a page that holds the SVG.
+        title: of the page.
+    """
+    drawn = io.BytesIO()
+    # Text stays text in an SVG, and equal data gives equal files.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lod"}):
+        extra: dict[str, Any] = {"dpi": 150} if kind == "png" else {"metadata": {"Date": None}}
+        figure.savefig(drawn, format="svg" if kind == "html" else kind, **extra)
+    if kind != "html":
+        return drawn.getvalue()
+    svg = drawn.getvalue().decode()
+    return _PAGE.format(title=html.escape(title), svg=svg[svg.index("<svg") :]).encode()

@@ -1,0 +1,187 @@
+"""`lod plot` and `lod inspect --html`: files for a browser."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.commands.plot.padding import batch_sizes, padding_shares
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod
+
+VOID = {"meta", "rect", "path", "use", "br"}
+
+
+class Page(HTMLParser):
+    """A page whose elements must be closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            # Nothing is loaded: a reference stays inside of the page.
+            if name in ("src", "href", "xlink:href"):
+                assert (value or "").startswith(("#", "data:image/png;")), (tag, name, value)
+            assert not name.startswith("on"), (tag, name)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def parsed(path: str) -> Page:
+    content = Path(path).read_text()
+    page = Page()
+    page.feed(content)
+    page.close()
+    assert page.open == []
+    assert not {"script", "link", "iframe", "img", "object"} & set(page.tags)
+    assert not re.search(r"@import|url\((?!#)", content)
+    return page
+
+
+def test_padding_by_the_size_of_a_batch_is_that_of_a_plain_loop() -> None:
+    lengths = np.random.default_rng(1).integers(0, 30, 37)
+    for size, share in zip(batch_sizes(37), padding_shares(lengths, batch_sizes(37)), strict=True):
+        batches = [lengths[start : start + size] for start in range(0, 37, size)]
+        padded = sum(int(batch.max()) * batch.size for batch in batches)
+        assert share == pytest.approx(1 - int(lengths.sum()) / padded)
+    assert padding_shares(np.zeros(3, np.int64), [1, 2]).tolist() == [0, 0]
+    assert padding_shares(np.zeros(0, np.int64), [1]).tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", ["lengths", "padding", "values", "states"])
+@pytest.mark.parametrize("ending", ["svg", "png", "html"])
+def test_pictures_are_of_their_kind(lod: Lod, folder: Path, kind: str, ending: str) -> None:
+    pytest.importorskip("matplotlib")
+    done = lod("plot", "words.lod.h5", "--kind", kind, "-o", f"x.{ending}")
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    raw = Path(f"x.{ending}").read_bytes()
+    if ending == "png":
+        assert raw.startswith(b"\x89PNG\r\n")
+        return
+    said = {"lengths": "article: 3 sequences", "padding": "sequences in a batch"}
+    expected = said.get(kind, "data: article 0, 9 rows")
+    if ending == "svg":
+        root = xml.etree.ElementTree.fromstring(raw)
+        assert expected in " ".join(root.itertext())
+    else:
+        assert expected in parsed("x.html").text
+
+
+def test_the_drawn_values_are_those_of_the_sequence(lod: Lod, folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from lodcli.commands.plot.drawing import rows_of
+    from lodcli.shell.opened import opened
+    from lodcli.shell.references import parse_reference
+
+    with opened(parse_reference("words.lod.h5")) as file:
+        rows, title = rows_of(file, "sentence", 2)
+    # Sentence 2 of the example: words 5 to 8, of 2 values each.
+    assert rows.tolist() == [[10, 11], [12, 13], [14, 15], [16, 17]]
+    assert title == "data: sentence 2, 4 rows"
+
+
+def test_equal_data_gives_equal_pictures(lod: Lod, folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for name in ("a.svg", "b.svg"):
+        lod("plot", "words.lod.h5", "-o", name)
+    assert Path("a.svg").read_bytes() == Path("b.svg").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("words.lod.h5 -o x.pdf", 2, "expected a file that ends with .svg, .png or .html"),
+        ("words.lod.h5 -o there.svg", 3, "exists already"),
+        ("words.lod.h5 -o x.svg --item 2", 2, "--item is for --kind values and states"),
+        ("words.lod.h5 -o x.svg --kind values --item 3", 2, "no article 3, there are 3"),
+        ("flat.lod.h5 -o x.svg", 1, "data has no levels"),
+        ("flat.lod.h5 -o x.svg --kind states", 1, "data has no levels"),
+        ("empty.lod.h5 -o x.svg --kind values", 1, "level 0 0 is empty"),
+        ("many.lod.h5 -o x.svg", 2, "choose one with ::NAME"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line(
+    lod: Lod, folder: Path, line: str, code: int, said: str
+) -> None:
+    pytest.importorskip("matplotlib")
+    Path("there.svg").touch()
+    io.write("flat.lod.h5", LoDTensor(np.arange(3)))
+    io.write("empty.lod.h5", LoDTensor(np.arange(0), LoD.from_lengths([[0]])))
+    done = lod("plot", *line.split())
+    assert (done.code, done.stdout, done.stderr.count("\n")) == (code, "", 1)
+    assert said in done.stderr
+    assert not Path("x.svg").exists()
+
+
+def test_without_matplotlib_it_is_named(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lodcli.commands.plot.command.find_spec", lambda name: None)
+    done = lod("plot", "words.lod.h5", "-o", "x.svg")
+    assert (done.code, done.stderr) == (
+        4,
+        "lod plot: plot: matplotlib is not installed; pip install 'lodcli[plot]'\n",
+    )
+
+
+def test_the_page_of_inspect_tells_everything_and_loads_nothing(lod: Lod, folder: Path) -> None:
+    more = ["--stats", "--top", "2", "--values", "--duplicates"]
+    done = lod("inspect", "words.lod.h5", *more, "--html", "x.html")
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    page = parsed("x.html")
+    assert page.tags.count("figure") == 2
+    for text in ("words.lod.h5", "float32, 15 x 2", "58.3 %", "article", "sentence", "14.5"):
+        assert text in page.text
+    assert "Duplicates: 0 of 3 sequences" in page.text
+    again = lod("inspect", "words.lod.h5", "--html", "x.html")
+    assert (again.code, "exists already" in again.stderr) == (3, True)
+    assert lod("inspect", "words.lod.h5", "--html", "x.html", "--force").code == 0
+    assert lod("inspect", "words.lod.h5", "--force").code == 2
+
+
+def test_hostile_names_and_text_stay_text(lod: Lod, folder: Path) -> None:
+    name = "<script>alert(1)</script>"
+    text = np.frombuffer(b"<img src=x onerror=y>", np.uint8)
+    io.write("x.lod.h5", {name.replace("/", "-"): LoDTensor(text, [[21]]).as_text()})
+    done = lod("inspect", "x.lod.h5", "--stats", "--html", "x.html")
+    assert done.code == 0, done.stderr
+    page = parsed("x.html")
+    assert "<img src=x onerror=y>" in page.text
+
+
+def test_a_browser_shows_the_page(lod: Lod, folder: Path) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    lod("inspect", "words.lod.h5", "--stats", "--html", "x.html")
+    with sync_api.sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch()
+        except sync_api.Error as error:
+            pytest.skip(f"needs the program chromium ({str(error).splitlines()[0]})")
+        page = browser.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.on("request", lambda request: said.append(request.url))
+        page.goto((folder / "x.html").as_uri())
+        assert page.locator("rect").count() > 2
+        assert page.locator("h1").inner_text() == "words.lod.h5"
+        assert said == [(folder / "x.html").as_uri()]
+        browser.close()
