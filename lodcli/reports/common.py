@@ -34,6 +34,7 @@ class TensorOfFile(TypedDict):
         name: how the file calls it.
         dtype: of the rows.
         marks: what the values mean, such as text; empty for plain numbers.
+        nullable: whether rows, items or texts may be null.
         rows: their number.
         row_shape: shape of one row, empty for single values.
         levels: outermost first.
@@ -43,6 +44,7 @@ class TensorOfFile(TypedDict):
     name: str
     dtype: str
     marks: dict[str, Any]
+    nullable: bool
     rows: int
     row_shape: list[int]
     levels: list[LevelOfTensor]

@@ -44,6 +44,7 @@ def described(spec: TensorSpec) -> TensorOfFile:
         "name": spec.name,
         "dtype": spec.dtype.name,
         "marks": marks.to_json(spec.marks),
+        "nullable": spec.nullable,
         "rows": spec.rows or 0,
         "row_shape": list(spec.row_shape),
         "levels": [{"name": level.name, "items": level.items} for level in spec.levels],

@@ -138,6 +138,7 @@ class Tensor(TypedDict):
         name: how the file calls it.
         dtype: of the rows.
         marks: what the values mean, such as text; empty for plain numbers.
+        nullable: whether rows, items or texts may be null.
         rows: their number.
         row_shape: shape of one row, empty for single values.
         bytes: of all rows.
@@ -155,6 +156,7 @@ class Tensor(TypedDict):
     name: str
     dtype: str
     marks: dict[str, Any]
+    nullable: bool
     rows: int
     row_shape: list[int]
     bytes: int
