@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from lodcli.commands.inspect.drawing import preview
-from lodcli.commands.inspect.summary import PREVIEW_BYTES, PREVIEW_SEQUENCES
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import Schema, TensorSpec, find
 from lodcli.kernels.errors import SelectionError
@@ -22,6 +21,8 @@ from lodcli.kernels.tensor.marks import Marks
 # Of a longer item, the number of rows stands for its values.
 MOST_ROWS = 20_000
 SEARCH_BYTES = 8 << 20
+# Whether unmarked bytes are text is known from the first ones.
+PREVIEW_SEQUENCES, PREVIEW_BYTES = 64, 1 << 20
 
 
 @dataclass(frozen=True)
