@@ -69,14 +69,42 @@ class FormatInfo:
     write_options: frozenset[str]
 
 
-def formats() -> tuple[FormatInfo, ...]:
+class FormatTable(tuple[FormatInfo, ...]):
+    """Descriptions of formats; notebooks show them as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        import html
+
+        lines = []
+        for one in self:
+            fewest, most = one.levels
+            levels = (
+                str(fewest) if fewest == most else f"{fewest} to {'any' if most is None else most}"
+            )
+            options = ", ".join(sorted(one.read_options)), ", ".join(sorted(one.write_options))
+            several = "yes" if one.several else ""
+            cells = (one.name, " ".join(one.endings), one.layout, levels, several, *options)
+            lines.append(
+                "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+            )
+        heads = ("name", "endings", "layout", "levels", "several", "read options", "write options")
+        return (
+            f"<div><b>formats</b> {len(self)}<table><thead><tr>"
+            + "".join(f"<th>{head}</th>" for head in heads)
+            + f"</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        )
+
+
+def formats() -> FormatTable:
     """Return the description of every format, in the order of the table.
 
     >>> info = {each.name: each for each in formats()}["csv"]
     >>> info.endings, info.levels, sorted(info.write_options)
     (('.csv',), (0, 1), [])
     """
-    return tuple(
+    return FormatTable(
         FormatInfo(
             name=name,
             endings=entry.endings,

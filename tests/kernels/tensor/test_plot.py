@@ -47,6 +47,14 @@ def test_an_open_file_is_a_table_of_its_tensors(tmp_path: Path) -> None:
     assert "label" in shown
 
 
+def test_formats_are_a_table_of_what_they_hold() -> None:
+    found = lodcli.formats.formats()
+    shown = found._repr_html_()
+    assert f"<b>formats</b> {len(found)}" in shown
+    assert shown.count("<tr>") == len(found) + 1
+    assert "<tr><td>lod.h5</td><td>.lod.h5</td><td>file</td><td>0 to any</td><td>yes</td>" in shown
+
+
 def test_a_plot_has_the_lengths_and_the_padding_of_each_level(pyplot: Any) -> None:
     axes = LoDTensor(np.zeros(5), WORDS).plot()
     assert axes.shape == (2, 2)
