@@ -1,19 +1,14 @@
-"""Expressions over the items of a file, and showing where one is wrong."""
+"""Expressions over the items of a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import click
 import numpy as np
 
 from lodcli.commands.choose.choosing import named
-from lodcli.commands.choose.expression import Expression, ExpressionError
+from lodcli.commands.choose.expression import Expression
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.taking import item_count
 from lodcli.kernels.index.checks import Array
-from lodcli.shell.printable import printable
 from lodcli.shell.references import Reference
 
 
@@ -29,14 +24,3 @@ def item_values(expression: Expression, items: Items, source: Reference) -> Arra
         for batch in named(source, items.range(0, items.count))
     ]
     return np.concatenate(found)
-
-
-@contextmanager
-def showing_where() -> Iterator[None]:
-    """Show on standard error which column of an expression an error is about."""
-    try:
-        yield
-    except ExpressionError as error:
-        shown = printable(error.text[: error.column])
-        click.echo(f"  {printable(error.text)}\n  {' ' * len(shown)}^", err=True)
-        raise

@@ -61,9 +61,9 @@ def command(
             f"the file goes first: lod filter {quote(expression)} {quote(source.path)}"
         )
     from lodcli.commands.choose.choosing import items_or_stream, named
-    from lodcli.commands.choose.evaluating import showing_where
     from lodcli.commands.choose.expression import Expression
     from lodcli.commands.choose.filtering import Filter, read_numbers
+    from lodcli.expressions.showing import showing_where
 
     with showing_where():
         parsed = None if expression is None else Expression(expression)

@@ -37,8 +37,9 @@ def command(
       lod sort articles.lod.h5 --by 'max(length(sentence))' --reverse -o sorted.lod.h5
     """
     from lodcli.commands.choose.choosing import items_of, named
-    from lodcli.commands.choose.evaluating import item_values, showing_where
+    from lodcli.commands.choose.evaluating import item_values
     from lodcli.commands.choose.sort_keys import parse_key, sorted_order
+    from lodcli.expressions.showing import showing_where
     from lodcli.formats.items.reordering import reordered
 
     with showing_where():

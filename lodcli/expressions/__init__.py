@@ -1,0 +1,1 @@
+"""Expressions over tensors: a small safe language, and where one is wrong."""

@@ -1,0 +1,285 @@
+"""The language of expressions: its parser, and its evaluation over any kind of values.
+
+The text is parsed by Python's own parser and never executed: each kind of node has its method
+here, and any other is an error that names its column.
+"""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, Generic, NoReturn, TypeVar
+
+import numpy as np
+
+from lodcli.kernels.errors import LodError, OptionError
+from lodcli.kernels.index.checks import Array
+
+LONGEST = 10_000
+BINARY: dict[type[ast.operator], np.ufunc] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.true_divide,
+    ast.FloorDiv: np.floor_divide,
+    ast.Mod: np.remainder,
+}
+_COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
+    ast.Eq: np.equal,
+    ast.NotEq: np.not_equal,
+    ast.Lt: np.less,
+    ast.LtE: np.less_equal,
+    ast.Gt: np.greater,
+    ast.GtE: np.greater_equal,
+}
+
+V = TypeVar("V")
+
+
+class ExpressionError(OptionError):
+    """An expression that means nothing, or not with these tensors.
+
+    Attributes:
+        text: the expression.
+        column: where, in characters from 0.
+    """
+
+    def __init__(self, what: str, text: str, column: int) -> None:
+        super().__init__(f"expression, column {column + 1}: {what}")
+        self.text = text
+        self.column = column
+
+
+class Parsed:
+    """An expression that was parsed.
+
+    Attributes:
+        text: as it was written.
+        tree: its syntax tree.
+        tensors: the names of tensors in it, in order, each once.
+
+    Raises:
+        ExpressionError: it is none.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = " ".join(text.split("\n")).strip()
+        self.tree = self._parsed()
+        self._level_names = {
+            id(call.args[0])
+            for call in ast.walk(self.tree)
+            if isinstance(call, ast.Call) and function_name(call) == "length" and call.args
+        }
+        names: dict[str, None] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call):
+                self._level_names.add(id(node.func))
+                if function_name(node) == "tensor":
+                    names[self._string(node)] = None
+            elif isinstance(node, ast.Name) and id(node) not in self._level_names:
+                names[node.id] = None
+        self.tensors = tuple(names)
+
+    def fail(self, node: ast.expr, what: str) -> NoReturn:
+        """Raise what is wrong with a part of it."""
+        column = len(self.text.encode()[: node.col_offset].decode(errors="replace"))
+        raise ExpressionError(what, self.text, column)
+
+    def _parsed(self) -> ast.expr:
+        if len(self.text) > LONGEST:
+            raise ExpressionError(f"is longer than {LONGEST} characters", self.text[:60], 0)
+        try:
+            return ast.parse(self.text, mode="eval").body
+        except SyntaxError as error:
+            column = min(max(0, (error.offset or 1) - 1), len(self.text))
+            hint = "; equality is ==" if "=" in self.text[column - 1 : column + 2] else ""
+            hint = (
+                "; write and, or, not"
+                if {"&&", "||"}
+                & {self.text[column - 1 : column + 1], self.text[column : column + 2]}
+                else hint
+            )
+            what = f"not understood ({error.msg}){hint}" if self.text else "is empty"
+            raise ExpressionError(what, self.text, column) from None
+        except (ValueError, RecursionError, MemoryError):
+            raise ExpressionError("is nested too deeply, or no text", self.text[:60], 0) from None
+
+    def _string(self, call: ast.Call) -> str:
+        if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Constant):
+            name = call.args[0].value
+            if isinstance(name, str):
+                return name
+        self.fail(call, "write tensor('NAME')")
+
+
+def function_name(call: ast.Call) -> str:
+    """Return the name that is called; "" if it is none."""
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+class Evaluation(ABC, Generic[V]):
+    """The values of the parts of an expression.
+
+    Args:
+        expression: what is evaluated.
+    """
+
+    # Other operators than those of BINARY, and what may be written.
+    binary: ClassVar[dict[type[ast.operator], np.ufunc]] = BINARY
+    operators: ClassVar[str] = "+ - * / // and %"
+
+    def __init__(self, expression: Parsed) -> None:
+        self.fail = expression.fail
+
+    @abstractmethod
+    def constant(self, value: bool | int | float) -> V:
+        """Return a number."""
+
+    @abstractmethod
+    def tensor(self, node: ast.expr, name: str) -> V:
+        """Return the tensor of that name, or fail."""
+
+    @abstractmethod
+    def data(self, values: V) -> Array:
+        """Return the array of values; () for one number."""
+
+    @abstractmethod
+    def mapped(self, function: Callable[[Array], Array], values: V) -> V:
+        """Return an elementwise function of values."""
+
+    @abstractmethod
+    def combined(self, function: np.ufunc, left: V, right: V) -> V:
+        """Return an elementwise function of two values. Raises LodError if they do not fit."""
+
+    @abstractmethod
+    def negative(self, values: V) -> V:
+        """Return - values."""
+
+    @abstractmethod
+    def call(self, node: ast.Call, name: str) -> V:
+        """Return what a function returns, or fail."""
+
+    def of(self, node: ast.expr) -> V:
+        """Return the values of a part."""
+        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if method is None:
+            self.fail(node, f"{_NAMES.get(type(node), 'this')} cannot be used here")
+        try:
+            found: V = method(node)
+        except RecursionError:
+            self.fail(node, "is nested too deeply")
+        return found
+
+    def both(self, node: ast.expr, function: np.ufunc, left: V, right: V) -> V:
+        """Return a function of two values; if they do not fit, the column of `node` is shown."""
+        try:
+            return self.combined(function, left, right)
+        except LodError as error:
+            self.fail(node, str(error))
+
+    def _constant(self, node: ast.Constant) -> V:
+        value = node.value
+        if not isinstance(value, bool | int | float):
+            self.fail(node, f"expected a number, found {value!r}")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            self.fail(node, "the number does not fit 64 bits")
+        return self.constant(value)
+
+    def _name(self, node: ast.Name) -> V:
+        return self.tensor(node, node.id)
+
+    def _subscript(self, node: ast.Subscript) -> V:
+        values = self.of(node.value)
+        try:
+            column = ast.literal_eval(node.slice)
+        except ValueError:
+            column = None
+        place = column if isinstance(column, tuple) else (column,)
+        if not all(type(one) is int for one in place):
+            self.fail(node.slice, "expected the number of a column, as in data[2]")
+        shape = self.data(values).shape[1:]
+        if len(place) != len(shape) or any(
+            not -size <= one < size for one, size in zip(place, shape, strict=False)
+        ):
+            self.fail(node.slice, f"no column {column}; rows have shape {shape}")
+        return self.mapped(lambda data: data[(slice(None), *place)], values)
+
+    def _unaryop(self, node: ast.UnaryOp) -> V:
+        values = self.of(node.operand)
+        if isinstance(node.op, ast.Not):
+            return self.mapped(lambda data: np.equal(data, 0), values)
+        if isinstance(node.op, ast.USub):
+            return self.negative(values)
+        if isinstance(node.op, ast.UAdd):
+            return values
+        self.fail(node, "~ cannot be used here; write not")
+
+    def _binop(self, node: ast.BinOp) -> V:
+        function = self.binary.get(type(node.op))
+        if function is None:
+            self.fail(node, f"only {self.operators} can be used here; write and, or for & and |")
+        return self.both(node, function, self.of(node.left), self.of(node.right))
+
+    def _boolop(self, node: ast.BoolOp) -> V:
+        function = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+        found = self.of(node.values[0])
+        for more in node.values[1:]:
+            found = self.both(more, function, found, self.of(more))
+        return found
+
+    def _compare(self, node: ast.Compare) -> V:
+        left, found = self.of(node.left), None
+        for op, right_node in zip(node.ops, node.comparators, strict=True):
+            if isinstance(op, ast.In | ast.NotIn):
+                right = left
+                one = self._member(left, right_node, isinstance(op, ast.NotIn))
+            elif type(op) in _COMPARISONS:
+                right = self.of(right_node)
+                one = self.both(right_node, _COMPARISONS[type(op)], left, right)
+            else:
+                self.fail(right_node, "compare with == and !=, not with is")
+            found = one if found is None else self.both(node, np.logical_and, found, one)
+            left = right
+        assert found is not None
+        return found
+
+    def _member(self, left: V, node: ast.expr, inverted: bool) -> V:
+        if not isinstance(node, ast.Tuple | ast.List | ast.Set):
+            self.fail(node, "expected a list of numbers, as in (1, 3)")
+        members = []
+        for one in node.elts:
+            member = self.data(self.of(one))
+            if member.ndim:
+                self.fail(one, "expected a number")
+            members.append(member)
+
+        def is_in(data: Array) -> Array:
+            found = np.zeros(data.shape, np.bool_)
+            for member in members:
+                found |= data == member
+            return found ^ inverted
+
+        return self.mapped(is_in, left)
+
+    def _call(self, node: ast.Call) -> V:
+        name = function_name(node)
+        if not name:
+            self.of(node.func)
+            self.fail(node, "only functions can be called")
+        if name == "tensor":
+            argument = node.args[0]
+            assert isinstance(argument, ast.Constant)
+            return self.tensor(argument, str(argument.value))
+        return self.call(node, name)
+
+
+_NAMES: dict[type[ast.expr], str] = {
+    ast.Attribute: "a dot",
+    ast.Lambda: "lambda",
+    ast.IfExp: "if",
+    ast.JoinedStr: "text",
+    ast.Tuple: "a list",
+    ast.List: "a list",
+    ast.NamedExpr: ":=",
+}

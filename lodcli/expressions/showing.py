@@ -1,0 +1,22 @@
+"""Showing where an expression is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from lodcli.expressions.language import ExpressionError
+from lodcli.shell.printable import printable
+
+
+@contextmanager
+def showing_where() -> Iterator[None]:
+    """Show on standard error which column of an expression an error is about."""
+    try:
+        yield
+    except ExpressionError as error:
+        shown = printable(error.text[: error.column])
+        click.echo(f"  {printable(error.text)}\n  {' ' * len(shown)}^", err=True)
+        raise
