@@ -62,5 +62,9 @@ class EmptySequenceError(InvalidDataError):
     """An operation without a meaning for an empty sequence met one."""
 
 
+class NotFloatingError(InvalidDataError):
+    """Whole numbers, booleans or complex numbers where only floating ones have a meaning."""
+
+
 class UnsupportedError(LodError):
     """Something a format, backend or missing optional package cannot do."""

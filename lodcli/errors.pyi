@@ -9,6 +9,7 @@ from lodcli.kernels.errors import EmptySequenceError as EmptySequenceError
 from lodcli.kernels.errors import InvalidDataError as InvalidDataError
 from lodcli.kernels.errors import InvalidLoDError as InvalidLoDError
 from lodcli.kernels.errors import LodError as LodError
+from lodcli.kernels.errors import NotFloatingError as NotFloatingError
 from lodcli.kernels.errors import OptionError as OptionError
 from lodcli.kernels.errors import SelectionError as SelectionError
 from lodcli.kernels.errors import ShapeMismatchError as ShapeMismatchError
@@ -27,6 +28,7 @@ __all__ = [
     "NativeUnavailableError",
     "NoSumsError",
     "NotBuiltError",
+    "NotFloatingError",
     "NotThisFormatError",
     "OptionError",
     "SelectionError",

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    NotFloatingError,
+    SelectionError,
+    ShapeMismatchError,
+)
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.buffers import empty
@@ -62,9 +67,9 @@ def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def require_float(data: Array, op: str) -> None:
-    """Raise InvalidDataError unless `data` holds real floating numbers."""
+    """Raise NotFloatingError unless `data` holds real floating numbers."""
     if not is_float(data.dtype):
-        raise InvalidDataError(f"{op}: expected floating numbers, found {data.dtype}")
+        raise NotFloatingError(f"{op}: expected floating numbers, found {data.dtype}")
 
 
 def require_order(data: Array, op: str) -> None:

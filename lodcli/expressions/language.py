@@ -71,15 +71,18 @@ class Parsed:
             for call in ast.walk(self.tree)
             if isinstance(call, ast.Call) and function_name(call) == "length" and call.args
         }
-        names: dict[str, None] = {}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call):
-                self._level_names.add(id(node.func))
-                if function_name(node) == "tensor":
-                    names[self._string(node)] = None
-            elif isinstance(node, ast.Name) and id(node) not in self._level_names:
-                names[node.id] = None
-        self.tensors = tuple(names)
+        nodes = list(ast.walk(self.tree))
+        self._level_names |= {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        names = [name for node in nodes if (name := self.named(node)) is not None]
+        self.tensors = tuple(dict.fromkeys(names))
+
+    def named(self, node: ast.AST) -> str | None:
+        """Return the tensor that a part is, by its name or as tensor('NAME'); None of others."""
+        if isinstance(node, ast.Call) and function_name(node) == "tensor":
+            return self._string(node)
+        if isinstance(node, ast.Name) and id(node) not in self._level_names:
+            return node.id
+        return None
 
     def fail(self, node: ast.expr, what: str) -> NoReturn:
         """Raise what is wrong with a part of it."""

@@ -297,6 +297,7 @@ class _File(click.ParamType[Any]):
 
 
 INT = _Int()
+ARRAY = _Array()
 INTS = _Many(INT, "1,2,3")
 
 
@@ -304,7 +305,7 @@ def _click_type(own: Parameter) -> Any:
     if own.kind in ("choice", "dtype"):
         return click.Choice(own.choices or sorted(ALL_DTYPES))
     if own.kind == "array":
-        return _Array()
+        return ARRAY
     if own.kind in FILES:
         return _File()
     types: dict[str, Any] = {

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+import functools
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +15,8 @@ from lodcli.shell import options, output
 from lodcli.shell.limits import guarded
 
 if TYPE_CHECKING:
-    from lodcli.commands.apply.steps import Step
+    from lodcli.commands.apply.steps import Step, Writing
+    from lodcli.shell.references import Reference
     from lodcli.shell.targets import Target
 
 THEN = "--then"
@@ -28,9 +32,16 @@ class OpGroup(click.Group):
         name = cmd_name.replace("-", "_")
         return op_command(name) if name in OPS else None
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # A leading blank hides an expression such as -x / 2 from click's option parser.
+        hidden = args and re.match(r"-[\w.(]+[^\w=-]", args[0])
+        return super().parse_args(ctx, [f" {args[0]}", *args[1:]] if hidden else args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and not re.fullmatch(r"[\w-]+", args[0]):
+            return "EXPRESSION", expression_command(args[0]), args[1:]
         return args[0], known(args[0], ctx), args[1:]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -38,7 +49,7 @@ class OpGroup(click.Group):
             formatter.write_text(", ".join(OPS))
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["OP [OPTIONS] IN...", f"[{THEN} OP [OPTIONS]]...", "-o OUT"]
+        return ["OP|EXPRESSION [OPTIONS] IN...", f"[{THEN} OP [OPTIONS]]...", "-o OUT"]
 
 
 def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Command:
@@ -134,20 +145,78 @@ def op_command(name: str, *, chained: bool = False) -> click.Command:
         default="auto",
         help="Backend of this op; auto (default): compiled kernels (numba) where they pay off.",
     )
-    @options.device
     @options.from_format
     @guarded
-    @options.target
-    def command(steps: list[Step], target: Target, device: str) -> None:
+    @computed(dtype=all(one.name != "dtype" for one in own.options))
+    def command(steps: list[Step], writing: Writing) -> None:
         from lodcli.commands.apply.steps import apply
-        from lodcli.shell.device import computing_on
 
-        with computing_on(device) as place:
-            apply(steps, target, place)
+        apply(steps, writing)
 
     assert isinstance(command, OpCommand)
     command.chained = chained
     return command
+
+
+def expression_command(text: str) -> click.Command:
+    """Return the command that writes the value of an expression."""
+
+    @click.command(
+        "EXPRESSION",
+        cls=options.Command,
+        help="Write the value of an expression; see lod apply -h.",
+    )
+    @options.source
+    @computed()
+    def command(source: Reference, writing: Writing) -> None:
+        from lodcli.commands.apply.steps import apply_expression
+
+        apply_expression(text, source, writing)
+
+    return command
+
+
+def computed(*, dtype: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """--into, --dtype, --device and the target, as one Writing called `writing`.
+
+    Args:
+        dtype: False for an op with an option of this name.
+    """
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        @click.option(
+            "--into",
+            metavar="NAME",
+            help="Write all tensors of the file, and the result as NAME beside them.",
+        )
+        @options.device
+        @options.target
+        @functools.wraps(function)
+        def wrapped(
+            *,
+            into: str | None,
+            target: Target,
+            device: str,
+            float_dtype: str | None = None,
+            **rest: Any,
+        ) -> None:
+            from lodcli.commands.apply.steps import Writing
+            from lodcli.shell.device import computing_on
+
+            with computing_on(device) as place:
+                function(writing=Writing(target, into, float_dtype, place), **rest)
+
+        return _FLOAT_DTYPE(wrapped) if dtype else wrapped
+
+    return decorated
+
+
+_FLOAT_DTYPE = click.option(
+    "--dtype",
+    "float_dtype",
+    type=click.Choice(("float16", "bfloat16", "float32", "float64")),
+    help="Convert to this dtype first, such as whole numbers for softmax.",
+)
 
 
 @click.group(cls=OpGroup, invoke_without_command=True, no_args_is_help=True)
@@ -160,6 +229,10 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
     An op takes one file for each input tensor; a chained op takes its first input from the
     previous op. Arrays, such as filters, are given as --weight FILE::NAME, or as numbers: 1,2,3.
 
+    An expression is made of tensors by name, numbers, + - * / // % **, comparisons, functions such
+    as exp, log and abs, and ops, as in softmax(data * 2 + 1). What has one row for each sequence,
+    as mean(data), goes to all its rows. --into NAME keeps all tensors beside the result.
+
     With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows are
     copied to the GPU after reading, and back before writing.
 
@@ -169,6 +242,8 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
       lod apply sum vowels.lod.h5 -o sums.lod.h5
       lod apply max articles.lod.h5 --level article --to jsonl
       lod apply softmax vowels.lod.h5 --then reverse --then last -o last.lod.h5
+      lod apply mul vowels.lod.h5 2 --then softmax -o weights.lod.h5
+      lod apply 'data - mean(data)' vowels.lod.h5 --into centered -o both.lod.h5
     """
     if ctx.invoked_subcommand is not None:
         if as_list or as_json:

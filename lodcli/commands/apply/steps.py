@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import click
+import ml_dtypes
 import numpy as np
 
-from lodcli.commands.apply.arguments import Described, Parameter, as_kind, described
-from lodcli.formats.core.schema import Batch, Schema, schema_of
-from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
+from lodcli.commands.apply.arguments import ARRAY, Described, Parameter, as_kind, described
+from lodcli.commands.apply.expression import TensorExpression, arithmetic
+from lodcli.commands.apply.results import write_beside, write_results
+from lodcli.expressions.showing import showing_where
+from lodcli.formats.core.schema import Item, tensor_of
+from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, UnsupportedError
+from lodcli.kernels.ops.elementwise.elementwise import UFUNCS
 from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -22,6 +28,8 @@ from lodcli.shell.options import refuse_two_pipes
 from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
 
+_ARITHMETIC: Mapping[str, np.ufunc] = {str(name): ufunc for name, ufunc in UFUNCS.items()}
+
 
 @dataclass(frozen=True)
 class Step:
@@ -30,14 +38,15 @@ class Step:
     Attributes:
         name: of the op.
         described: what it takes.
-        inputs: its files; a chained op has the result before it instead of the first.
+        inputs: its files; a chained op has the result before it instead of the first. Arithmetic
+            takes a number for the second.
         values: its options that were given; files not yet read.
         chained: whether an op comes before it.
     """
 
     name: str
     described: Described
-    inputs: tuple[Reference, ...]
+    inputs: tuple[Reference | float, ...]
     values: Mapping[str, Any]
     chained: bool
 
@@ -46,9 +55,24 @@ class Step:
         """Its line in the table."""
         return OPS[self.name]
 
+    @property
+    def number(self) -> float | None:
+        """The number that arithmetic is done with; None if there is none."""
+        return next((one for one in self.inputs if not isinstance(one, Reference)), None)
+
+    @property
+    def itemwise(self) -> bool:
+        """Whether batches can be worked on one by one."""
+        return self.entry.itemwise or self.number is not None
+
+    @property
+    def files(self) -> list[Reference]:
+        """The files it reads tensors from."""
+        return [one for one in self.inputs if isinstance(one, Reference)]
+
     def references(self) -> list[Reference]:
         """Return every file that it reads."""
-        return [*self.inputs, *(v for v in self.values.values() if isinstance(v, Reference))]
+        return [*self.files, *(v for v in self.values.values() if isinstance(v, Reference))]
 
 
 def step_of(name: str, ctx: click.Context, *, chained: bool) -> Step:
@@ -68,8 +92,18 @@ def step_of(name: str, ctx: click.Context, *, chained: bool) -> Step:
     elif backend not in ("auto", "numpy"):
         raise UnsupportedError(f"no {backend} kernel for {name}; use --backend numpy")
     _check_count(own, texts, ctx, chained=chained)
-    inputs = tuple(parse_reference(text, from_format) for text in texts)
-    return Step(name, own, inputs, values, chained)
+    files = len(own.inputs) - chained if name in _ARITHMETIC else len(texts)
+    inputs: list[Reference | float] = []
+    for text in texts:
+        number = _number(text) if len(inputs) + 1 == files else None
+        inputs.append(parse_reference(text, from_format) if number is None else number)
+    return Step(name, own, tuple(inputs), values, chained)
+
+
+def _number(text: str) -> float | None:
+    """Return the number that a text is; None of another, and of a file that is there."""
+    found = ARRAY.convert(text, None, None) if not os.path.exists(text) else None
+    return found.item() if isinstance(found, np.ndarray) and not found.ndim else None
 
 
 def _check_count(
@@ -90,8 +124,35 @@ def _check_count(
         ctx.fail(f"{ctx.info_name} takes {len(wanted)} ({names}){before}; found {found}")
 
 
-def apply(steps: Sequence[Step], target: Target, device: str = "cpu") -> None:
-    """Run the steps on a device, and write what the last one gives."""
+@dataclass(frozen=True)
+class Writing:
+    """Where results go, and how they are computed.
+
+    Attributes:
+        target: the file.
+        into: what the result is called beside all tensors of the file; None: it is written alone.
+        dtype: of floating numbers, that tensors get first; None: as they are.
+        device: where to compute.
+    """
+
+    target: Target
+    into: str | None = None
+    dtype: str | None = None
+    device: str = "cpu"
+
+    def prepared(self, tensor: LoDTensor) -> LoDTensor:
+        """Return a tensor in the dtype to compute with."""
+        if self.dtype is None:
+            return tensor
+        dtype = np.dtype(ml_dtypes.bfloat16 if self.dtype == "bfloat16" else self.dtype)
+        if tensor.dtype.kind == "c":
+            raise UnsupportedError(f"--dtype {dtype}: the tensor is complex, found {tensor.dtype}")
+        return LoDTensor(tensor.data.astype(dtype, copy=False), tensor.lod)
+
+
+def apply(steps: Sequence[Step], writing: Writing) -> None:
+    """Run the steps, and write what the last one gives."""
+    device = writing.device
     for step in steps if device != "cpu" else ():
         if step.values.get("backend", "auto") != "auto":
             raise click.UsageError(
@@ -99,49 +160,31 @@ def apply(steps: Sequence[Step], target: Target, device: str = "cpu") -> None:
                 "--device cpu"
             )
     refuse_two_pipes(one for step in steps for one in step.references())
-    if all(step.entry.itemwise for step in steps) and len(steps[0].inputs) == 1:
-        _in_batches(steps, target, device)
+    ready = [_with_files(step, device) for step in steps]
+    first = steps[0].files[0]
+    if all(step.itemwise for step in steps) and len(steps[0].files) == 1:
+
+        def compute(tensors: Mapping[str, LoDTensor]) -> dict[str, LoDTensor]:
+            ((name, tensor),) = tensors.items()
+            return _run(ready, [writing.prepared(tensor)], name, device)
+
+        keeps = all(step.entry.keeps or step.entry.pools for step in steps)
+        write_results(first, (), compute, writing.target, writing.into, keeps=keeps)
         return
+    beside: Mapping[str, Item] = {}
+    if writing.into is not None:
+        with opened(dataclasses.replace(first, name=None)) as file:
+            beside = file.source.read()
     name = ""
     values: list[LoDTensor] = []
-    for reference in steps[0].inputs:
+    for reference in steps[0].files:
         found, tensor = _read(reference, _input_kind(steps[0], len(values)))
+        if not name and found in beside:
+            tensor = tensor_of(beside[found])  # the index that they share is one object
         name = name or found
-        values.append(tensor)
-    items = _run([_with_files(step, device) for step in steps], values, name, device)
-    target.write(schema_of(items), [items])
-
-
-def _in_batches(steps: Sequence[Step], target: Target, device: str) -> None:
-    """Run the steps over batches of whole outermost items."""
-    ready = [_with_files(step, device) for step in steps]
-    with opened(steps[0].inputs[0]) as file:
-        spec = file.tensor()
-        tensors = file.tensors()
-        # A batch tells dtypes, shapes and levels; nothing at all may be too little for an op.
-        first = next(tensors, None)
-        if first is None:
-            first = spec.empty()
-        result = _run(ready, [first], spec.name, device)
-
-        def batches() -> Iterator[Batch]:
-            yield result
-            for tensor in tensors:
-                yield _run(ready, [tensor], spec.name, device)
-
-        target.write(_uncounted(schema_of(result)), batches())
-
-
-def _uncounted(schema: Schema) -> Schema:
-    """Return a schema of which the first batch is not yet all."""
-    return tuple(
-        dataclasses.replace(
-            spec,
-            rows=None,
-            levels=tuple(dataclasses.replace(level, items=None) for level in spec.levels),
-        )
-        for spec in schema
-    )
+        values.append(writing.prepared(tensor))
+    results = _run(ready, values, name, device)
+    write_beside(beside, name, results, writing.into, writing.target)
 
 
 def _run(
@@ -160,12 +203,15 @@ def _run(
         given = list(values)
         if step.chained:
             (before,) = items.values()
-            given = [before, *(_read(one, "tensor")[1] for one in step.inputs)]
+            given = [before, *(_read(one, "tensor")[1] for one in step.files)]
         items = _named(_call(step, given, device), step, name)
     return {key: tensor.to_device("cpu") for key, tensor in items.items()}
 
 
 def _call(step: Step, tensors: Sequence[LoDTensor], device: str) -> Any:
+    if step.number is not None:
+        with np.errstate(all="ignore"):
+            return arithmetic(_ARITHMETIC[step.name], tensors[0].to_device(device), step.number)
     wanted = step.described.inputs
     kinds = [wanted[min(place, len(wanted) - 1)] for place in range(len(tensors))]
     given = [_placed(step.entry, *pair, device) for pair in zip(kinds, tensors, strict=True)]
@@ -176,6 +222,8 @@ def _call(step: Step, tensors: Sequence[LoDTensor], device: str) -> Any:
         keywords = {one.name: as_kind(one.kind, tensor) for one, tensor in pairs}
     try:
         return step.described.function(**keywords, **step.values)
+    except NotFloatingError as error:
+        raise InvalidDataError(f"{error}; --dtype float32 converts them first") from None
     except LodError:
         raise
     except (ValueError, OverflowError) as error:
@@ -232,3 +280,22 @@ def _read(reference: Reference, kind: str) -> tuple[str, LoDTensor]:
             name, stored = file.array()
             return name, stored.array.steps
         return file.read_tensor()
+
+
+def apply_expression(text: str, source: Reference, writing: Writing) -> None:
+    """Write the value of an expression."""
+    with showing_where():
+        expression = TensorExpression(text)
+
+        def compute(tensors: Mapping[str, LoDTensor]) -> dict[str, LoDTensor]:
+            placed = {
+                name: writing.prepared(tensor).to_device(writing.device)
+                for name, tensor in tensors.items()
+            }
+            return {expression.tensors[0]: expression.of(placed).to_device("cpu")}
+
+        write_results(
+            *(source, expression.tensors, compute, writing.target, writing.into),
+            keeps=expression.keeps,
+            check=expression.check,
+        )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from lodcli.formats.core.batching import groups
 from lodcli.formats.core.errors import naming_file, naming_os
@@ -18,6 +19,7 @@ from lodcli.shell.output import note
 from lodcli.shell.references import Reference
 
 Batches = Iterator[dict[str, LoDTensor]]
+B = TypeVar("B", bound=Mapping[str, object])
 
 
 @contextmanager
@@ -83,7 +85,7 @@ def note_left_out(others: Sequence[str], lead: str, level: str) -> None:
     note(f"note: {', '.join(others)} {verb} left out: {why}")
 
 
-def named(reference: Reference, batches: Iterable[dict[str, LoDTensor]]) -> Batches:
+def named(reference: Reference, batches: Iterable[B]) -> Iterator[B]:
     """Yield batches; what goes wrong names the file that is read."""
     with naming_os(reference.label), naming_file(reference.label):
         yield from batches

@@ -1,0 +1,241 @@
+"""Expressions over whole tensors, for `lod apply`: arithmetic, functions and ops."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lodcli.commands.apply.arguments import described
+from lodcli.expressions.language import BINARY, Evaluation, Parsed, function_name
+from lodcli.formats.core.schema import Schema
+from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.registry import OPS, OpEntry
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# Of one value, and of two. `max`, `min` and `sqrt` are ops: over the rows of every sequence.
+_ONE: dict[str, np.ufunc] = {
+    **{"abs": np.absolute, "ceil": np.ceil, "cos": np.cos, "exp": np.exp, "expm1": np.expm1},
+    **{"floor": np.floor, "isfinite": np.isfinite, "isnan": np.isnan, "log": np.log},
+    **{"log10": np.log10, "log1p": np.log1p, "log2": np.log2, "round": np.rint, "sign": np.sign},
+    **{"sin": np.sin, "tanh": np.tanh},
+}
+_TWO: dict[str, np.ufunc] = {"maximum": np.maximum, "minimum": np.minimum}
+
+Values = LoDTensor | bool | int | float
+
+
+def ops() -> dict[str, OpEntry]:
+    """Return the ops that an expression can call: of one tensor, batch by batch."""
+    return {name: entry for name, entry in OPS.items() if entry.itemwise}
+
+
+class TensorExpression(Parsed):
+    """An expression whose value is a tensor.
+
+    Attributes:
+        keeps: whether every op in it keeps the index, or its upper levels.
+
+    Raises:
+        ExpressionError: it is none, or names no tensor.
+
+    >>> words = LoDTensor(np.array([1.0, 3.0, 8.0]), [[2, 1]])
+    >>> TensorExpression("x - mean(x) * 2").of({"x": words}).data.tolist()
+    [-3.0, -1.0, -8.0]
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        known = ops()
+        self.keeps = True
+        for call in calls:
+            name = function_name(call)
+            if name in known:
+                self.keeps = self.keeps and bool(known[name].keeps or known[name].pools)
+            elif name not in _ONE and name not in _TWO and name != "tensor":
+                self._refuse_function(call, name)
+        if not self.tensors:
+            self.fail(self.tree, "names no tensor; write its name, as in data * 2")
+
+    def check(self, schema: Schema) -> None:
+        """Raise ExpressionError if a tensor that it names is not there, or holds no numbers."""
+        marks = {spec.name: spec.marks for spec in schema}
+        for node in ast.walk(self.tree):
+            name = self.named(node)
+            if name is None:
+                continue
+            assert isinstance(node, ast.expr)
+            if name not in marks:
+                self.fail(node, f"no tensor {name!r}; there are: {', '.join(marks)}")
+            if marks[name]:
+                self.fail(node, f"{name} is {marks[name]}; an expression computes with numbers")
+
+    def of(self, tensors: Mapping[str, LoDTensor]) -> LoDTensor:
+        """Return the value.
+
+        Args:
+            tensors: those it names, with equally many outermost items.
+        """
+        with np.errstate(all="ignore"):
+            found = _Tensors(self, tensors).of(self.tree)
+        assert isinstance(found, LoDTensor)
+        return found
+
+    def _refuse_function(self, call: ast.Call, name: str) -> None:
+        if not name:
+            self.fail(call, "only functions can be called")
+        if name in OPS:
+            self.fail(
+                call,
+                f"{name} needs a whole file or several, and is no part of an expression; "
+                f"see lod apply {name} --help",
+            )
+        known = ", ".join(sorted({*_ONE, *_TWO, *ops(), "tensor"}))
+        self.fail(call, f"no function {name!r}; there are: {known}")
+
+
+class _Tensors(Evaluation[Values]):
+    """The values of the parts of an expression: tensors, or numbers."""
+
+    binary: ClassVar[dict[type[ast.operator], np.ufunc]] = {**BINARY, ast.Pow: np.power}
+    operators: ClassVar[str] = "+ - * / // % and **"
+
+    def __init__(self, expression: TensorExpression, tensors: Mapping[str, LoDTensor]) -> None:
+        super().__init__(expression)
+        self._values = tensors
+
+    def constant(self, value: bool | int | float) -> Values:
+        return value
+
+    def tensor(self, node: ast.expr, name: str) -> Values:
+        return self._values[name]
+
+    def data(self, values: Values) -> Array:
+        return values.data if isinstance(values, LoDTensor) else np.asarray(values)
+
+    def mapped(self, function: Callable[[Array], Array], values: Values) -> Values:
+        result = function(self.data(values))
+        return LoDTensor(result, values.lod) if isinstance(values, LoDTensor) else result.item()
+
+    def combined(self, function: np.ufunc, left: Values, right: Values) -> Values:
+        if isinstance(left, LoDTensor) and isinstance(right, LoDTensor):
+            left, right = _aligned(left, right)
+        return arithmetic(function, left, right)
+
+    def negative(self, values: Values) -> Values:
+        return arithmetic(np.negative, values)
+
+    def call(self, node: ast.Call, name: str) -> Values:
+        if name in OPS:
+            return self._op(node, OPS[name])
+        wanted = 1 if name in _ONE else 2
+        if len(node.args) != wanted or node.keywords:
+            example = f"{name}(data)" if wanted == 1 else f"{name}(data, 0)"
+            self.fail(node, f"{name} takes {wanted} argument{'s' * (wanted > 1)}, as in {example}")
+        values = [self.of(arg) for arg in node.args]
+        if wanted == 2:
+            return self.both(node, _TWO[name], *values)
+        try:
+            return arithmetic(_ONE[name], *values)
+        except InvalidDataError as error:
+            self.fail(node, str(error))
+
+    def _op(self, node: ast.Call, entry: OpEntry) -> Values:
+        own = described(entry)
+        if len(node.args) != 1:
+            self.fail(node, f"{entry.name} takes one tensor, and options by name, as level=0")
+        tensor = self.of(node.args[0])
+        if not isinstance(tensor, LoDTensor):
+            self.fail(node.args[0], f"{entry.name} is of a tensor, this is one number")
+        options = {word.arg or "**": self._literal(word.value) for word in node.keywords}
+        known = [one.name for one in own.options]
+        for word in options:
+            if word not in known:
+                self.fail(node, f"{entry.name} has no option {word!r}; {_list(known)}")
+        for one in own.options:
+            if one.required and one.name not in options:
+                self.fail(node, f"{entry.name} needs the option {one.name}")
+        if own.several:
+            self.fail(node, f"{entry.name} returns several tensors; use it alone")
+        try:
+            result = own.function(tensor, **options)
+        except NotFloatingError as error:
+            self.fail(node, f"{error}; --dtype float32 converts them first")
+        except LodError as error:
+            self.fail(node, str(error))
+        except (TypeError, ValueError, OverflowError) as error:
+            self.fail(node, f"{entry.name}: {error}")
+        assert isinstance(result, LoDTensor)
+        return result
+
+    def _literal(self, node: ast.expr) -> Any:
+        try:
+            return ast.literal_eval(node)
+        except ValueError:
+            self.fail(node, "expected a number, a text in quotes or a list of them")
+
+
+def _list(known: list[str]) -> str:
+    return f"there are: {', '.join(known)}" if known else "it has none"
+
+
+def arithmetic(function: np.ufunc, *values: Values) -> Values:
+    """Return an elementwise function of tensors and numbers, in NumPy's dtype for them.
+
+    Raises:
+        InvalidDataError: there is no such function of these dtypes.
+    """
+    try:
+        result = function(*values)
+    except TypeError:
+        kinds = " and ".join(
+            str(one.dtype) if isinstance(one, LoDTensor) else type(one).__name__ for one in values
+        )
+        raise InvalidDataError(f"{function.__name__} is not defined for {kinds}") from None
+    except (ValueError, OverflowError) as error:
+        raise InvalidDataError(f"{function.__name__}: {error}") from None
+    return result if isinstance(result, LoDTensor) else result.item()
+
+
+def _aligned(left: LoDTensor, right: LoDTensor) -> tuple[LoDTensor, LoDTensor]:
+    """Return two tensors under one index, with rows of as many axes.
+
+    What has fewer levels has one row for each sequence of the next level of the other, and is
+    repeated for its rows; single values go to all columns of a row.
+    """
+    if left.lod.n_levels < right.lod.n_levels:
+        left = _repeated(left, right)
+    elif right.lod.n_levels < left.lod.n_levels:
+        right = _repeated(right, left)
+    rank = max(left.data.ndim, right.data.ndim)
+    a, b = (
+        one.data.reshape(*one.data.shape, *[1] * (rank - one.data.ndim)) for one in (left, right)
+    )
+    if any(x != y and 1 not in (x, y) for x, y in zip(a.shape[1:], b.shape[1:], strict=True)):
+        raise ShapeMismatchError(
+            f"the two sides have rows of shape {left.row_shape} and {right.row_shape}"
+        )
+    lod = left.lod
+    if lod is not right.lod and not lod.same_levels(right.lod):
+        raise ShapeMismatchError("the two sides have sequences of different lengths")
+    if len(a) != len(b):
+        raise ShapeMismatchError(f"the two sides have {len(a)} and {len(b)} rows")
+    return LoDTensor(a, lod), LoDTensor(b, lod)
+
+
+def _repeated(tensor: LoDTensor, deep: LoDTensor) -> LoDTensor:
+    depth = tensor.lod.n_levels
+    above = [
+        np.array_equal(*pair) for pair in zip(tensor.lod.levels, deep.lod.levels, strict=False)
+    ]
+    if not all(above) or tensor.rows != deep.lod.count(depth):
+        raise ShapeMismatchError(
+            "the side with fewer levels has not one row for each sequence of the other"
+        )
+    lengths = np.diff(deep.lod.absolute(depth))
+    data = tensor.to_device("cpu").data.repeat(lengths, axis=0)
+    return LoDTensor(data, deep.lod).to_device(deep.device)

@@ -1,0 +1,228 @@
+"""Writing what is computed of batches, alone or beside the other tensors of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, takewhile
+
+import click
+
+from lodcli.commands.choose.choosing import items_or_stream, named
+from lodcli.formats.core.batching import groups
+from lodcli.formats.core.schema import (
+    Batch,
+    Item,
+    LevelSpec,
+    Schema,
+    TensorSpec,
+    find,
+    schema_of,
+)
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell.opened import COMPUTED_BYTES, opened
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+# Takes tensors by name, gives results by name.
+Compute = Callable[[Mapping[str, LoDTensor]], dict[str, LoDTensor]]
+
+
+def write_results(
+    source: Reference,
+    names: Sequence[str],
+    compute: Compute,
+    target: Target,
+    into: str | None,
+    *,
+    keeps: bool,
+    check: Callable[[Schema], None] = lambda schema: None,
+) -> None:
+    """Write what is computed of every batch of a file.
+
+    Args:
+        source: the file.
+        names: of the tensors that it is computed of; none: the one that was asked for.
+        compute: gives several results only without `into`.
+        target: where to.
+        into: what the result is called beside all tensors of the file; None: it is written alone.
+        keeps: whether the result has the index of the first of the tensors, or its upper levels.
+        check: raises if something is wrong with the tensors there are to compute of.
+    """
+    whole = replace(source, name=None)
+    with opened(source) as file:
+        names = list(names) or [file.tensor().name]
+        schema = file.source.schema
+        check(schema)
+        chosen = tuple(find(schema, name) for name in names)
+        if len(groups(chosen)) == 1:
+            passing = [spec.name for spec in schema] if into else names
+
+            def batches(wanted: Sequence[str]) -> Iterator[Batch]:
+                for batch in named(source, file.source.batches_of(wanted, COMPUTED_BYTES)):
+                    kept = {name: batch[name] for name in batch if name in wanted}
+                    if kept:
+                        yield kept
+
+            alone = None if source.path == "-" else batches(names)
+            writing = _Writing(chosen, compute, into, keeps=keeps)
+            writing.write(target, schema, batches(passing), alone)
+            return
+    with items_or_stream(whole, 0, names) as (shared, _, found):
+        check(shared.schema)
+        chosen = tuple(find(shared.schema, name) for name in names)
+        writing = _Writing(chosen, compute, into, keeps=keeps)
+        writing.write(target, shared.schema, found)
+
+
+def write_beside(
+    tensors: Mapping[str, Item],
+    lead: str,
+    results: Mapping[str, LoDTensor],
+    into: str | None,
+    target: Target,
+) -> None:
+    """Write results in memory, alone or beside other tensors."""
+    if into is None:
+        target.write(schema_of(results), [results])
+        return
+    refuse_into([*tensors], lead, into)
+    items = {**tensors, into: _only(results)}
+    target.write(schema_of(items), [items])
+
+
+def refuse_into(known: Sequence[str], lead: str, into: str) -> None:
+    """Raise click.UsageError if a result would replace a tensor that it is not computed of."""
+    if into in known and into != lead:
+        raise click.UsageError(f"--into: a tensor is called {into} already; give another name")
+
+
+def _only(results: Mapping[str, LoDTensor]) -> LoDTensor:
+    if len(results) > 1:
+        raise click.UsageError(
+            f"--into names one result, this op has several: {', '.join(results)}"
+        )
+    return next(iter(results.values()))
+
+
+class _Writing:
+    """Computing of batches as they are written.
+
+    Args:
+        chosen: the tensors that are computed of, which come together.
+        compute, into, keeps: see `write_results`.
+    """
+
+    def __init__(self, chosen: Schema, compute: Compute, into: str | None, *, keeps: bool) -> None:
+        self._chosen = chosen
+        self._lead = chosen[0]
+        self._compute = compute
+        self._into = into
+        self._keeps = keeps
+        self._depth = 0
+
+    def write(
+        self,
+        target: Target,
+        schema: Schema,
+        batches: Iterator[Batch],
+        alone: Iterator[Batch] | None = None,
+    ) -> None:
+        """Write the results.
+
+        Args:
+            target: where to.
+            schema: of the file.
+            batches: of all that is written beside the results, or computed of.
+            alone: the chosen tensors once more; None of what can be read only once.
+        """
+        # A first result tells dtypes, shapes and levels.
+        held: list[Batch] = []
+        for batch in batches:
+            held.append(batch)
+            if self._lead.name in batch or alone is not None:
+                break
+        known: dict[str, LoDTensor] | None = None
+        if held and self._lead.name in held[-1]:
+            first = _tensors(held[-1], self._chosen)
+            results = known = self._compute(first)
+        else:
+            empty: Batch = {spec.name: spec.empty() for spec in self._chosen}
+            first = _tensors(next(alone or iter(()), empty), self._chosen)
+            results = self._compute(first)
+        announced = self._announced(schema, results, first[self._lead.name])
+        target.write(announced, self._written(chain(held, batches), known))
+
+    def _announced(
+        self, schema: Schema, results: Mapping[str, LoDTensor], tensor: LoDTensor
+    ) -> Schema:
+        if self._into is None:
+            return _uncounted(schema_of(results))
+        refuse_into([spec.name for spec in schema], self._lead.name, self._into)
+        result = _only(results)
+        self._depth = _shared_depth(result, tensor) if self._keeps else 0
+        made = _spec(self._into, result, self._lead, self._depth)
+        others = tuple(made if spec.name == self._into else spec for spec in schema)
+        return others if self._into == self._lead.name else (*others, made)
+
+    def _written(
+        self, batches: Iterator[Batch], known: dict[str, LoDTensor] | None
+    ) -> Iterator[Batch]:
+        """Yield what is written; `known` are the results of the first batch, if they are."""
+        for batch in batches:
+            if self._lead.name not in batch:
+                yield batch
+                continue
+            tensors = _tensors(batch, self._chosen)
+            found, known = known or self._compute(tensors), None
+            if self._into is None:
+                yield found
+                continue
+            result = _only(found)
+            if _shared_depth(result, tensors[self._lead.name]) < self._depth:
+                raise InvalidDataError(
+                    f"the index of {self._into} is that of {self._lead.name} only at first"
+                )
+            yield {**batch, self._into: result}
+
+
+def _shared_depth(result: LoDTensor, tensor: LoDTensor) -> int:
+    """Return how many levels, from the outermost, two tensors share."""
+    pairs = zip(result.lod.levels, tensor.lod.levels, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
+
+
+def _spec(name: str, result: LoDTensor, lead: TensorSpec, depth: int) -> TensorSpec:
+    """Return what a result of which one batch is known is, beside the tensor it comes from.
+
+    Args:
+        name: of the result.
+        result: of the first batch.
+        lead: the tensor.
+        depth: how many levels they share.
+    """
+    names = result.lod.names
+    own = (LevelSpec(f"{name} {n}", names[n]) for n in range(depth, len(names)))
+    rows = lead.rows if depth == len(lead.levels) == len(names) else None
+    return TensorSpec(
+        *(name, result.dtype, result.row_shape, (*lead.levels[:depth], *own), rows),
+        marks=result.marks,
+    )
+
+
+def _uncounted(schema: Schema) -> Schema:
+    """Return a schema of which the first batch is not yet all."""
+    return tuple(
+        replace(spec, rows=None, levels=tuple(replace(level, items=None) for level in spec.levels))
+        for spec in schema
+    )
+
+
+def _tensors(batch: Mapping[str, Item], chosen: Schema) -> dict[str, LoDTensor]:
+    found = {}
+    for spec in chosen:
+        tensor = batch[spec.name]
+        assert isinstance(tensor, LoDTensor)
+        found[spec.name] = tensor
+    return found

@@ -1,0 +1,282 @@
+"""`lod apply` with expressions, numbers and --into; NumPy is the oracle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.commands.apply.arguments import described
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import TEXT
+from tests.lodcli.conftest import Lod, tensor
+
+LENGTHS = [3, 1, 4, 2]
+RNG = np.random.default_rng(2)
+VALUES = [RNG.normal(size=(length, 2)).astype(np.float32) for length in LENGTHS]
+WHOLE = [RNG.integers(-9, 9, length) for length in LENGTHS]
+LABELS = np.array([2, 0, 1, 5], np.int16)
+
+
+def content(data: Any, *, nested: bool = False) -> LoDTensor:
+    lod = LoD.from_lengths([[2, 2], LENGTHS] if nested else [LENGTHS], [None, "s"][not nested :])
+    return LoDTensor(np.concatenate(data), lod)
+
+
+@pytest.fixture
+def values(folder: Path) -> dict[str, LoDTensor]:
+    """values.lod.h5: columns, whole numbers, a label and a name for each of four sequences."""
+    x = content(VALUES)
+    names = LoDTensor(np.frombuffer(b"annbobcideve", np.uint8), LoD.from_lengths([[3] * 4]), TEXT)
+    found = {
+        "name": names,
+        "x": x,
+        "w": LoDTensor(np.concatenate(WHOLE), x.lod),
+        "label": LoDTensor(LABELS),
+    }
+    io.write("values.lod.h5", dict(found))
+    return found
+
+
+def softmax(x: Any) -> Any:
+    return np.exp(x - x.max(0)) / np.exp(x - x.max(0)).sum(0)
+
+
+# Of an expression, what it is of the rows of one sequence.
+EXPRESSIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "softmax(x * 2 + 1)": lambda x, w, label: softmax(x * np.float32(2) + np.float32(1)),
+    "-x / 3 - 1": lambda x, w, label: -x / 3 - 1,
+    "w // 3 + w % 4 - +w": lambda x, w, label: w // 3 + w % 4 - w,
+    "w ** 2 / 4": lambda x, w, label: w**2 / 4,
+    "exp(x) + log1p(abs(x)) * tanh(x)": lambda x, w, label: (
+        np.exp(x) + np.log1p(np.abs(x)) * np.tanh(x)
+    ),
+    "maximum(x, 0) - minimum(x, w)": lambda x, w, label: (
+        np.maximum(x, 0) - np.minimum(x, w[:, None])
+    ),
+    "x * w": lambda x, w, label: x * w[:, None],
+    "x[1] > 0 and not w == 2": lambda x, w, label: (x[:, 1] > 0) & ~(w == 2),
+    "w in (1, -3, 5) or w not in [2]": lambda x, w, label: np.isin(w, [1, -3, 5]) | (w != 2),
+    "-2 < w <= 4": lambda x, w, label: (w > -2) & (w <= 4),
+    "x - mean(x)": lambda x, w, label: x - x.mean(0, dtype=np.float64),
+    "x * label + label": lambda x, w, label: x * label + label,
+    "(x - mean(x)) / mean((x - mean(x)) ** 2) ** 0.5": lambda x, w, label: (
+        (x - x.mean(0)) / x.std(0) if len(x) > 1 else x * np.nan
+    ),
+    "cumsum(w)": lambda x, w, label: np.cumsum(w),
+    "reverse(x)[0]": lambda x, w, label: x[::-1, 0],
+    "tensor('w') * 1.5": lambda x, w, label: w * 1.5,
+    "isnan(x / 0) == (x == 0)": lambda x, w, label: np.ones(x.shape, np.bool_),
+}
+# What they give has one row for each sequence.
+POOLED: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "sum(w)": lambda x, w, label: w.sum(),
+    "max(x) - min(x)": lambda x, w, label: x.max(0) - x.min(0),
+    "sum(w * x[0]) + label": lambda x, w, label: (w * x[:, 0].astype(np.float64)).sum() + label,
+    "sum(x, level='s')": lambda x, w, label: x.sum(0),
+}
+
+
+@pytest.mark.parametrize("text", [*EXPRESSIONS, *POOLED])
+def test_an_expression_is_that_of_numpy(lod: Lod, values: dict[str, LoDTensor], text: str) -> None:
+    done = lod("apply", text, "values.lod.h5", "-o", "out.lod.h5")
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    (spec,) = io.read_all("out.lod.h5").items()
+    result = spec[1]
+    assert isinstance(result, LoDTensor)
+    oracle = {**EXPRESSIONS, **POOLED}[text]
+    with np.errstate(all="ignore"):
+        wanted = [np.asarray(oracle(*three)) for three in zip(VALUES, WHOLE, LABELS, strict=True)]
+    if text in POOLED:
+        assert result.lod.n_levels == 0
+        expected = np.stack(wanted)
+    else:
+        assert result.lod == values["x"].lod
+        expected = np.concatenate(wanted)
+    assert result.dtype.kind == expected.dtype.kind
+    if expected.dtype.kind == "f":  # float32 sums in another order
+        np.testing.assert_allclose(result.data, expected, rtol=1e-4, atol=1e-5)
+    else:
+        np.testing.assert_array_equal(result.data, expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "what"),
+    [
+        ("softmax(x", 7, "was never closed"),
+        ("x * y", 4, "no tensor 'y'; there are: name, x, w, label"),
+        ("x + name", 4, "name is text; an expression computes with numbers"),
+        ("softmax(w) * 2", 0, "expected floating numbers, found int64; --dtype float32"),
+        ("x + sotfmax(x)", 4, "no function 'sotfmax'; there are: "),
+        ("x + concat(x)", 4, "concat needs a whole file or several"),
+        ("exp(x, 2)", 0, "exp takes 1 argument, as in exp(data)"),
+        ("x - sum(x, lvl=0)", 4, "sum has no option 'lvl'; there are: level"),
+        ("sum(2) + x", 4, "sum is of a tensor, this is one number"),
+        ("x[4]", 2, "no column 4; rows have shape (2,)"),
+        ("x + label[0]", 10, "no column 0; rows have shape ()"),
+        ("(x > 0) - (x > 1)", 0, "subtract is not defined for bool and bool"),
+        ("x @ 2", 0, "only + - * / // % and ** can be used here"),
+        ("label + 99999", 0, "99999"),
+        ("x.data", 0, "a dot cannot be used here"),
+        ("2 * 3", 0, "names no tensor"),
+    ],
+)
+def test_an_error_shows_the_place(
+    lod: Lod, values: dict[str, LoDTensor], text: str, column: int, what: str
+) -> None:
+    done = lod("apply", text, "values.lod.h5", "-o", "out.lod.h5")
+    assert done.code != 0
+    first, caret, message = done.stderr.splitlines()
+    assert (first, caret) == (f"  {text}", f"  {' ' * column}^")
+    assert f"expression, column {column + 1}: " in message
+    assert what in message
+    assert not Path("out.lod.h5").exists()
+
+
+def test_the_two_sides_of_an_expression_must_fit(lod: Lod, folder: Path) -> None:
+    other = LoDTensor(np.arange(10.0), LoD.from_lengths([[1, 3, 4, 2]]))
+    io.write("two.lod.h5", {"w": content(WHOLE), "other": other, "four": LoDTensor(np.arange(4))})
+    done = lod("apply", "w + other", "two.lod.h5", "-o", "out.lod.h5")
+    assert "the two sides have sequences of different lengths" in done.stderr
+    assert lod("apply", "w + four", "two.lod.h5", "-o", "out.lod.h5").code == 0
+
+
+@pytest.mark.parametrize("number", ["2", "-3", "0.5", "1e2"])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div"])
+def test_arithmetic_takes_a_number(
+    lod: Lod, values: dict[str, LoDTensor], name: str, number: str
+) -> None:
+    symbol = {"add": "+", "sub": "-", "mul": "*", "div": "/"}[name]
+    for tensor_name in ("x", "w"):
+        reference = f"values.lod.h5::{tensor_name}"
+        assert lod("apply", name, reference, number, "-fo", "out.lod.h5").code == 0
+        data = values[tensor_name].data
+        python = float(number) if "." in number or "e" in number else int(number)
+        wanted = eval(f"data {symbol} number", {"data": data, "number": python})
+        np.testing.assert_array_equal(tensor("out.lod.h5").data, wanted)
+        assert tensor("out.lod.h5").dtype == wanted.dtype
+
+
+def test_arithmetic_with_a_number_can_be_chained(lod: Lod, values: dict[str, LoDTensor]) -> None:
+    chain = ["--then", "mul", "2", "--then", "sum", "--then", "add", "-1"]
+    done = lod("apply", "add", "values.lod.h5::w", "1", *chain, "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    wanted = [(one + 1).sum() * 2 - 1 for one in WHOLE]
+    assert tensor("out.lod.h5").data.tolist() == wanted
+
+
+def test_whole_numbers_get_a_remedy_or_a_dtype(lod: Lod, values: dict[str, LoDTensor]) -> None:
+    done = lod("apply", "softmax", "values.lod.h5::w", "-o", "out.lod.h5")
+    assert done.code == 1
+    assert "expected floating numbers, found int64; --dtype float32 converts them first" in (
+        done.stderr
+    )
+    for dtype in ("float32", "float64", "float16"):
+        args = ["--dtype", dtype, "-fo", "out.lod.h5"]
+        for what in (["softmax", "values.lod.h5::w"], ["softmax(w)", "values.lod.h5"]):
+            assert lod("apply", *what, *args).code == 0
+            found = tensor("out.lod.h5")
+            assert found.dtype == dtype
+            wanted = np.concatenate([softmax(one.astype(np.float64)) for one in WHOLE])
+            np.testing.assert_allclose(found.data, wanted, rtol=5e-3, atol=1e-3)
+
+
+ITEMWISE = [
+    name
+    for name, entry in OPS.items()
+    if entry.itemwise and not any(one.required for one in described(entry).options)
+]
+
+
+@pytest.mark.parametrize("source", ["values.lod.h5", "values.lods", "values.parquet"])
+@pytest.mark.parametrize("name", ITEMWISE)
+def test_into_keeps_the_other_tensors(
+    lod: Lod, values: dict[str, LoDTensor], name: str, source: str
+) -> None:
+    if source != "values.lod.h5":
+        assert lod("convert", "-q", "values.lod.h5", source).code == 0
+    column = "x" if name not in ("enumerate", "erase", "ctc_align", "unique") else "w"
+    assert lod("apply", name, f"{source}::{column}", "-o", "alone.lod.h5").code == 0
+    done = lod("apply", name, f"{source}::{column}", "--into", "result", "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    found = io.read_all("out.lod.h5")
+    assert [*found] == ["name", "x", "w", "label", "result"]
+    for kept in ("name", "x", "w", "label"):
+        before, after = io.read(source, kept), found[kept]
+        assert isinstance(before, LoDTensor)
+        assert isinstance(after, LoDTensor)
+        assert (after.to_list(), after.lod, after.marks) == (
+            *(before.to_list(), before.lod, before.marks),
+        )
+    result, alone = found["result"], tensor("alone.lod.h5")
+    assert isinstance(result, LoDTensor)
+    assert result.lod == alone.lod
+    np.testing.assert_array_equal(result.data, alone.data)
+    x = found[column]
+    assert isinstance(x, LoDTensor)
+    if OPS[name].keeps:
+        assert result.lod is x.lod  # stored once
+
+
+def test_into_replaces_the_tensor_itself_and_no_other(
+    lod: Lod, values: dict[str, LoDTensor]
+) -> None:
+    args = ("apply", "mean", "values.lod.h5::x", "--into")
+    assert lod(*args, "x", "-o", "out.lod.h5").code == 0
+    assert [*io.read_all("out.lod.h5")] == ["name", "x", "w", "label"]
+    means = [one.mean(0) for one in VALUES]  # float32 sums in another order
+    np.testing.assert_allclose(tensor("out.lod.h5", "x").data, means, rtol=1e-5)
+    done = lod(*args, "label", "-o", "other.lod.h5")
+    assert (done.code, Path("other.lod.h5").exists()) == (2, False)
+    assert "--into: a tensor is called label already; give another name" in done.stderr
+
+
+def test_into_works_with_ops_of_several_tensors_and_whole_files(
+    lod: Lod, values: dict[str, LoDTensor]
+) -> None:
+    x, out = "values.lod.h5::x", ["-fo", "out.lod.h5"]
+    assert lod("apply", "mul", x, x, "--into", "square", *out).code == 0
+    np.testing.assert_array_equal(tensor("out.lod.h5", "square").data, values["x"].data ** 2)
+    assert [*io.read_all("out.lod.h5")] == ["name", "x", "w", "label", "square"]
+    done = lod("apply", "max_index", x, "--into", "y", *out)
+    assert done.code == 2
+    assert "--into names one result, this op has several: values, rows" in done.stderr
+
+
+@pytest.mark.parametrize("source", ["clicks.csv", "clicks.jsonl", "clicks.lod.h5"])
+def test_from_unsorted_events_to_a_table_with_names(lod: Lod, folder: Path, source: str) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    Path("clicks.csv").write_text("user,value\nbob,1.5\nann,2\nbob,0.5\n")
+    if source != "clicks.csv":
+        assert lod("convert", "-q", "clicks.csv", source).code == 0
+    assert lod("group", source, "--by", "user", "-o", "users.lod.h5").code == 0
+    assert lod("apply", "mean(value)", "users.lod.h5", "--into", "mean", "-o", "m.lods").code == 0
+    args = ("--into", "weight", "-o", "users.parquet")
+    assert lod("apply", "softmax(value)", "m.lods", *args).code == 0
+    table = pq.read_table("users.parquet").to_pylist()
+    assert [(one["user"], one["value"], one["mean"]) for one in table] == [
+        *(("ann", [2.0], 2.0), ("bob", [1.5, 0.5], 1.0)),
+    ]
+    np.testing.assert_allclose(table[1]["weight"], softmax(np.array([1.5, 0.5])))
+
+
+def test_batches_of_any_size_give_the_same(
+    lod: Lod, values: dict[str, LoDTensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lodcli.commands.apply import results
+
+    text = "softmax(x - mean(x)) + w * label"
+    assert lod("apply", text, "values.lod.h5", "--into", "y", "-o", "whole.lod.h5").code == 0
+    monkeypatch.setattr(results, "COMPUTED_BYTES", 1)
+    for source in ("values.lod.h5", "values.lods"):
+        lod("convert", "-q", "values.lod.h5", "values.lods", "-f")
+        assert lod("apply", text, source, "--into", "y", "-fo", "parts.lod.h5").code == 0
+        done = lod("diff", "whole.lod.h5", "parts.lod.h5", "--json")
+        assert json.loads(done.stdout)["equal"]
