@@ -7,6 +7,17 @@ would act differently on it, not for every message.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things for a message.
+
+    >>> counted(1, "level"), counted(2, "level")
+    ('1 level', '2 levels')
+    """
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
 
 class LodError(Exception):
     """Any error of this project. The message is one line, meant for a person."""
@@ -51,7 +62,15 @@ class InvalidLoDError(InvalidDataError):
 
 
 class SelectionError(LodError, IndexError):
-    """A level, sequence, tensor or step that is not there."""
+    """A level, sequence, tensor or step that is not there.
+
+    Attributes:
+        choices: names of tensors, if one of them must be chosen.
+    """
+
+    def __init__(self, message: str, choices: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.choices = choices
 
 
 class ShapeMismatchError(InvalidDataError):

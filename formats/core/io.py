@@ -16,6 +16,7 @@ from lodcli.formats.core.level_names import NamedLevels
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.losses import Loss, losses
 from lodcli.formats.core.marks import check_content, marked
+from lodcli.formats.core.names import split_reference
 from lodcli.formats.core.options import (
     ReadKeywords,
     ReadOptions,
@@ -192,7 +193,7 @@ def read(
     What is returned is a copy: whatever becomes of the file, it stays as it was checked.
 
     Args:
-        path: the file, or "-".
+        path: the file, or "-"; or FILE::NAME, as in the shell.
         name: which tensor; may be left out if there is only one.
         format_name: see open_source.
         device: where its rows shall lie: "cpu", "cuda" (the current GPU) or "cuda:N". The rows
@@ -222,6 +223,8 @@ def read(
     if number is not None:
         require_gpu(device)
     chosen = read_options(options, keywords)
+    if name is None and isinstance(path, str):
+        path, name = split_reference(path)
     with open_file(
         path, name, format_name=format_name, options=chosen, limits=limits, one=True
     ) as file:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from lodcli.formats.core.format import BATCH_BYTES, RowBlocks, Source, StoredRows
 from lodcli.formats.core.schema import Batch, Item, TensorSpec, find
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import SelectionError, counted
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
@@ -41,10 +41,11 @@ class NamedLevels(Source):
             raise SelectionError(
                 f"{spec.name} is a TensorArray, whose levels take no names; `lod pack` it first"
             )
-        if len(spec.levels) != len(self._names):
+        given = len(self._names)
+        if len(spec.levels) != given:
             raise SelectionError(
-                f"{len(self._names)} level names are given, {spec.name} has "
-                f"{len(spec.levels)} levels"
+                f"{counted(given, 'level name')} {'is' if given == 1 else 'are'} given, "
+                f"{spec.name} has {counted(len(spec.levels), 'level')}"
             )
         named = zip(spec.levels, self._names, strict=True)
         levels = tuple(dataclasses.replace(level, name=name) for level, name in named)

@@ -6,6 +6,7 @@ inside of files, and `FILE::NAME` chooses a tensor.
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
 
@@ -32,6 +33,22 @@ def check_name(name: str) -> None:
     if found := _FORBIDDEN.search(name):
         what = {"/": "'/'", ":": "'::'"}.get(found[0], f"{found[0]!a}, a control character")
         raise InvalidDataError(f"{name!r} cannot name a tensor: it holds {what}")
+
+
+def split_reference(text: str) -> tuple[str, str | None]:
+    """Return the file and the tensor that FILE or FILE::NAME names.
+
+    A file of the whole name goes first. What is before or behind the "::" may be empty.
+
+    >>> split_reference("words.lod.h5::tags")
+    ('words.lod.h5', 'tags')
+    """
+    path, mark, name = text.rpartition(_MARK)
+    if mark and path.endswith(":") and not os.path.lexists(path):
+        path, name = path[:-1], f":{name}"  # a name may begin with one
+    if not mark or "/" in name or os.path.lexists(text):
+        return text, None
+    return path, name
 
 
 def name_of(text: str) -> str:

@@ -134,6 +134,18 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": 
 _NAMES = frozenset({"levels", "field", "offsets", "lengths", "names", "cu_seqlens"})
 _SWITCHES = frozenset({"mmap", "skip_unsupported"})
 NULLS = ("keep", "empty", "zero", "nan", "drop", "error", "fill=X")
+# Of fields that are called otherwise in the shell, and of those that few formats take.
+_FLAGS = {"compression": "--compress", "vocabulary": "--vocab"}
+_ONLY = {
+    "compression": "lod.h5",
+    "cu_seqlens": "npz and safetensors",
+    "end_token": "token files",
+    "form": "torch",
+    "index_dtype": "npz and safetensors",
+    "mmap": "lod.h5",
+    "start_token": "token files",
+    "vocabulary": "text",
+}
 
 
 def read_options(given: ReadOptions | None, keywords: ReadKeywords) -> ReadOptions:
@@ -230,4 +242,6 @@ def refuse_unknown_options(
         if field.name == "skip_unsupported":
             continue
         if getattr(given, field.name) is not None and field.name not in known:
-            raise UnsupportedError(f"{name} has no option {field.name!r}")
+            flag = _FLAGS.get(field.name, f"--{field.name.replace('_', '-')}")
+            only = f"; it is for {_ONLY[field.name]}" if field.name in _ONLY else ""
+            raise UnsupportedError(f"{name} has no option {field.name!r} ({flag}){only}")

@@ -26,6 +26,12 @@ _OTHERS = {
     b"GGUF": "a GGUF model",
     b"\x80\x02": "a pickle",
     b"\x80\x04\x95": "a pickle",
+    b"%PDF": "a PDF document",
+    b"\xff\xd8\xff": "an image",
+    b"GIF8": "an image",
+    b"SQLite format 3": "an SQLite database",
+    b"ORC": "an ORC table",
+    b"Obj\x01": "an Avro file",
 }
 _PRINTABLE = frozenset(b"\t\n\r" + bytes(range(32, 127)))
 # Fewer bytes of tokens may be printable by chance.
@@ -175,10 +181,18 @@ def _refuse_other(head: bytes) -> None:
 
 
 def _advice(head: bytes) -> str:
-    """Return a hint for a file whose format was not recognised."""
+    """Return a hint for a file whose format was not recognised, guessed from its content."""
     if head.lstrip()[:1] in (b"[", b"{"):
         return "if it is JSON, --from json reads a document, --from jsonl one value a line"
-    return f"name it with --from ({', '.join(TABLE)})"
+    what = next((what for mark, what in _OTHERS.items() if head.startswith(mark)), None)
+    if what is not None:
+        return f"it begins like {what}, which lod does not read"
+    text = head[: _TEXT_BYTES * 16]
+    if b"\0" in text or any(byte < 32 and byte not in _PRINTABLE for byte in text):
+        return "it is binary data of no format that lod knows; --from FORMAT says which it is"
+    first = head.partition(b"\n")[0]
+    guess = next((name for mark, name in ((b"\t", "tsv"), (b",", "csv")) if mark in first), "text")
+    return f"it looks like {guess}: --from {guess}"
 
 
 def _of_folder(source: Input) -> str:

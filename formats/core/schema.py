@@ -121,7 +121,8 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
         if len(schema) == 1:
             return schema[0]
         if not any(spec.name == DEFAULT_NAME for spec in schema):
-            raise SelectionError(f"holds {len(schema)} tensors ({known}); choose one with ::NAME")
+            what = f"holds {len(schema)} tensors; choose one with ::NAME: {known}"
+            raise SelectionError(what, [spec.name for spec in schema])
         name = DEFAULT_NAME
     for spec in schema:
         if spec.name == name:

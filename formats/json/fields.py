@@ -15,7 +15,7 @@ from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, TensorSpec
 from lodcli.formats.json.columns import NUMBERS, Column, kind_of
 from lodcli.formats.text.lines import shown
 from lodcli.formats.text.numerals import FLOATS
-from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError, counted
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
 
 MOST_LEVELS = 64
@@ -172,7 +172,9 @@ def _column(
         # Fields of one object may differ in depth: the names are for the outermost levels.
         levels = min(len(names), depth)
     else:
-        raise UnsupportedError(f"the lines have {depth} levels, found {len(names)} names")
+        raise UnsupportedError(
+            f"the lines have {counted(depth, 'level')}, found {counted(len(names), 'name')}"
+        )
     level_names = (None,) * levels if names is None else names[:levels]
     spec = TensorSpec(
         name,

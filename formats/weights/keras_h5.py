@@ -105,7 +105,8 @@ def stored_layers(source: Input) -> list[Stored]:
         found.setdefault(layer, {}).setdefault(direction, {})[variable] = np.asarray(tensor.data)
     if not found:
         raise InvalidDataError(
-            "holds no recurrent layers of Keras: neither NAME/cell/vars/0 nor recurrent_kernel"
+            "holds no weights of an RNN: an HDF5 file of Keras has recurrent layers; `lod inspect` "
+            "shows what is in other files"
         )
     return [Stored(path, found[path]) for path in sorted(found, key=_numbered)]
 

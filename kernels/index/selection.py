@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import SelectionError, counted
 from lodcli.kernels.index.lod import LoD
 
 Key = int | slice
@@ -58,8 +58,8 @@ def select(lod: LoD, rows: int, branch: tuple[Key, ...], level: int | str = 0) -
         raise SelectionError("an empty branch selects nothing; give an index or a range")
     if first + len(branch) > lod.n_levels + 1:
         raise SelectionError(
-            f"the branch has {len(branch)} parts, but below level {first} there are only "
-            f"{lod.n_levels - first} levels and the rows"
+            f"the branch has {counted(len(branch), 'part')}, but below level {first} there are "
+            f"only {counted(lod.n_levels - first, 'level')} and the rows"
         )
     start, stop = 0, lod.count(first) if first < lod.n_levels else rows
     for depth, key in enumerate(branch):

@@ -15,6 +15,7 @@ from lodcli.kernels.errors import (
     SelectionError,
     ShapeMismatchError,
     UnsupportedError,
+    counted,
 )
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
@@ -111,8 +112,8 @@ class TensorArray:
         """Return the rows of a plain tensor as values; of none, remember dtype and shape."""
         if whole.lod.n_levels:
             raise InvalidDataError(
-                f"unstack takes a plain tensor, this one has {whole.lod.n_levels} levels; "
-                "use unpack"
+                f"unstack takes a plain tensor, this one has "
+                f"{counted(whole.lod.n_levels, 'level')}; use unpack"
             )
         if not whole.row_shape:
             raise InvalidDataError(

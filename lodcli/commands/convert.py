@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,15 @@ from lodcli.shell.targets import Target
 
 if TYPE_CHECKING:
     from lodcli.formats.core.schema import Batch, Schema
+
+
+class _Form(click.Choice[str]):
+    """A layout of torch; names of formats get a hint."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in options.FORMATS:
+            self.fail(f"{value!r} is a format: write --from or --to {value}", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 @click.command(cls=options.Command)
@@ -75,7 +84,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--form",
-    type=click.Choice(("nested", "packed", "padded", "list", "flat")),
+    type=_Form(("nested", "packed", "padded", "list", "flat")),
     help="Layout of sequences in a .pt file [default: flat].",
 )
 @click.option(

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import itertools
 import os
+import re
 import time
 from collections.abc import Sequence
 
@@ -39,6 +40,8 @@ _WORDS = {
     errno.EBADF: "is closed",
     errno.ENXIO: "cannot be opened as a file",
 }
+
+_NOT_WHOLE = re.compile(r"is not a valid integer( range)?$")
 
 
 def run(group: click.Group, args: Sequence[str]) -> int:
@@ -126,6 +129,7 @@ def explained(error: BaseException) -> tuple[str, int]:
     """Return an error in words and its exit code."""
     if isinstance(error, click.ClickException):
         message = " ".join(error.format_message().split()).removesuffix(".")
+        message = _NOT_WHOLE.sub("is not a whole number", message)
         return message[:1].lower() + message[1:], USAGE
     if isinstance(error, LodError):
         return str(error.args[0]) if error.args else type(error).__name__, _code(error)

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from shlex import quote
 
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.io import one_tensor, open_file
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, find
+from lodcli.formats.core.schema import (
+    Batch,
+    Item,
+    Schema,
+    StoredArray,
+    TensorSpec,
+    find,
+)
 from lodcli.formats.items.indexed_copy import Labelled, indexed
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -20,6 +28,8 @@ from lodcli.shell.references import Reference
 
 # Of a batch to compute with: enough sequences that they fill each step of an RNN.
 COMPUTED_BYTES = 32 << 20
+# Tensors that an error lists.
+MOST_CHOICES = 20
 
 ReadShare = Callable[[], float | None]
 
@@ -134,12 +144,27 @@ def opened(
                 + (f", {size_text(size)}" if size else "")
                 + f": {names}"
             )
-        yield Opened(
-            *(reference, file.kind.name, file.source, file.input.read_share),
-            checksums=lambda: file.checksums,
-        )
+        with _naming_choices(reference):
+            yield Opened(
+                *(reference, file.kind.name, file.source, file.input.read_share),
+                checksums=lambda: file.checksums,
+            )
         for text in file.source.notes:
             note(f"{label}: {text}")
+
+
+@contextmanager
+def _naming_choices(reference: Reference) -> Iterator[None]:
+    """Add what to write to an error that one tensor of several must be chosen."""
+    try:
+        yield
+    except SelectionError as error:
+        if not error.choices:
+            raise
+        some = [quote(f"{reference.path}::{name}") for name in error.choices[:MOST_CHOICES]]
+        more = " .." if len(error.choices) > MOST_CHOICES else ""
+        what = f"holds {len(error.choices)} tensors; choose one: {' '.join(some)}{more}"
+        raise SelectionError(what) from None
 
 
 @contextmanager

@@ -26,6 +26,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS = tuple(TABLE)
 CODECS = ("deflate", "lz4", "zstd")
+# Of other codecs behind --compress it is said that there are none such.
+_OTHER_CODECS = (
+    *("blosc", "brotli", "bz2", "bzip2", "gz", "gzip", "lzf", "lzma", "none", "snappy", "szip"),
+    *("xz", "zlib", "zstandard"),
+)
 _NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
 
 
@@ -43,7 +48,7 @@ def _with_codecs(args: list[str]) -> list[str]:
     """Return the arguments with a bare --compress given its default codec."""
     result = []
     for arg, following in itertools.zip_longest(args, args[1:]):
-        bare = arg == "--compress" and following not in CODECS
+        bare = arg == "--compress" and following not in (*CODECS, *_OTHER_CODECS)
         result.append("--compress=deflate" if bare else arg)
     return result
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lodcli.formats.core.names import split_reference
 from lodcli.kernels.errors import SelectionError
 
 if TYPE_CHECKING:
@@ -47,16 +47,10 @@ def parse_reference(text: str, format_name: str | None = None) -> Reference:
     >>> parse_reference("words.lod.h5::tags")
     Reference(path='words.lod.h5', name='tags', format_name=None)
     """
-    path, mark, name = text.rpartition("::")
-    if mark and path.endswith(":") and not os.path.lexists(path):
-        path, name = path[:-1], f":{name}"  # a name may begin with one
-    if not mark or "/" in name or os.path.lexists(text):
-        path, name_or_none = text, None
-    else:
-        name_or_none = name
-    if not path or name_or_none == "":
+    path, name = split_reference(text)
+    if not path or name == "":
         raise SelectionError(f"{text!r} names no tensor; write FILE::NAME, or only FILE")
-    return Reference(path, name_or_none, format_name)
+    return Reference(path, name, format_name)
 
 
 def parse_branch(text: str) -> tuple[Key, ...]:

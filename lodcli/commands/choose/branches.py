@@ -17,7 +17,7 @@ from lodcli.formats.items.indexed_copy import indexed
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.reordering import reordered
 from lodcli.formats.items.sharing import Shared, sharing
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import SelectionError, counted
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -112,8 +112,9 @@ def _cut(
     below, depth = shared.level + len(path), len(lead.levels)
     if below - (not ranges) > depth:
         raise SelectionError(
-            f"the branch has {len(path) + bool(ranges)} parts, but below level {shared.level} of "
-            f"{lead.name} there are only {depth - shared.level} levels and the rows"
+            f"the branch has {counted(len(path) + bool(ranges), 'part')}, but below level "
+            f"{shared.level} of {lead.name} there are only "
+            f"{counted(depth - shared.level, 'level')} and the rows"
         )
     keys = [one.key for one in lead.levels[:below]]
     if name is not None:

@@ -40,7 +40,7 @@ def test_levels_can_be_named_whatever_the_format(lod: Lod, folder: Path) -> None
 def test_too_few_level_names_are_a_usage_error(lod: Lod, folder: Path) -> None:
     done = lod("convert", "words.lod.h5", "out.lod.h5", "--levels", "a")
     assert done.code == 2
-    assert "1 level names are given, data has 2 levels" in done.stderr
+    assert "1 level name is given, data has 2 levels" in done.stderr
 
 
 def test_all_tensors_come_along_and_one_if_it_is_named(lod: Lod, folder: Path) -> None:

@@ -66,7 +66,7 @@ def test_tensors_of_different_counts_need_a_name(lod: Lod, folder: Path) -> None
     )
     done = lod("slice", "two.npz", "1", "-o", "out.lod.h5")
     assert done.code == 2
-    assert "holds 2 tensors (a, b); choose one with ::NAME" in done.stderr
+    assert "holds 2 tensors; choose one: two.npz::a two.npz::b" in done.stderr
 
 
 @pytest.mark.parametrize(

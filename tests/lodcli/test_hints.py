@@ -1,0 +1,92 @@
+"""What errors say about what was probably meant, and references from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lodcli
+from lodcli.formats.core import io
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod
+
+FILES = {
+    "words.log": b"a b c\nsecond line\n",
+    "comma.log": b"user,day\nann,1\n",
+    "tab.log": b"user\tday\nann\t1\n",
+    "list.log": b"[1, 2]\n[3]\n",
+    "paper.pdf": b"%PDF-1.7\n%\xe2\xe3",
+    "sheet.xlsx": b"PK\3\4\x14\0\6\0",
+    "photo.jpeg": b"\xff\xd8\xff\xe0\0\x10JFIF",
+    "data.sqlite": b"SQLite format 3\0\x10\0",
+    "unknown.dat": bytes(range(1, 200)),
+    "words.jsonl": b'{"ids": [1, 2], "tags": [3]}\n',
+    "one.jsonl": b"[1, 2]\n[3]\n",
+    "words.npz": b"",
+}
+
+
+@pytest.fixture
+def files(folder: Path) -> Path:
+    for name, content in FILES.items():
+        Path(name).write_bytes(content)
+    lod = LoD.from_lengths([[1, 2]])
+    tensors = {"a b": LoDTensor(np.arange(3), lod), "c": LoDTensor(np.arange(3.0), lod)}
+    io.write("two.lod.h5", dict(tensors))
+    return folder
+
+
+# Of a command line, its exit code, and what its one line on standard error says.
+HINTS = [
+    ("inspect words.log", 1, "format not recognised; it looks like text: --from text"),
+    ("inspect comma.log", 1, "format not recognised; it looks like csv: --from csv"),
+    ("inspect tab.log", 1, "format not recognised; it looks like tsv: --from tsv"),
+    ("inspect list.log", 1, "format not recognised; if it is JSON, --from json reads a document"),
+    ("inspect paper.pdf", 1, "not recognised; it begins like a PDF document, which lod does not"),
+    ("inspect sheet.xlsx", 1, "format not recognised; it begins like a zip file, which lod does"),
+    ("inspect photo.jpeg", 1, "format not recognised; it begins like an image, which lod does"),
+    ("inspect data.sqlite", 1, "not recognised; it begins like an SQLite database, which lod"),
+    ("inspect unknown.dat", 1, "it is binary data of no format that lod knows; --from FORMAT says"),
+    ("convert one.jsonl x.lod.h5 --compress brotli", 2, "'--compress': 'brotli' is not one of"),
+    ("convert one.jsonl x.npz --compress", 4, "'compression' (--compress); it is for lod.h5"),
+    ("convert one.jsonl x.npz --form list", 4, "'form' (--form); it is for torch"),
+    ("convert one.jsonl x.lod.h5 --form jsonl", 2, "is a format: write --from or --to jsonl"),
+    ("head one.jsonl -n x", 2, "'x' is not a whole number"),
+    ("inspect --head x one.jsonl", 2, "'x' is not a whole number"),
+    ("slice one.jsonl 0,1,2 -o x.lod.h5", 2, "there are only 1 level and the rows"),
+    ("convert one.jsonl x.lod.h5 --levels a,b", 4, "the lines have 1 level, found 2 names"),
+    ("weights two.lod.h5", 1, "two.lod.h5: holds no weights of an RNN: "),
+    ("apply mean two.lod.h5 -o x.npz", 2, "choose one: 'two.lod.h5::a b' two.lod.h5::c"),
+    ("unpack two.lod.h5 -o x.lod.h5", 2, "choose one: 'two.lod.h5::a b' two.lod.h5::c"),
+    ("trial one.jsonl", 2, "no command 'trial'; did you mean tail?"),
+]
+
+
+@pytest.mark.parametrize(("line", "code", "said"), HINTS, ids=[line for line, _, _ in HINTS])
+def test_an_error_says_what_was_meant(
+    lod: Lod, files: Path, line: str, code: int, said: str
+) -> None:
+    done = lod(*line.split())
+    assert (done.code, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list(Path().glob("x.*"))
+
+
+def test_read_takes_a_reference_as_the_shell_does(files: Path) -> None:
+    found = lodcli.read("two.lod.h5::a b")
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == [[0], [1, 2]]
+    with pytest.raises(SelectionError, match="no tensor named 'd'; there are: a b, c"):
+        lodcli.read("two.lod.h5::d")
+    with pytest.raises(SelectionError, match=r"2 tensors; choose one with ::NAME: a b, c"):
+        lodcli.read("two.lod.h5")
+    # A file of the whole name goes first, and a name given as such is not looked for in the path.
+    Path("two.lod.h5").rename("two::c")
+    assert lodcli.read("two::c", "c").marks == lodcli.read("two::c", "a b").marks  # type: ignore[union-attr]
+    with pytest.raises(OSError, match="x::c"):
+        lodcli.read("x::c", "c")
