@@ -314,6 +314,10 @@ class Format(ABC):
         """
         return ()
 
+    def laid_out(self, schema: Schema, options: WriteOptions) -> Schema:
+        """Return the tensors as the file holds them with these options."""
+        return schema
+
     def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
         """Return the names that reading gives the levels of a tensor, the finest last."""
         return ()

@@ -427,7 +427,7 @@ class _Writing:
         """Raise UnsupportedError for what the format cannot hold."""
         refuse_unknown_options(self._kind.write_options, self._options, self._kind.name)
         schema = rekeyed(schema)
-        self._kind.refuse_unheld(schema)
+        self._kind.refuse_unheld(self._kind.laid_out(schema, self._options))
         self.lost = losses(self._kind, schema, self._options)
         if self._strict and self.lost:
             raise UnsupportedError(

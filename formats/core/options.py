@@ -41,6 +41,7 @@ class ReadOptions:
         start_token: the token that begins one.
         encoding: of text, such as "latin1"; None is UTF-8.
         separator: the character between the fields of a csv file.
+        wide: whether rows of H numbers are H columns of a csv file.
         mmap: whether rows may be maps of the file: see `lodcli.read`.
         skip_unsupported: whether to leave out what no tensor can hold, and read the rest. Every
             format takes it.
@@ -59,6 +60,7 @@ class ReadOptions:
     start_token: int | None = None
     encoding: str | None = None
     separator: str | None = None
+    wide: bool | None = None
     mmap: bool | None = None
     skip_unsupported: bool | None = None
 
@@ -84,6 +86,7 @@ class WriteOptions:
         end_token: the token that ends each item, so that it can be told in a run of tokens.
         start_token: the token that begins each.
         separator: the character between the fields of a csv file.
+        wide: whether rows of H numbers are H columns of a csv file.
     """
 
     compression: str | None = None
@@ -94,6 +97,7 @@ class WriteOptions:
     end_token: int | None = None
     start_token: int | None = None
     separator: str | None = None
+    wide: bool | None = None
 
 
 class ReadKeywords(TypedDict, total=False):
@@ -112,6 +116,7 @@ class ReadKeywords(TypedDict, total=False):
     start_token: int | None
     encoding: str | None
     separator: str | None
+    wide: bool | None
     mmap: bool | None
     skip_unsupported: bool | None
 
@@ -127,12 +132,13 @@ class WriteKeywords(TypedDict, total=False):
     end_token: int | None
     start_token: int | None
     separator: str | None
+    wide: bool | None
 
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
 
 _NAMES = frozenset({"levels", "field", "offsets", "lengths", "names", "cu_seqlens"})
-_SWITCHES = frozenset({"mmap", "skip_unsupported"})
+_SWITCHES = frozenset({"mmap", "skip_unsupported", "wide"})
 NULLS = ("keep", "empty", "zero", "nan", "drop", "error", "fill=X")
 # Of fields that are called otherwise in the shell, and of those that few formats take.
 _FLAGS = {"compression": "--compress", "vocabulary": "--vocab"}

@@ -14,6 +14,7 @@ from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import SEPARATORS, ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.csv.records import Records, Table, quoted, wrong_width
+from lodcli.formats.csv.wide import WideSource, columns, in_columns
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
@@ -45,7 +46,7 @@ class Csv(Format):
 
     Writing: a column a level, with the number of the item, then a column a tensor. The
     tensors must have the same levels, of text all but the finest, and single numbers as rows;
-    an item without rows has no place.
+    an item without rows has no place. With `--wide` rows of H numbers are H columns.
     """
 
     name = "csv"
@@ -57,12 +58,13 @@ class Csv(Format):
     kept_dtypes = frozenset({"int64", "float64"})
     zero_rows = False
     kept_marks = frozenset({"text"})
-    options = frozenset({"levels", "field", "dtype", "encoding", "separator"})
-    write_options = frozenset({"separator"})
+    options = frozenset({"levels", "field", "dtype", "encoding", "separator", "wide"})
+    write_options = frozenset({"separator", "wide"})
     binary = False
 
     def open(self, source: Input, options: ReadOptions) -> Source:
-        return _CsvSource(source, options, options.separator or self.separator)
+        found = _CsvSource(source, options, options.separator or self.separator)
+        return WideSource(found) if options.wide else found
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
         if spec.marks == TEXT:
@@ -70,6 +72,12 @@ class Csv(Format):
         return super().keeps_dtype(spec, options) and tells_dtype(spec)
 
     def refuse_unheld(self, schema: Schema) -> None:
+        wide = next((spec for spec in schema if len(spec.row_shape) == 1), None)
+        if wide is not None:
+            raise UnsupportedError(
+                f"{self.name} holds single numbers, rows of {wide.name} have shape "
+                f"{wide.row_shape}; `lod convert --wide` writes their columns"
+            )
         super().refuse_unheld(schema)
         header = _header(schema)
         if len(set(header)) < len(header):
@@ -84,6 +92,9 @@ class Csv(Format):
         if len(keys) > 1 or len(rows) > 1:
             raise self._not_shared()
 
+    def laid_out(self, schema: Schema, options: WriteOptions) -> Schema:
+        return columns(schema) if options.wide else schema
+
     def _not_shared(self) -> ShapeMismatchError:
         return ShapeMismatchError(
             f"{self.name} holds tensors that share all their levels, or have as many rows; choose "
@@ -93,6 +104,9 @@ class Csv(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
+        if options.wide:
+            batches = in_columns(schema, batches)
+            schema = columns(schema)
         mark = options.separator or self.separator
         levels = _groups(schema[0])
         names = _header(schema)

@@ -92,6 +92,7 @@ class _Form(click.Choice[str]):
     metavar="CHAR",
     help="Character between the fields of csv, such as ';', or its name: semicolon, tab, bar.",
 )
+@click.option("--wide", is_flag=True, help="Rows of H numbers are H columns of csv.")
 @click.option("--encoding", metavar="NAME", help="Encoding of text, such as latin1 or utf-16.")
 @click.option("--end-token", type=int, metavar="N", help="In a token file, N ends a document.")
 @click.option("--start-token", type=int, metavar="N", help="In a token file, N begins a document.")
@@ -112,6 +113,7 @@ def command(
     index_dtype: str | None,
     form: str | None,
     separator: str | None,
+    wide: bool,
     encoding: str | None,
     end_token: int | None,
     start_token: int | None,
@@ -146,6 +148,7 @@ def command(
             "lengths": lengths,
             "names": options.names(names),
             "separator": separator,
+            "wide": wide,
             "encoding": encoding,
             "end_token": end_token,
             "start_token": start_token,
@@ -155,7 +158,7 @@ def command(
         cu_seqlens=options.names(cu_seqlens), index_dtype=index_dtype, form=form
     )
     # Words out of numbers, if OUT is text; then SOURCE need not know what to do with it.
-    either = frozenset({"vocabulary", "end_token", "start_token", "separator"})
+    either = frozenset({"vocabulary", "end_token", "start_token", "separator", "wide"})
     spared = either & target.kind.write_options
     target = target.with_options(**{name: getattr(chosen, name) for name in spared})
     with opened(source, chosen, spared) as file:

@@ -1,0 +1,85 @@
+"""csv with --wide: rows of H numbers as H columns; pandas is the oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import TEXT
+
+LOD = LoD.from_lengths([[2, 1, 3]], ["user"])
+ROWS = np.random.default_rng(1).normal(size=(6, 4))
+NAMES = LoDTensor(
+    np.frombuffer(b"abbcccddddeeeeef", np.uint8),
+    LoD([LOD.levels[0], np.array([0, 1, 3, 6, 10, 15, 16])], ["user", None]),
+    TEXT,
+)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_what_pandas_reads_is_what_was_written(tmp_path: Path, suffix: str) -> None:
+    pd = pytest.importorskip("pandas")
+    path = tmp_path / f"x.{suffix}"
+    tensors = {"x": LoDTensor(ROWS, LOD), "n": LoDTensor(np.arange(6), LOD), "text": NAMES}
+    io.write(path, dict(tensors), wide=True)
+    separator = {"csv": ",", "tsv": "\t"}[suffix]
+    frame = pd.read_csv(path, sep=separator, float_precision="round_trip")
+    assert [*frame] == ["user", "x_0", "x_1", "x_2", "x_3", "n", "text"]
+    np.testing.assert_array_equal(frame[[f"x_{n}" for n in range(4)]], ROWS)
+    assert frame["text"].tolist() == ["a", "bb", "ccc", "dddd", "eeeee", "f"]
+    found = io.read_all(path, wide=True, levels="user", field=[f"x_{n}" for n in range(4)])
+    assert [*found] == ["x"]
+    assert isinstance(found["x"], LoDTensor)
+    assert found["x"].lod == LOD
+    np.testing.assert_array_equal(found["x"].data, ROWS)
+
+
+def test_what_pandas_wrote_is_read(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    path = tmp_path / "x.csv"
+    frame = pd.DataFrame({"a": [1, 2], "label": ["u", "v"], "b": [0.5, 1.5], "c": [3, 4]})
+    frame.to_csv(path, index=False)
+    found = io.read_all(path, wide=True)
+    assert [*found] == ["data", "label"]
+    data = found["data"]
+    assert isinstance(data, LoDTensor)
+    assert data.data.tolist() == [[1, 0.5, 3], [2, 1.5, 4]]
+    assert data.dtype == np.float64
+    frame[["a", "c"]].to_csv(path, index=False)
+    whole = io.read(path, wide=True)
+    assert isinstance(whole, LoDTensor)
+    assert (whole.dtype, whole.data.tolist()) == (np.int64, [[1, 3], [2, 4]])
+
+
+def test_what_has_no_columns_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    with pytest.raises(UnsupportedError, match=r"rows of data have shape \(4,\); .*--wide"):
+        io.write(path, LoDTensor(ROWS))
+    with pytest.raises(UnsupportedError, match=r"rows of at most 0 dimensions"):
+        io.write(path, LoDTensor(ROWS.reshape(6, 2, 2)), wide=True)
+    with pytest.raises(UnsupportedError, match="two are called x_0"):
+        io.write(path, {"x": LoDTensor(ROWS), "x_0": LoDTensor(np.arange(6))}, wide=True)
+    assert not path.exists()
+    path.write_text("a,b\nx,y\n")
+    with pytest.raises(InvalidDataError, match="expected columns of numbers for --wide"):
+        io.read_all(path, wide=True)
+
+
+def test_batches_come_whole_and_without_rows(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    rows = np.arange(90_000.0).reshape(-1, 3)
+    io.write(path, LoDTensor(rows), wide=True)
+    with io.open_source(path, wide=True) as source:
+        parts = [batch["data"].data for batch in source.batches(1 << 10)]  # type: ignore[union-attr]
+    assert len(parts) > 100
+    np.testing.assert_array_equal(np.concatenate(parts), rows)
+    io.write(path, LoDTensor(rows[:0]), wide=True, overwrite=True)
+    none = io.read(path, wide=True)
+    assert isinstance(none, LoDTensor)
+    assert none.data.shape == (0, 3)
