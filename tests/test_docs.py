@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -18,6 +19,8 @@ ROOT = Path(__file__).parent.parent
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
 # Packages that the commands that mention them need, besides the project itself.
 _NEEDED = ("awkward", "polars")
+# Tools that are no packages.
+_TOOLS = ("make",)
 # Packages without which a block of Python that imports them is left out.
 _IMPORTED = ("torch", "matplotlib")
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -62,6 +65,7 @@ def test_console_blocks_print_what_they_say(page: Path, tmp_path: Path) -> None:
     left_out = []
     for command, expected in steps(page):
         missing = [name for name in _NEEDED if name in command and find_spec(name) is None]
+        missing += [tool for tool in _TOOLS if command.startswith(tool) and not which(tool)]
         if missing:
             left_out += missing
             continue

@@ -54,7 +54,7 @@ def test_what_pandas_wrote_is_read(tmp_path: Path) -> None:
     frame[["a", "c"]].to_csv(path, index=False)
     whole = io.read(path, wide=True)
     assert isinstance(whole, LoDTensor)
-    assert (whole.dtype, whole.data.tolist()) == (np.int64, [[1, 3], [2, 4]])
+    assert (whole.dtype.name, whole.data.tolist()) == ("int64", [[1, 3], [2, 4]])
 
 
 def test_what_has_no_columns_is_refused(tmp_path: Path) -> None:
