@@ -23,6 +23,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 
 RUN_BYTES = 16 << 20
 BLOCK_BYTES = 256 << 10
@@ -86,8 +87,8 @@ def joined_items(parts: Sequence[Tensors]) -> Tensors:
         shared = tuple(id(tensor.lod) for tensor in tensors)
         if shared not in lods:
             lods[shared] = LoD.concatenate([tensor.lod for tensor in tensors])
-        data = np.concatenate([tensor.data for tensor in tensors])
-        found[name] = LoDTensor(data, lods[shared], first.marks)
+        whole = LoDTensor.concatenate(tensors)
+        found[name] = LoDTensor(whole.values, lods[shared], first.marks, whole.nulls)
     return found
 
 
@@ -104,11 +105,13 @@ class _Block(NamedTuple):
         position: of the first byte.
         levels: for each index the size of its arrays of offsets.
         rows: for each tensor.
+        masks: for each tensor, whether there is a mask of nulls of each level and of the rows.
     """
 
     position: int
     levels: list[list[int]]
     rows: list[int]
+    masks: list[list[bool]]
 
 
 # The blocks of items in order of their keys.
@@ -142,8 +145,11 @@ class _Spool:
             self._end,
             [[offsets.size for offsets in lod.levels] for lod in lods],
             [tensor.rows for tensor in tensors],
+            [[mask is not None for mask in tensor.nulls.masks] for tensor in tensors],
         )
-        for array in (*(one for lod in lods for one in lod.levels), *(t.data for t in tensors)):
+        offsets = [one for lod in lods for one in lod.levels]
+        masks = [mask for tensor in tensors for _, mask in tensor.nulls.present()]
+        for array in (*offsets, *(tensor.values for tensor in tensors), *masks):
             data = flat_bytes(np.ascontiguousarray(array)).data
             self._end = files.write_all_at(self._fd, data, self._end)
         return block
@@ -163,10 +169,20 @@ class _Spool:
         offsets = [[array((size,), np.dtype(np.int64)) for size in sizes] for sizes in block.levels]
         names = {n: spec.level_names for n, spec in zip(self._index_of, self._schema, strict=True)}
         lods = [LoD._trusted(levels, names[n]) for n, levels in enumerate(offsets)]
-        return {
-            spec.name: LoDTensor(array((rows, *spec.row_shape), spec.dtype), lods[n], spec.marks)
-            for spec, rows, n in zip(self._schema, block.rows, self._index_of, strict=True)
-        }
+        values = [
+            array((rows, *spec.row_shape), spec.dtype)
+            for spec, rows in zip(self._schema, block.rows, strict=True)
+        ]
+        found = {}
+        for place, (spec, data) in enumerate(zip(self._schema, values, strict=True)):
+            lod = lods[self._index_of[place]]
+            counts = [*(offsets.size - 1 for offsets in lod.levels), len(data)]
+            masks = [
+                array((count,), np.dtype(np.bool_)) if there else None
+                for there, count in zip(block.masks[place], counts, strict=False)
+            ]
+            found[spec.name] = LoDTensor(data, lod, spec.marks, Nulls.of(masks))
+        return found
 
 
 def _cuts(batch: Tensors) -> Iterator[tuple[int, int]]:
@@ -174,7 +190,7 @@ def _cuts(batch: Tensors) -> Iterator[tuple[int, int]]:
         tensor.lod.absolute(0) if tensor.lod.n_levels else range(tensor.rows + 1)
         for tensor in batch.values()
     ]
-    sizes = [tensor.data[:1].nbytes for tensor in batch.values()]
+    sizes = [tensor.values[:1].nbytes for tensor in batch.values()]
     return cuts(ends, sizes, BLOCK_BYTES)
 
 

@@ -19,6 +19,7 @@ from lodcli.formats.items.taking import item_count, part, taken
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 
 Tensors = dict[str, LoDTensor]
 
@@ -84,7 +85,7 @@ def grouped(
         first = source.read_rows(place, 0, items.count)
         for batch in reordered(items, np.argsort(first)):
             yield {
-                name: LoDTensor(batch[name].data, batch[name].lod, mark)
+                name: LoDTensor(batch[name].values, batch[name].lod, mark, batch[name].nulls)
                 for name, mark in marks.items()
             }
 
@@ -142,5 +143,6 @@ def _grouped(whole: Tensors, bounds: Offsets, once: Sequence[str], level: str | 
         if lod.n_levels:
             new = LoD._trusted([bounds, *lod.levels], [level, *lod.names])
             index = lods.setdefault(id(lod), new)
-        found[name] = LoDTensor(tensor.data, index, tensor.marks)
+        nulls = Nulls.of([None, *tensor.nulls.masks]) if tensor.nulls else tensor.nulls
+        found[name] = LoDTensor(tensor.values, index, tensor.marks, nulls)
     return found

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema, find
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -28,7 +29,7 @@ def check_keys(schema: Schema, names: Sequence[str]) -> None:
         spec = find(schema, name)
         if spec.dtype.kind == "c":
             raise UnsupportedError(f"{name}: complex numbers have no order, so they are no keys")
-        if len(spec.levels) != bool(spec.marks) or spec.row_shape:
+        if len(spec.levels) != (spec.marks.values is not None) or spec.row_shape:
             depth = len(spec.levels)
             what = f"{depth} level{'s' * (depth > 1)}" if depth else f"rows of {spec.row_shape}"
             raise SelectionError(
@@ -40,7 +41,13 @@ def columns(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> list[Colu
     """Return the keys of all items, for each of these tensors.
 
     Numbers that are equal are one key, -0.0 and 0.0 too; all nan are one, after all others.
+
+    Raises:
+        UnsupportedError: a key is null; names the tensor and the item.
     """
+    for name in names:
+        with naming(name):
+            tensors[name].refuse_nulls("a key")
     return [_column(tensors[name]) for name in names]
 
 

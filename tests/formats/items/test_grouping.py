@@ -21,21 +21,24 @@ from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import TEXT
+from lodcli.kernels.tensor.marks import TEXT, Marks, Times
 
 TEXTS = st.sampled_from(["", "a", "a\0", "a\0\0", "b", "é", "aé", "longer than others"])
 FLOATS = st.sampled_from([0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, -1.5, 2.0, 5e-324])
-ITEM = st.tuples(TEXTS, FLOATS, st.integers(-3, 3), st.lists(st.lists(st.integers(0, 9))))
+VALUE = st.none() | st.integers(0, 9)
+ITEM = st.tuples(
+    *(TEXTS, FLOATS, st.integers(-3, 3)),
+    st.none() | st.lists(st.none() | st.lists(VALUE)),
+)
 KEYS = [["text"], ["number"], ["whole"], ["text", "number"], ["whole", "text", "number"]]
 
 
-def tensors_of(items: list[tuple[str, float, int, list[list[int]]]]) -> dict[str, LoDTensor]:
+def tensors_of(items: list[tuple[str, float, int, Any]]) -> dict[str, LoDTensor]:
     """Return items as tensors: their keys, a sequence of sequences, and the place of each."""
     texts = [item[0].encode() for item in items]
     lists = [item[3] for item in items]
-    inner = [one for two in lists for one in two]
-    lod = LoD.from_lengths([list(map(len, lists)), list(map(len, inner))], ["visit", "click"])
-    values = np.array([value for one in inner for value in one], np.int16)
+    value = LoDTensor.from_lists(lists, levels=2, dtype=np.int16, names=["visit", "click"])
+    pairs = value.values.astype(np.float16).repeat(2).reshape(-1, 2)
     return {
         "text": LoDTensor(
             np.frombuffer(b"".join(texts), np.uint8),
@@ -44,8 +47,8 @@ def tensors_of(items: list[tuple[str, float, int, list[list[int]]]]) -> dict[str
         ),
         "number": LoDTensor(np.array([item[1] for item in items], np.float64)),
         "whole": LoDTensor(np.array([item[2] for item in items], np.int32)),
-        "value": LoDTensor(values, lod),
-        "half": LoDTensor(values.astype(np.float16).repeat(2).reshape(-1, 2), lod),
+        "value": value,
+        "half": LoDTensor(pairs, value.lod),
         "place": LoDTensor(np.arange(len(items))),
     }
 
@@ -92,7 +95,7 @@ def test_groups_are_those_of_a_dictionary(items: list[Any], data: st.DataObject)
     assert half.lod == value.lod
     level = names[0] if len(names) == 1 else None
     assert value.lod.names == (level, "visit", "click")
-    assert half.data[:, 1].tolist() == value.data.tolist()
+    assert half.data[:, 1].tolist() == value.values.tolist()
     for name in names:
         firsts = [items[group[0]][places[name]] for group in groups]
         assert list(map(compared, result[name])) == list(map(compared, firsts))
@@ -139,3 +142,24 @@ def test_what_has_no_single_value_is_no_key() -> None:
             check_keys(schema, [name])
     with pytest.raises(SelectionError, match="no tensor named 'x'; there are: ids, pairs"):
         check_keys(schema, ["x"])
+
+
+def test_a_key_that_is_null_is_refused_by_name() -> None:
+    tensors = {"key": LoDTensor.from_lists([1, None], levels=0), "x": LoDTensor(np.arange(2))}
+    schema = schema_of(tensors)
+    with pytest.raises(
+        UnsupportedError, match=r"key: row <1> is null; a key has no nulls: --nulls"
+    ):
+        list(grouped(schema, [tensors], ["key"], by_key=True))
+
+
+def test_times_are_keys_and_stay_times() -> None:
+    marks = Marks(unit=Times("timestamp", "s"))
+    tensors = {"at": LoDTensor(np.array([9, 3, 9]), marks=marks), "x": LoDTensor(np.arange(3))}
+    schema = schema_of(tensors)
+    check_keys(schema, ["at"])
+    found = joined(grouped_schema(schema, ["at"]), grouped(schema, [tensors], ["at"], by_key=True))
+    at, x = found["at"], found["x"]
+    assert isinstance(at, LoDTensor)
+    assert isinstance(x, LoDTensor)
+    assert (at.data.tolist(), at.marks, x.to_list()) == ([3, 9], marks, [[1], [0, 2]])
