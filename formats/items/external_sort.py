@@ -15,7 +15,8 @@ import numpy as np
 from lodcli.formats.arrays.byte_blocks import flat_bytes
 from lodcli.formats.core.batching import cuts
 from lodcli.formats.core.errors import naming_os
-from lodcli.formats.core.schema import Schema
+from lodcli.formats.core.marks import marked
+from lodcli.formats.core.schema import Schema, tensor_of
 from lodcli.formats.items import keys
 from lodcli.formats.items.taking import item_count, part, taken
 from lodcli.formats.storage.pread import read_into
@@ -51,7 +52,8 @@ def sorted_by(
         runs: list[_Run] = []
         held: list[Tensors] = []
         held_bytes = 0
-        for batch in batches:
+        for items in marked(schema, batches):
+            batch = {name: tensor_of(item) for name, item in items.items()}
             held.append(batch)
             held_bytes += size_bytes(batch)
             if held_bytes >= RUN_BYTES and any(map(item_count, held)):

@@ -70,17 +70,29 @@ def at(keys: Sequence[Column], item: int) -> tuple[Any, ...]:
     return tuple(one[item] if isinstance(one, list) else int(one[item]) for one in keys)
 
 
-def ordered(keys: Sequence[Column]) -> Offsets:
-    """Return the items in order of their keys, (K,) int64; equal ones as they were."""
-    ranks: Array | None = None
+def joined_columns(one: Column, other: Column) -> Column:
+    """Return the keys of some items, then those of others, by tensors of one kind."""
+    if isinstance(one, list) or isinstance(other, list):
+        return [*one, *other]
+    return np.concatenate([one, other])
+
+
+def ranks(keys: Sequence[Column]) -> Offsets:
+    """Return numbers from 0 that are in the order of the keys, (K,) int64."""
+    found: Array | None = None
     for one in keys:
         distinct, own = _ranked(one)
-        if ranks is not None:
+        if found is not None:
             # Dense again each time: the product of several counts would overflow.
-            own = np.unique(ranks * distinct + own, return_inverse=True)[1]
-        ranks = own
-    assert ranks is not None
-    return np.argsort(ranks, kind="stable").astype(np.int64, copy=False)
+            own = np.unique(found * distinct + own, return_inverse=True)[1]
+        found = own
+    assert found is not None
+    return found.astype(np.int64, copy=False)
+
+
+def ordered(keys: Sequence[Column]) -> Offsets:
+    """Return the items in order of their keys, (K,) int64; equal ones as they were."""
+    return np.argsort(ranks(keys), kind="stable").astype(np.int64, copy=False)
 
 
 def _ranked(keys: Column) -> tuple[int, Array]:

@@ -30,6 +30,10 @@ TABLE = {
         "Put tensors of several files over one index into one.",
     ),
     "group": ("lodcli.commands.keys.group", "Put items with equal keys together as sequences."),
+    "join": (
+        "lodcli.commands.keys.join",
+        "Put items of two files beside each other by their keys.",
+    ),
     "split": ("lodcli.commands.split.command", "Divide the items of a file among several."),
     "diff": ("lodcli.commands.diff.command", "Show what differs between two files."),
     "plan": (
@@ -65,7 +69,7 @@ GROUPS = {
         *("slice", "head", "tail", "filter", "sample", "shuffle", "sort", "select", "drop"),
         *("rename", "cast"),
     ),
-    "Combine and divide": ("concat", "merge", "group", "split"),
+    "Combine and divide": ("concat", "merge", "join", "group", "split"),
     "Compute": ("apply", "run-rnn", "train", "plan"),
     "Convert": ("convert", "weights", "unpack", "pack"),
     "Check and measure": ("verify", "bench"),

@@ -136,6 +136,9 @@ COMMANDS: dict[str, Command] = {
     "sample": _file("t.lod.h5", "sample", _WORDS, "2"),
     "shuffle": _file("t.lod.h5", "shuffle", _WORDS),
     "sort": _file("t.lod.h5", "sort", _WORDS, "--by", "length"),
+    "join": _file(
+        "t.lod.h5", "join", "signs.lod.h5", "signs.lod.h5", "--on", "label", "--how", "semi"
+    ),
     "group": _file("t.lod.h5", "group", "signs.lod.h5", "--by", "label", "--order", "first"),
     "filter": _file("t.lod.h5", "filter", _WORDS, "length() > 1"),
     "select": _file("t.lod.h5", "select", "signs.lod.h5", "label"),

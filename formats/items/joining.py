@@ -1,0 +1,184 @@
+"""Items of two files beside each other where their keys are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.schema import Schema, TensorSpec, find
+from lodcli.formats.items import keys
+from lodcli.formats.items.external_sort import joined_items, size_bytes, sorted_by
+from lodcli.formats.items.taking import item_count, part, taken
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
+
+How = Literal["inner", "left", "semi", "anti"]
+Tensors = dict[str, LoDTensor]
+
+
+def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -> Schema:
+    """Return what `joined` yields.
+
+    Raises:
+        InvalidDataError: keys of different kinds, or tensors of one name that are no keys.
+    """
+    for name in names:
+        one, two = (_kind(find(schema, name)) for schema in (left, right))
+        if one != two:
+            raise InvalidDataError(
+                f"{name}: the keys are {one} in the first file and {two} in the second; `lod cast` "
+                "makes them alike"
+            )
+    added = [spec for spec in right if spec.name not in names] if how in ("inner", "left") else []
+    known = {spec.name for spec in left}
+    for spec in added:
+        if spec.name in known:
+            raise InvalidDataError(
+                f"both files have a tensor {spec.name}; rename one first, as with lod rename FILE "
+                f"{spec.name}=OTHER"
+            )
+    beside = (replace(spec, nullable=spec.nullable or how == "left") for spec in added)
+    return (*(_uncounted(spec, "a") for spec in left), *(_uncounted(spec, "b") for spec in beside))
+
+
+def _kind(spec: TensorSpec) -> str:
+    """Return what keys are compared as."""
+    if spec.marks:
+        return str(spec.marks)
+    if spec.dtype.kind in "biu":
+        return "uint64" if spec.dtype == np.uint64 else "whole numbers"
+    return "floating numbers"
+
+
+def _uncounted(spec: TensorSpec, side: str) -> TensorSpec:
+    levels = (replace(level, key=f"{side} {level.key}", items=None) for level in spec.levels)
+    return replace(spec, levels=tuple(levels), rows=None)
+
+
+def joined(
+    left: tuple[Schema, Iterable[Tensors]],
+    right: tuple[Schema, Iterable[Tensors]],
+    names: Sequence[str],
+    how: How,
+) -> Iterator[Tensors]:
+    """Yield items of `left` in order of their keys, beside those of `right`; at least one batch.
+
+    Items with equal keys come in all pairs, those of `left` in their order, and for each those of
+    `right` in theirs. Memory holds a few batches, and what matches one of them.
+
+    Args:
+        left, right: schema and batches of tensors that share their items; one batch or more.
+        names: of the keys, which both have.
+        how: "inner": pairs; "left": also what has none, beside nulls; "semi", "anti": items of
+            `left` alone that have some, or none.
+    """
+    beside = [spec.name for spec in right[0] if spec.name not in names]
+    nothing = {spec.name: _null(spec) for spec in right[0]}
+    second = _Matches(sorted_by(*right, names), right[0], names)
+    for batch in sorted_by(*left, names):
+        count = item_count(batch)
+        step = max(1, count * BATCH_BYTES // max(1, size_bytes(batch)))
+        for first in range(0, max(1, count), step):
+            items = part(batch, first, min(first + step, count))
+            matches, starts, counts = second.of(items)
+            if how in ("semi", "anti"):
+                yield taken(items, np.flatnonzero((counts > 0) == (how == "semi")))
+                continue
+            if how == "left":
+                matches = joined_items([matches, nothing])
+                starts = np.where(counts == 0, item_count(matches) - 1, starts)
+                counts = np.maximum(counts, 1)
+            yield from _pairs(items, {name: matches[name] for name in beside}, starts, counts)
+
+
+def _pairs(items: Tensors, matches: Tensors, starts: Offsets, counts: Offsets) -> Iterator[Tensors]:
+    """Yield each item with each of its matches, `counts` of them from `starts` on."""
+    pair_bytes = sum(size_bytes(one) // max(1, item_count(one)) for one in (items, matches) if one)
+    step = max(1, BATCH_BYTES // max(1, pair_bytes))
+    ends = np.cumsum(counts)
+    total = int(counts.sum())
+    borders = np.unique(np.searchsorted(ends, np.arange(step, total, step))).tolist()
+    for first, last in pairwise([0, *borders, counts.size]):
+        left = np.repeat(np.arange(first, last), counts[first:last])
+        right = ranges(starts[first:last], lengths_to_offsets(counts[first:last], level=0))
+        yield {**taken(items, left), **taken(matches, right)}
+
+
+class _Matches:
+    """The items of the second file, as far as they are needed.
+
+    Args:
+        batches: in order of their keys.
+        schema: of them.
+        names: of the keys.
+    """
+
+    def __init__(self, batches: Iterator[Tensors], schema: Schema, names: Sequence[str]) -> None:
+        self._batches = batches
+        self._names = names
+        self._held: Tensors = {spec.name: spec.empty() for spec in schema}
+
+    def of(self, items: Tensors) -> tuple[Tensors, Offsets, Offsets]:
+        """Return items, and for each of the given ones the first with its key, and how many.
+
+        Args:
+            items: in order of their keys, none before those given last.
+        """
+        parts = [self._held]
+        if item_count(items):
+            while not self._is_behind(parts[-1], items):
+                batch = next(self._batches, None)
+                if batch is None:
+                    break
+                own, others = self._ranks(items, batch)
+                needed = np.isin(others, own) | (others > own[-1])
+                parts.append(batch if needed.all() else taken(batch, np.flatnonzero(needed)))
+        whole = joined_items(parts)
+        own, others = self._ranks(items, whole)
+        starts = np.searchsorted(others, own, "left")
+        counts = np.searchsorted(others, own, "right") - starts
+        if own.size:
+            self._held = part(whole, int(starts[-1]), item_count(whole))
+        return whole, starts, counts
+
+    def _is_behind(self, batch: Tensors, items: Tensors) -> bool:
+        """Return whether the last of a batch has a key behind those of all items."""
+        if not item_count(batch):
+            return False
+        own, others = self._ranks(part(items, item_count(items) - 1, item_count(items)), batch)
+        return bool(others[-1] > own[-1])
+
+    def _ranks(self, items: Tensors, batch: Tensors) -> tuple[Offsets, Offsets]:
+        """Return numbers in the order of the keys of both."""
+        both = keys.ranks(
+            [
+                keys.joined_columns(*pair)
+                for pair in zip(
+                    keys.columns(items, self._names),
+                    keys.columns(batch, self._names),
+                    strict=True,
+                )
+            ]
+        )
+        return both[: item_count(items)], both[item_count(items) :]
+
+
+def _null(spec: TensorSpec) -> LoDTensor:
+    """Return a tensor of one item, which is null."""
+    depth = len(spec.levels)
+    if not depth:
+        rows = np.zeros((1, *spec.row_shape), spec.dtype)
+        return LoDTensor(rows, LoD(), spec.marks, Nulls.of([[False]]))
+    offsets = [np.zeros(2 if level == 0 else 1, np.int64) for level in range(depth)]
+    masks: list[list[bool] | None] = [[False], *[None] * depth]
+    empty = np.empty((0, *spec.row_shape), spec.dtype)
+    return LoDTensor(empty, LoD(offsets, spec.level_names), spec.marks, Nulls.of(masks))

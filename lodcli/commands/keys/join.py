@@ -1,0 +1,72 @@
+"""`lod join`: items of two files beside each other by their keys."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from lodcli.shell import options
+from lodcli.shell.references import Reference
+from lodcli.shell.targets import Target
+
+
+@click.command(cls=options.Command)
+@options.sources
+@click.option(
+    "--on",
+    required=True,
+    metavar="KEYS",
+    help="The tensor of the keys in both files, one number or text for each item; several: a,b.",
+)
+@click.option(
+    "--how",
+    type=click.Choice(("inner", "left", "semi", "anti")),
+    default="inner",
+    show_default=True,
+    help="inner: pairs of equal keys; left: also items of A that have none, beside nulls; semi, "
+    "anti: items of A alone that have some, or none.",
+)
+@options.level
+@options.target
+def command(
+    sources: list[Reference],
+    on: str,
+    how: Literal["inner", "left", "semi", "anti"],
+    level: int | str | None,
+    target: Target,
+) -> None:
+    """Put items of two SOURCES, A and B, beside each other where their keys are equal.
+
+    The result has the tensors of A, and those of B but its keys, in order of the keys (texts by
+    their bytes; nan is one key, the last). Items with equal keys come in all pairs.
+
+    Files larger than memory are fine: both are sorted in temporary files (TMPDIR says where).
+
+    \b
+    Examples:
+      lod join clicks.csv users.csv --on user -o both.lod.h5
+      lod join clicks.csv users.csv --on user --how left --to jsonl
+      lod join clicks.csv users.csv --on user --how anti -o unknown.csv
+    """
+    if len(sources) != 2:
+        raise click.UsageError("give two files")
+    from lodcli.commands.choose.choosing import items_or_stream
+    from lodcli.formats.core.errors import naming_file
+    from lodcli.formats.items.joining import joined, joined_schema
+    from lodcli.formats.items.keys import check_keys
+
+    names = list(dict.fromkeys(options.names(on) or ()))
+    one, two = sources
+    with (
+        items_or_stream(one, level, names) as (left, _, first),
+        naming_file(two.label),
+        items_or_stream(two, level, names) as (right, _, second),
+    ):
+        for source, shared in ((one, left), (two, right)):
+            with naming_file(source.label):
+                check_keys(shared.schema, names)
+        target.write(
+            joined_schema(left.schema, right.schema, names, how),
+            joined((left.schema, first), (right.schema, second), names, how),
+        )

@@ -1,0 +1,131 @@
+"""`lod join`, against pandas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats.items import external_sort, joining
+from tests.lodcli.conftest import Lod
+
+USERS = ["ann", "bob", "zoë", "", "li, jr", "x" * 70, "eve"]
+
+
+def write(path: str, records: list[dict[str, Any]]) -> None:
+    lines = (json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in records)
+    Path(path).write_text("".join(f"{line}\n" for line in lines))
+
+
+def read(path: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+@pytest.fixture
+def files(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """a.jsonl and b.jsonl: many to many, users that only one of them has, sequences in both."""
+    rng = np.random.default_rng(8)
+    sides = []
+    for path, users, count in (("a.jsonl", USERS[:5], 90), ("b.jsonl", USERS[2:], 40)):
+        side = path[0]
+        records = [
+            {
+                "user": users[rng.integers(len(users))],
+                "day": int(rng.integers(0, 3)),
+                f"{side}_n": n,
+                f"{side}_ids": [n] * int(rng.integers(0, 4)),
+            }
+            for n in range(count)
+        ]
+        write(path, records)
+        sides.append(records)
+    return sides[0], sides[1]
+
+
+@pytest.mark.parametrize("run_bytes", [1 << 8, 1 << 24])
+@pytest.mark.parametrize("suffix", ["jsonl", "lod.h5"])
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+@pytest.mark.parametrize("on", ["user,day", "user", "day"])
+def test_a_join_is_that_of_pandas(
+    lod: Lod,
+    files: tuple[list[dict[str, Any]], list[dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+    on: str,
+    how: str,
+    suffix: str,
+    run_bytes: int,
+) -> None:
+    pd = pytest.importorskip("pandas")
+    monkeypatch.setattr(external_sort, "RUN_BYTES", run_bytes)
+    monkeypatch.setattr(external_sort, "BLOCK_BYTES", run_bytes >> 2)
+    monkeypatch.setattr(joining, "BATCH_BYTES", run_bytes >> 1)
+    names = on.split(",")
+    a, b = files
+    if on == "user":
+        for one in b:
+            del one["day"]
+    elif on == "day":
+        for one in b:
+            del one["user"]
+    write("b.jsonl", b)
+    if suffix != "jsonl":
+        for side in "ab":
+            assert lod("convert", "-q", f"{side}.jsonl", f"{side}.{suffix}").code == 0
+    done = lod("join", f"a.{suffix}", f"b.{suffix}", "--on", on, "--how", how, "-qo", "out.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    left, right = pd.DataFrame(a), pd.DataFrame(b)
+    if how in ("semi", "anti"):
+        known = {tuple(one[name] for name in names) for one in b}
+        wanted = [x for x in a if (tuple(x[n] for n in names) in known) == (how == "semi")]
+    else:
+        frame = left.merge(right, on=names, how=how)
+        wanted = [
+            {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in one.items()}
+            for one in frame.to_dict("records")
+        ]
+
+    def place(one: dict[str, Any]) -> Any:
+        keys = [one[n].encode() if isinstance(one[n], str) else one[n] for n in names]
+        number = one.get("b_n")
+        return keys, one["a_n"], -1 if number is None else number
+
+    assert read("out.jsonl") == sorted(wanted, key=place)
+
+
+def test_what_does_not_fit_is_an_error_with_a_remedy(lod: Lod, folder: Path) -> None:
+    write("a.jsonl", [{"k": 1, "x": 2}])
+    write("b.jsonl", [{"k": "one", "y": 2}])
+    write("c.jsonl", [{"k": 1, "x": 3}])
+    for other, said in (
+        ("b.jsonl", "k: the keys are whole numbers in the first file and text in the second"),
+        (
+            "c.jsonl",
+            "both files have a tensor x; rename one first, as with lod rename FILE x=OTHER",
+        ),
+    ):
+        done = lod("join", "a.jsonl", other, "--on", "k", "-o", "out.lod.h5")
+        assert done.code == 1
+        assert said in done.stderr
+        assert not Path("out.lod.h5").exists()
+    Path("d.csv").write_text("k,x\n1,2\n")
+    done = lod("join", "d.csv", "d.csv", "--on", "z", "-o", "out.lod.h5")
+    assert "d.csv: no tensor named 'z'; there are: k, x" in done.stderr
+    done = lod("join", "d.csv", "c.jsonl", "--on", "z", "-o", "out.lod.h5")
+    assert done.stderr.startswith("lod join: c.jsonl: holds 2 tensors; choose one: c.jsonl::k ")
+    assert lod("join", "a.jsonl", "--on", "k", "-o", "out.lod.h5").code == 2
+
+
+def test_a_join_with_no_items_has_none(lod: Lod, folder: Path) -> None:
+    write("a.jsonl", [{"k": 1, "x": [2]}, {"k": 3, "x": []}])
+    write("b.jsonl", [{"k": 2, "y": [2]}])
+    assert lod("join", "a.jsonl", "b.jsonl", "--on", "k", "-o", "none.lod.h5").code == 0
+    assert (
+        lod("join", "none.lod.h5", "a.jsonl", "--on", "k", "--how", "semi", "-o", "n.lod.h5").code
+        == 0
+    )
+    done = lod("join", "a.jsonl", "none.lod.h5::k", "--on", "k", "--how", "anti", "-qo", "o.jsonl")
+    assert done.code == 0
+    assert len(read("o.jsonl")) == 2
