@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import click
 
 from lodcli.expressions.language import ExpressionError
+from lodcli.shell.output import is_json
 from lodcli.shell.printable import printable
 
 
@@ -17,6 +18,7 @@ def showing_where() -> Iterator[None]:
     try:
         yield
     except ExpressionError as error:
-        shown = printable(error.text[: error.column])
-        click.echo(f"  {printable(error.text)}\n  {' ' * len(shown)}^", err=True)
+        if not is_json():  # where each line is one object, and the message has the column
+            shown = printable(error.text[: error.column])
+            click.echo(f"  {printable(error.text)}\n  {' ' * len(shown)}^", err=True)
         raise

@@ -140,6 +140,13 @@ def test_an_error_shows_the_place(
     assert not Path("out.lod.h5").exists()
 
 
+def test_an_error_as_json_is_one_line(lod: Lod, values: dict[str, LoDTensor]) -> None:
+    done = lod("apply", "x * y", "values.lod.h5", "-o", "out.lod.h5", "--json")
+    (line,) = done.stderr.splitlines()
+    assert "column 5: no tensor 'y'" in line
+    assert json.loads(line)["schema_version"] == 1
+
+
 def test_the_two_sides_of_an_expression_must_fit(lod: Lod, folder: Path) -> None:
     other = LoDTensor(np.arange(10.0), LoD.from_lengths([[1, 3, 4, 2]]))
     io.write("two.lod.h5", {"w": content(WHOLE), "other": other, "four": LoDTensor(np.arange(4))})
