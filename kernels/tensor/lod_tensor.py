@@ -34,6 +34,8 @@ from lodcli.kernels.tensor.nulls import (
 )
 from lodcli.kernels.tensor.numpy_protocol import NumpyProtocol
 
+_new = object.__new__
+
 
 class LoDTensor(NumpyProtocol, Conversions):
     """Dense rows plus a LoD.
@@ -416,7 +418,11 @@ class LoDTensor(NumpyProtocol, Conversions):
         """Return `with_data` of as many new rows, unchecked: what a kernel made of this tensor."""
         if rows.dtype not in _known or not rows.dtype.isnative:
             return LoDTensor(rows, self._lod)
-        tensor = object.__new__(LoDTensor)
+        return self._of_rows(rows)
+
+    def _of_rows(self, rows: Array) -> LoDTensor:
+        """Return `_with_rows` of NumPy's rows in a dtype that is surely known."""
+        tensor = _new(LoDTensor)
         tensor._data, tensor._lod, tensor._marks = rows, self._lod, NO_MARKS
         tensor._nulls = NO_NULLS
         return tensor

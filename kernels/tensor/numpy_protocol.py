@@ -7,6 +7,7 @@ refused: an index is never dropped without a word. Without levels there is nothi
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +18,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.nulls import Nulls
+from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 # Functions of NumPy that are no ufuncs: those that give each element a value of its own,
 _ELEMENTWISE = frozenset(
@@ -69,9 +70,11 @@ class NumpyProtocol(NDArrayOperatorsMixin):
 
     if TYPE_CHECKING:  # what LoDTensor has
         _data: Array
+        _lod: LoD
         _nulls: Nulls
 
         def refuse_nulls(self, what: str) -> None: ...
+        def _of_rows(self, rows: Array) -> Self: ...
         @property
         def data(self) -> Array: ...
         @property
@@ -146,6 +149,11 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         """Apply a ufunc: an elementwise one to the rows, passing the index on."""
         if not kwargs and method == "__call__" and ufunc.nout == 1 and ufunc.signature is None:
             # Most calls: arithmetic and comparisons, which cost less than what is below.
+            if len(inputs) == 1:
+                if type(self._data) is np.ndarray and self._nulls is NO_NULLS:
+                    return self._of_rows(ufunc(self._data))
+            elif len(inputs) == 2 and (rows := _alike(*inputs)) is not None:
+                return self._of_rows(ufunc(*rows))
             owner = self if len(inputs) == 1 else _common_index(inputs, ufunc.__name__)
             result = ufunc(*[_data_of(value) for value in inputs])
             return _rewrapped(result, owner, ufunc.__name__)
@@ -197,6 +205,83 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         if function in _ELEMENTWISE:
             return _rewrapped(result, owner, name)
         return owner.with_data(result)
+
+
+_SCALARS = frozenset((bool, int, float, complex))
+_UNARY = ("neg", "pos", "abs", "invert")
+_BINARY = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"),
+    *("lshift", "rshift", "lt", "le", "gt", "ge", "eq", "ne"),
+)
+
+
+def _alike(one: Any, two: Any) -> tuple[Array, Array] | None:
+    """Return the rows of two tensors of one index object and shape without nulls, else None."""
+    if type(one) is not type(two) or one._lod is not two._lod:
+        return None
+    if one._nulls is not NO_NULLS or two._nulls is not NO_NULLS:
+        return None
+    rows, more = one._data, two._data
+    if type(rows) is not np.ndarray or type(more) is not np.ndarray or rows.shape != more.shape:
+        return None
+    return rows, more
+
+
+def _plain_operators() -> None:
+    """Give arithmetic on plain arrays a short way; all else goes through `__array_ufunc__`.
+
+    An operator between a tensor and a number, or a tensor of the same index object, costs less
+    than NumPy's search for who computes it.
+    """
+    for name in _UNARY:
+        setattr(NumpyProtocol, f"__{name}__", _unary(f"__{name}__"))
+    for name in _BINARY:
+        setattr(NumpyProtocol, f"__{name}__", _binary(f"__{name}__"))
+        if hasattr(NDArrayOperatorsMixin, f"__r{name}__"):
+            setattr(NumpyProtocol, f"__r{name}__", _reflected(name))
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    function, other_way = getattr(operator, name), getattr(NDArrayOperatorsMixin, name)
+
+    def method(self: NumpyProtocol) -> Any:
+        rows = self._data
+        if type(rows) is np.ndarray and self._nulls is NO_NULLS:
+            return self._of_rows(function(rows))
+        return other_way(self)
+
+    return method
+
+
+def _binary(name: str) -> Callable[[Any, Any], Any]:
+    function, other_way = getattr(operator, name), getattr(NDArrayOperatorsMixin, name)
+
+    def method(self: NumpyProtocol, other: Any) -> Any:
+        rows, kind = self._data, type(other)
+        if type(rows) is np.ndarray and self._nulls is NO_NULLS:
+            if kind in _SCALARS:
+                return self._of_rows(function(rows, other))
+            if kind is type(self) and (both := _alike(self, other)) is not None:
+                return self._of_rows(function(*both))
+        return other_way(self, other)
+
+    return method
+
+
+def _reflected(name: str) -> Callable[[Any, Any], Any]:
+    function = getattr(operator, f"__{name}__")
+    other_way = getattr(NDArrayOperatorsMixin, f"__r{name}__")
+
+    def method(self: NumpyProtocol, other: Any) -> Any:
+        rows = self._data
+        if type(other) in _SCALARS and type(rows) is np.ndarray and self._nulls is NO_NULLS:
+            return self._of_rows(function(other, rows))
+        return other_way(self, other)
+
+    return method
+
+
+_plain_operators()
 
 
 def _keeps_index(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
+import operator
 import pickle
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from lodcli.formats.core.schema import StoredArray
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -323,3 +326,59 @@ def test_pandas_takes_rows_without_levels(kind: str) -> None:
             assert np.ravel(take(TENSORS[kind]).to_numpy()).tolist() == LISTS[kind]
     items = pd.Series(list(FLAT), dtype=object)  # as pandas has it: one object an item
     assert [nested(item) for item in items] == LISTS["flat"]
+
+
+OPERATORS = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor"),
+    *("lshift", "rshift", "lt", "le", "gt", "ge", "eq", "ne"),
+)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("dtype", sorted(ALL_DTYPES))
+@pytest.mark.filterwarnings("ignore")
+def test_operators_are_those_of_the_rows(name: str, dtype: str) -> None:
+    """Of every dtype, with numbers on both sides and with tensors of the same index."""
+    function = getattr(operator, name)
+    rows = np.array([[1, 2], [0, 3], [4, 5]]).astype(
+        ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    )
+    tensor = LoDTensor(rows, [[2, 1]])
+    twice = tensor.with_data(rows[::-1].copy())
+    plain = rows[::-1].copy()
+    pairs: list[tuple[tuple[Any, Any], tuple[Any, Any]]]
+    pairs = [((tensor, number), (rows, number)) for number in (2, 1.5, True, 2j, -1, 300)]
+    pairs += [((number, tensor), (number, rows)) for number in (2, 1.5, True, 2j, -1, 300)]
+    pairs += [((tensor, twice), (rows, plain)), ((tensor, plain), (rows, plain))]
+    for ours, theirs in pairs:
+        try:
+            wanted = function(*theirs)
+        except (TypeError, ValueError, OverflowError) as error:
+            with pytest.raises(type(error)):
+                function(*ours)
+            continue
+        found = function(*ours)
+        assert found.lod is tensor.lod
+        assert found.identical(LoDTensor(wanted, tensor.lod))
+
+
+@pytest.mark.parametrize("name", ["neg", "pos", "abs", "invert"])
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float32", "complex64"])
+def test_operators_of_one_tensor_are_those_of_its_rows(name: str, dtype: str) -> None:
+    function = getattr(operator, name)
+    tensor = LoDTensor(np.array([1, 0, 3]).astype(dtype), [[2, 1]])
+    try:
+        wanted = function(tensor.data)
+    except TypeError:
+        with pytest.raises(TypeError):
+            function(tensor)
+        return
+    assert function(tensor).identical(tensor.with_data(wanted))
+
+
+@pytest.mark.parametrize(
+    "compute", [lambda x: x + 1, lambda x: 1 - x, lambda x: x * x, abs, np.exp]
+)
+def test_operators_refuse_nulls(compute: Any) -> None:
+    with pytest.raises(UnsupportedError, match="null"):
+        compute(LoDTensor.from_lists([[1.5, None]]))
