@@ -221,13 +221,16 @@ def checked(folder: Path, *command: str) -> tuple[int, str]:
 def project(tmp_path: Path) -> Path:
     (tmp_path / "good.py").write_text(PROJECT)
     (tmp_path / "wrong.py").write_text(WRONG)
-    if find_spec("torch"):
+    paths = [str(ROOT)]
+    torch = find_spec("torch")
+    if torch is not None and torch.origin is not None:
         (tmp_path / "training.py").write_text(TRAINING)
+        paths.append(str(Path(torch.origin).parents[1]))
     # As the package installed: its own modules are not the user's to check.
     (tmp_path / "mypy.ini").write_text(
         f"[mypy]\nstrict = True\nmypy_path = {ROOT}\n[mypy-lodcli.*]\nfollow_imports = silent\n"
     )
-    settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}
+    settings = {"typeCheckingMode": "strict", "extraPaths": paths}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     return tmp_path
 
