@@ -54,6 +54,10 @@ class Records(ABC):
         """Return whether two columns may have the same lists, as far as is known at once."""
         return True
 
+    def may_be_null(self, column: str) -> bool:
+        """Return whether a column without lists may have nulls, as far as is known at once."""
+        return True
+
     def close(self) -> None:  # noqa: B027 - a pipe has nothing to release
         """Release the file."""
 

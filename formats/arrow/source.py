@@ -199,8 +199,17 @@ class RecordSource(Source):
         return TensorSpec(
             *(name, leaf.dtype, leaf.row_shape, levels, rows),
             marks=leaf.marks,
-            nullable=leaf.nullable if self._with_nulls is None else name in self._with_nulls,
+            nullable=self._may_be_null(name),
         )
+
+    def _may_be_null(self, name: str) -> bool:
+        """Return whether a tensor may have nulls, as far as is known at once."""
+        if self._with_nulls is not None:
+            return name in self._with_nulls
+        place, leaf = self._places[name], self._places[name].leaf
+        # Of lists, statistics count empty ones with the nulls.
+        lists = bool(place.keys or leaf.row_shape)
+        return leaf.nullable and (lists or self._records.may_be_null(self._owners[name]))
 
     # -- reading -------------------------------------------------------------------
 

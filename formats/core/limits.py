@@ -181,7 +181,14 @@ class Limited(Source):
 
 def _declared_bytes(spec: TensorSpec) -> int:
     """Return the declared size of a tensor; unknown counts are 0."""
-    return (spec.rows or 0) * spec.row_bytes + _index_bytes(spec)
+    return (spec.rows or 0) * spec.row_bytes + _index_bytes(spec) + _mask_bytes(spec)
+
+
+def _mask_bytes(spec: TensorSpec) -> int:
+    """Return what masks of all levels and the rows take in memory, a byte an item."""
+    if not spec.nullable:
+        return 0
+    return (spec.rows or 0) + sum(level.items or 0 for level in spec.levels)
 
 
 def _index_bytes(spec: TensorSpec) -> int:

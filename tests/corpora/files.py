@@ -30,7 +30,6 @@ MOST_COMPARED_BYTES = 50 << 20
 
 # Options that a message may advise, and how they are given.
 ADVICE = {
-    "--nulls empty": ("--nulls", "empty"),
     "--skip-unsupported": ("--skip-unsupported",),
     "--field": ("--skip-unsupported",),
     "--dtype float64": ("--dtype", "float64"),
@@ -140,7 +139,7 @@ class Examination:
                 )
 
     def _slice(self, path: str, content: dict[str, Any], options: tuple[str, ...]) -> None:
-        if "--nulls" in options or "--dtype" in options:
+        if "--dtype" in options:
             return  # which slice has not
         name, item = next(iter(content.items()))
         if not isinstance(item, LoDTensor) or not len(item):

@@ -95,6 +95,15 @@ class ParquetRecords(Records):
     def may_share(self, one: str, other: str) -> bool:
         return self._proportions(one) & self._proportions(other) != set()
 
+    def may_be_null(self, column: str) -> bool:
+        with damage():
+            for group in range(len(self._rows)):
+                for leaf in self._leaves[column]:
+                    told = self._groups.row_group(group).column(leaf).statistics
+                    if told is None or not told.has_null_count or told.null_count:
+                        return True
+        return False
+
     def _proportions(self, column: str) -> set[tuple[int, ...]]:
         """Return the ratio of value counts of other row groups, for each leaf.
 

@@ -16,6 +16,7 @@ from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Item, StoredArray
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.reliability.fuzz.base import Base, base
 from tests.reliability.fuzz.known import Content, Known, known, without_names
@@ -43,6 +44,12 @@ BROAD: Content = {
     "b": known(np.arange(6).reshape(3, 2, 1), [[3]], ["b"], "uint64"),
 }
 NO_LEVELS: Content = {"data": known(ROWS, [], [])}
+NULLS: Content = {
+    "data": replace(
+        known([1, 0, 3, 4, 0, 6, 7, 8, 9, 0, 11], [[2, 0, 9], [3, 0, 1, 1, 1, 1, 1, 1, 0, 1, 1]]),
+        nulls=((0, (1,)), (1, (1, 8)), (2, (1, 4, 9))),
+    )
+}
 TEXT: Content = {
     "data": known(list(b"onetwothreefour"), [[2, 1], [2, 1, 1], [3, 3, 5, 4]], dtype="uint8")
 }
@@ -57,7 +64,11 @@ def tensor(one: Known) -> LoDTensor:
     """Return a tensor of plain values."""
     dtype = ml_dtypes.bfloat16 if one.dtype == "bfloat16" else one.dtype
     rows = np.frombuffer(one.rows, dtype).reshape(one.shape)
-    return LoDTensor(rows, LoD.from_lengths([list(level) for level in one.lengths], one.names))
+    lod = LoD.from_lengths([list(level) for level in one.lengths], one.names)
+    masks = [np.ones(len(level), np.bool_) for level in (*one.lengths, rows)]
+    for level, places in one.nulls:
+        masks[level][list(places)] = False
+    return LoDTensor(rows, lod, nulls=Nulls.of(masks))
 
 
 def items(content: Content) -> dict[str, Item]:
@@ -67,7 +78,7 @@ def items(content: Content) -> dict[str, Item]:
     for name, one in content.items():
         made = tensor(one)
         lod = shared.setdefault((one.lengths, one.names), made.lod)
-        found[name] = LoDTensor(made.data, lod)
+        found[name] = LoDTensor(made.values, lod, nulls=made.nulls)
     return found
 
 
@@ -110,6 +121,8 @@ CONTAINERS: dict[str, tuple[Content, dict[str, Any]]] = {
     "lod.h5, several": (SHARED, {}),
     "lod.h5, hollow": (HOLLOW, {}),
     "lod.h5, broad": (BROAD, {}),
+    "lod.h5, nulls": (NULLS, {}),
+    "lod.h5, nulls, deflate": (NULLS, {"compression": "deflate"}),
 }
 for _name, (_content, _write) in CONTAINERS.items():
     base(_name)(
@@ -152,6 +165,11 @@ def stream() -> Base:
 @base("lod.stream, several")
 def stream_of_several() -> Base:
     return ours("lod.stream", "good.lods", {**SHARED, **HOLLOW, "data": WORDS["data"]}, **STREAMS)
+
+
+@base("lod.stream, nulls")
+def stream_of_nulls() -> Base:
+    return ours("lod.stream", "good.lods", NULLS, **STREAMS)
 
 
 @base("lod.stream, array")

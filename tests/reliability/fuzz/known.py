@@ -36,6 +36,7 @@ class Known:
         names: of the levels; None if the format does not keep them: then any will do.
         order: of a TensorArray, the original sequence at each place; else None.
         outer: of a TensorArray, the lengths of the levels that were unpacked.
+        nulls: by the number of the level, or as many as there are for rows, which items are null.
     """
 
     dtype: str
@@ -45,6 +46,7 @@ class Known:
     names: tuple[str | None, ...] | None = None
     order: tuple[int, ...] | None = None
     outer: Lengths = ()
+    nulls: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 Content = dict[str, Known]
@@ -91,7 +93,7 @@ def _seen(item: Item) -> Known:
 
 
 def _seen_tensor(tensor: LoDTensor) -> Known:
-    data = np.ascontiguousarray(tensor.data)
+    data = np.ascontiguousarray(tensor.values)
     lengths = _lengths(tensor.lod)
     for number, level in enumerate(lengths):
         below = len(lengths[number + 1]) if number + 1 < len(lengths) else len(data)
@@ -99,8 +101,25 @@ def _seen_tensor(tensor: LoDTensor) -> Known:
             raise UnsoundError(f"level {number} has {sum(level)} items, below are {below}")
     if data.dtype == np.bool_ and data.size and data.view(np.uint8).max() > 1:
         raise UnsoundError("booleans that are neither 0 nor 1")
-    shape = tensor.data.shape
-    return Known(data.dtype.name, shape, data.tobytes(), lengths, tuple(tensor.lod.names))
+    nulls = _nulls(tensor, data, lengths)
+    names = tuple(tensor.lod.names)
+    return Known(data.dtype.name, data.shape, data.tobytes(), lengths, names, nulls=nulls)
+
+
+def _nulls(
+    tensor: LoDTensor, data: np.ndarray[Any, Any], lengths: Lengths
+) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    found = []
+    for level, mask in tensor.nulls.present():
+        size = len(lengths[level]) if level < len(lengths) else len(data)
+        if mask.dtype != np.bool_ or mask.shape != (size,):
+            raise UnsoundError(f"a mask of {mask.shape} {mask.dtype} for {size} items")
+        places = tuple(place for place, valid in enumerate(mask.tolist()) if not valid)
+        for place in places:
+            if lengths[level][place] if level < len(lengths) else any(data[place].tobytes()):
+                raise UnsoundError(f"level {level}, item {place} is null and holds something")
+        found.append((level, places))
+    return tuple(found)
 
 
 def _lengths(lod: LoD) -> Lengths:
@@ -126,7 +145,7 @@ def difference(found: Content, expected: Content) -> str | None:
             other = replace(other, names=None)
         if one == other:
             continue
-        for what in ("dtype", "shape", "lengths", "names", "order", "outer"):
+        for what in ("dtype", "shape", "lengths", "names", "order", "outer", "nulls"):
             if getattr(one, what) != getattr(other, what):
                 return f"{name}: {what} {getattr(other, what)}, expected {getattr(one, what)}"
         return f"{name}: other rows"
@@ -137,13 +156,19 @@ def items_of(content: Content, start: int, stop: int) -> Content:
     """Return the outermost items from `start` to `stop` of the one tensor of a content."""
     ((name, whole),) = content.items()
     first, last, lengths = start, stop, list[tuple[int, ...]]()
-    for level in whole.lengths:
-        lengths.append(level[first:last])
-        first, last = sum(level[:first]), sum(level[:last])
+    nulls, told = list[tuple[int, tuple[int, ...]]](), dict(whole.nulls)
+    for number in range(len(whole.lengths) + 1):
+        places = tuple(place - first for place in told.get(number, ()) if first <= place < last)
+        nulls += [(number, places)] if places else []
+        if number < len(whole.lengths):
+            level = whole.lengths[number]
+            lengths.append(level[first:last])
+            first, last = sum(level[:first]), sum(level[:last])
     size = len(whole.rows) // max(1, whole.shape[0])
     shape = (last - first, *whole.shape[1:])
     rows = whole.rows[first * size : last * size]
-    return {name: replace(whole, shape=shape, rows=rows, lengths=tuple(lengths))}
+    part = replace(whole, shape=shape, rows=rows, lengths=tuple(lengths), nulls=tuple(nulls))
+    return {name: part}
 
 
 def ragged(value: Sequence[object], levels: int, dtype: str) -> Known:

@@ -47,6 +47,17 @@ def _checked(offsets: list[list[int]], rows: int) -> list[list[int]]:
     return [[after - at for at, after in pairwise(one)] for one in offsets]
 
 
+def _nulls(masks: dict[int, list[int]]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Return, by level, the items that are null: of the places of zeros."""
+    return tuple((level, tuple(places)) for level, places in sorted(masks.items()) if places)
+
+
+def _zeros(bits: bytes, count: int) -> list[int]:
+    """Return which of `count` bits are 0, the lowest of a byte first."""
+    assert len(bits) == (count + 7) // 8
+    return [place for place in range(count) if not bits[place // 8] >> place % 8 & 1]
+
+
 def container(path: Path) -> Content:
     """Read a lod container as docs/format.md says, with h5py alone."""
     with contextlib.suppress(ImportError):
@@ -78,14 +89,20 @@ def container(path: Path) -> Content:
                 order = tuple(array(entry["order"]).tolist())
                 told = tuple(map(tuple, _checked(outer, outer[-1][-1])))
                 one = replace(one, names=None, order=order, outer=told)
-            found[name] = one
+            masks = {}
+            for level in entry.get("marks", {}).get("nulls", ()):
+                rest = level if level < len(lengths) else "rows"
+                bits = array(f"{entry['data'].removesuffix('data')}valid/{rest}")
+                count = len(lengths[level]) if level < len(lengths) else len(rows)
+                masks[level] = _zeros(bits.tobytes(), count)
+            found[name] = replace(one, nulls=_nulls(masks))
         return found
 
 
 def stream(path: Path) -> Content:
     """Read a lod stream as docs/stream.md says."""
     raw, at = path.read_bytes(), 8
-    assert raw[:8] == b"\x89LODS\r\n\x01"
+    assert raw[:8] in (b"\x89LODS\r\n\x01", b"\x89LODS\r\n\x02")
     frames = []
     while at < len(raw):
         kind, _, _, _, part, size, _, _ = struct.unpack_from("<BBBBIQII", raw, at)
@@ -100,9 +117,12 @@ def stream(path: Path) -> Content:
     rows = [b"" for _ in header["tensors"]]
     order: dict[int, tuple[int, ...]] = {}
     base = [0] * len(offsets)
+    masks: dict[tuple[int, int, int], bytes] = {}
+    starts: list[tuple[list[int], list[int]]] = []
     for kind, part, payload in frames[1:-1]:
         if kind == 2:
             base = [level[-1] for level in offsets]
+            starts.append(([len(level) - 1 for level in offsets], list(map(len, rows))))
         elif kind == 3:
             offsets[part] += [base[part] + one for (one,) in struct.iter_unpack("<q", payload)]
         elif kind == 4:
@@ -111,6 +131,10 @@ def stream(path: Path) -> Content:
             order[part] = order.get(part, ()) + tuple(
                 one for (one,) in struct.iter_unpack("<q", payload)
             )
+        elif kind == 7:
+            mask = len(starts) - 1, *divmod(part, 256)
+            masks[mask] = masks.get(mask, b"") + payload
+    starts.append(([len(level) - 1 for level in offsets], list(map(len, rows))))
     found = {}
     for number, entry in enumerate(header["tensors"]):
         dtype, row_shape = _dtype(entry["dtype"]), entry["row_shape"]
@@ -129,7 +153,18 @@ def stream(path: Path) -> Content:
             outer = [offsets[level] for level in entry["array"]["outer"]]
             told = tuple(map(tuple, _checked(outer, outer[-1][-1])))
             one = replace(one, names=None, order=order.get(number, ()), outer=told)
-        found[entry["name"]] = one
+        missing: dict[int, list[int]] = {}
+        for (batch, tensor, level), bits in masks.items():
+            if tensor == number:
+                start, stop = (
+                    items[entry["levels"][level]]
+                    if level < len(levels)
+                    else size[number] // row_bytes
+                    for items, size in starts[batch : batch + 2]
+                )
+                zeros = [start + place for place in _zeros(bits, stop - start)]
+                missing[level] = missing.get(level, []) + zeros
+        found[entry["name"]] = replace(one, nulls=_nulls(missing))
     return found
 
 
