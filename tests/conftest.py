@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -15,6 +16,9 @@ pytest_plugins = [
 
 # A shell has the jobs it starts in the background ignore interrupts, and all that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tables keep to this width, and pytest-xdist sets it in its workers.
+os.environ.pop("COLUMNS", None)
 
 # How long an example takes says something of the machine, and of compiling at first use; not
 # of the code.

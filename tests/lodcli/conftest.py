@@ -53,9 +53,8 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def lod(monkeypatch: pytest.MonkeyPatch) -> Lod:
+def lod() -> Lod:
     """`lod` in this process: quick, but without pipes and signals."""
-    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it
 
     def run(*args: str | Path) -> Done:
         done = CliRunner().invoke(group, [str(arg) for arg in args])
