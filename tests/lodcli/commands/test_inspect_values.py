@@ -165,7 +165,7 @@ def test_nulls_are_neither_values_nor_equal_to_zeros(lod: Lod, folder: Path) -> 
         (["words.lod.h5", "--values"], "--values is for --head N or --top N"),
         (["words.lod.h5", "--by", "length"], "--by is for --top N"),
         (["words.lod.h5", "--stats", "--form", "lengths"], "--form prints the index only"),
-        (["many.lod.h5", "--duplicates"], "choose one with ::NAME"),
+        (["many.lod.h5", "--duplicates"], "choose one: many.lod.h5::vectors"),
         (["words.lod.h5", "--top", "1", "--level", "word"], "word"),
         (["flat.npz", "--top", "1"], "data has no levels"),
     ],

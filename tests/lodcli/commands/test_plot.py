@@ -119,7 +119,7 @@ def test_equal_data_gives_equal_pictures(lod: Lod, folder: Path) -> None:
         ("flat.lod.h5 -o x.svg", 1, "data has no levels"),
         ("flat.lod.h5 -o x.svg --kind states", 1, "data has no levels"),
         ("empty.lod.h5 -o x.svg --kind values", 1, "level 0 0 is empty"),
-        ("many.lod.h5 -o x.svg", 2, "choose one with ::NAME"),
+        ("many.lod.h5 -o x.svg", 2, "choose one: many.lod.h5::vectors"),
     ],
 )
 def test_what_cannot_be_drawn_is_one_line(
