@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -41,8 +42,8 @@ class Csv(Format):
 
     Records with the same value in such a column, one after another, are one item of that
     level. Every other column, or those that `--field` chooses, is a tensor over the same
-    levels: int64 if `--dtype` says nothing and its first value is a whole number, text if it
-    is no number, else float64. What the items are called is lost.
+    levels: text if its first value is no number, int64 if those of the first 64 KiB are
+    whole, else float64; `--dtype` overrules. What the items are called is lost.
 
     Writing: a column a level, with the number of the item, then a column a tensor. The
     tensors must have the same levels, of text all but the finest, and single numbers as rows;
@@ -191,7 +192,9 @@ class _CsvSource(Source):
 
     def __init__(self, source: Input, options: ReadOptions, separator: str) -> None:
         self._records = Records(LineReader(source, encoding=options.encoding), separator)
-        header, first = self._records.first_two()
+        records = self._records.first()
+        header = records.pop(0)[1] if records else None
+        first = records[0] if records else None
         if not header:
             raise InvalidDataError("line 1: expected the names of the columns, found nothing")
         if any("\r" in name for name in header):
@@ -218,18 +221,17 @@ class _CsvSource(Source):
                     raise InvalidDataError(
                         f"line 1: two columns are named {shown(names[column])}; {_OTHERS}"
                     )
-                text = None if first is None else first[1][column]
-                whole = text is not None and _is_whole(text)
-                dtype = options.dtype or np.dtype(np.int64 if whole else np.float64)
-                spec = TensorSpec(names[column], dtype, (), levels)
-                if options.dtype is None and text is not None and _is_text(text):
+                fields = [record[column] for _, record in records if len(record) == len(header)]
+                dtype = options.dtype or _dtype_of(fields)
+                spec = TensorSpec(names[column], dtype or np.dtype(np.int64), (), levels)
+                if dtype is None:
                     below = LevelSpec(f"text of {column}")
                     spec = TensorSpec(
                         names[column], np.dtype(np.uint8), (), (*levels, below), marks=TEXT
                     )
                 spec.empty()  # refuses a bad level name
-                if first is not None and text is not None and not spec.marks:
-                    self._rows(spec, [text], array("q", [first[0]]))
+                if first is not None and not spec.marks:
+                    self._rows(spec, fields[:1], array("q", [first[0]]))
                 specs.append(spec)
                 self._columns.append(column)
         if not specs:
@@ -365,15 +367,26 @@ _SEPARATORS = {mark: name for name, mark in SEPARATORS.items() if mark != " "}
 _MISSING = frozenset({"", "na", "n/a", "none", "null", "-", "?"})
 
 
-def _is_text(field: str) -> bool:
-    """Return whether a field is text: no number, not missing, and no sign of another fault."""
-    if field.startswith("\ufeff") or field.strip().lower() in _MISSING or _is_whole(field):
-        return False
+def _dtype_of(fields: list[str]) -> np.dtype[Any] | None:
+    """Return the dtype of a column by its first fields; None if it is text."""
+    there = [field for field in fields if field.strip().lower() not in _MISSING]
+    if there and not there[0].startswith("\ufeff") and not _is_number(there[0]):
+        return None
+    whole = bool(there) and not any(map(_is_fraction, there))
+    return np.dtype(np.int64 if whole else np.float64)
+
+
+def _is_fraction(field: str) -> bool:
+    """Return whether a field is a finite number with a point or an exponent."""
+    return not _is_whole(field) and _is_number(field) and math.isfinite(float(field))
+
+
+def _is_number(field: str) -> bool:
     try:
         float(field)
     except ValueError:
-        return True
-    return False
+        return False
+    return True
 
 
 def _text(fields: list[str], lod: LoD) -> LoDTensor:

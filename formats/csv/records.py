@@ -65,11 +65,8 @@ class Records:
         self._reader.restart()
         self._line = 0
 
-    def first_two(self) -> tuple[list[str] | None, tuple[int, list[str]] | None]:
-        """Return the first record, and the second with its line; None where there is none.
-
-        `blocks` yields the second again.
-        """
+    def first(self) -> list[tuple[int, list[str]]]:
+        """Return the first records, about 64 KiB, with their lines; `blocks` yields them again."""
         lines = self._reader.peek(1 << 16)
         size = 1 << 16
         while lines and self._open(b"".join(lines)) and size < MOST_FIELD_BYTES:
@@ -77,8 +74,7 @@ class Records:
             if not more:
                 break
             lines, size = lines + more, 2 * size
-        found = self._parsed(b"".join(lines), 1)
-        return (found[0][1] if found else None), (found[1] if len(found) > 1 else None)
+        return self._parsed(b"".join(lines), 1)
 
     def _open(self, block: bytes) -> bool:
         """Return whether a block ends inside of quotes: they come in pairs."""

@@ -147,8 +147,8 @@ FAULTS = [
     Fault(
         "mixed",
         ".tsv",
-        b"a\tb\n1\t2\n3\t2.5\n",
-        ("line 3, column 'b': expected a whole number", "--dtype float64 may hold it"),
+        b"a\tb\n" + b"1\t2\n" * 20_000 + b"3\t2.5\n",
+        ("line 20002, column 'b': expected a whole number", "--dtype float64 may hold it"),
     ),
     Fault(
         "mixed", ".ts", TS + b"1,2\n1,x\n", ("line 9, channel 0, step 1: expected a number, found",)

@@ -19,6 +19,7 @@ from lodcli.formats.core.options import ReadOptions
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import TEXT
 from tests.formats.cases.opening import batches_of, content, content_of, nested, pipe
 from tests.strategies import DTYPES, tensors
 
@@ -107,7 +108,10 @@ def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path
             "line 3: expected 2 fields, as line 1 has, found a blank line; take it out",
         ),
         (b"k,v\na,1\na,2,3\n", "line 3: expected 2 fields, as line 1 has, found 3 fields"),
-        (b"k,v\na,1\na,2.5\n", r"line 3, column 'v': expected a whole number .*--dtype float64"),
+        (
+            b"k,v\n" + b"a,1\n" * 20_000 + b"a,2.5\n",
+            r"line 20002, column 'v': expected a whole number .*--dtype float64",
+        ),
         (b"k,v\na,1\na,nan\n", "line 3, column 'v': expected a whole number"),
         (b"k,v\na,1\na,\n", "line 3, column 'v': expected a whole number .*found ''"),
         (b"k,v\na,1.5\na,x\n", "line 3, column 'v': expected a number .*found 'x'"),
@@ -177,3 +181,24 @@ def test_tensors_that_share_no_levels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LodError, match="share all their levels"):
         io.write(tmp_path / "t.csv", two)
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        (["1", "2.5", "3"], [1.0, 2.5, 3.0]),
+        (["1", "1e3"], [1.0, 1000.0]),
+        (["1", "-2"], [1, -2]),
+        (["", "ann", "5"], ["", "ann", "5"]),
+        (["NA", "bob"], ["NA", "bob"]),
+    ],
+)
+def test_the_first_records_decide_the_dtype(
+    tmp_path: Path, fields: list[str], wanted: list[Any]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("v,other\n" + "".join(f"{field},0\n" for field in fields))
+    found = io.read_all(path)["v"]
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == wanted
+    assert found.marks == TEXT or found.dtype == np.array(wanted).dtype
