@@ -31,6 +31,7 @@ from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
+from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 MOST_BLOCK_BYTES = 2 << 20
 # A whole number of more is beyond every dtype, and takes long to read.
@@ -43,11 +44,13 @@ class Csv(Format):
     Records with the same value in such a column, one after another, are one item of that
     level. Every other column, or those that `--field` chooses, is a tensor over the same
     levels: text if its first value is no number, int64 if those of the first 64 KiB are
-    whole, else float64; `--dtype` overrules. What the items are called is lost.
+    whole, else float64; `--dtype` overrules. What the items are called is lost. If one of those
+    has no value, or with --nulls, an empty field of numbers is a null.
 
     Writing: a column a level, with the number of the item, then a column a tensor. The
     tensors must have the same levels, of text all but the finest, and single numbers as rows;
-    an item without rows has no place. With `--wide` rows of H numbers are H columns.
+    an item without rows has no place. A null is an empty field; null text and null items are
+    refused. With `--wide` rows of H numbers are H columns.
     """
 
     name = "csv"
@@ -59,7 +62,8 @@ class Csv(Format):
     kept_dtypes = frozenset({"int64", "float64"})
     zero_rows = False
     kept_marks = frozenset({"text"})
-    options = frozenset({"levels", "field", "dtype", "encoding", "separator", "wide"})
+    nulls = True  # of numbers
+    options = frozenset({"nulls", "levels", "field", "dtype", "encoding", "separator", "wide"})
     write_options = frozenset({"separator", "wide"})
     binary = False
 
@@ -122,11 +126,12 @@ class Csv(Format):
                 if not isinstance(tensor, LoDTensor):
                     continue
                 lod = tensor.lod
+                self._refuse_nulls(tensor, spec)
                 if spec.marks == TEXT:
                     waiting[column] += self._fields(tensor, spec.name, mark)
                     lod = lod.above(-1) if lod.n_levels > 1 else LoD()
                 else:
-                    waiting[column] += texts(np.ascontiguousarray(tensor.data))
+                    waiting[column] += _numerals(tensor, alone=len(names) == 1)
             for column, found in enumerate(_numbers(lod, done, self.name)):
                 waiting[column] += found
             done += lod.count(0) if lod.n_levels else 0
@@ -138,6 +143,12 @@ class Csv(Format):
                 del found[:ready]
         if any(waiting):
             raise self._not_shared()
+
+    def _refuse_nulls(self, tensor: LoDTensor, spec: TensorSpec) -> None:
+        """Raise if there are other nulls than numbers."""
+        level, _ = next(tensor.nulls.present(), (tensor.lod.n_levels, None))
+        if level < tensor.lod.n_levels or spec.marks:
+            tensor.refuse_nulls(f"{spec.name} in {self.name}")
 
     def _fields(self, tensor: LoDTensor, name: str, separator: str) -> list[str]:
         """Return each finest sequence of text as it is written."""
@@ -153,6 +164,15 @@ class Tsv(Csv):
 
     name = "tsv"
     separator = "\t"
+
+
+def _numerals(tensor: LoDTensor, *, alone: bool) -> list[str]:
+    """Return each number as it is written, a null as an empty field; no line may be blank."""
+    found = texts(np.ascontiguousarray(tensor.values))
+    if tensor.nulls.rows is not None:
+        for row in np.flatnonzero(~tensor.nulls.rows).tolist():
+            found[row] = '""' if alone else ""
+    return found
 
 
 def _groups(spec: TensorSpec) -> tuple[LevelSpec, ...]:
@@ -223,7 +243,11 @@ class _CsvSource(Source):
                     )
                 fields = [record[column] for _, record in records if len(record) == len(header)]
                 dtype = options.dtype or _dtype_of(fields)
-                spec = TensorSpec(names[column], dtype or np.dtype(np.int64), (), levels)
+                # Of one column, a blank line may be a slip.
+                nullable = options.nulls is not None or ("" in fields and len(header) > 1)
+                spec = TensorSpec(
+                    names[column], dtype or np.dtype(np.int64), (), levels, nullable=nullable
+                )
                 if dtype is None:
                     below = LevelSpec(f"text of {column}")
                     spec = TensorSpec(
@@ -231,7 +255,7 @@ class _CsvSource(Source):
                     )
                 spec.empty()  # refuses a bad level name
                 if first is not None and not spec.marks:
-                    self._rows(spec, fields[:1], array("q", [first[0]]))
+                    self._tensor(spec, fields[:1], array("q", [first[0]]), LoD())
                 specs.append(spec)
                 self._columns.append(column)
         if not specs:
@@ -292,7 +316,7 @@ class _CsvSource(Source):
             if spec.marks == TEXT:
                 found[spec.name] = _text(fields, lod)
             else:
-                found[spec.name] = LoDTensor(self._rows(spec, fields, table.numbers), lod)
+                found[spec.name] = self._tensor(spec, fields, table.numbers, lod)
         return found
 
     def _lod(self, table: Table) -> LoD:
@@ -326,6 +350,15 @@ class _CsvSource(Source):
             offsets.append(found.astype(np.int64))
         return LoD(offsets, self.schema[0].level_names[: len(groups)])
 
+    def _tensor(
+        self, spec: TensorSpec, fields: list[str], numbers: array[int], lod: LoD
+    ) -> LoDTensor:
+        nulls = NO_NULLS
+        if spec.nullable and "" in fields:
+            nulls = Nulls.of([*[None] * lod.n_levels, [field != "" for field in fields]])
+            fields = [field or "0" for field in fields]
+        return LoDTensor(self._rows(spec, fields, numbers), lod, nulls=nulls)
+
     def _rows(self, spec: TensorSpec, fields: list[str], numbers: array[int]) -> Array:
         making: Any = int if spec.dtype.kind in "iu" else float
         try:
@@ -351,6 +384,8 @@ class _CsvSource(Source):
         """Return a hint for a field that is not a number of the dtype."""
         if text.startswith("\ufeff"):
             return WITHOUT_MARK
+        if not text:
+            return "the first records have all values: --nulls keep reads it as a null"
         if text.strip().lower() in _MISSING:
             return f"fill it, leave it out, or {_OTHERS}"
         if _is_whole(text):

@@ -16,6 +16,7 @@ _EXACT = decimal.Context(prec=200)
 def texts(values: Array, unit: Unit) -> list[str]:
     """Return flat int64 values as text: times as in ISO 8601, decimals in digits.
 
+    >>> import numpy as np
     >>> from lodcli.kernels.tensor.marks import Times
     >>> texts(np.array([0, 1500]), Times("timestamp", "ms", "UTC"))
     ['1970-01-01T00:00:00.000Z', '1970-01-01T00:00:01.500Z']

@@ -237,8 +237,8 @@ FAULTS = [
     Fault(
         "missing",
         ".csv",
-        b"a,b\n1,2\n3,\n",
-        ("line 3, column 'b': expected a whole number (int64), found ''", "fill it, leave it out"),
+        b"a,b\n" + b"1,2\n" * 20_000 + b"3,\n",
+        ("line 20002, column 'b': expected a whole number (int64), found ''", "--nulls keep"),
     ),
     Fault(
         "missing",

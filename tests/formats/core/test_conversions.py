@@ -113,7 +113,7 @@ def read_options(name: str, content: Content) -> ReadOptions:
         options.pop("field", None)
         if len(content) > 1:
             options.pop("dtype", None)
-        if name == "jsonl" and len(content) > 1:
+        if name in ("jsonl", "json") and len(content) > 1:
             options.pop("levels", None)
     return ReadOptions(**options)
 

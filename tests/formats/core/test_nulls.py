@@ -24,7 +24,8 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.kinds import KINDS, READ_ONLY
 
-HOLDS = sorted(name for name in TABLE if table.get(name).nulls)
+# csv holds nulls of numbers alone: see test_csv.py.
+HOLDS = sorted(name for name in TABLE if table.get(name).nulls and name not in ("csv", "tsv"))
 COLUMNS: dict[str, Any] = {
     "rows": pa.array([1, None, 3, None]),
     "lists": pa.array([[1, None], None, [], [4]]),
@@ -184,7 +185,7 @@ def test_others_read_what_is_written(
     assert [field.name for field in arrow.schema if not field.nullable] == ["w"]
 
 
-@pytest.mark.parametrize("name", sorted(set(KINDS) - set(HOLDS) - set(READ_ONLY)))
+@pytest.mark.parametrize("name", sorted(set(KINDS) - set(HOLDS) - set(READ_ONLY) - {"csv", "tsv"}))
 def test_other_formats_refuse_nulls_by_name(name: str, tmp_path: Path) -> None:
     for module in KINDS[name].needs:
         pytest.importorskip(module)

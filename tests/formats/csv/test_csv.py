@@ -113,7 +113,10 @@ def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path
             r"line 20002, column 'v': expected a whole number .*--dtype float64",
         ),
         (b"k,v\na,1\na,nan\n", "line 3, column 'v': expected a whole number"),
-        (b"k,v\na,1\na,\n", "line 3, column 'v': expected a whole number .*found ''"),
+        (
+            b"k,v\n" + b"a,1\n" * 20_000 + b"a,\n",
+            "line 20002, column 'v': expected a whole number .*found ''; .*--nulls keep",
+        ),
         (b"k,v\na,1.5\na,x\n", "line 3, column 'v': expected a number .*found 'x'"),
         (b"k,v\na,1\na,1_0\n", "line 3, column 'v': .*found '1_0'"),
         (b"k,v\na,1\na,9223372036854775808\n", "line 3, column 'v': expected a whole number"),
@@ -202,3 +205,44 @@ def test_the_first_records_decide_the_dtype(
     assert isinstance(found, LoDTensor)
     assert found.to_list() == wanted
     assert found.marks == TEXT or found.dtype == np.array(wanted).dtype
+
+
+NULLS = {"n": [1, None, 3, None], "x": [None, 0.5, None, -1.0], "t": ["a", "", "b", ""]}
+
+
+def test_empty_fields_of_numbers_are_nulls(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    path = tmp_path / "theirs.csv"
+    table = pd.DataFrame({"n": pd.array(NULLS["n"], "Int64"), "x": NULLS["x"], "t": NULLS["t"]})
+    table.to_csv(path, index=False)
+    found = io.read_all(path)
+    assert {name: item.to_list() for name, item in found.items()} == NULLS  # type: ignore[union-attr]
+    io.write(tmp_path / "ours.csv", found)
+    again = pd.read_csv(tmp_path / "ours.csv", dtype={"n": "Int64"}, keep_default_na=True)
+    pd.testing.assert_frame_equal(again.fillna({"t": ""}), table)
+
+
+def test_nulls_of_numbers_are_empty_fields_of_their_items(tmp_path: Path) -> None:
+    numbers = LoDTensor.from_lists([[1, None], [None], [4]])
+    other = LoDTensor(np.arange(4), numbers.lod)
+    io.write(tmp_path / "t.csv", {"a": numbers, "b": other})
+    assert (tmp_path / "t.csv").read_text() == "level0,a,b\n0,1,0\n0,,1\n1,,2\n2,4,3\n"
+    found = io.read_all(tmp_path / "t.csv", options=ReadOptions(levels=("level0",)))
+    assert found["a"].to_list() == numbers.to_list()  # type: ignore[union-attr]
+
+
+def test_a_null_of_the_only_column_is_asked_for(tmp_path: Path) -> None:
+    io.write(tmp_path / "t.csv", LoDTensor.from_lists([1, None]))
+    assert (tmp_path / "t.csv").read_text() == 'data\n1\n""\n'
+    with pytest.raises(LodError, match="--nulls keep"):
+        io.read(tmp_path / "t.csv")
+    found = io.read(tmp_path / "t.csv", options=ReadOptions(nulls="keep"))
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == [1, None]
+
+
+@pytest.mark.parametrize("items", [[[1], None], ["a", None]])
+def test_other_nulls_are_refused(tmp_path: Path, items: list[Any]) -> None:
+    with pytest.raises(UnsupportedError, match=r"level 0 <1> is null; data in csv has no nulls"):
+        io.write(tmp_path / "t.csv", LoDTensor.from_lists(items))
+    assert not list(tmp_path.iterdir())

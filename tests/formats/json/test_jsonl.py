@@ -98,7 +98,7 @@ def test_a_row_that_is_not_rectangular_is_named(tmp_path: Path, data: bytes, mes
 
 
 def test_more_names_than_levels_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="the lines have 1 levels, found 2 names"):
+    with pytest.raises(UnsupportedError, match="the lines have 1 level, found 2 names"):
         given_lines(tmp_path, b"[1]\n", levels=("a", "b"))
 
 

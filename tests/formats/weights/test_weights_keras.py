@@ -141,7 +141,7 @@ BROKEN: list[tuple[bytes, type[LodError], str]] = [
     (image(put(KERNEL, "text")), UnsupportedError, "holds no numbers"),
     (image(put(KERNEL, 1.0)), InvalidDataError, "a matrix or a vector"),
     (image(lambda f: f.pop(KERNEL)), InvalidDataError, "has no kernel"),
-    (image(lambda f: f.pop("layers")), InvalidDataError, "holds no recurrent layers"),
+    (image(lambda f: f.pop("layers")), InvalidDataError, "holds no weights of an RNN"),
     (image(put(KERNEL, h5py.SoftLink("/x"))), DamagedFileError, "is a soft or external link"),
     (
         image(put(KERNEL, h5py.ExternalLink("/etc/passwd", "/x"))),

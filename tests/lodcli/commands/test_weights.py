@@ -113,7 +113,7 @@ def test_what_a_file_does_not_tell_can_be_said(lod: Lod, folder: Path) -> None:
     ("args", "code", "said"),
     [
         (["no.safetensors"], 3, "no.safetensors: no such file"),
-        (["words.lod.h5"], 1, "words.lod.h5: holds no recurrent layers"),
+        (["words.lod.h5"], 1, "words.lod.h5: holds no weights of an RNN"),
         (["w.safetensors", "--to", "keras"], 2, "are for -o OUT"),
         (["w.safetensors", "-o", "w.bin"], 2, "w.bin: unknown file extension for weights"),
         (["w.safetensors", "-o", "w.safetensors"], 3, "exists already"),

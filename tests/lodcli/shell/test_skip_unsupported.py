@@ -28,11 +28,11 @@ def _jsonl(path: Path) -> None:
 
 
 def _csv(path: Path) -> None:
-    path.write_text("good,bad\n1,\n2,y\n")
+    path.write_text("good,bad\n1,NA\n2,5\n")
 
 
 def _tsv(path: Path) -> None:
-    path.write_text("good\tbad\n1\tNA\n2\ty\n")
+    path.write_text("good\tbad\n1\tNA\n2\t5\n")
 
 
 def _npz(path: Path) -> None:
@@ -185,7 +185,7 @@ def test_nothing_but_bad_columns_is_an_error(
     lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("t.csv").write_text("a,b\n,NA\n")
+    Path("t.csv").write_text("a,b\n?,NA\n")
     done = lod("inspect", "t.csv", "--skip-unsupported")
     assert (done.code, done.stdout) == (1, "")
     assert "expected a number" in done.stderr
