@@ -164,7 +164,7 @@ def test_an_impossible_option_is_an_error(
 
 
 def test_what_nobody_asked_for_need_not_fit_a_tensor(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("name,age\n,36\n")
+    (tmp_path / "t.csv").write_text("name,age\n?,36\n")
     with pytest.raises(lodcli.LodError), lodcli.open(tmp_path / "t.csv"):
         pass
     with lodcli.open(tmp_path / "t.csv", "age") as source:
