@@ -25,6 +25,10 @@ from lodcli.kernels.rnn.loops.while_loop import Var as Var
 from lodcli.kernels.rnn.loops.while_loop import while_loop as while_loop
 from lodcli.kernels.runtime.precision import float32_products as float32_products
 from lodcli.kernels.tensor.lod_tensor import LoDTensor as LoDTensor
+from lodcli.kernels.tensor.marks import Decimals as Decimals
+from lodcli.kernels.tensor.marks import Marks as Marks
+from lodcli.kernels.tensor.marks import Times as Times
+from lodcli.kernels.tensor.nulls import Nulls as Nulls
 from lodcli.kernels.tensor.plot import plot as plot
 from lodcli.kernels.tensor.tensor_array import TensorArray as TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap as IndexMap
@@ -35,6 +39,7 @@ __version__: str
 
 __all__ = [
     "DamagedFileError",
+    "Decimals",
     "DynamicRNN",
     "EmptySequenceError",
     "IndexMap",
@@ -43,12 +48,15 @@ __all__ = [
     "LoD",
     "LoDTensor",
     "LodError",
+    "Marks",
     "NotThisFormatError",
+    "Nulls",
     "SelectionError",
     "ShapeMismatchError",
     "StoredArray",
     "TargetExistsError",
     "TensorArray",
+    "Times",
     "UnsupportedError",
     "Var",
     "__version__",

@@ -38,6 +38,9 @@ class Times:
         kind: "timestamp" and "date" count from 1970-01-01, "time" from midnight.
         unit: "s", "ms", "us" or "ns"; of dates "D" or "ms".
         zone: of a timestamp, which then counts in UTC, such as "Europe/Zurich"; None for none.
+
+    >>> str(Times("timestamp", "ms", "UTC"))
+    'timestamp[ms, UTC]'
     """
 
     kind: TimeKind
@@ -71,6 +74,9 @@ class Decimals:
         precision: how many digits there may be.
         scale: how many of them are behind the point.
         bits: of Arrow's type: 32, 64, 128 or 256.
+
+    >>> str(Decimals(10, 2))
+    'decimal(10, 2)'
     """
 
     precision: int
@@ -112,6 +118,9 @@ class Marks:
     Attributes:
         values: what each finest sequence is: "text" (UTF-8) or "bytes"; None for numbers.
         unit: what each row counts, if it is a number of a unit.
+
+    >>> str(Marks("text")), str(Marks(unit=Times("date", "D"))), bool(Marks())
+    ('text', 'date[D]', False)
     """
 
     values: Values | None = None
