@@ -74,7 +74,7 @@ def _check(each: Entry, name: str, code: int, stderr: str, path: Path) -> None:
         assert code == each.code, what
         assert str(path) in stderr, what
         shown = stderr.replace(f"{path}: ", "").replace(str(path), path.name)
-        assert _words(each.message[:60]) in _words(shown), what
+        assert _words(each.message[:60]).rstrip() in _words(shown), what
         return
     # The others may find that they cannot use what the header announces, before the damage;
     # and where header and index are whole, they may not touch what is damaged.
