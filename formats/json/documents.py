@@ -50,9 +50,9 @@ class _Array:
         self._output = output
         self._before = b"[\n"
 
-    def write(self, lines: bytes) -> None:
+    def write(self, lines: bytes | memoryview) -> None:
         if lines:  # no line end is within a value
-            self._output.write(self._before + lines[:-1].replace(b"\n", b",\n"))
+            self._output.write(self._before + bytes(lines[:-1]).replace(b"\n", b",\n"))
             self._before = b",\n"
 
     def close(self) -> None:

@@ -148,7 +148,9 @@ def difference(columns: Columns, name: str, tensor: LoDTensor) -> str | None:
 
 
 def nested(tensor: LoDTensor) -> Any:
-    """Return a tensor as nested lists, made by plain loops."""
+    """Return a tensor as nested lists, made by plain loops if it holds no nulls and no units."""
+    if tensor.nulls or tensor.marks.unit:
+        return tensor.to_list()
     items = tensor.data.tolist()
     for lengths in reversed(tensor.recursive_sequence_lengths()):
         left = iter(items)
@@ -174,8 +176,10 @@ def _part(value: Any, path: str) -> Any:
 def _same(expected: Any, found: Any) -> bool:
     if isinstance(expected, np.ndarray | np.generic):
         expected = expected.tolist()
+    if isinstance(found, str | bytes):
+        found = list(found.encode() if isinstance(found, str) else found)
     if expected is None:
-        return bool(found == [])
+        return found is None or bool(found == [])
     if isinstance(expected, str) and not isinstance(found, list):
         expected = float(expected) if isinstance(found, float) else int(expected)
     if isinstance(expected, str):

@@ -50,7 +50,8 @@ class Run:
             return "internal error"
         if self.code not in (0, 1, 2, 3, 4):
             return f"exit code {self.code}"
-        if self.code and (not self.stderr.startswith("lod ") or self.stderr.count("\n") != 1):
+        said = self.stderr.startswith(("lod ", '{"schema_version"'))
+        if self.code and (not said or self.stderr.count("\n") != 1):
             return "no single line that says what is wrong"
         if not self.stderr.replace("\n", "").isprintable():
             return "control characters on the terminal"
