@@ -19,7 +19,7 @@ MOST_ADDRESS_BYTES = 16 << 30
 MOST_MEMORY_BYTES = 1 << 30
 # A file may take so many times its size.
 MEMORY_RATIO = 40
-MOST_OUTPUT = 100_000
+MOST_OUTPUT = 10_000_000
 
 
 @dataclass(frozen=True)
