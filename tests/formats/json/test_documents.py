@@ -75,7 +75,7 @@ def test_files_of_others_are_read(name: str) -> None:
         assert tensor.to_list() == [record[field] for record in records]
 
 
-@pytest.mark.parametrize("items", [0, 1, 70_000, 2_000_000])
+@pytest.mark.parametrize("items", [0, 1, 70_000, pytest.param(2_000_000, marks=pytest.mark.slow)])
 def test_what_is_written_is_a_document(tmp_path: Path, items: int) -> None:
     tensor = LoDTensor.from_lists([list(range(i % 5)) for i in range(items)] or [[0]])[:items]
     path = tmp_path / "t.json"
