@@ -47,7 +47,7 @@ def full_disk(sizes: int) -> Outcome:
                 for kind, args in OUTPUTS.items():
                     _one(outcome, f"{kind} with {free} bytes free", source, args, Path(name))
         finally:
-            subprocess.run(["umount", name], check=True)
+            _unmount(name)
     return outcome
 
 
@@ -98,8 +98,13 @@ def read_only_folder() -> Outcome:
                 outcome.expect(not os.listdir(folder), f"{kind}: leaves {os.listdir(folder)}")
         finally:
             if mounted:
-                subprocess.run(["umount", name], check=True)
+                _unmount(name)
     return outcome
+
+
+def _unmount(folder: str) -> None:
+    """Take a file system out of the tree now, even while another process looks into it."""
+    subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 @contextmanager
