@@ -73,6 +73,8 @@ def _end(late: int) -> None:
 def _count(signals: int, tell: int, parent: int) -> NoReturn:
     """Wait for signals; the end of the file is that of the process."""
     try:
+        # It may be there a moment longer; the file system of the folder can be unmounted then.
+        os.chdir("/")
         processes.close_all_but({signals, tell}, from_zero=True)
         while number := os.read(signals, 1):
             if number[0] and _is_pending(signals, PENDING_SECONDS):

@@ -103,7 +103,7 @@ def read_only_folder() -> Outcome:
 
 
 def _unmount(folder: str) -> None:
-    """Take a file system out of the tree now, even while another process looks into it."""
+    """Take a file system out of the tree now, even while another process is still in it."""
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 

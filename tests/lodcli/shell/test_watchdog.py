@@ -186,6 +186,23 @@ def test_the_child_ends_with_the_process(tmp_path: Path) -> None:
     os.close(reading)
 
 
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="needs /proc")
+def test_the_child_holds_no_folder(tmp_path: Path) -> None:
+    """It may end after the process; the file system of the folder can be unmounted then."""
+    code = f"""
+ready()
+child = next(int(name) for name in os.listdir("/proc") if name.isdigit() and
+             open(f"/proc/{{name}}/stat").read().split()[3] == str(os.getpid()))
+until = time.monotonic() + {HANG_SECONDS / 4}
+while os.readlink(f"/proc/{{child}}/cwd") != "/" and time.monotonic() < until:
+    time.sleep(0.01)
+assert os.readlink(f"/proc/{{child}}/cwd") == "/"
+"""
+    subprocess.run(
+        [sys.executable, "-c", START + code], cwd=tmp_path, env=environment(), check=True
+    )
+
+
 # Both compile for several seconds where nothing is kept.
 COMPILING = (
     "apply sort in.lod.h5 -o out.lod.h5",
