@@ -101,6 +101,15 @@ class TensorSpec:
         """The names of the levels, outermost first."""
         return tuple(level.name for level in self.levels)
 
+    def uncounted(self, key: str = "{}") -> TensorSpec:
+        """Return this for other items of it, whose counts are unknown.
+
+        Args:
+            key: what becomes of the keys of the levels, such as "of {}".
+        """
+        levels = (replace(level, key=key.format(level.key), items=None) for level in self.levels)
+        return replace(self, levels=tuple(levels), rows=None)
+
     def empty(self) -> LoDTensor:
         """Return a tensor of this description with no items at all."""
         lod = LoD([np.zeros(1, np.int64)] * len(self.levels), self.level_names)

@@ -19,7 +19,7 @@ from lodcli.formats.csv.wide import WideSource, columns, in_columns
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
-from lodcli.formats.text.numerals import holding, narrowed, tells_dtype, texts
+from lodcli.formats.text.numerals import holding, narrowed, put_nulls, tells_dtype, texts
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import (
     InvalidDataError,
@@ -169,10 +169,7 @@ class Tsv(Csv):
 def _numerals(tensor: LoDTensor, *, alone: bool) -> list[str]:
     """Return each number as it is written, a null as an empty field; no line may be blank."""
     found = texts(np.ascontiguousarray(tensor.values))
-    if tensor.nulls.rows is not None:
-        for row in np.flatnonzero(~tensor.nulls.rows).tolist():
-            found[row] = '""' if alone else ""
-    return found
+    return put_nulls(found, tensor.nulls.rows, '""' if alone else "")
 
 
 def _groups(spec: TensorSpec) -> tuple[LevelSpec, ...]:

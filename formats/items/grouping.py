@@ -39,15 +39,11 @@ def _schema(schema: Schema, once: Sequence[str], level: str | None) -> Schema:
     by_name = {spec.name: spec for spec in schema}
 
     def under(spec: TensorSpec) -> TensorSpec:
-        below = (replace(level, key=f"in {level.key}", items=None) for level in spec.levels)
-        return replace(spec, levels=(above, *below), rows=None)
-
-    def one_each(spec: TensorSpec) -> TensorSpec:
-        levels = (replace(level, key=f"of {level.key}", items=None) for level in spec.levels)
-        return replace(spec, levels=tuple(levels), rows=None)
+        below = spec.uncounted("in {}")
+        return replace(below, levels=(above, *below.levels))
 
     others = [under(spec) for spec in schema if spec.name not in once]
-    return (*(one_each(by_name[name]) for name in once), *others)
+    return (*(by_name[name].uncounted("of {}") for name in once), *others)
 
 
 def _level_name(schema: Schema, names: Sequence[str]) -> str | None:

@@ -47,7 +47,10 @@ def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -
                 f"{spec.name}=OTHER"
             )
     beside = (replace(spec, nullable=spec.nullable or how == "left") for spec in added)
-    return (*(_uncounted(spec, "a") for spec in left), *(_uncounted(spec, "b") for spec in beside))
+    return (
+        *(spec.uncounted("a {}") for spec in left),
+        *(spec.uncounted("b {}") for spec in beside),
+    )
 
 
 def _kind(spec: TensorSpec) -> str:
@@ -57,11 +60,6 @@ def _kind(spec: TensorSpec) -> str:
     if spec.dtype.kind in "biu":
         return "uint64" if spec.dtype == np.uint64 else "whole numbers"
     return "floating numbers"
-
-
-def _uncounted(spec: TensorSpec, side: str) -> TensorSpec:
-    levels = (replace(level, key=f"{side} {level.key}", items=None) for level in spec.levels)
-    return replace(spec, levels=tuple(levels), rows=None)
 
 
 def joined(

@@ -44,12 +44,7 @@ class Shared:
     def schema(self) -> Schema:
         """The tensors with the items as outermost level, counts unknown."""
         return tuple(
-            replace(
-                spec,
-                levels=tuple(replace(level, items=None) for level in spec.levels[self.level :]),
-                rows=None,
-            )
-            for spec in self.specs
+            replace(spec, levels=spec.levels[self.level :]).uncounted() for spec in self.specs
         )
 
 

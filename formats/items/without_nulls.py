@@ -72,8 +72,7 @@ class WithoutNulls(Source):
 
     def _spec(self, spec: TensorSpec) -> TensorSpec:
         if self._how == "drop" and any(one.nullable for one in self._inner.schema):
-            levels = tuple(replace(level, items=None) for level in spec.levels)
-            spec = replace(spec, levels=levels, rows=spec.rows if spec.array else None)
+            spec = replace(spec.uncounted(), rows=spec.rows if spec.array else None)
         return replace(spec, nullable=False)
 
     @property

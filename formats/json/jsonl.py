@@ -22,14 +22,13 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.derived import Derived
 from lodcli.formats.text.lines import LineReader, split
-from lodcli.formats.text.numerals import tells_dtype, texts
+from lodcli.formats.text.numerals import put_nulls, tells_dtype, texts
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT, Times
-from lodcli.kernels.tensor.nulls import Mask
 
 # As Python objects, text takes up to thirty times its size.
 MOST_BLOCK_BYTES = 2 << 20
@@ -142,18 +141,11 @@ def _samples(tensor: LoDTensor) -> list[str]:
     for axis in range(len(shape) - 1, 0, -1):
         lists = int(np.prod(shape[:axis], dtype=np.int64))
         found = _grouped(found, np.arange(lists + 1) * shape[axis])
-    found = _with_nulls(found, tensor.nulls.rows)
+    found = put_nulls(found, tensor.nulls.rows, "null")
     for level in reversed(range(tensor.lod.n_levels)):
         found = _grouped(found, tensor.lod.levels[level])
-        found = _with_nulls(found, tensor.nulls.masks[level] if tensor.nulls else None)
+        found = put_nulls(found, tensor.nulls.masks[level] if tensor.nulls else None, "null")
     return found
-
-
-def _with_nulls(values: list[str], mask: Mask | None) -> list[str]:
-    if mask is not None:
-        for place in np.flatnonzero(~mask).tolist():
-            values[place] = "null"
-    return values
 
 
 def _quoted(tensor: LoDTensor) -> list[str]:
@@ -161,9 +153,9 @@ def _quoted(tensor: LoDTensor) -> list[str]:
     raw = tensor.values.tobytes()
     cuts = pairwise(lod.levels[-1].tolist())
     found = [encode_basestring(raw[start:stop].decode()) for start, stop in cuts]
-    found = _with_nulls(found, masks[lod.n_levels - 1])
+    found = put_nulls(found, masks[lod.n_levels - 1], "null")
     for level in reversed(range(lod.n_levels - 1)):
-        found = _with_nulls(_grouped(found, lod.levels[level]), masks[level])
+        found = put_nulls(_grouped(found, lod.levels[level]), masks[level], "null")
     return found
 
 

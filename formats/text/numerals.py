@@ -8,6 +8,7 @@ import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.nulls import Mask
 
 # Above this, not every whole number is a float64.
 MOST_EXACT_FLOAT64 = 2**53
@@ -48,6 +49,14 @@ def texts(values: Array) -> list[str]:
     found = list(map(str, values))
     # bfloat16 alone writes 2 and -0, and would be read back as a whole number.
     return [f"{text}.0" if text.lstrip("-").isdigit() else text for text in found]
+
+
+def put_nulls(values: list[str], mask: Mask | None, null: str) -> list[str]:
+    """Put `null` where the mask is False; return the list, which is changed."""
+    if mask is not None:
+        for place in np.flatnonzero(~mask).tolist():
+            values[place] = null
+    return values
 
 
 def _whole(values: Array) -> list[str]:

@@ -158,7 +158,7 @@ class _Writing:
         self, schema: Schema, results: Mapping[str, LoDTensor], tensor: LoDTensor
     ) -> Schema:
         if self._into is None:
-            return _uncounted(schema_of(results))
+            return tuple(spec.uncounted() for spec in schema_of(results))
         refuse_into([spec.name for spec in schema], self._lead.name, self._into)
         result = _only(results)
         self._depth = _shared_depth(result, tensor) if self._keeps else 0
@@ -208,14 +208,6 @@ def _spec(name: str, result: LoDTensor, lead: TensorSpec, depth: int) -> TensorS
     return TensorSpec(
         *(name, result.dtype, result.row_shape, (*lead.levels[:depth], *own), rows),
         marks=result.marks,
-    )
-
-
-def _uncounted(schema: Schema) -> Schema:
-    """Return a schema of which the first batch is not yet all."""
-    return tuple(
-        replace(spec, rows=None, levels=tuple(replace(level, items=None) for level in spec.levels))
-        for spec in schema
     )
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from lodcli.commands.inspect.drawing import draw, preview
 from lodcli.commands.inspect.examined import Examined, Wanted, examined
 from lodcli.commands.inspect.statistics import Statistics, bars, statistics
-from lodcli.formats.core import marks
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.schema import (
     DEFAULT_NAME,
@@ -23,6 +22,7 @@ from lodcli.formats.core.schema import (
 from lodcli.formats.items.indexed_copy import indexed
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.reports.counting import described
 from lodcli.shell import output
 from lodcli.shell.opened import Opened, share_of, size_of
 from lodcli.shell.printable import printable
@@ -141,17 +141,11 @@ def _tensor_json(summary: TensorSummary, level: int | str | None) -> dict[str, A
     levels = figures.levels
     if level is not None:
         levels = (levels[summary.lod.level(level)],)
-    content: dict[str, Any] = {
-        "name": spec.name,
-        "dtype": spec.dtype.name,
-        "marks": marks.to_json(spec.marks),
-        "nullable": spec.nullable,
+    content: dict[str, Any] = described(spec) | {
         "rows": summary.rows,
-        "row_shape": list(spec.row_shape),
         "bytes": summary.size_bytes,
         "levels": [one.to_json() for one in levels],
         "padding": figures.padding.to_json(),
-        "tensor_array": spec.array,
     }
     if spec.array:
         content["step_sizes"] = summary.lod.lengths(0).tolist()
