@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,13 +11,13 @@ import numpy as np
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import LevelKeys, TensorSpec
+from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, as_int64, check_rows, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 
 if TYPE_CHECKING:
-    from h5py import h5d
-
+    from lodcli.formats.hdf5.columns import Column
     from lodcli.formats.hdf5.strict import StrictFile
 
 # What opening such a file imports only then; see Format.modules.
@@ -31,21 +32,22 @@ class Datasets:
     """Datasets of an HDF5 file of which nothing is trusted; attributes are never read.
 
     Args:
-        fd: the file, and its size in bytes.
+        source: the file.
         chosen: whether a person named the paths: one that is not there is then their mistake,
             and damage otherwise.
     """
 
-    def __init__(self, fd: int, size: int, *, chosen: bool) -> None:
-        from lodcli.formats.hdf5.strict import StrictFile, native
+    def __init__(self, source: Input, *, chosen: bool) -> None:
+        from lodcli.formats.hdf5.strict import StrictFile
 
-        self.strict: StrictFile = StrictFile(fd, size)
-        self.dtype = native
+        fd = source.make_seekable().fileno()
+        self.strict: StrictFile = StrictFile(fd, os.fstat(fd).st_size)
+        self._bounds = source.bounds
         self._chosen = chosen
 
-    def _dataset(self, path: str) -> h5d.DatasetID:
+    def _column(self, path: str) -> Column:
         try:
-            return self.strict.dataset(path)
+            return self.strict.column(path)
         except SelectionError as error:
             if self._chosen:
                 raise
@@ -54,30 +56,34 @@ class Datasets:
     def has(self, path: str) -> bool:
         """Return whether there is a dataset at `path`."""
         try:
-            self.strict.dataset(path)
+            self.strict.column(path)
         except SelectionError:
             return False
         return True
 
-    def open(self, path: str) -> h5d.DatasetID:
-        """Return a dataset of numbers with a row axis."""
-        dataset = self._dataset(path)
-        if not dataset.shape:
+    def open(self, path: str, *, text: bool = False) -> Column:
+        """Return a dataset of numbers with a row axis, or a field; `text` if that is right too."""
+        column = self._column(path)
+        if not column.dataset.shape:
             raise UnsupportedError(f"{path}: is a single value; rows need an axis")
-        return dataset
+        if column.text and not text:
+            raise UnsupportedError(f"{path}: holds no numbers but text")
+        return column
 
-    def rows(self, path: str, dataset: h5d.DatasetID, start: int, stop: int) -> Array:
-        """Return rows of a dataset, in native byte order."""
-        out: Array = np.empty((stop - start, *dataset.shape[1:]), self.dtype(dataset, path))
-        self.strict.read_rows(dataset, path, start, out)
+    def rows(self, column: Column, start: int, stop: int) -> Array:
+        """Return rows of a column, in native byte order."""
+        # Zeros: where HDF5 fails to write, nothing of this process may be read.
+        out: Array = np.zeros((stop - start, *column.shape[1:]), column.dtype)
+        self.strict.read_rows(column, start, out)
         return out
 
     def numbers(self, path: str) -> Array:
         """Return all of a 1-D dataset, such as offsets."""
-        dataset = self._dataset(path)
-        if len(dataset.shape) != 1:
-            raise InvalidLoDError(f"{path}: must be 1-D, found shape {dataset.shape}")
-        return self.rows(path, dataset, 0, dataset.shape[0])
+        column = self._column(path)
+        if len(column.shape) != 1:
+            raise InvalidLoDError(f"{path}: must be 1-D, found shape {column.shape}")
+        self._bounds.check(column.size_bytes, f"{path}: declares")
+        return self.rows(column, 0, column.shape[0])
 
     def ends(self, path: str, level: int) -> Offsets:
         """Return offsets for a dataset of ends: adds the leading 0."""
@@ -88,7 +94,7 @@ class Datasets:
 
 
 class DatasetsSource(IndexedSource):
-    """Open datasets as tensors.
+    """Open datasets of numbers as tensors.
 
     Args:
         datasets: the open file, closed with this source.
@@ -98,24 +104,30 @@ class DatasetsSource(IndexedSource):
 
     def __init__(self, datasets: Datasets, tensors: Mapping[str, tuple[str, LoD]]) -> None:
         self._datasets = datasets
-        self._paths = {name: path for name, (path, _) in tensors.items()}
         self.lods = {name: lod for name, (_, lod) in tensors.items()}
-        self._handles = {path: datasets.open(path) for path in self._paths.values()}
+        self._columns = {name: datasets.open(path) for name, (path, _) in tensors.items()}
         keys = LevelKeys()
         specs = []
         for name, (path, lod) in tensors.items():
-            dataset = self._handles[path]
-            rows, row_shape = dataset.shape[0], dataset.shape[1:]
-            dtype = datasets.dtype(dataset, path)
+            column = self._columns[name]
+            rows, row_shape = column.shape[0], column.shape[1:]
             with naming(path):
                 check_rows(lod.levels, rows)
-            levels = keys.specs(lod)
-            specs.append(TensorSpec(name, dtype, row_shape, levels, rows))
+            specs.append(TensorSpec(name, column.dtype, row_shape, keys.specs(lod), rows))
         self.schema = tuple(specs)
+        self.notes = notes(datasets, self._columns.values())
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
-        path = self._paths[name]
-        return self._datasets.rows(path, self._handles[path], start, stop)
+        return self._datasets.rows(self._columns[name], start, stop)
 
     def close(self) -> None:
         self._datasets.strict.close()
+
+
+def notes(datasets: Datasets, columns: Iterable[Column]) -> list[str]:
+    """Return which columns were not written whole: HDF5 reads the fill value there."""
+    return [
+        f"{column.path}: {found} never written; their values are the fill value"
+        for column in columns
+        if (found := datasets.strict.unwritten(column))
+    ]

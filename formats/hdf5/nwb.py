@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
 from lodcli.formats.core.format import Format, Source
@@ -36,8 +35,7 @@ class Nwb(Format):
     def open(self, source: Input, options: ReadOptions) -> Source:
         if options.data is None:
             raise SelectionError("nwb: name a column with --data, such as /units/spike_times")
-        fd = source.make_seekable().fileno()
-        datasets = Datasets(fd, os.fstat(fd).st_size, chosen=True)
+        datasets = Datasets(source, chosen=True)
         tensors = {}
         for path in (part.strip() for part in options.data.split(",")):
             name = name_of(path.rpartition("/")[2])

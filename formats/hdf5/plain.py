@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
 from lodcli.formats.core.errors import naming
@@ -10,10 +9,12 @@ from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema
 from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
+from lodcli.formats.hdf5.fixed_text import FixedText
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import (
+    Offsets,
     as_int64,
     check_chain,
     check_offsets,
@@ -26,12 +27,13 @@ from lodcli.kernels.index.lod import LoD
 class PlainHdf5(Format):
     """Rows and offsets (or lengths) in datasets of any HDF5 file. Reading only.
 
-    `--data /x` names the rows, `--offsets /o` or `--lengths /l` one level each, outermost
-    first; attributes are ignored. Big-endian numbers arrive in native order.
+    `--data /x` names the rows, `--data /x/field` a field of compounds; `--offsets /o` or
+    `--lengths /l` one level each, outermost first; attributes are ignored. Big-endian numbers
+    arrive in native order, texts of fixed length as a further level.
     """
 
     name = "hdf5"
-    options = frozenset({"data", "offsets", "lengths", "levels"})
+    options = frozenset({"data", "offsets", "lengths", "levels", "encoding"})
     modules = MODULES
     isolated = True
 
@@ -40,12 +42,17 @@ class PlainHdf5(Format):
             raise SelectionError("plain HDF5: name the dataset of the rows with --data")
         if options.offsets and options.lengths:
             raise SelectionError("plain HDF5: give offsets or lengths, not both")
-        fd = source.make_seekable().fileno()
-        datasets = Datasets(fd, os.fstat(fd).st_size, chosen=True)
-        data, lod = datasets.open(options.data), _lod(datasets, options)
-        if lod.n_levels:
+        datasets = Datasets(source, chosen=True)
+        column = datasets.open(options.data, text=True)
+        levels = _levels(datasets, options)
+        if levels:
             with naming(_index_paths(options)[-1]):
-                check_rows(lod.levels, data.shape[0])
+                check_rows(levels, column.shape[0])
+        if column.text:
+            return FixedText(datasets, column, LoD(levels), options.levels, options.encoding)
+        if options.encoding is not None:
+            raise UnsupportedError(f"{options.data}: holds numbers; --encoding is for text")
+        lod = LoD(levels, options.levels)
         return DatasetsSource(datasets, {DEFAULT_NAME: (options.data, lod)})
 
     def write(
@@ -54,9 +61,9 @@ class PlainHdf5(Format):
         raise UnsupportedError("plain HDF5 is read-only; write lod.h5, which is HDF5 as well")
 
 
-def _lod(datasets: Datasets, options: ReadOptions) -> LoD:
+def _levels(datasets: Datasets, options: ReadOptions) -> list[Offsets]:
     paths = _index_paths(options)
-    levels = []
+    levels: list[Offsets] = []
     for level, path in enumerate(paths):
         values = datasets.numbers(path)
         with naming(path):
@@ -71,7 +78,7 @@ def _lod(datasets: Datasets, options: ReadOptions) -> LoD:
     except InvalidLoDError as error:
         with naming(paths[error.level or 0]):
             raise
-    return LoD(levels, options.levels)
+    return levels
 
 
 def _index_paths(options: ReadOptions) -> tuple[str, ...]:

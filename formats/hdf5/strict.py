@@ -1,4 +1,4 @@
-"""Opens untrusted HDF5: numeric datasets only, without following links.
+"""Opens untrusted HDF5: datasets of numbers and of texts of fixed length, without following links.
 
 External links and storage, virtual datasets and variable-length data let a file read other
 files or hang the library; attributes load whole. All are refused before a byte of them is
@@ -11,15 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-import numpy as np
-from h5py import h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t
+from h5py import h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5z
 
-from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.hdf5plugin import register
 from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.hdf5.columns import Column, column_of
 from lodcli.formats.hdf5.guarded import GuardedFile
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
@@ -27,12 +25,23 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.platform import files
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32", 5: "nbit", 6: "scaleoffset"}
-FILTERS |= {code: name for name, code in CODECS.items()}
+# The filters that hdf5plugin brings; those of HDF5 and h5py are there already.
+PLUGINS = {
+    307: "bzip2",
+    32001: "blosc",
+    32004: "lz4",
+    32008: "bitshuffle",
+    32013: "zfp",
+    32015: "zstd",
+    32017: "sz",
+    32018: "fcidecomp",
+    32024: "sz3",
+    32026: "blosc2",
+    32028: "sperr",
+}
 LAYOUTS = (h5d.CONTIGUOUS, h5d.CHUNKED, h5d.COMPACT)
-# Deflate cannot expand further; what declares more was not written by a compressor.
-MAX_EXPANSION = 1100
-FREE_BYTES = 1 << 20
+# Of rows without bytes, which no limit on bytes bounds.
+FREE_ROWS = 1 << 20
 # Of names in a message.
 MOST_OFFERED, MOST_NAME_CHARS = 10, 60
 
@@ -86,47 +95,72 @@ class StrictFile:
         self._reading.raise_error()
 
     def dataset(self, path: str) -> h5d.DatasetID:
-        """Return a numeric dataset stored within the file."""
+        """Return a dataset of numbers, none of whose items is an array."""
+        found = self.column(path)
+        if found.text or found.item_shape:
+            raise UnsupportedError(f"{path}: holds no numbers ({found.dataset.dtype})")
+        return found.dataset
+
+    def column(self, path: str) -> Column:
+        """Return a dataset stored within the file, or a field of its compounds."""
         with self.damage(path):
-            dataset = self._opened(path)
+            dataset, members = self._opened(path)
             self._check_storage(dataset, path)
             if dataset.get_space().get_simple_extent_type() == h5s.NULL:
                 raise UnsupportedError(f"{path}: holds nothing (a null dataspace)")
-            kind = dataset.get_type()
-            if kind.get_class() not in (h5t.INTEGER, h5t.FLOAT, h5t.ENUM, h5t.COMPOUND):
-                raise UnsupportedError(f"{path}: holds no numbers ({dataset.dtype})")
-            native(dataset, path)
-            size = kind.get_size() * math.prod(dataset.shape)
-            if dataset.get_create_plist().get_layout() == h5d.CONTIGUOUS:
-                self._check_place(dataset.get_offset(), path, size)
-            else:
-                self._refuse_expansion(path, size)
-            if not size:
-                self._refuse_expansion(path, dataset.shape[0] if dataset.shape else 0)
-            return dataset
+            found = column_of(dataset, members, path)
+            self._check_place(dataset, path)
+            if not found.size_bytes and found.shape and found.shape[0] > self._size + FREE_ROWS:
+                raise DamagedFileError(f"{path}: {found.shape[0]} rows of no bytes")
+            return found
 
-    def read_rows(self, dataset: h5d.DatasetID, path: str, start: int, out: Array) -> None:
-        """Fill `out` (n, D1, ..) with rows start.. of a dataset, converted to its dtype.
+    def read_rows(self, column: Column, start: int, out: Array) -> None:
+        """Fill `out` (n, D1, ..) with rows start.. of a column, converted to its dtype.
 
         Args:
-            dataset: checked before.
-            path: for messages.
+            column: from `column`.
             start: the first row.
-            out: where the rows go, C-contiguous.
+            out: where the rows go, C-contiguous, of the shape and dtype of the column's rows.
         """
-        shape = out.shape
-        if 0 in shape:
+        if 0 in out.shape:
             return
-        with self.damage(path):
-            space = dataset.get_space()
-            space.select_hyperslab((start, *(0,) * (len(shape) - 1)), shape)
-            kind = h5t.py_create(out.dtype, logical=True)
-            dataset.read(h5s.create_simple(shape), space, out, kind)
+        with self.damage(column.path):
+            stored = (out.shape[0], *column.dataset.shape[1:])
+            space = column.dataset.get_space()
+            space.select_hyperslab((start, *(0,) * (len(stored) - 1)), stored)
+            # As HDF5 counts them: one for an item, whatever it consists of.
+            items = out.reshape(-1).view(f"V{column.memory.get_size()}").reshape(stored)
+            column.dataset.read(h5s.create_simple(stored), space, items, column.memory)
 
-    def _opened(self, path: str) -> h5d.DatasetID:
-        """Return the object at `path`; every component must be a hard link."""
+    def unwritten(self, column: Column) -> str | None:
+        """Return how much of a column was never written, in words; None if all was.
+
+        Raises:
+            UnsupportedError: it has no fill value.
+        """
+        with self.damage(column.path):
+            found = _unwritten(column) if column.size_bytes else None
+            plist = column.dataset.get_create_plist()
+            if found is not None and (
+                plist.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED
+                or plist.get_fill_time() == h5d.FILL_TIME_NEVER
+            ):
+                # HDF5 would leave in memory what was there before.
+                raise UnsupportedError(
+                    f"{column.path}: {found} never written, and it has no fill value"
+                )
+            return found
+
+    def _opened(self, path: str) -> tuple[h5d.DatasetID, list[str]]:
+        """Return the dataset at `path`, and what of it names a field of its compounds.
+
+        Every component must be a hard link.
+        """
         place: object = self._root
-        for part in [part for part in path.split("/") if part]:
+        parts = [part for part in path.split("/") if part]
+        for depth, part in enumerate(parts):
+            if isinstance(place, h5d.DatasetID):
+                return place, parts[depth:]
             if not isinstance(place, h5g.GroupID):
                 raise DamagedFileError(f"{path}: a component is no group")
             name = part.encode()
@@ -137,7 +171,7 @@ class StrictFile:
             place = h5o.open(place, name)
         if not isinstance(place, h5d.DatasetID):
             raise DamagedFileError(f"{path}: is a {type(place).__name__[:-2].lower()}")
-        return place
+        return place, []
 
     def _check_storage(self, dataset: h5d.DatasetID, path: str) -> None:
         plist = dataset.get_create_plist()
@@ -145,32 +179,43 @@ class StrictFile:
             raise DamagedFileError(f"{path}: is virtual: other files have its rows")
         if plist.get_external_count():
             raise DamagedFileError(f"{path}: is stored in another file")
-        codes = [plist.get_filter(number)[0] for number in range(plist.get_nfilters())]
-        for code in codes:
-            if code not in FILTERS:
-                allowed = ", ".join(FILTERS.values())
-                raise UnsupportedError(f"{path}: filter {code} is not allowed ({allowed})")
-            if FILTERS[code] in ("lz4", "zstd"):
-                register(FILTERS[code])
+        filters = [plist.get_filter(number) for number in range(plist.get_nfilters())]
+        codes = [code for code, *_ in filters]
+        for code, _, _, name in filters:
+            if code in PLUGINS:
+                register(PLUGINS[code])
+            if not h5z.filter_avail(code):
+                called = ascii(name.decode("ascii", "replace"))[:MOST_NAME_CHARS]
+                raise UnsupportedError(
+                    f"{path}: neither HDF5 nor hdf5plugin has its filter {code} ({called}); copy "
+                    "it without filters where it was written, with `h5repack -f NONE`"
+                )
         if len(set(codes)) < len(codes):
             raise DamagedFileError(f"{path}: filters {codes}; none may be there twice")
 
-    def _check_place(self, offset: int | None, path: str, size: int) -> None:
-        if not size:
+    def _check_place(self, dataset: h5d.DatasetID, path: str) -> None:
+        """Refuse rows behind the end of the file."""
+        if dataset.get_create_plist().get_layout() != h5d.CONTIGUOUS:
             return
-        if offset is None or offset < 0:
-            raise DamagedFileError(f"{path}: its rows were not written")
-        if offset + size > self._size:
+        offset = dataset.get_offset()
+        size = dataset.get_type().get_size() * math.prod(dataset.shape)
+        if size and offset is not None and offset + size > self._size:
             raise DamagedFileError(
                 f"{path}: needs bytes {offset} to {offset + size}, the file ends at {self._size}; "
                 "it is truncated"
             )
 
-    def _refuse_expansion(self, path: str, size: int) -> None:
-        if size > self._size * MAX_EXPANSION + FREE_BYTES:
-            raise DamagedFileError(
-                f"{path}: {size} bytes cannot come from {self._size} stored bytes"
-            )
+
+def _unwritten(column: Column) -> str | None:
+    dataset, plist = column.dataset, column.dataset.get_create_plist()
+    if plist.get_layout() == h5d.COMPACT:
+        return None
+    if plist.get_layout() == h5d.CONTIGUOUS:
+        return "the rows were" if dataset.get_offset() is None else None
+    sizes = zip(dataset.shape, plist.get_chunk(), strict=True)
+    count = math.prod(-(-size // chunk) for size, chunk in sizes)
+    stored = dataset.get_num_chunks()
+    return f"{count - stored} of {count} chunks were" if stored < count else None
 
 
 def _names_in(group: h5g.GroupID) -> str:
@@ -182,20 +227,6 @@ def _names_in(group: h5g.GroupID) -> str:
             break
         names.append(name.decode("utf-8", "replace")[:MOST_NAME_CHARS])
     return f"; beside it are: {', '.join(names)}" if names else ""
-
-
-def native(dataset: h5d.DatasetID, path: str) -> np.dtype[Any]:
-    """Return the dtype that the numbers of a dataset have in memory."""
-    try:
-        dtype: np.dtype[Any] = dataset.dtype
-    except (TypeError, ValueError, KeyError):  # KeyError: a byte order that h5py has not
-        raise UnsupportedError(
-            f"{path}: holds numbers of a kind that NumPy has not, such as VAX floats; convert "
-            "them with h5repack or the program that wrote them"
-        ) from None
-    if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.name == "float128":
-        raise UnsupportedError(f"{path}: holds {dtype}, which tensors cannot hold")
-    return dtype.newbyteorder("=")
 
 
 def _find_superblock(fd: int, size: int) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.marks import marked
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find
 from lodcli.formats.storage.inputs import Input
@@ -17,6 +18,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
 
 # Items read at a time: HDF5 takes memory for each of them apart.
 PORTION = 1 << 12
@@ -71,14 +73,16 @@ class _VlenSource(Source):
         level = LevelSpec("0", names[0] if names else None, self._items)
         if names is not None and len(names) != 1:
             raise UnsupportedError(f"hdf5-vlen has 1 level, found {len(names)} names")
-        spec = TensorSpec(DEFAULT_NAME, dtype, (), (level,))
+        marks = TEXT if self._text else NO_MARKS
+        spec = TensorSpec(DEFAULT_NAME, dtype, (), (level,), marks=marks)
         spec.empty()  # refuses a bad level name
         self.schema = (spec,)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         step = min(PORTION, max(1, limit_bytes // 8))
-        for start in range(0, max(1, self._items), step):
-            yield {DEFAULT_NAME: self._tensor(start, min(start + step, self._items))}
+        starts = range(0, max(1, self._items), step)
+        found = ({DEFAULT_NAME: self._tensor(at, min(at + step, self._items))} for at in starts)
+        return marked(self.schema, found)
 
     def _tensor(self, start: int, stop: int) -> LoDTensor:
         parts = self._sequences(start, stop)
@@ -92,7 +96,8 @@ class _VlenSource(Source):
         numbers = LoD([np.arange(self._items + 1)], self.schema[0].level_names)
         chosen = select(numbers, self._items, branch[:1], level).rows
         first = slice(None) if isinstance(branch[0], slice) else 0
-        return self._tensor(chosen.start, chosen.stop).select(first, *branch[1:])
+        found = self._tensor(chosen.start, chosen.stop)
+        return (found.as_text() if self._text else found).select(first, *branch[1:])
 
     def _sequences(self, start: int, stop: int) -> list[Array]:
         if self._text:

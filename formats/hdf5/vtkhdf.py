@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -44,8 +43,7 @@ class VtkHdf(Format):
     isolated = True
 
     def open(self, source: Input, options: ReadOptions) -> Source:
-        fd = source.make_seekable().fileno()
-        datasets = Datasets(fd, os.fstat(fd).st_size, chosen=False)
+        datasets = Datasets(source, chosen=False)
         parts = _parts(datasets)
         tensors = {}
         if datasets.has(f"{ROOT}/Connectivity"):

@@ -21,8 +21,8 @@ from lodcli.kernels.platform import files, processes
 
 # Beside what the file unpacks to: libraries' buffers, batches on their way.
 WORKING_BYTES = 256 << 20
-# The slowest reader does more than a megabyte a second.
-CPU_SECONDS, CPU_RATE = 2, 1 << 20
+# The slowest reader does more than a megabyte of its file a second, and more of what comes out.
+CPU_SECONDS, CPU_RATE, OUTPUT_RATE = 2, 1 << 20, 32 << 20
 # Of a pipe nobody knows how much will come.
 UNKNOWN_CPU_SECONDS = 3600
 
@@ -152,11 +152,18 @@ def confine(room: Room) -> None:
         processes.limit_descriptors(room.opens)
 
 
-def allow_time(room: Room) -> None:
-    """Let this process work from now on for as long as one pass over the file can take."""
+def allow_time(room: Room, declared: int = 0) -> None:
+    """Let this process work from now on for as long as one pass over the file can take.
+
+    Args:
+        room: of this process.
+        declared: bytes of rows that the file says it has.
+    """
     seconds = UNKNOWN_CPU_SECONDS
     if room.stored is not None:
-        seconds = CPU_SECONDS + room.stored // CPU_RATE
+        if room.max_bytes is not None:
+            declared = min(declared, room.max_bytes)
+        seconds = CPU_SECONDS + room.stored // CPU_RATE + declared // OUTPUT_RATE
     processes.limit_seconds(seconds)
 
 

@@ -203,10 +203,16 @@ def _serve(
             sandbox.allow_time(room)
             try:
                 opened = opened or kind.open(source, options)
+                sandbox.allow_time(room, _declared(opened))
                 _answer(opened, json.loads(line), replies)
                 replies.end()
             except LodError as error:  # any other ends the process
                 replies.fail(error)
+
+
+def _declared(opened: Source) -> int:
+    """Return the bytes of rows that a file says it has: few bytes of it can hold many."""
+    return sum((spec.rows or 0) * spec.row_bytes for spec in opened.schema)
 
 
 def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> None:

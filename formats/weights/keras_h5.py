@@ -19,6 +19,7 @@ import numpy as np
 
 from lodcli.formats.arrays.in_memory import MemorySource
 from lodcli.formats.container.owned import require_memory
+from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.limits import Limits, open_within
@@ -71,7 +72,9 @@ class _Variables(Format):
         texts = [path.encode() for path in paths]
         lod = LoD.from_lengths([[len(text) for text in texts]])
         items = {"paths": LoDTensor(np.frombuffer(b"".join(texts), np.uint8), lod)}
-        items |= {str(n): LoDTensor(_read(strict, path)) for n, path in enumerate(paths)}
+        items |= {
+            str(n): LoDTensor(_read(strict, path, source.bounds)) for n, path in enumerate(paths)
+        }
         return MemorySource(items)
 
     def write(
@@ -142,16 +145,16 @@ def _numbered(path: str) -> list[tuple[str, int]]:
     return [(match[1], int(match[2] or 0)) for match in parts if match]
 
 
-def _read(strict: Any, path: str) -> Array:
-    dataset = strict.dataset(path)
-    with strict.damage(path):
-        dtype: Any = dataset.dtype
+def _read(strict: Any, path: str, bounds: Bounds) -> Array:
+    column = strict.column(path)
+    dtype = column.dtype
     if dtype.kind != "f" or dtype.itemsize > 8:
         raise UnsupportedError(f"{path}: holds {dtype}; expected float16, float32 or float64")
-    out: Array = np.empty(dataset.shape, dtype.newbyteorder("="))
-    if out.ndim not in (1, 2):
-        raise InvalidDataError(f"{path}: expected a matrix or a vector, found {out.shape}")
-    strict.read_rows(dataset, path, 0, out)
+    if len(column.shape) not in (1, 2):
+        raise InvalidDataError(f"{path}: expected a matrix or a vector, found {column.shape}")
+    bounds.check(column.size_bytes, f"{path}: declares")
+    out: Array = np.empty(column.shape, dtype)
+    strict.read_rows(column, 0, out)
     return out
 
 

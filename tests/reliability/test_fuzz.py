@@ -34,7 +34,7 @@ FILES = 100
 def _require(name: str) -> None:
     if name.endswith((".zst", "zst", "mds, streaming zstd")):
         pytest.importorskip("zstandard")
-    if "lz4" in name or "zstd" in name:
+    if any(codec in name for codec in ("lz4", "zstd", "blosc")):
         pytest.importorskip("hdf5plugin")
     for start, module in NEEDS.items():
         if name.startswith(start) or (module == "onnx" and name.endswith(".onnx")):

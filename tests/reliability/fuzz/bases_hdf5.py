@@ -111,6 +111,54 @@ for _name, (_file, _dataset) in PLAIN.items():
         return Base("hdf5", files, "good.h5", content, options=options)
 
 
+RECORD = np.array(
+    [(n, f"w{n}", [n, -n]) for n in range(6)],
+    [("id", ">i4"), ("word", "S3"), ("pair", "i2", (2,))],
+)
+
+
+@base("hdf5, text")
+def fixed_text() -> Base:
+    words = ["to", "be", "", "or not", "größe"]
+
+    def write(made: h5py.File) -> None:
+        kind = h5py.string_dtype(length=7)
+        made.create_dataset("t", (5,), kind, chunks=(2,))
+        made["t"][:] = np.array([word.encode() for word in words], kind)
+
+    content = {"data": ragged(words, 1, "uint8")}
+    return Base("hdf5", _hdf5(write), "good.h5", content, options={"data": "/t"})
+
+
+@base("hdf5, compound")
+def compound() -> Base:
+    def write(made: h5py.File) -> None:
+        made.create_dataset("r", data=RECORD, chunks=(4,), compression="lzf")
+
+    content = {"data": known(RECORD["pair"])}
+    return Base("hdf5", _hdf5(write), "good.h5", content, options={"data": "/r/pair"})
+
+
+@base("hdf5, unwritten")
+def unwritten() -> Base:
+    def write(made: h5py.File) -> None:
+        made.create_dataset("x", (9,), "i2", chunks=(2,), fillvalue=-3)
+        made["x"][4:6] = 7, 8
+
+    content = {"data": known(np.array([-3] * 4 + [7, 8] + [-3] * 3, np.int16))}
+    return Base("hdf5", _hdf5(write), "good.h5", content, options={"data": "/x"})
+
+
+@base("hdf5, blosc")
+def blosc() -> Base:
+    import hdf5plugin
+
+    def write(made: h5py.File) -> None:
+        made.create_dataset("x", data=ROWS, chunks=(4, 2), **hdf5plugin.Blosc())
+
+    return Base("hdf5", _hdf5(write), "good.h5", {"data": known(ROWS)}, options={"data": "/x"})
+
+
 @base("hdf5-vlen")
 def hdf5_vlen() -> Base:
     return _texts()

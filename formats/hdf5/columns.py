@@ -1,0 +1,158 @@
+"""Columns of foreign HDF5: what the items of a dataset, or one field of them, are in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from h5py import h5d, h5t
+
+from lodcli.kernels.errors import SelectionError, UnsupportedError
+
+NUMBERS = (h5t.INTEGER, h5t.FLOAT, h5t.ENUM)
+# Of names in a message.
+MOST_FIELDS, MOST_NAME_CHARS = 10, 60
+# One type inside of another.
+MOST_DEPTH = 32
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """The type of an item in memory, and what tensors make of it."""
+
+    memory: h5t.TypeID
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...] = ()
+    text: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """One dataset, or a field of its compounds.
+
+    Attributes:
+        path: for messages.
+        dataset: it.
+        memory: HDF5's type of an item in memory.
+        dtype: of the values, in native byte order; of text uint8.
+        item_shape: of an item that is an array; of text its bytes, the last axis.
+        text: whether the items are texts of fixed length, filled up with zeros.
+    """
+
+    path: str
+    dataset: h5d.DatasetID
+    memory: h5t.TypeID
+    dtype: np.dtype[Any]
+    item_shape: tuple[int, ...]
+    text: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of all values; () for a single one."""
+        stored: tuple[int, ...] = self.dataset.shape
+        return (*stored, *self.item_shape)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all values in memory."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def column_of(dataset: h5d.DatasetID, members: Sequence[str], path: str) -> Column:
+    """Return a dataset, or the field of its compounds that `members` lead to.
+
+    Raises:
+        SelectionError: there is no such field.
+        UnsupportedError: tensors cannot hold its values; of compounds it names the fields.
+    """
+    found = _kind(dataset.get_type(), tuple(members), path, 0)
+    return Column(path, dataset, found.memory, found.dtype, found.shape, found.text)
+
+
+def _kind(kind: h5t.TypeID, members: tuple[str, ...], path: str, depth: int) -> _Kind:
+    if depth > MOST_DEPTH:
+        raise UnsupportedError(f"{path}: its type is nested more than {MOST_DEPTH} times")
+    if isinstance(kind, h5t.TypeArrayID):
+        inner = _kind(kind.get_super(), members, path, depth + 1)
+        shape: tuple[int, ...] = kind.get_array_dims()
+        memory = h5t.array_create(inner.memory, shape)
+        return _Kind(memory, inner.dtype, (*shape, *inner.shape), inner.text)
+    if isinstance(kind, h5t.TypeCompoundID) and members:
+        return _field(kind, members, path, depth)
+    if members:
+        raise SelectionError(f"{path}: there is no such dataset, and no field {members[0]!r}")
+    if isinstance(kind, h5t.TypeStringID):
+        return _text(kind, path)
+    if kind.get_class() == h5t.VLEN:
+        raise _variable(path)
+    dtype = _dtype(kind, path)
+    if dtype.names:
+        raise UnsupportedError(
+            f"{path}: is a compound; choose one of its fields: {_choices(kind, path)}"
+        )
+    if kind.get_class() not in (*NUMBERS, h5t.COMPOUND):
+        raise UnsupportedError(f"{path}: holds no numbers and no text ({dtype})")
+    if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.name == "float128":
+        raise UnsupportedError(f"{path}: holds {dtype}, which tensors cannot hold")
+    native = dtype.newbyteorder("=")
+    return _Kind(h5t.py_create(native, logical=True), native)
+
+
+def _field(kind: Any, members: tuple[str, ...], path: str, depth: int) -> _Kind:
+    """Return a field, the longest name first: there may be a "/" in it."""
+    names = _names(kind)
+    for length in range(len(members), 0, -1):
+        name = "/".join(members[:length])
+        if name not in names:
+            continue
+        member = kind.get_member_type(names.index(name))
+        inner = _kind(member, members[length:], path, depth + 1)
+        memory = h5t.create(h5t.COMPOUND, inner.memory.get_size())
+        memory.insert(kind.get_member_name(names.index(name)), 0, inner.memory)
+        return _Kind(memory, inner.dtype, inner.shape, inner.text)
+    above = path.removesuffix("/".join(members)).rstrip("/")
+    raise SelectionError(f"{path}: there is no such field; there are: {_choices(kind, above)}")
+
+
+def _text(kind: Any, path: str) -> _Kind:
+    if kind.is_variable_str():
+        raise _variable(path)
+    memory = h5t.C_S1.copy()
+    memory.set_size(kind.get_size())
+    memory.set_cset(kind.get_cset())
+    # HDF5 removes the blanks, or what is behind the first zero.
+    memory.set_strpad(h5t.STR_NULLPAD)
+    return _Kind(memory, np.dtype(np.uint8), (kind.get_size(),), text=True)
+
+
+def _variable(path: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{path}: holds no numbers but data of variable length; read it with --from hdf5-vlen"
+    )
+
+
+def _dtype(kind: h5t.TypeID, path: str) -> np.dtype[Any]:
+    try:
+        dtype: np.dtype[Any] = np.dtype(kind.dtype)
+        return dtype
+    except (TypeError, ValueError, KeyError):  # KeyError: a byte order that h5py has not
+        raise UnsupportedError(
+            f"{path}: holds numbers of a kind that NumPy has not, such as VAX floats; convert "
+            "them with h5repack or the program that wrote them"
+        ) from None
+
+
+def _names(kind: Any) -> list[str]:
+    return [
+        kind.get_member_name(number).decode("utf-8", "surrogateescape")
+        for number in range(kind.get_nmembers())
+    ]
+
+
+def _choices(kind: Any, path: str) -> str:
+    names = [ascii(name)[1:-1][:MOST_NAME_CHARS] for name in _names(kind)]
+    more = [f"and {len(names) - MOST_FIELDS} more"] if len(names) > MOST_FIELDS else []
+    return ", ".join([*(f"--data {path}/{name}" for name in names[:MOST_FIELDS]), *more])

@@ -1,0 +1,371 @@
+"""Types, filters and unwritten chunks of other programs' HDF5, compared with h5py."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.options import ReadOptions
+from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+TEXTS = ["to", "", "be", "größer", "a\0b", " c ", "12345678", "or"]
+ENDS = [0, 3, 3, 8]
+
+
+def _read(path: Path, **options: Any) -> LoDTensor:
+    """Return the tensor, after trying batches, slices and the index."""
+    with io.open_source(path, options=ReadOptions(**options)) as source:
+        whole = io.one_tensor(source.read()["data"], "this test")
+        parts: list[Any] = [batch["data"] for batch in source.batches(limit_bytes=20)]
+        assert LoDTensor.concatenate(parts).identical(whole)
+        assert source.read_index("data") == whole.lod
+        for branch in ((slice(1, 3),), (2,), (2, slice(0, 1)), (slice(0, 0),)):
+            try:
+                expected = whole.select(*branch)
+            except LodError as error:
+                with pytest.raises(type(error)):
+                    source.slice("data", branch)
+            else:
+                assert source.slice("data", branch).identical(expected)
+    return whole
+
+
+def _refused(path: Path, error: type[LodError], message: str, **options: Any) -> None:
+    with (
+        pytest.raises(error) as caught,
+        io.open_source(path, options=ReadOptions(**options)) as source,
+    ):
+        source.read()
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def _texts_type(padding: int, width: int, charset: int = h5py.h5t.CSET_UTF8) -> Any:
+    kind = h5py.h5t.C_S1.copy()
+    kind.set_size(width)
+    kind.set_strpad(padding)
+    kind.set_cset(charset)
+    return kind
+
+
+def _put_texts(file: h5py.File, kind: Any, texts: list[str], fill: bytes) -> None:
+    """Write texts of fixed length as C does: these bytes, whatever HDF5 makes of them."""
+    width = kind.get_size()
+    raw = b"".join(text.encode().ljust(width, fill)[:width] for text in texts)
+    space = h5py.h5s.create_simple((len(texts),))
+    dataset = h5py.h5d.create(file.id, b"t", kind, space)
+    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, np.frombuffer(raw, f"V{width}"), kind)
+
+
+@pytest.mark.parametrize(
+    ("padding", "fill"),
+    [
+        (h5py.h5t.STR_NULLTERM, b"\0"),
+        (h5py.h5t.STR_NULLPAD, b"\0"),
+        (h5py.h5t.STR_SPACEPAD, b" "),
+    ],
+)
+@pytest.mark.parametrize("charset", [h5py.h5t.CSET_ASCII, h5py.h5t.CSET_UTF8])
+def test_texts_of_fixed_length_are_text(
+    padding: int, fill: bytes, charset: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        _put_texts(file, _texts_type(padding, 8, charset), TEXTS, fill)
+    found = _read(path, data="/t")
+    # By hand, from HDF5's definition: up to the first zero; without zeros; without blanks.
+    expected = {
+        h5py.h5t.STR_NULLTERM: [text.split("\0")[0] for text in TEXTS],
+        h5py.h5t.STR_NULLPAD: TEXTS,
+        h5py.h5t.STR_SPACEPAD: [text.rstrip(" ") for text in TEXTS],
+    }
+    assert found.to_list() == expected[padding]
+    assert found.marks.values == "text"
+
+
+@pytest.mark.parametrize("chunks", [None, (3,)])
+def test_texts_are_those_of_h5py(chunks: Any, tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        kind = h5py.string_dtype("utf-8", 9)
+        file.create_dataset("t", (len(TEXTS),), dtype=kind, chunks=chunks)
+        file["t"][:] = np.array([text.encode() for text in TEXTS], kind)
+        file["ends"] = ENDS
+    with h5py.File(path) as file:
+        theirs = file["t"].asstr()[:].tolist()
+    assert _read(path, data="/t").to_list() == theirs
+    found = _read(path, data="/t", offsets=("/ends",), levels=("line", "word"))
+    assert found.to_list() == [theirs[:3], [], theirs[3:]]
+    assert found.lod.names == ("line", "word")
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (0, 3), (3, 0), (2, 1, 3)])
+def test_further_axes_of_texts_are_levels(shape: tuple[int, ...], tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    count = int(np.prod(shape))
+    texts = np.array([b"a%d" % (n * n) for n in range(count)], "S4").reshape(shape)
+    with h5py.File(path, "w") as file:
+        file["t"] = texts
+    found = _read(path, data="/t")
+    assert found.to_list() == np.char.decode(texts).tolist()
+
+
+def test_text_of_another_encoding_needs_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        file["t"] = np.array(["Grüß".encode("latin1"), b"x"])
+        file["n"] = [1, 2]
+    _refused(path, InvalidDataError, "is not UTF-8 (byte 0xfc at position 2)", data="/t")
+    assert _read(path, data="/t", encoding="latin1").to_list() == ["Grüß", "x"]
+    _refused(path, UnsupportedError, "--encoding is for text", data="/n", encoding="latin1")
+
+
+NUMBERS = {
+    "pairs": np.dtype(("f4", (2,))),
+    "matrices": np.dtype((">i2", (2, 3))),
+    "bool": np.dtype(bool),
+    "enum": h5py.enum_dtype({"NOUN": 0, "VERB": 7}, "u1"),
+    "big-endian enum": h5py.enum_dtype({"NOUN": 0, "VERB": 7}, ">i4"),
+    "complex": np.dtype("c8"),
+    "record": np.dtype(
+        [
+            ("id", ">i8"),
+            ("word", "S6"),
+            ("at", [("x", "f4"), ("m/z", "<f8")]),
+            ("box", "u2", (2, 2)),
+            ("seen", bool),
+            ("tag", h5py.enum_dtype({"NOUN": 0, "VERB": 7}, "i2")),
+            ("corners", [("x", "f4"), ("y", "f4")], (2,)),
+        ]
+    ),
+}
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """Give a file with 8 items of each type."""
+    path = tmp_path / "theirs.h5"
+    generator = np.random.default_rng(0)
+    with h5py.File(path, "w") as file:
+        for name, dtype in NUMBERS.items():
+            dataset = file.create_dataset(name, (8,), dtype, chunks=(3,) if "r" in name else None)
+            dataset[...] = _values(generator, dataset.dtype)
+        file["ends"] = ENDS
+    return path
+
+
+def _values(generator: np.random.Generator, dtype: np.dtype[Any]) -> Any:
+    base, shape = dtype.subdtype or (dtype, ())
+    if base.names:
+        values = np.zeros((8, *shape), base)
+        for name in base.names:
+            kind = base[name]
+            inner = kind.subdtype[1] if kind.subdtype else ()
+            if (kind.subdtype or (kind,))[0].kind == "S":
+                values[name] = [f"w{n}" for n in range(8)]
+            elif shape:
+                values[name] = generator.integers(0, 2, values.shape)
+            else:
+                found = _values(generator, kind)
+                values[name] = found.reshape(8, *inner)
+        return values
+    return generator.integers(0, 2, (8, *shape)).astype(base) * 7
+
+
+FIELDS = {
+    **{f"/{name}": (name, ()) for name in NUMBERS if name != "record"},
+    **{f"/record/{name}": ("record", (name,)) for name in ("id", "word", "box", "seen", "tag")},
+    "/record/at/x": ("record", ("at", "x")),
+    "/record/at/m/z": ("record", ("at", "m/z")),
+    "/record/corners/y": ("record", ("corners", "y")),
+}
+
+
+@pytest.mark.parametrize("path", FIELDS)
+def test_arrays_enumerations_and_fields_are_those_of_h5py(path: str, theirs: Path) -> None:
+    dataset, fields = FIELDS[path]
+    with h5py.File(theirs) as file:
+        expected = file[dataset][:]
+    for field in fields:
+        expected = expected[field]
+    found = _read(theirs, data=path)
+    if expected.dtype.kind == "S":
+        assert found.to_list() == [text.decode() for text in expected]
+    else:
+        assert found.dtype == expected.dtype.newbyteorder("=")
+        np.testing.assert_array_equal(found.data, expected)
+    ragged = _read(theirs, data=path, offsets=("/ends",))
+    assert ragged.lod.recursive_sequence_lengths()[0] == [3, 0, 5]
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "message"),
+    [
+        ("/record", UnsupportedError, "choose one of its fields: --data /record/id, --data /rec"),
+        ("/record/at", UnsupportedError, "fields: --data /record/at/x, --data /record/at/m/z"),
+        ("/record/ID", SelectionError, "no such field; there are: --data /record/id, "),
+        ("/record/at/y", SelectionError, "no such field; there are: --data /record/at/x, "),
+        ("/bool/x", SelectionError, "there is no such dataset, and no field 'x'"),
+    ],
+)
+def test_a_compound_names_its_fields(
+    path: str, error: type[LodError], message: str, theirs: Path
+) -> None:
+    _refused(theirs, error, message, data=path)
+
+
+@pytest.mark.parametrize("kind", [h5py.vlen_dtype("i4"), h5py.string_dtype(), h5py.ref_dtype])
+def test_fields_without_a_length_are_refused(kind: Any, tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", (2,), [("a", "i4"), ("b", kind)])
+    assert _read(path, data="/x/a").data.tolist() == [0, 0]
+    _refused(path, UnsupportedError, "/x/b: holds no numbers", data="/x/b")
+
+
+def test_what_was_never_written_is_the_fill_value(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("none", (7, 2), "f4", fillvalue=2.5)
+        file.create_dataset("some", (70,), "i2", chunks=(10,), fillvalue=-1)
+        file["some"][15:25] = range(10)
+        file.create_dataset("word", (3,), "S4", fillvalue=b"?")
+        file.create_dataset("much", (1 << 24,), "f8", chunks=(1 << 16,), compression="gzip")
+        expected = {name: dataset[()] for name, dataset in file.items()}
+    for name in ("none", "some", "much"):
+        with io.open_source(path, options=ReadOptions(data=f"/{name}")) as source:
+            found = io.one_tensor(source.read()["data"], "this test")
+            np.testing.assert_array_equal(found.data, expected[name])
+            told = {"none": "the rows", "some": "5 of 7 chunks", "much": "256 of 256 chunks"}
+            words = f"/{name}: {told[name]} were never written; their values are the fill value"
+            assert list(source.notes) == [words]
+    assert _read(path, data="/word").to_list() == ["?"] * 3
+
+
+@pytest.mark.parametrize("chunks", [None, (3,)])
+@pytest.mark.parametrize("how", ["undefined", "never"])
+def test_what_was_never_written_and_nothing_defines_is_refused(
+    how: str, chunks: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        if how == "never":
+            plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        else:
+            _undefine(plist)
+        if chunks:
+            plist.set_chunk(chunks)
+        for name in (b"none", b"all"):
+            space = h5py.h5s.create_simple((7,))
+            h5py.h5d.create(file.id, name, h5py.h5t.NATIVE_INT32, space, dcpl=plist)
+        file["all"][:] = range(7)
+    assert _read(path, data="/all").data.tolist() == list(range(7))
+    _refused(path, UnsupportedError, "never written, and it has no fill value", data="/none")
+
+
+def _undefine(plist: Any) -> None:
+    """Take the fill value away, with a call that h5py has not."""
+    library = ctypes.CDLL(h5py.h5p.__file__)
+    library.H5Pset_fill_value.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
+    assert library.H5Pset_fill_value(plist.id, h5py.h5t.NATIVE_INT32.id, None) >= 0
+
+
+ROWS = np.arange(4000, dtype=np.float32).reshape(2000, 2) // 7
+
+
+def test_lzf_comes_with_h5py(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=ROWS, chunks=(100, 2), compression="lzf", shuffle=True)
+    np.testing.assert_array_equal(_read(path, data="/x").data, ROWS)
+
+
+def test_szip_is_read_where_hdf5_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        try:
+            file.create_dataset("x", data=ROWS, chunks=(100, 2), compression="szip")
+        except ValueError:
+            pytest.skip("this h5py has no szip")
+    np.testing.assert_array_equal(_read(path, data="/x").data, ROWS)
+
+
+PLUGINS = ["Blosc", "Blosc2", "Bitshuffle", "BZip2", "LZ4", "Zstd", "Zfp"]
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_filters_of_hdf5plugin_are_read(name: str, tmp_path: Path) -> None:
+    hdf5plugin = pytest.importorskip("hdf5plugin")
+    path = tmp_path / "t.h5"
+    options = {"reversible": True} if name == "Zfp" else {}
+    with h5py.File(path, "w") as file:
+        codec = getattr(hdf5plugin, name)(**options)
+        file.create_dataset("x", data=ROWS, chunks=(500, 2), **codec)
+    np.testing.assert_array_equal(_read(path, data="/x").data, ROWS)
+    code = "import sys; from lodcli.main import main; sys.exit(main())"
+    hidden = f"import sys; sys.modules['hdf5plugin'] = None; {code}"
+    args = ["convert", str(path), "-q", "--data", "/x", "--to", "jsonl"]
+    for program, wanted in ((code, 0), (hidden, 1)):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *args], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode != 0) == wanted
+        said = f"the codec {name.lower()} needs the package hdf5plugin; install lodcli[codecs]"
+        assert not wanted or said in done.stderr
+        assert not wanted or done.stderr.count("\n") == 1
+
+
+def test_a_filter_that_nobody_has_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=ROWS, chunks=(100, 2), compression="lzf")
+    # The number of the filter as it is stored; the header has no checksum in this version.
+    content = path.read_bytes()
+    place = content.index(b"lzf\0") - 8
+    assert content[place : place + 2] == (32000).to_bytes(2, "little")
+    path.write_bytes(content[:place] + (305).to_bytes(2, "little") + content[place + 2 :])
+    _refused(path, UnsupportedError, "has its filter 305 ('lzf')", data="/x")
+
+
+def test_a_large_fill_takes_as_long_as_it_needs(tmp_path: Path) -> None:
+    """The time a child may take is not that of the few bytes that are stored."""
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", (3 << 30,), "i1", fillvalue=3)
+    total = 0
+    options, limits = ReadOptions(data="/x"), Limits(max_bytes=4 << 30)
+    with io.open_source(path, options=options, limits=limits) as source:
+        for batch in source.batches():
+            tensor = io.one_tensor(batch["data"], "this test")
+            assert tensor.data[0] == 3
+            total += tensor.rows
+    assert total == 3 << 30
+
+
+def test_text_of_variable_length_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        file["v"] = ["to", "größe", ""]
+    with io.open_source(path, format_name="hdf5-vlen", options=ReadOptions(data="/v")) as source:
+        found = io.one_tensor(source.read()["data"], "this test")
+        assert found.to_list() == ["to", "größe", ""]
+        assert found.marks.values == "text"
+        assert source.slice("data", (slice(1, 2),)).to_list() == ["größe"]
+
+
+def test_a_level_of_texts_is_shared_with_nothing(theirs: Path) -> None:
+    found = _read(theirs, data="/record/word", offsets=("/ends",))
+    assert found.lod == LoD.from_lengths([[3, 0, 5], [2] * 8])
