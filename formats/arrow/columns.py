@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
-from lodcli.formats.arrow.layout import Leaf, Level, Node, is_bytes
+from lodcli.formats.arrow.layout import Leaf, Level, Node, Record, is_bytes, records
 from lodcli.formats.arrow.sizes.buffers import (
     array_of,
     buffer_of,
@@ -32,6 +32,8 @@ _NO_PLACE = (
     "--field, or fill it"
 )
 
+_BOOL = np.dtype(np.bool_)
+
 Names = dict[str, tuple[str | None, ...]]
 
 
@@ -43,13 +45,28 @@ class ColumnReader:
         node: what it holds.
         names: the level names of each of its tensors.
         bounds: what its arrays may come to.
+        null_records: whether null records shall be told from others.
+
+    Attributes:
+        records: by the name of its structs, whether some were null (True), or none was, and some
+            held nothing but nulls (False). It is filled while reading; one null among the other
+            kind is an error, for tensors hold no difference.
     """
 
-    def __init__(self, name: str, node: Node, names: Names, *, bounds: Bounds) -> None:
+    def __init__(
+        self, name: str, node: Node, names: Names, *, bounds: Bounds, null_records: bool = True
+    ) -> None:
         self._name = name
         self._node = node
         self._names = names
         self._bounds = bounds
+        self._null_records = null_records
+        self.records = {one.name: False for one in records(node) if one.required}
+
+    def settle(self) -> None:
+        """Take structs of which nothing was told so far for such that may be null."""
+        for one in records(self._node):
+            self.records.setdefault(one.name, True)
 
     def tensors(self, array: pa.Array, first: int) -> dict[str, LoDTensor]:
         """Return the tensors of an array whose first record has the number `first`.
@@ -59,7 +76,7 @@ class ColumnReader:
         """
         found: dict[str, LoDTensor] = {}
         self._first = first
-        self._read(array, self._node, (), (), found)
+        self._read(array, self._node, (), (), found, None)
         return found
 
     def _read(
@@ -69,7 +86,9 @@ class ColumnReader:
         levels: tuple[Offsets, ...],
         masks: tuple[Mask | None, ...],
         found: dict[str, LoDTensor],
+        above: Mask | None,
     ) -> None:
+        """Read what is below a node; `above` says which records it is in are no nulls."""
         array = plain(array, self._bounds)
         if isinstance(node, Level):
             check_views(array, self._bounds)
@@ -77,17 +96,58 @@ class ColumnReader:
             offsets, array = opened(array) if mask is None else self._without_nulls(array, mask)
             # A copy, for they may lie in the file's memory; tensors below share it.
             level = as_int64(offsets, level=len(levels), what="offsets")
-            self._read(array, node.below, (*levels, level), (*masks, mask), found)
+            self._read(array, node.below, (*levels, level), (*masks, mask), found, None)
         elif isinstance(node, Leaf):
             rows, mask = self._rows(array, node, levels)
             lod = LoD(levels, self._names[node.name])
             found[node.name] = LoDTensor(rows, lod, node.marks, Nulls.of((*masks, mask)))
         else:
             # Of a null record, every field is null.
+            if self._null_records:
+                self._tell_nulls(array, node, levels, above)
             parts = array.flatten() if array.null_count else None
+            valid = _mask(array)
             for number, below in node.fields:
                 part = array.field(number) if parts is None else parts[number]
-                self._read(part, below, levels, masks, found)
+                self._read(part, below, levels, masks, found, valid)
+
+    def _tell_nulls(
+        self, array: Any, node: Record, levels: tuple[Offsets, ...], above: Mask | None
+    ) -> None:
+        """Record whether structs are null; raise where some are, and some have only nulls."""
+        valid, nothing = _mask(array), self._all_null(array, node)
+        for is_null, places in (
+            (True, None if valid is None else ~valid if above is None else ~valid & above),
+            (False, nothing if valid is None or nothing is None else nothing & valid),
+        ):
+            if places is None or not places.any():
+                continue
+            if self.records.setdefault(node.name, is_null) != is_null:
+                branch = _branch(levels, int(np.argmax(places)))
+                where = f"column {shown(self._name)}, record {self._first + branch[0]}"
+                if branch[1:]:
+                    where += f", item <{','.join(map(str, branch[1:]))}>"
+                what = "null" if is_null else "nothing but nulls"
+                other = "nothing but nulls" if is_null else "null"
+                raise InvalidDataError(
+                    f"{where}: a record of {shown(node.name)} is {what}, another {other}, and "
+                    "tensors hold no difference; --nulls zero or drop replaces both"
+                )
+
+    def _all_null(self, array: Any, node: Record) -> Mask | None:
+        """Return which records are null, or have only nulls; None for none."""
+        found: Mask | None = None
+        parts = array.flatten()
+        for number, below in node.fields:
+            part = plain(parts[number], self._bounds)
+            if isinstance(below, Record):
+                mask = self._all_null(part, below)
+            else:
+                mask = None if not part.null_count else ~values_of(part.is_valid(), _BOOL)
+            if mask is None:
+                return None
+            found = mask if found is None else found & mask
+        return found
 
     def _without_nulls(self, array: Any, mask: Mask) -> tuple[Offsets, Any]:
         """Return the offsets with a null as an empty list, and the items."""
@@ -157,22 +217,28 @@ class ColumnReader:
         place = int(np.argmin(values)) // (len(array) // count)
         if mask is not None:
             place = int(np.flatnonzero(mask)[place])
-        path: list[int] = []
-        for offsets in reversed(levels):
-            item = int(np.searchsorted(offsets, place, side="right")) - 1
-            path.insert(0, place - int(offsets[item]))
-            place = item
+        place, *path = _branch(levels, place)
         where = f"item <{','.join(map(str, path))}>: " if path else ""
         raise InvalidDataError(
             f"column {shown(self._name)}, record {self._first + place}: {where}{_NO_PLACE}"
         )
 
 
+def _branch(levels: tuple[Offsets, ...], place: int) -> list[int]:
+    """Return the outermost item, and the places in it, of an item below some levels."""
+    path: list[int] = []
+    for offsets in reversed(levels):
+        item = int(np.searchsorted(offsets, place, side="right")) - 1
+        path.insert(0, place - int(offsets[item]))
+        place = item
+    return [place, *path]
+
+
 def _mask(array: Any) -> Mask | None:
     """Return which items are valid; None if all are."""
     if not array.null_count:
         return None
-    return values_of(array.is_valid(), np.dtype(np.bool_))
+    return values_of(array.is_valid(), _BOOL)
 
 
 def opened(array: Any) -> tuple[Offsets, Any]:

@@ -76,7 +76,7 @@ class Datasets(Columns):
 
         columns, items = arrow_schema(schema), dict[str, int]()
         with output.part(DATA) as part:
-            write_ipc(part, columns, record_batches(columns, batches, items), stream=True)
+            write_ipc(part, columns, record_batches(schema, batches, items), stream=True)
         self.require_equal(items)
         for name, said in ((INFO, _INFO), (STATE, _STATE)):
             with output.part(name) as part:

@@ -32,8 +32,9 @@ class Columns(Format):
     level_names = True
     record = "record"
     kept_marks = ALL_MARKS
+    structs = True
     nulls = True
-    options = frozenset({"field"})
+    options = frozenset({"field", "nulls"})
     modules = tuple(
         f"lodcli.formats.arrow.{name}" for name in ("source", "sizes.ipc", "sizes.parquet")
     )
@@ -66,7 +67,7 @@ class _Ipc(Columns):
         from lodcli.formats.arrow.writer import arrow_schema, record_batches, write_ipc
 
         columns, items = arrow_schema(schema), dict[str, int]()
-        records = record_batches(columns, batches, items)
+        records = record_batches(schema, batches, items)
         write_ipc(output, columns, records, stream=self.name == "arrow-stream")
         self.require_equal(items)
 
@@ -140,5 +141,5 @@ class Parquet(Columns):
 
         codec = {None: "snappy", "deflate": "gzip"}.get(options.compression, options.compression)
         columns, items = arrow_schema(schema), dict[str, int]()
-        write_parquet(output, columns, record_batches(columns, batches, items), codec)
+        write_parquet(output, columns, record_batches(schema, batches, items), codec)
         self.require_equal(items)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
 from lodcli.kernels.tensor.exchange.arrow import is_text as is_unicode
 from lodcli.kernels.tensor.exchange.arrow_units import marks_of
-from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Field, Marks
 
 MOST_LEVELS = 64
 _BYTES = np.dtype(np.uint8)
@@ -59,9 +59,17 @@ class Level:
 
 @dataclass(frozen=True)
 class Record:
-    """A struct: each field leads to separate tensors."""
+    """A struct: each field leads to separate tensors.
 
+    Attributes:
+        name: of the part of the column.
+        fields: which, each with its number.
+        required: whether the file says that none is null.
+    """
+
+    name: str
     fields: tuple[tuple[int, Node], ...]
+    required: bool = False
 
 
 Node = Leaf | Level | Record
@@ -76,7 +84,10 @@ class Place:
 
 
 def node_of(
-    field: pa.Field, chosen: tuple[str, ...] | None = None, left_out: LeftOut | None = None
+    field: pa.Field,
+    chosen: tuple[str, ...] | None = None,
+    left_out: LeftOut | None = None,
+    name: str | None = None,
 ) -> Node | None:
     """Return the layout of a column with this field.
 
@@ -84,13 +95,14 @@ def node_of(
         field: of the schema.
         chosen: names of tensors, or of what lies above them; None for all.
         left_out: is given what is wrong with each part that no tensor can hold.
+        name: of the tensor; None for that of the column.
 
     Returns:
         None if nothing in it was chosen, or can be held.
     """
-    return _Reading(chosen, {} if left_out is None else left_out).node(
-        field, name_of(field.name), 0
-    )
+    column = name_of(field.name)
+    found = _Reading(chosen, {} if left_out is None else left_out)
+    return found.node(field, name or column, 0, (Field(column, 0),))
 
 
 def places(node: Node, keys: tuple[str, ...] = ()) -> Iterator[Place]:
@@ -111,51 +123,91 @@ class _Reading:
         self._chosen = chosen
         self._left_out = left_out
 
-    def node(self, field: pa.Field, name: str, depth: int, nullable: bool = False) -> Node | None:
-        """Return the layout of a field; `nullable` says whether what it lies in may be null."""
+    def node(
+        self,
+        field: pa.Field,
+        name: str,
+        depth: int,
+        path: tuple[Field, ...],
+        *,
+        levels: int = 0,
+        nullable: bool = False,
+    ) -> Node | None:
+        """Return the layout of a field.
+
+        Args:
+            field: of a column, a struct or a list.
+            name: of the part of the column.
+            depth: how many types it is in.
+            path: the column, and the fields of structs.
+            levels: how many levels are above.
+            nullable: whether what it lies in may be null.
+        """
         try:
-            return self._node(field.type, name, depth, nullable or field.nullable)
+            return self._node(field, name, depth, path, levels, nullable or field.nullable)
         except (UnsupportedError, InvalidDataError) as error:
             self._left_out[name] = error
             return None
 
-    def _node(self, kind: pa.DataType, name: str, depth: int, nullable: bool) -> Node | None:
+    def _node(
+        self,
+        field: pa.Field,
+        name: str,
+        depth: int,
+        path: tuple[Field, ...],
+        levels: int,
+        nullable: bool,
+    ) -> Node | None:
+        kind = field.type
         if depth > MOST_LEVELS:
             raise UnsupportedError(f"column {shown(name)}: nested deeper than {MOST_LEVELS} levels")
         if types.is_struct(kind):
-            return self._record(kind, name, depth, nullable)
+            path = (*path[:-1], replace(path[-1], required=not field.nullable))
+            return self._record(kind, name, depth, path, levels, nullable)
+        own = path if len(path) > 1 or path[0].name != name else ()
         nullable = nullable or kind != plain_type(kind)  # a dictionary may hold nulls
         row = _row(kind, name) if self._is_chosen(name) else None
         if row is not None:
-            return replace(row, nullable=nullable)
+            return replace(row, nullable=nullable, marks=replace(row.marks, fields=own))
         item = item_field(kind)
         if item is not None:
-            below = self.node(item, name, depth + 1, nullable)
+            below = self.node(item, name, depth + 1, path, levels=levels + 1, nullable=nullable)
             return None if below is None else Level(f"{name}/{depth}", below)
         if not self._is_chosen(name):
             return None
         if is_bytes(kind):
-            marks = TEXT if is_unicode(plain_type(kind)) else BYTES
+            marks = replace(TEXT if is_unicode(plain_type(kind)) else BYTES, fields=own)
             return Level(f"{name}/{depth}", Leaf(name, _BYTES, marks=marks, nullable=nullable))
         raise UnsupportedError(
             f"column {shown(name)}: no tensor holds the Arrow type {kind}; {_OTHERS}"
         )
 
-    def _record(self, kind: Any, name: str, depth: int, nullable: bool) -> Node | None:
+    def _record(
+        self,
+        kind: Any,
+        name: str,
+        depth: int,
+        path: tuple[Field, ...],
+        levels: int,
+        nullable: bool,
+    ) -> Node | None:
         fields, seen = [], set[str]()
         for number in range(kind.num_fields):
             inner = kind.field(number)
-            called = f"{name}.{name_of(inner.name)}"
+            field = Field(name_of(inner.name), levels)
+            called = f"{name}.{field.name}"
             check_name(called)
             if called in seen:
                 raise InvalidDataError(f"two fields are named {shown(called)}")
             seen.add(called)
-            below = self.node(inner, called, depth + 1, nullable)
+            below = self.node(
+                inner, called, depth + 1, (*path, field), levels=levels, nullable=nullable
+            )
             if below is not None:
                 fields.append((number, below))
         if kind.num_fields == 0 and self._is_chosen(name):
             raise UnsupportedError(f"column {shown(name)}: a struct without fields has no values")
-        return Record(tuple(fields)) if fields else None
+        return Record(name, tuple(fields), path[-1].required) if fields else None
 
     def _is_chosen(self, name: str) -> bool:
         return self._chosen is None or any(is_within(name, one) for one in self._chosen)
@@ -236,9 +288,42 @@ def _dtype(kind: pa.DataType) -> np.dtype[Any]:
     return found
 
 
-def level_names(field: pa.Field, depth: int) -> tuple[str | None, ...]:
-    """Return the names that our own files keep in the field's metadata; None elsewhere."""
+def names_in_structs(schema: pa.Schema) -> set[str]:
+    """Return the names of all tensors that are fields of structs."""
+    nodes = [node_of(field, None, {}) for field in schema]
+    return {
+        place.leaf.name
+        for node in nodes
+        if node is not None
+        for place in places(node)
+        if place.leaf.marks.fields
+    }
+
+
+def records(node: Node) -> Iterator[Record]:
+    """Yield the structs below a node, in order."""
+    if isinstance(node, Level):
+        yield from records(node.below)
+    elif isinstance(node, Record):
+        yield node
+        for _, below in node.fields:
+            yield from records(below)
+
+
+def level_names(field: pa.Field, path: Sequence[Field], depth: int) -> tuple[str | None, ...]:
+    """Return the names that our own files keep in a field's metadata; None elsewhere.
+
+    Args:
+        field: of the column.
+        path: of the tensor; () for a column without structs.
+        depth: how many levels it has.
+    """
     nameless = (None,) * depth
+    for one in path[1:]:
+        kind = field.type
+        while (item := item_field(kind)) is not None:
+            kind = item.type
+        field = next(inner for inner in kind if name_of(inner.name) == one.name)
     try:
         names = json.loads((field.metadata or {}).get(NAMES_KEY, b"[]"))
     except (ValueError, RecursionError):

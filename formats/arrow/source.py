@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from lodcli.formats.arrow.layout import (
     doubled,
     is_within,
     level_names,
+    names_in_structs,
     node_of,
     places,
 )
@@ -24,7 +25,7 @@ from lodcli.formats.arrow.sharing import Tensors, same_levels, shared
 from lodcli.formats.core.batching import cuts
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
 from lodcli.formats.core.format import BATCH_BYTES, Source
-from lodcli.formats.core.names import name_of
+from lodcli.formats.core.names import name_of, undotted
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec, find
 from lodcli.formats.text.lines import shown
@@ -61,6 +62,8 @@ class RecordSource(Source):
         self._same: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._begun: Pieces | None = None
+        # Those with records of which the first ones told that none is null.
+        self._settled: set[str] = set()
         # Those that have nulls, where all was read; else None.
         self._with_nulls: set[str] | None = None
         with damage():
@@ -71,16 +74,18 @@ class RecordSource(Source):
         else:
             self._look_ahead()
         self._skips = False
+        self._settle_records()
         self.schema = tuple(self._spec(name) for name in self._places)
 
     def _describe(self, options: ReadOptions) -> None:
         schema = self._records.schema
         chosen = None if options.field is None else tuple(map(name_of, options.field))
         check_chosen(schema, chosen)
-        left_out = doubled(schema)
+        left_out, inside = doubled(schema), names_in_structs(schema)
         for field in schema:
             name = name_of(field.name)
-            node = None if name in left_out else node_of(field, chosen, left_out)
+            called = undotted(name) if name in inside else name
+            node = None if name in left_out else node_of(field, chosen, left_out, called)
             if node is None:
                 continue
             for place in places(node):
@@ -89,12 +94,13 @@ class RecordSource(Source):
                     left_out[one] = InvalidDataError(f"two columns are named {shown(one)}")
                 self._places[one] = place
                 self._owners[one] = field.name
-                self._names[one] = level_names(field, len(place.keys))
+                self._names[one] = level_names(field, place.leaf.marks.fields, len(place.keys))
             self._columns[field.name] = ColumnReader(
                 name,
                 node,
                 self._names,
                 bounds=self._records.bounds,
+                null_records=options.nulls in (None, "keep"),
             )
         self.left_out = {
             name: error
@@ -163,6 +169,22 @@ class RecordSource(Source):
             deepest = max((n for n, key in enumerate(place.keys) if key in varied), default=-1)
             proven |= {key: same[key] for key in place.keys[: deepest + 1] if key in same}
         return proven
+
+    def _settle_records(self) -> None:
+        """Mark structs as never null where the first records say so; else nulls are null."""
+        for name, place in self._places.items():
+            told, fields = self._columns[self._owners[name]].records, place.leaf.marks.fields
+            names = list(accumulate((one.name for one in fields), "{}.{}".format))
+            settled = tuple(
+                replace(one, required=True) if told.get(part) is False else one
+                for part, one in zip(names[:-1], fields, strict=False)
+            )
+            if settled != fields[:-1]:
+                marks = replace(place.leaf.marks, fields=(*settled, *fields[-1:]))
+                self._places[name] = replace(place, leaf=replace(place.leaf, marks=marks))
+                self._settled.add(name)
+        for reader in self._columns.values():
+            reader.settle()
 
     def _empties(self) -> Tensors:
         return {name: self._spec(name).empty() for name in self._places}
@@ -250,6 +272,10 @@ class RecordSource(Source):
         if begun is None or start:
             begun = self._tensors(names, limit_bytes, start, check=not self._records.mapped)
         for first, tensors in begun:
+            for name in self._settled.intersection(names):
+                one = tensors[name]
+                marks = self._places[name].leaf.marks
+                tensors[name] = LoDTensor(one.values, one.lod, marks, one.nulls)
             yield first, shared({name: tensors[name] for name in names}, self.schema, first)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lodcli.formats.arrow.structs import array_of, field_of
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.outputs import Output
+from lodcli.formats.structs.tree import tree
 from lodcli.kernels.tensor.exchange.arrow import arrow_array, arrow_field
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -20,6 +22,11 @@ ROW_GROUP_BYTES = 32 << 20
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the columns that hold these tensors; null may be what their specs say."""
+    return pa.schema([field_of(node, _leaves(schema)) for node in tree(schema)])
+
+
+def _leaves(schema: Schema) -> pa.Schema:
+    """Return the tensors as columns, each with all its levels."""
     return pa.schema(
         [
             arrow_field(
@@ -32,15 +39,16 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def record_batches(
-    columns: pa.Schema, batches: Iterable[Batch], items: dict[str, int]
+    schema: Schema, batches: Iterable[Batch], items: dict[str, int]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of the tensors; a record waits until every tensor has its part.
 
     Args:
-        columns: from `arrow_schema`.
+        schema: of the tensors.
         batches: of the tensors.
         items: is filled with how many outermost items each tensor had.
     """
+    nodes, columns, made = tree(schema), _leaves(schema), arrow_schema(schema)
     waiting: dict[str, list[pa.Array]] = {name: [] for name in columns.names}
     for batch in batches:
         for name, item in batch.items():
@@ -51,8 +59,9 @@ def record_batches(
                 waiting[name].append(arrow_array(item.values, item.lod, kind, item.nulls))
         while all(waiting.values()):
             count = min(len(arrays[0]) for arrays in waiting.values())
-            parts = [_taken(arrays, count) for arrays in waiting.values()]
-            yield pa.RecordBatch.from_arrays(parts, schema=columns)
+            parts = {name: _taken(arrays, count) for name, arrays in waiting.items()}
+            found = [array_of(node, field, parts) for node, field in zip(nodes, made, strict=True)]
+            yield pa.RecordBatch.from_arrays(found, schema=made)
 
 
 def _taken(arrays: list[pa.Array], count: int) -> pa.Array:

@@ -41,6 +41,7 @@ class Awkward(Format):
     many = True
     record = "record"
     kept_marks = frozenset(VALUES)
+    structs = True
     modules = ("encodings.cp437",)
 
     def sniff(self, head: bytes) -> bool:

@@ -7,7 +7,8 @@ for each node its class and which buffers it has, `ak.to_buffers` gives both.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema, TensorSpec
+from lodcli.formats.structs.tree import Node, tree
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
@@ -24,7 +26,7 @@ from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks, check_text
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Field, Marks, check_text
 
 MOST_FORM_BYTES = 1 << 20
 MOST_DEPTH = 40
@@ -87,7 +89,7 @@ class Reader:
         found = self._node(form, length, 0)
         if not found:
             raise next(iter(self.left_out.values()))
-        return {name or DEFAULT_NAME: tensor for name, tensor in found.items()}
+        return {name or DEFAULT_NAME: _settled(tensor) for name, tensor in found.items()}
 
     def _node(self, form: object, length: int, depth: int) -> Named:
         """Return the tensors of a node by the path of fields to each; "" without fields."""
@@ -199,7 +201,7 @@ class Reader:
         marks = _marks_of(form)
         return {
             name: _below(level, tensor, marks)
-            if tensor.lod.n_levels or marks
+            if tensor.lod.n_levels or tensor.marks or marks
             else LoDTensor(tensor.data.reshape(length, size, *tensor.row_shape))
             for name, tensor in content.items()
         }
@@ -242,7 +244,8 @@ class Reader:
                     path = f"{called}.{name}" if name else called
                     if path in found:
                         raise DamagedFileError(f"RecordArray: two fields named {path[:60]!r}")
-                    found[path] = tensor
+                    fields = (Field(called, 0), *tensor.marks.fields)
+                    found[path] = _with_fields(tensor, fields)
             self._path.pop()
         return found
 
@@ -265,10 +268,24 @@ def _below(level: Offsets, tensor: LoDTensor, marks: Marks) -> LoDTensor:
     """
     count = int(level[-1])
     kept = tensor if len(tensor) == count else tensor[:count]
-    found = LoDTensor(kept.data, LoD([level, *kept.lod.levels]), marks or kept.marks)
-    if marks == TEXT:
+    own = marks or kept.marks
+    fields = tuple(replace(one, level=one.level + 1) for one in kept.marks.fields)
+    lod = LoD([level, *kept.lod.levels])
+    found = LoDTensor(kept.data, lod, replace(own, fields=fields))
+    if marks.is_text:
         check_text(found.data, found.lod)
     return found
+
+
+def _with_fields(tensor: LoDTensor, fields: tuple[Field, ...]) -> LoDTensor:
+    return LoDTensor(tensor.data, tensor.lod, replace(tensor.marks, fields=fields))
+
+
+def _settled(tensor: LoDTensor) -> LoDTensor:
+    """Return a tensor with fields if it is in records of a column; below lists there is none."""
+    fields = tensor.marks.fields
+    whole = len(fields) > 1 and not fields[0].level
+    return tensor if whole or not fields else _with_fields(tensor, ())
 
 
 # -- writing -----------------------------------------------------------------------
@@ -287,6 +304,16 @@ def _called(marks: Marks, part: int) -> dict[str, str]:
     return {"__array__": _NAMES[marks.values][part]} if marks.values else {}
 
 
+def _list_form(content: Form, marks: Marks, key: str) -> Form:
+    return {
+        "class": "ListOffsetArray",
+        "offsets": "i64",
+        "content": content,
+        "parameters": _called(marks, 0),
+        "form_key": key,
+    }
+
+
 class Plan:
     """The form of tensors, and which buffer each of their arrays is.
 
@@ -298,9 +325,33 @@ class Plan:
     def __init__(self, schema: Schema) -> None:
         self.keys: dict[tuple[str, int], str] = {}
         self._nodes = 0
+        if any(spec.marks.fields for spec in schema):
+            self.form = self._record_form(tree(schema))
+            return
         fields = {spec.name: spec for spec in schema}
         bare = len(schema) == 1 and schema[0].name == DEFAULT_NAME
         self.form = self._content(fields, 0, bare)
+
+    def _record_form(self, nodes: Sequence[Node]) -> Form:
+        key = self._key()
+        return {
+            "class": "RecordArray",
+            "fields": [node.name for node in nodes],
+            "contents": [self._node_form(node, node.level) for node in nodes],
+            "parameters": {},
+            "form_key": key,
+        }
+
+    def _node_form(self, node: Node, level: int) -> Form:
+        """Return the form of a column or field of records, from a level on."""
+        first = next(node.specs)
+        if level == (node.inner if node.spec is None else len(first.levels)):
+            return self._leaf(first) if node.spec is not None else self._record_form(node.fields)
+        key = self._key()
+        for spec in node.specs:
+            self.keys[spec.name, level] = f"{key}-offsets"
+        marks = first.marks if len(first.levels) == level + 1 and node.spec else NO_MARKS
+        return _list_form(self._node_form(node, level + 1), marks, key)
 
     def _content(self, specs: Mapping[str, TensorSpec], level: int, bare: bool) -> Form:
         keys = {_shared_key(spec, level) for spec in specs.values()}
@@ -311,13 +362,7 @@ class Plan:
             first = next(iter(specs.values()))
             marks = first.marks if len(first.levels) == level + 1 else NO_MARKS
             content = self._content(specs, level + 1, bare)
-            return {
-                "class": "ListOffsetArray",
-                "offsets": "i64",
-                "content": content,
-                "parameters": _called(marks, 0),
-                "form_key": key,
-            }
+            return _list_form(content, marks, key)
         if bare:
             return self._leaf(next(iter(specs.values())))
         key = self._key()

@@ -26,6 +26,7 @@ class Container(Format):
     arrays = True
     level_names = True
     kept_marks = ALL_MARKS
+    structs = True
     nulls = True
     options = frozenset({"mmap"})
     write_options = frozenset({"compression"})

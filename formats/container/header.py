@@ -16,6 +16,7 @@ from lodcli.formats.core import marks
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.names import check_name, component
 from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, rekeyed
+from lodcli.formats.structs.tree import check_tree
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
 
@@ -154,6 +155,7 @@ def decode(raw: bytes) -> Header:
     _require(bool(schema), "names no tensor")
     _require_all_used(schema, datasets)
     _require_shared_from_the_top(schema)
+    check_tree(schema, PATH)
     return Header(schema, datasets)
 
 

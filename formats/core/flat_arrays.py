@@ -20,6 +20,7 @@ from lodcli.formats.core.marks import check_fit, from_flat_json
 from lodcli.formats.core.names import check_name, component, name_of, named
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, LevelKeys, LevelSpec, Schema, TensorSpec
+from lodcli.formats.structs.tree import check_tree
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import (
     Array,
@@ -225,6 +226,7 @@ def marked(schema: Schema, text: str | bytes | None) -> Schema | None:
     result = tuple(replace(spec, marks=found.get(spec.name, spec.marks)) for spec in schema)
     for spec in result:
         check_fit(spec, f"tensor {spec.name}")
+    check_tree(result, "marks")
     return result
 
 

@@ -241,6 +241,7 @@ class Format(ABC):
         row_shapes: whether the file tells rows of some shape from one more level.
         kept_marks: the marks of values that reading finds again.
         nulls: whether it holds null rows and items.
+        structs: whether it holds records of tensors; see records.py.
         empty_file: whether a file of no bytes is one, of a tensor without items.
         zero_rows: whether a tensor without rows survives.
         record: what one outermost item of every tensor makes together, such as a line; then all
@@ -274,6 +275,7 @@ class Format(ABC):
     row_shapes: ClassVar[bool] = True
     kept_marks: ClassVar[frozenset[str]] = frozenset()
     nulls: ClassVar[bool] = False
+    structs: ClassVar[bool] = False
     empty_file: ClassVar[bool] = False
     zero_rows: ClassVar[bool] = True
     record: ClassVar[str] = ""
@@ -332,7 +334,7 @@ class Format(ABC):
 
     def keeps_marks(self, spec: TensorSpec) -> bool:
         """Return whether the format stores the marks of a tensor."""
-        return not spec.marks or spec.marks.kind in self.kept_marks
+        return spec.marks.kind is None or spec.marks.kind in self.kept_marks
 
     def refuse_unheld(self, schema: Schema) -> None:
         """Raise UnsupportedError if a tensor does not fit, before anything is written."""

@@ -42,6 +42,7 @@ from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_f
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.output_set import OutputSet
 from lodcli.formats.storage.outputs import Output, refuse_existing
+from lodcli.formats.structs.tree import broken_columns, flattened, record_columns
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.platform.processes import allow_descriptors
 from lodcli.kernels.runtime.devices import gpu_number, require_gpu
@@ -427,8 +428,15 @@ class _Writing:
         """Raise UnsupportedError for what the format cannot hold."""
         refuse_unknown_options(self._kind.write_options, self._options, self._kind.name)
         schema = rekeyed(schema)
+        broken = broken_columns(schema)
+        whole = schema = flattened(schema, broken)
+        if not self._kind.structs:
+            schema = flattened(schema, record_columns(schema))
         self._kind.refuse_unheld(self._kind.laid_out(schema, self._options))
-        self.lost = losses(self._kind, schema, self._options)
+        self.lost = losses(self._kind, whole, self._options)
+        if broken:
+            why = "records, whose fields do not share their levels"
+            self.lost = (*self.lost, Loss(self._kind.name, why, broken))
         if self._strict and self.lost:
             raise UnsupportedError(
                 f"{'; '.join(map(str, self.lost))}; write lod.h5, which keeps everything, or do "
@@ -441,6 +449,9 @@ class _Writing:
         """Write batches to an output that was opened for them."""
         if codec is not None:
             output.pack(codec)
+        schema = flattened(schema, broken_columns(rekeyed(schema)))
+        if not self._kind.structs:
+            schema = flattened(schema, record_columns(schema))
         found = marked(schema, batches)
         if not self._kind.nulls and any(spec.nullable for spec in schema):
             from lodcli.formats.items.without_nulls import refusing_nulls

@@ -9,6 +9,7 @@ from itertools import islice, zip_longest
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Schema, TensorSpec
+from lodcli.formats.structs.tree import record_columns
 
 # In a message; a file may have thousands.
 MOST_SHOWN = 6
@@ -52,7 +53,12 @@ def losses(kind: Format, schema: Schema, options: WriteOptions) -> tuple[Loss, .
             for spec in schema
             if not kind.keeps_dtype(spec, options)
         ],
-        "marks": [f"{spec.marks} of {spec.name}" for spec in schema if not kind.keeps_marks(spec)],
+        "marks": [
+            f"{spec.marks.of_values} of {spec.name}"
+            for spec in schema
+            if not kind.keeps_marks(spec)
+        ],
+        "records": () if kind.structs else record_columns(schema),
         "row shapes": [
             f"{spec.row_shape} of {spec.name}"
             for spec in schema

@@ -9,6 +9,7 @@ from reprlib import repr as shown
 from typing import Any
 
 from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.names import check_name
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -16,11 +17,10 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import (
     ALL_MARKS,
-    NO_MARKS,
-    TEXT,
     TIME_UNITS,
     VALUES,
     Decimals,
+    Field,
     Marks,
     Times,
     check_text,
@@ -30,6 +30,9 @@ from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls, without_null_rows
 # The format and the version of what flat files keep beside their arrays.
 _FORMAT = {"format": "lod-marks", "version": 1}
 MOST_BYTES = 1 << 20
+# The member of tensors inside records, and how long a path may be.
+FIELDS = "fields"
+MOST_FIELDS = 64
 _NONE = frozenset[str]()
 # By the mark of values, the members beside it.
 _MEMBERS = {
@@ -41,10 +44,16 @@ _MEMBERS = {
 
 def to_json(marks: Marks) -> dict[str, Any]:
     """Return marks as the members of a JSON object; empty for none."""
-    if marks.unit is None:
-        return {"values": marks.values} if marks else {}
-    said = {"values": marks.kind, **asdict(marks.unit)}
-    return {name: value for name, value in said.items() if name != "kind" and value is not None}
+    said: dict[str, Any] = {} if marks.kind is None else {"values": marks.kind}
+    if marks.unit is not None:
+        members = asdict(marks.unit).items()
+        said |= {name: value for name, value in members if name != "kind" and value is not None}
+    if marks.fields:
+        said[FIELDS] = [
+            {"name": one.name, "level": one.level} | ({"required": True} if one.required else {})
+            for one in marks.fields
+        ]
+    return said
 
 
 def from_json(content: Any, where: str, also: Iterable[str] = ()) -> Marks:
@@ -61,19 +70,20 @@ def from_json(content: Any, where: str, also: Iterable[str] = ()) -> Marks:
     """
     if not isinstance(content, dict):
         raise DamagedFileError(f"{where}: marks: expected an object, found {shown(content)}")
+    fields = _fields(content[FIELDS], where) if FIELDS in content else ()
     kind = content.get("values")
     known = _MEMBERS.get(kind, _NONE) if isinstance(kind, str) else _NONE
     for name in content:
-        if name != "values" and name not in known and name not in also:
+        if name not in ("values", FIELDS) and name not in known and name not in also:
             raise UnsupportedError(f"{where}: no mark {shown(name)} is known; use a later lod")
     if "values" not in content:
-        return NO_MARKS
+        return Marks(fields=fields)
     if not isinstance(kind, str) or kind not in ALL_MARKS:
         raise UnsupportedError(
             f"{where}: no mark of values {shown(content['values'])} is known; use a later lod"
         )
     if content["values"] in VALUES:
-        return Marks(content["values"])
+        return Marks(content["values"], fields=fields)
     told = {name: content[name] for name in known if name in content}
     kinds = {"unit": str, "zone": str, "precision": int, "scale": int, "bits": int}
     if not known - {"zone"} <= told.keys() or any(
@@ -81,8 +91,38 @@ def from_json(content: Any, where: str, also: Iterable[str] = ()) -> Marks:
     ):
         raise DamagedFileError(f"{where}: marks: expected {sorted(known)}, found {shown(content)}")
     if content["values"] == "decimal":
-        return Marks(unit=Decimals(**told))
-    return Marks(unit=Times(content["values"], **told))
+        return Marks(unit=Decimals(**told), fields=fields)
+    return Marks(unit=Times(content["values"], **told), fields=fields)
+
+
+def _fields(said: Any, where: str) -> tuple[Field, ...]:
+    """Return the path of fields that `to_json` gave."""
+    found: list[Field] = []
+    if not isinstance(said, list) or not 1 <= len(said) <= MOST_FIELDS:
+        raise DamagedFileError(
+            f"{where}: fields: expected a list of 1 to {MOST_FIELDS}, found {shown(said)}"
+        )
+    for one in said:
+        members = one.keys() if isinstance(one, dict) else set()
+        if not {"name", "level"} <= members <= {"name", "level", "required"}:
+            raise DamagedFileError(f"{where}: fields: no name and level: {shown(one)}")
+        name, level, required = one["name"], one["level"], one.get("required", False)
+        above = found[-1].level if found else 0
+        if type(level) is not int or level < above or (not found and level):
+            raise DamagedFileError(
+                f"{where}: fields: the column begins at level 0, and no field above the one "
+                f"before it, found {shown(level)}"
+            )
+        if "required" in one and (required is not True or one is said[-1]):
+            raise DamagedFileError(
+                f"{where}: fields: required is true, and of records, found {shown(one)}"
+            )
+        try:
+            check_name(name if isinstance(name, str) else "")
+        except InvalidDataError as error:
+            raise DamagedFileError(f"{where}: fields: {error}") from None
+        found.append(Field(name, level, required))
+    return tuple(found)
 
 
 def check_fit(spec: TensorSpec, where: str) -> None:
@@ -131,13 +171,14 @@ def remarked(schema: Schema, values: str) -> Schema:
         UnsupportedError: none can have them.
     """
     if values == "numbers":
-        return tuple(replace(spec, marks=NO_MARKS) for spec in schema)
+        return tuple(replace(spec, marks=Marks(fields=spec.marks.fields)) for spec in schema)
     marks = from_json({"values": values}, "")
     fits = [_misfit(spec, marks) is None for spec in schema]
     if not any(fits):
         raise UnsupportedError(f"{schema[0].name}: {_misfit(schema[0], marks)}")
     return tuple(
-        replace(spec, marks=marks) if fit else spec for spec, fit in zip(schema, fits, strict=True)
+        replace(spec, marks=replace(marks, fields=spec.marks.fields)) if fit else spec
+        for spec, fit in zip(schema, fits, strict=True)
     )
 
 
@@ -146,6 +187,8 @@ def _misfit(spec: TensorSpec, marks: Marks) -> str | None:
         return "a TensorArray has no marks"
     if not marks:
         return None
+    if marks.fields and marks.fields[-1].level > len(spec.levels) - (marks.values is not None):
+        return f"field {marks.path} begins below the levels, of which there are {len(spec.levels)}"
     return marks.misfit(spec.dtype, spec.row_shape, len(spec.levels))
 
 
@@ -168,11 +211,11 @@ def tensor_of(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls = NO_NULLS) 
         InvalidDataError: text is not UTF-8; a null is no empty item, or no row of zeros; names the
             tensor, and the item and byte.
     """
-    marks = spec.marks.kept(lod.n_levels)
-    if not nulls and marks != TEXT:
+    marks = spec.marks.kept(lod.n_levels, len(spec.levels))
+    if not nulls and not marks.is_text:
         return LoDTensor(rows, lod, marks)
     with naming(spec.name):
-        if marks == TEXT:
+        if marks.is_text:
             check_text(rows, lod)
         if nulls and without_null_rows(rows, nulls) is not rows:
             raise InvalidDataError("a row is null and not zero")
@@ -185,7 +228,7 @@ def _marked(name: str, item: Item, marks: dict[str, Marks], done: dict[str, int]
     done[name] += len(item)
     if item.marks == marks[name]:
         return item  # every reader checks its text
-    if marks[name] == TEXT:
+    if marks[name].is_text and not item.marks.is_text:
         try:
             check_text(item.values, item.lod)
         except InvalidDataError as error:
@@ -198,6 +241,6 @@ def _marked(name: str, item: Item, marks: dict[str, Marks], done: dict[str, int]
 def check_content(items: Mapping[str, Item]) -> None:
     """Raise InvalidDataError unless all tensors that are marked as text are UTF-8."""
     for name, item in items.items():
-        if not isinstance(item, StoredArray) and item.marks == TEXT:
+        if not isinstance(item, StoredArray) and item.marks.is_text:
             with naming(name):
                 check_text(item.values, item.lod)

@@ -70,6 +70,15 @@ def _encoded(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
 
 
+def undotted(name: str) -> str:
+    """Return a name of a column for a file in which a field of records has its name.
+
+    >>> undotted("s.x")
+    's%2Ex'
+    """
+    return name.replace(".", "%2E")
+
+
 def component(name: str, reserved: frozenset[str] = _FOLDERS) -> str:
     """Return a name escaped as one part of a path in a file.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from lodcli.formats.core.names import check_name
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, Marks
@@ -218,7 +218,7 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
 
     Levels that tensors share by reference, from the outermost down, get one key.
     """
-    keys = LevelKeys()
+    keys, alike = LevelKeys(), _Alike()
     specs = []
     for name, item in items.items():
         check_name(name)
@@ -230,7 +230,7 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
                 name=name,
                 dtype=tensor.dtype,
                 row_shape=tensor.row_shape,
-                levels=keys.specs(tensor.lod, _steps_root(name) if array else ""),
+                levels=keys.specs(alike.of(tensor), _steps_root(name) if array else ""),
                 rows=tensor.rows,
                 array=array,
                 outer=keys.specs(outer, _outer_root(name)),
@@ -241,6 +241,29 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
     if not specs:
         raise InvalidDataError("nothing to write: no tensor given")
     return tuple(specs)
+
+
+class _Alike:
+    """Finds the levels above records again that their tensors do not share by reference."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[Offsets]] = {}
+
+    def of(self, tensor: LoDTensor) -> LoD:
+        """Return the index of a tensor, with the arrays of earlier ones for equal levels."""
+        fields = tensor.marks.fields
+        if not fields:
+            return tensor.lod
+        known = self._known.setdefault(fields[0].name, [])
+        found = list(tensor.lod.levels)
+        for level in range(min(fields[-1].level, len(found))):
+            for other in known:
+                if other is found[level] or np.array_equal(other, found[level]):
+                    found[level] = other
+                    break
+            else:
+                known.append(found[level])
+        return LoD._trusted(found, tensor.lod.names)
 
 
 _TABLE_HEADS = ("tensor", "dtype", "row", "rows", "levels")

@@ -72,7 +72,7 @@ class Csv(Format):
         return WideSource(found) if options.wide else found
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
-        if spec.marks == TEXT:
+        if spec.marks.is_text:
             return True
         return super().keeps_dtype(spec, options) and tells_dtype(spec)
 
@@ -92,7 +92,7 @@ class Csv(Format):
                 "and tensors; --levels and --name rename them"
             )
         keys = {tuple(level.key for level in _groups(spec)) for spec in schema}
-        counts = [spec.levels[-1].items if spec.marks == TEXT else spec.rows for spec in schema]
+        counts = [spec.levels[-1].items if spec.marks.is_text else spec.rows for spec in schema]
         rows = {count for count in counts if count is not None}
         if len(keys) > 1 or len(rows) > 1:
             raise self._not_shared()
@@ -127,7 +127,7 @@ class Csv(Format):
                     continue
                 lod = tensor.lod
                 self._refuse_nulls(tensor, spec)
-                if spec.marks == TEXT:
+                if spec.marks.is_text:
                     waiting[column] += self._fields(tensor, spec.name, mark)
                     lod = lod.above(-1) if lod.n_levels > 1 else LoD()
                 else:
@@ -174,7 +174,7 @@ def _numerals(tensor: LoDTensor, *, alone: bool) -> list[str]:
 
 def _groups(spec: TensorSpec) -> tuple[LevelSpec, ...]:
     """Return the levels that are columns: all but that of the bytes of text."""
-    return spec.levels[:-1] if spec.marks == TEXT else spec.levels
+    return spec.levels[:-1] if spec.marks.is_text else spec.levels
 
 
 def _header(schema: Schema) -> list[str]:
@@ -310,7 +310,7 @@ class _CsvSource(Source):
         found = {}
         for spec, column in zip(self.schema, self._columns, strict=True):
             fields = table.columns[column]
-            if spec.marks == TEXT:
+            if spec.marks.is_text:
                 found[spec.name] = _text(fields, lod)
             else:
                 found[spec.name] = self._tensor(spec, fields, table.numbers, lod)

@@ -16,6 +16,7 @@ from lodcli.formats.items.items import Items
 from lodcli.formats.items.reordering import reordered
 from lodcli.formats.items.sharing import Shared
 from lodcli.formats.items.taking import item_count, part, taken
+from lodcli.formats.structs.tree import broken_columns, flattened
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -40,10 +41,12 @@ def _schema(schema: Schema, once: Sequence[str], level: str | None) -> Schema:
 
     def under(spec: TensorSpec) -> TensorSpec:
         below = spec.uncounted("in {}")
-        return replace(below, levels=(above, *below.levels))
+        marks = spec.marks.below(1)
+        return replace(below, levels=(above, *below.levels), marks=marks)
 
     others = [under(spec) for spec in schema if spec.name not in once]
-    return (*(by_name[name].uncounted("of {}") for name in once), *others)
+    found = (*(by_name[name].uncounted("of {}") for name in once), *others)
+    return flattened(found, broken_columns(found))
 
 
 def _level_name(schema: Schema, names: Sequence[str]) -> str | None:
@@ -140,5 +143,5 @@ def _grouped(whole: Tensors, bounds: Offsets, once: Sequence[str], level: str | 
             new = LoD._trusted([bounds, *lod.levels], [level, *lod.names])
             index = lods.setdefault(id(lod), new)
         nulls = Nulls.of([None, *tensor.nulls.masks]) if tensor.nulls else tensor.nulls
-        found[name] = LoDTensor(tensor.values, index, tensor.marks, nulls)
+        found[name] = LoDTensor(tensor.values, index, tensor.marks.below(1), nulls)
     return found

@@ -55,8 +55,8 @@ def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -
 
 def _kind(spec: TensorSpec) -> str:
     """Return what keys are compared as."""
-    if spec.marks:
-        return str(spec.marks)
+    if spec.marks.kind is not None:
+        return str(spec.marks.of_values)
     if spec.dtype.kind in "biu":
         return "uint64" if spec.dtype == np.uint64 else "whole numbers"
     return "floating numbers"

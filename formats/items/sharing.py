@@ -44,7 +44,12 @@ class Shared:
     def schema(self) -> Schema:
         """The tensors with the items as outermost level, counts unknown."""
         return tuple(
-            replace(spec, levels=spec.levels[self.level :]).uncounted() for spec in self.specs
+            replace(
+                spec.uncounted(),
+                levels=spec.uncounted().levels[self.level :],
+                marks=spec.marks.of_values if self.level else spec.marks,
+            )
+            for spec in self.specs
         )
 
 

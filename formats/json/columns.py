@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
+from lodcli.formats.json.objects.reading import Inside, kind_of
 from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64, holding, narrowed
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
@@ -30,6 +31,7 @@ class Column:
         depth: how many lists are nested; text counts as one of them.
         text: whether the innermost lists are written as text.
         told: whether a person chose the dtype.
+        inside: the records it is in, outermost first.
 
     Whether values may be null, its description says.
     """
@@ -39,11 +41,17 @@ class Column:
     depth: int
     text: bool
     told: bool
+    inside: tuple[Inside, ...] = ()
 
     @property
     def name(self) -> str:
         """The name of the tensor."""
         return self.spec.name
+
+    @property
+    def _path(self) -> str:
+        """The fields from the line's object down."""
+        return ".".join([str(self.field), *(one.key for one in self.inside)])
 
     def tensor(self, values: list[Any], first: int) -> LoDTensor:
         """Return the values of lines as one tensor; the first line has the number `first`.
@@ -57,7 +65,7 @@ class Column:
         for number, value in enumerate(values, first):
             wrong = self._misfit(value, ())
             if wrong is not None:
-                field = "" if self.field is None else f"field {self.field}: "
+                field = "" if self.field is None else f"field {self._path}: "
                 raise InvalidDataError(f"line {number}: {field}{wrong}")
         raise AssertionError("one of the lines is at fault if all of them are")
 
@@ -227,18 +235,3 @@ def _bad_text(value: object) -> str | None:
     except UnicodeEncodeError as error:
         return f"character {error.start} of the text is half of a surrogate pair"
     return None
-
-
-def kind_of(value: object) -> str:
-    """Return the JSON type of a value, in words."""
-    if type(value) is list:
-        return "a list"
-    if type(value) is dict:
-        return "an object"
-    if type(value) is str:
-        return "text"
-    if value is None or type(value) is bool:
-        return {None: "null", True: "true", False: "false"}[value]
-    if type(value) is int and value.bit_length() > 200:
-        return "an integer that is too large"
-    return repr(value)

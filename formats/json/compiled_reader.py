@@ -74,7 +74,8 @@ class FastColumns:
     @property
     def fits(self) -> bool:
         """Whether there are not too many columns, and the scanner is there."""
-        return self._threads > 0 and is_available()
+        flat = not any(column.inside for column in self._columns)
+        return flat and self._threads > 0 and is_available()
 
     def fit(self, lines: bytes) -> bool:
         """Return whether whole lines match the columns."""

@@ -14,7 +14,6 @@ from lodcli.kernels.native import load
 from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import TEXT
 
 # Compiling the writer takes seconds; in that time the exact one writes as many. One that came with
 # the package repays its threads.
@@ -50,7 +49,7 @@ class FastLines:
             return False
         from lodcli.formats.json.put_native import is_available
 
-        return is_available(tensor.dtype, text=tensor.marks == TEXT)
+        return is_available(tensor.dtype, text=tensor.marks.is_text)
 
     def pieces(self, tensor: LoDTensor) -> Iterator[memoryview]:
         """Yield the outermost items of a tensor, each a line, many in one piece.
@@ -63,7 +62,7 @@ class FastLines:
         from lodcli.formats.json.put_native import LineWriter
 
         levels = _levels(tensor)
-        text = tensor.marks == TEXT
+        text = tensor.marks.is_text
         writer = LineWriter(tensor.data.reshape(-1), levels, self._spare, text=text)
         threads = min(thread_count(), MOST_THREADS)
         with thread_pool(threads, "lod-json") as pool:

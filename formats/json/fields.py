@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.format import LeftOut, leaving_out
-from lodcli.formats.core.names import name_of
+from lodcli.formats.core.names import name_of, undotted
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, TensorSpec
-from lodcli.formats.json.columns import NUMBERS, Column, kind_of
+from lodcli.formats.json.columns import NUMBERS, Column
+from lodcli.formats.json.objects.reading import Leaf, kind_of, leaves
 from lodcli.formats.text.lines import shown
 from lodcli.formats.text.numerals import FLOATS
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError, counted
-from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
+from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, Field
 
 MOST_LEVELS = 64
 _KINDS = (NUMBERS, frozenset({bool}), frozenset({str}))
@@ -55,20 +56,23 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
                     f"expected an object, found {kind_of(values[0])}"
                 )
             raise SelectionError(f"no lines to choose {', '.join(options.field)} from")
-        found, sure = _column(values, DEFAULT_NAME, None, options)
+        found, sure = _column(Leaf(DEFAULT_NAME, values), None, options)
         return Columns((found,), sure)
     left_out: LeftOut = {}
     fields, known = _fields(values, options, left_out)
     columns, all_sure = [], True
     for one in fields:
         with leaving_out(left_out, name_of(one)):
-            _refuse_unheld(one, values[0].get(one, 0))
             part = field_values(values, one, known, 1)
-            column, sure = _column(part, name_of(one), one, options)
-            if options.skip_unsupported:
-                column.tensor(part, 1)
-            columns.append(column)
-            all_sure &= sure
+            for inner in leaves(part, one, nulls=options.nulls in (None, "keep")):
+                if not _is_chosen(inner.name, one, options):
+                    continue
+                with leaving_out(left_out, inner.name):
+                    column, sure = _column(inner, one, options)
+                    if options.skip_unsupported:
+                        column.tensor(inner.values, 1)
+                    columns.append(column)
+                    all_sure &= sure
     if not columns:
         raise next(iter(left_out.values()))
     deepest = max(len(column.spec.levels) for column in columns)
@@ -76,7 +80,20 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
         raise UnsupportedError(
             f"the fields have at most {deepest} levels, found {len(options.levels)} names"
         )
-    return Columns(tuple(columns), all_sure, known, left_out)
+    return Columns(_distinct(columns), all_sure, known, left_out)
+
+
+def _distinct(columns: list[Column]) -> tuple[Column, ...]:
+    """Return columns whose names differ: a field `s.x` beside the field x of s is `s%2Ex`."""
+    inside = {column.name for column in columns if column.inside}
+    found = []
+    for column in columns:
+        if column.name in inside and not column.inside:
+            marks = replace(column.spec.marks, fields=(Field(column.name, 0),))
+            spec = replace(column.spec, name=undotted(column.name), marks=marks)
+            column = replace(column, spec=spec)
+        found.append(column)
+    return tuple(found)
 
 
 def _fields(
@@ -87,10 +104,10 @@ def _fields(
     if options.field is not None:
         # By the name of the tensor as well, where that is another.
         called = {name_of(one): one for one in first}
-        fields = tuple(one if one in first else called.get(one, one) for one in options.field)
-        if len(set(fields)) < len(fields):
-            raise SelectionError(f"a field is chosen twice: {', '.join(fields)}")
-        return fields, None
+        if len(set(options.field)) < len(options.field):
+            raise SelectionError(f"a field is chosen twice: {', '.join(options.field)}")
+        fields = (_outermost(one, values[0], called) for one in options.field)
+        return tuple(dict.fromkeys(fields)), None
     if not first:
         raise InvalidDataError("line 1: the object has no fields")
     names = list(map(name_of, first))
@@ -108,13 +125,20 @@ def _fields(
     return tuple(one for one in first if name_of(one) not in left_out), known
 
 
-def _refuse_unheld(one: str, value: object) -> None:
-    if type(value) is dict:
-        raise InvalidDataError(
-            f"line 1: field {shown(one)}: expected numbers, booleans, text or lists, found "
-            f"{kind_of(value)}; choose the fields to read with --field, or the rest with "
-            "--skip-unsupported"
-        )
+def _outermost(chosen: str, first: dict[str, Any], called: dict[str, str]) -> str:
+    """Return the field of a line that a name of --field is, or is inside of."""
+    name = chosen
+    while name not in first and name not in called and "." in name:
+        name = name.rpartition(".")[0]
+    found = name if name in first else called.get(name, chosen)
+    return found if name == chosen or found in first else chosen
+
+
+def _is_chosen(name: str, field: str, options: ReadOptions) -> bool:
+    """Return whether --field chooses a tensor, as its own name, its field's or its records'."""
+    return options.field is None or any(
+        one in (field, name) or name.startswith(f"{one}.") for one in options.field
+    )
 
 
 def field_values(
@@ -156,10 +180,9 @@ def field_values(
     return [value[field] for value in values]
 
 
-def _column(
-    values: list[Any], name: str, field: str | None, options: ReadOptions
-) -> tuple[Column, bool]:
-    seen = _survey(values)
+def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> tuple[Column, bool]:
+    name = leaf.name
+    seen = _survey(leaf.values)
     nullable = seen.nulls or options.nulls is not None
     names = options.levels
     depth = len(seen.sizes)
@@ -175,19 +198,25 @@ def _column(
         raise UnsupportedError(
             f"the lines have {counted(depth, 'level')}, found {counted(len(names), 'name')}"
         )
+    if leaf.fields and levels < leaf.fields[-1].level:
+        raise UnsupportedError(f"{name}: --levels must name all levels above the fields of records")
     level_names = (None,) * levels if names is None else names[:levels]
     spec = TensorSpec(
         name,
         _dtype(seen.leaves, options.dtype),
         tuple(seen.sizes[levels:depth]),
         tuple(
-            LevelSpec(f"{name}/{level}", level_name) for level, level_name in enumerate(level_names)
+            LevelSpec(f"{leaf.owner(level)}/{level}", level_name)
+            for level, level_name in enumerate(level_names)
         ),
-        marks=TEXT if str in seen.leaves and levels == depth else NO_MARKS,
+        marks=replace(
+            TEXT if str in seen.leaves and levels == depth else NO_MARKS, fields=leaf.fields
+        ),
         nullable=nullable,
     )
     spec.empty()  # refuses a bad level name
-    return Column(spec, field, depth, str in seen.leaves, options.dtype is not None), sure
+    told = options.dtype is not None
+    return Column(spec, field, depth, str in seen.leaves, told, leaf.inside), sure
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
-from json.encoder import encode_basestring
 from typing import BinaryIO
 
 import numpy as np
@@ -17,18 +14,25 @@ from lodcli.formats.json.columns import Column
 from lodcli.formats.json.compiled_reader import BLOCK_BYTES, Block, FastColumns, repaid_bytes
 from lodcli.formats.json.compiled_writer import FastLines
 from lodcli.formats.json.fields import Columns, field_values, find_columns
+from lodcli.formats.json.objects.reading import NullObjects, picked
+from lodcli.formats.json.objects.writing import (
+    bare_lines,
+    line_parts,
+    object_lines,
+    record_samples,
+    samples,
+)
 from lodcli.formats.json.python_reader import parsed
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
+from lodcli.formats.structs.tree import tree
 from lodcli.formats.text.derived import Derived
 from lodcli.formats.text.lines import LineReader, split
-from lodcli.formats.text.numerals import put_nulls, tells_dtype, texts
+from lodcli.formats.text.numerals import tells_dtype
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import TEXT, Times
 
 # As Python objects, text takes up to thirty times its size.
 MOST_BLOCK_BYTES = 2 << 20
@@ -65,6 +69,7 @@ class JsonLines(Format):
     row_shapes = False
     kept_marks = frozenset({"text"})
     nulls = True
+    structs = True
     options = frozenset({"nulls", "levels", "field", "dtype", "encoding"})
     binary = False
 
@@ -73,7 +78,7 @@ class JsonLines(Format):
 
     def lost_tensor_names(self, schema: Schema) -> Iterable[str]:
         named = all(spec.items != 0 for spec in schema)  # in every line
-        return [] if named else [spec.name for spec in schema]
+        return [spec.name for spec in schema if not named or not _is_in_lines(spec)]
 
     def lost_levels(self, spec: TensorSpec) -> Iterable[int]:
         # Lists tell how deep they are by what is in them.
@@ -81,39 +86,57 @@ class JsonLines(Format):
         return range(hidden[0], len(spec.levels)) if hidden else ()
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
-        if spec.marks == TEXT:
+        if spec.marks.is_text:
             return spec.levels[-1].items != 0
         return super().keeps_dtype(spec, options) and tells_dtype(spec)
 
     def keeps_marks(self, spec: TensorSpec) -> bool:
-        return super().keeps_marks(spec) and (spec.marks != TEXT or spec.levels[-1].items != 0)
+        return super().keeps_marks(spec) and (not spec.marks.is_text or spec.levels[-1].items != 0)
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         # Tensors may come one after another; a line can be written when all have their part.
-        waiting: dict[str, list[str]] = {spec.name: [] for spec in schema}
-        items, rows = dict.fromkeys(waiting, 0), dict.fromkeys(waiting, 0)
+        columns = tree(schema)
+        parts = [part for column in columns for part in line_parts(column)]
+        waiting: dict[str, list[str]] = {next(part.specs).name: [] for part in parts}
+        items, rows = ({spec.name: 0 for spec in schema} for _ in range(2))
         fast = FastLines(schema)
+        bare = len(columns) == 1 and columns[0].spec is not None
         for batch in batches:
             for name, item in batch.items():
                 assert isinstance(item, LoDTensor)
                 _require_finite(item.values, name, rows[name])
                 items[name] += len(item)
                 rows[name] += item.rows
-                if item.nulls or item.marks.unit or not fast.takes(item):
-                    waiting[name] += _samples(item)
-                elif len(schema) > 1:
-                    waiting[name] += fast.samples(item)
+            for part in parts:
+                first = next(part.specs).name
+                if first not in batch:
+                    continue
+                item = batch[first]
+                assert isinstance(item, LoDTensor)
+                if part.spec is None:
+                    waiting[first] += record_samples(part, batch)
+                elif item.nulls or item.marks.unit or not fast.takes(item):
+                    waiting[first] += samples(item)
+                elif not bare:
+                    waiting[first] += fast.samples(item)
                 else:
                     for piece in fast.pieces(item):
                         output.write(piece)
             ready = min(map(len, waiting.values()))
-            lines = _lines({name: found[:ready] for name, found in waiting.items()})
+            done = {name: found[:ready] for name, found in waiting.items()}
+            lines = bare_lines(done) if bare else object_lines(columns, done)
             output.write("".join(lines).encode())
             for found in waiting.values():
                 del found[:ready]
         self.require_equal(items)
+
+
+def _is_in_lines(spec: TensorSpec) -> bool:
+    """Return whether a field of records is in a line; of empty lists no record is."""
+    above = spec.marks.fields[-1].level if spec.marks.fields else 0
+    return all(level.items != 0 for level in spec.levels[:above])
 
 
 def _require_finite(data: Array, name: str, rows_before: int) -> None:
@@ -127,51 +150,6 @@ def _require_finite(data: Array, name: str, rows_before: int) -> None:
             f"jsonl holds no {data[place]}, for JSON has none; "
             f"row {rows_before + int(place[0])} of {name} has it"
         )
-
-
-def _samples(tensor: LoDTensor) -> list[str]:
-    """Return the outermost items of a tensor as JSON."""
-    if tensor.marks == TEXT:
-        return _quoted(tensor)
-    shape = tensor.values.shape
-    flat, unit = tensor.values.reshape(-1), tensor.marks.unit
-    found = texts(flat) if unit is None else texts_of_unit(flat, unit)
-    if isinstance(unit, Times):
-        found = [f'"{one}"' for one in found]
-    for axis in range(len(shape) - 1, 0, -1):
-        lists = int(np.prod(shape[:axis], dtype=np.int64))
-        found = _grouped(found, np.arange(lists + 1) * shape[axis])
-    found = put_nulls(found, tensor.nulls.rows, "null")
-    for level in reversed(range(tensor.lod.n_levels)):
-        found = _grouped(found, tensor.lod.levels[level])
-        found = put_nulls(found, tensor.nulls.masks[level] if tensor.nulls else None, "null")
-    return found
-
-
-def _quoted(tensor: LoDTensor) -> list[str]:
-    lod, masks = tensor.lod, tensor.nulls.masks or (None,) * (len(tensor.lod) + 1)
-    raw = tensor.values.tobytes()
-    cuts = pairwise(lod.levels[-1].tolist())
-    found = [encode_basestring(raw[start:stop].decode()) for start, stop in cuts]
-    found = put_nulls(found, masks[lod.n_levels - 1], "null")
-    for level in reversed(range(lod.n_levels - 1)):
-        found = put_nulls(_grouped(found, lod.levels[level]), masks[level], "null")
-    return found
-
-
-def _grouped(values: list[str], offsets: Offsets) -> list[str]:
-    return [f"[{','.join(values[start:stop])}]" for start, stop in pairwise(offsets.tolist())]
-
-
-def _lines(samples: dict[str, list[str]]) -> Iterator[str]:
-    if len(samples) == 1:
-        (only,) = samples.values()
-        return (f"{sample}\n" for sample in only)
-    keys = [json.dumps(name) for name in samples]
-    return (
-        "{" + ",".join(map(":".join, zip(keys, line, strict=True))) + "}\n"
-        for line in zip(*samples.values(), strict=True)
-    )
 
 
 class JsonSource(Source):
@@ -193,6 +171,7 @@ class JsonSource(Source):
         self._reader = LineReader(source, encoding=options.encoding, derived=lines)
         found = self._found(options)
         self._columns, self._known = found.found, found.known
+        self._objects = _objects(found, options)
         self.left_out = found.left_out
         self._fast = _scanning(found)
         self.schema = tuple(column.spec for column in self._columns)
@@ -266,7 +245,22 @@ class JsonSource(Source):
     def _tensor(self, column: Column, values: list[object], first: int) -> LoDTensor:
         if column.field is not None:
             values = field_values(values, column.field, self._known, first)
+            if self._objects is not None and column.inside and column.spec.nullable:
+                self._objects.check(values, column.inside, first)
+            for step in column.inside:
+                values = picked(values, step, first)
         return column.tensor(values, first)
+
+
+def _objects(found: Columns, options: ReadOptions) -> NullObjects | None:
+    """Return what tells null objects from others; None if nobody needs to know."""
+    if options.nulls not in (None, "keep"):
+        return None
+    objects = NullObjects()
+    for column in found.found:
+        for step, field in zip(column.inside, column.spec.marks.fields, strict=False):
+            objects.found[step.name] = not field.required
+    return objects
 
 
 def _scanning(found: Columns) -> FastColumns:

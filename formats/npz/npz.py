@@ -64,6 +64,7 @@ class Npz(Format):
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS
     kept_marks = ALL_MARKS
+    structs = True
 
     def sniff(self, head: bytes) -> bool:
         return first_name(head).endswith(b".npy") or head.startswith(END_MARK)  # or no member

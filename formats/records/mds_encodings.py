@@ -12,7 +12,6 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.marks import TEXT
 
 # As the first byte of an array tells it: twice the bits of an item, and its kind.
 CODES = {
@@ -78,7 +77,7 @@ class Encoding:
         """Return the encoding, and its name, that a tensor is written with."""
         if spec.levels:
             if spec.dtype == np.uint8 and not spec.row_shape:
-                return "str" if spec.marks == TEXT else "bytes", cls(spec.dtype, None, text=True)
+                return "str" if spec.marks.is_text else "bytes", cls(spec.dtype, None, text=True)
             return f"ndarray:{spec.dtype.name}", cls(spec.dtype, None)
         if not spec.row_shape:
             return spec.dtype.name, cls(spec.dtype, ())

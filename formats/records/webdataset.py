@@ -24,7 +24,6 @@ from lodcli.formats.storage.zip_archive import damage
 from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.marks import TEXT
 
 WHOLE_NUMBERS = ("cls", "cls2", "index", "inx", "id", "count")
 TEXTS = ("txt", "text", "transcript")
@@ -102,7 +101,7 @@ def _without_samples() -> UnsupportedError:
 def _encoded(spec: TensorSpec, value: Array) -> tuple[str, bytes]:
     if not spec.levels and spec.dtype == np.int64:
         return "cls", b"%d" % int(value)
-    if spec.marks == TEXT:
+    if spec.marks.is_text:
         return "txt", value.tobytes()
     stream = io.BytesIO()
     np.lib.format.write_array(stream, np.asarray(value), version=(1, 0), allow_pickle=False)

@@ -29,6 +29,7 @@ class LodStream(Format):
     arrays: ClassVar[bool] = True
     level_names: ClassVar[bool] = True
     kept_marks = ALL_MARKS
+    structs = True
     nulls: ClassVar[bool] = True
 
     def sniff(self, head: bytes) -> bool:

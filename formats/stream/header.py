@@ -13,6 +13,7 @@ from lodcli.formats.core import marks
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.names import check_name
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec, rekeyed
+from lodcli.formats.structs.tree import check_tree
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
@@ -151,6 +152,7 @@ def decode(payload: bytes, version: int | None = None) -> StreamHeader:
     names = [spec.name for spec in schema]
     _require(len(set(names)) == len(names), "tensors", "names that differ", names)
     # Last, because every fault above has a better name than this one.
+    check_tree(schema, "header")
     header = StreamHeader(schema, table, version)
     if _canonical(_content(header)) != payload:
         raise DamagedFileError("header: not written in canonical form")

@@ -27,7 +27,7 @@ def as_text(data: Array, lod: LoD, marks: Marks = NO_MARKS, nulls: Nulls = NO_NU
     shape = " x ".join(str(extent) for extent in data.shape)
     count = lod.count(0) if lod.n_levels else data.shape[0]
     items = _items(data, lod, 0, 0, count, marks, nulls)
-    what = marks or data.dtype
+    what = marks if marks.kind else data.dtype
     whole = f"[{', '.join(items)}]"
     names = f", names={list(lod.names)}" if any(lod.names) else ""
     if ".." not in whole and len(whole) <= _WIDTH:
@@ -44,7 +44,7 @@ def as_html(data: Array, lod: LoD, marks: Marks = NO_MARKS, nulls: Nulls = NO_NU
         f"{html.escape(name or f'level {level}')}: {lod.count(level)}"
         for level, name in enumerate(lod.names)
     )
-    head = f"<b>LoDTensor</b> {shape} {html.escape(str(marks or data.dtype))}"
+    head = f"<b>LoDTensor</b> {shape} {html.escape(str(marks if marks.kind else data.dtype))}"
     head += f"; {levels}" if levels else ""
     count = lod.count(0) if lod.n_levels else data.shape[0]
     shown = _shown(0, count, _HTML_ITEMS, _HTML_ITEMS - 3, 3)

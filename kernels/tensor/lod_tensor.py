@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
@@ -198,18 +199,22 @@ class LoDTensor(NumpyProtocol, Conversions):
         >>> LoDTensor(np.frombuffer(b"Hi you", np.uint8), [[2, 4]]).as_text().to_list()
         ['Hi', ' you']
         """
-        text = LoDTensor(self._data, self._lod, TEXT, self._nulls)
-        if self._marks != TEXT:
+        marks = replace(TEXT, fields=self._marks.fields)
+        text = LoDTensor(self._data, self._lod, marks, self._nulls)
+        if not self._marks.is_text:
             check_text(on_host(self._data, "text"), self._lod)
         return text
 
     def as_bytes(self) -> LoDTensor:
         """Return this tensor marked as bytes; no copy. Raises InvalidDataError as `as_text`."""
-        return LoDTensor(self._data, self._lod, BYTES, self._nulls)
+        marks = replace(BYTES, fields=self._marks.fields)
+        return LoDTensor(self._data, self._lod, marks, self._nulls)
 
     def as_numbers(self) -> LoDTensor:
-        """Return this tensor without its marks; no copy."""
-        return LoDTensor(self._data, self._lod, nulls=self._nulls) if self._marks else self
+        """Return this tensor without its marks but its place in records; no copy."""
+        if self._marks.kind is None:
+            return self
+        return LoDTensor(self._data, self._lod, Marks(fields=self._marks.fields), self._nulls)
 
     # -- nulls ---------------------------------------------------------------------
 
@@ -268,7 +273,8 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     def _part(self, data: Array, lod: LoD, nulls: Nulls) -> LoDTensor:
         """Return rows of whole finest sequences of this tensor, with its marks."""
-        return LoDTensor(data, lod, self._marks.kept(lod.n_levels), nulls)
+        marks = self._marks.kept(lod.n_levels, self._lod.n_levels)
+        return LoDTensor(data, lod, marks, nulls)
 
     @overload
     def __getitem__(self, key: slice | list[int] | list[bool] | Array | LoDTensor) -> LoDTensor: ...
@@ -316,7 +322,8 @@ class LoDTensor(NumpyProtocol, Conversions):
         if found.whole:
             return self._part(data, found.lod, NO_NULLS)
         # Rows of a unit are still of it, text without whole sequences is no text.
-        return LoDTensor(data, found.lod, self._marks.kept(0)) if data.ndim else data[()]
+        marks = self._marks.kept(0, self._lod.n_levels)
+        return LoDTensor(data, found.lod, marks) if data.ndim else data[()]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set the rows that a key picks, in the memory of this tensor.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -112,30 +113,71 @@ Unit = Times | Decimals
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """One step of the path to a tensor inside records.
+
+    Attributes:
+        name: of the column, or of the field of a record.
+        level: at which it begins: as many levels are above it.
+        required: whether it holds records of which none is null; else one is null where all its
+            fields are.
+    """
+
+    name: str
+    level: int
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Marks:
-    """The marks of one tensor; without any it holds numbers.
+    """The marks of one tensor; without any it holds numbers, and is a column of its name.
 
     Attributes:
         values: what each finest sequence is: "text" (UTF-8) or "bytes"; None for numbers.
         unit: what each row counts, if it is a number of a unit.
+        fields: where it is in records: the column, then the field of its records, and so on; () for
+            a column of the tensor's own name.
 
     >>> str(Marks("text")), str(Marks(unit=Times("date", "D"))), bool(Marks())
     ('text', 'date[D]', False)
+    >>> str(Marks("text", fields=(Field("turns", 0), Field("role", 1))))
+    'text, field turns[].role'
     """
 
     values: Values | None = None
     unit: Unit | None = None
+    fields: tuple[Field, ...] = ()
 
     def __bool__(self) -> bool:
-        return self.values is not None or self.unit is not None
+        return self.kind is not None or bool(self.fields)
 
     def __str__(self) -> str:
-        return self.values or str(self.unit or "none")
+        said = [str(one) for one in (self.values, self.unit) if one is not None]
+        return ", ".join([*said, f"field {self.path}"] if self.fields else said) or "none"
 
     @property
     def kind(self) -> str | None:
         """One of ALL_MARKS; None for numbers."""
         return self.values if self.unit is None else self.unit.kind
+
+    @property
+    def is_text(self) -> bool:
+        """Whether each finest sequence is UTF-8."""
+        return self.values == "text"
+
+    @property
+    def path(self) -> str:
+        """The fields as text, with brackets for each level between them."""
+        found = "".join(
+            "[]" * (one.level - before.level) + f".{one.name}"
+            for before, one in pairwise(self.fields)
+        )
+        return "".join(one.name for one in self.fields[:1]) + found
+
+    @property
+    def of_values(self) -> Marks:
+        """These marks without the fields."""
+        return Marks(self.values, self.unit) if self.fields else self
 
     def misfit(self, dtype: np.dtype[Any], row_shape: tuple[int, ...], levels: int) -> str | None:
         """Return why a tensor of this description cannot have these marks; None if it can."""
@@ -143,16 +185,31 @@ class Marks:
             if self.values is None and dtype == np.int64:
                 return self.unit.misfit()
             return f"{self.unit} is int64, found {self.values or dtype}"
-        if not self or (dtype == np.uint8 and not row_shape and levels):
+        if self.values is None or (dtype == np.uint8 and not row_shape and levels):
             return None
         return (
             f"{self.values} is uint8 rows of one value under one level or more, found {dtype}, "
             f"rows of shape {row_shape}, {levels} levels"
         )
 
-    def kept(self, levels: int) -> Marks:
-        """Return the marks of whole sequences that were chosen; text is none without a level."""
-        return self if levels or self.unit is not None else NO_MARKS
+    def kept(self, levels: int, before: int) -> Marks:
+        """Return the marks of whole sequences that were chosen; text is none without a level.
+
+        Args:
+            levels: how many are left.
+            before: how many there were; parts of records are columns of their own.
+        """
+        if not levels and self.unit is None and self.values is not None:
+            return NO_MARKS if before else self
+        return self if levels == before else self.of_values
+
+    def below(self, new_levels: int) -> Marks:
+        """Return the marks of the tensor under more outer levels; those of its column."""
+        if not self.fields or not new_levels:
+            return self
+        column, *inner = self.fields
+        moved = (replace(one, level=one.level + new_levels) for one in inner)
+        return replace(self, fields=(column, *moved))
 
 
 NO_MARKS = Marks()

@@ -20,6 +20,7 @@ from lodcli.formats.core.schema import (
     find,
 )
 from lodcli.formats.items.indexed_copy import Labelled, indexed
+from lodcli.formats.structs.names import named
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.limits import limits, reading
@@ -55,10 +56,10 @@ class Opened:
 
     @property
     def schema(self) -> Schema:
-        """The tensors that were asked for: the named one, or all."""
+        """The tensors that were asked for: the named one, those of the named records, or all."""
         if self.reference.name is None:
             return self.source.schema
-        return (find(self.source.schema, self.reference.name),)
+        return named(self.source.schema, self.reference.name)
 
     def tensor(self) -> TensorSpec:
         """Return the one tensor that was asked for: named, or alone, or called "data".
@@ -89,11 +90,11 @@ class Opened:
 
         An OSError of reading would else be taken for one of the file being written.
         """
-        wanted = self.reference.name
+        every = self.reference.name is None
         with naming_os(self.reference.label), naming_file(self.reference.label):
             names = [spec.name for spec in self.schema]
             for batch in self.source.batches_of(names, limit_bytes):
-                kept = batch if wanted is None else {k: batch[k] for k in batch if k == wanted}
+                kept = batch if every else {k: batch[k] for k in batch if k in names}
                 if kept:
                     yield kept
 

@@ -54,7 +54,7 @@ def arrow_field(
         kind = pa.list_(pa.field("item", kind, nullable=False), extent)
     levels = len(names)
     if marks.values:
-        kind, levels = pa.large_string() if marks == TEXT else pa.large_binary(), levels - 1
+        kind, levels = pa.large_string() if marks.is_text else pa.large_binary(), levels - 1
     for _ in range(levels):
         kind = pa.large_list(pa.field("item", kind, nullable=nullable))
     metadata = {NAMES_KEY: json.dumps(names).encode()} if any(names) else None

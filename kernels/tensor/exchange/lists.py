@@ -123,7 +123,7 @@ def texts(data: Array, lod: LoD, marks: Marks) -> list[Any]:
     """Return nested lists of the finest sequences of a tensor as str or bytes."""
     raw, bounds = data.tobytes(), lod.levels[-1].tolist()
     found: list[Any] = [raw[low:high] for low, high in itertools.pairwise(bounds)]
-    if marks == TEXT:
+    if marks.is_text:
         found = [one.decode() for one in found]
     result: list[Any] = nested(found, lod.above(-1)) if lod.n_levels > 1 else found
     return result

@@ -71,8 +71,10 @@ class TensorExpression(Parsed):
             assert isinstance(node, ast.expr)
             if name not in marks:
                 self.fail(node, f"no tensor {name!r}; there are: {', '.join(marks)}")
-            if marks[name]:
-                self.fail(node, f"{name} is {marks[name]}; an expression computes with numbers")
+            if marks[name].kind is not None:
+                self.fail(
+                    node, f"{name} is {marks[name].of_values}; an expression computes with numbers"
+                )
 
     def of(self, tensors: Mapping[str, LoDTensor]) -> LoDTensor:
         """Return the value.

@@ -230,7 +230,10 @@ def _items(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[S
 def _rows(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[Schema, Batches]:
     """Return the batches of ranges of rows, one range after another."""
     rows, specs = sum(map(len, ranges)), cut.specs
-    schema = tuple(replace(spec, levels=(), rows=rows, marks=spec.marks.kept(0)) for spec in specs)
+    schema = tuple(
+        replace(spec, levels=(), rows=rows, marks=spec.marks.kept(0, len(spec.levels)))
+        for spec in specs
+    )
     row_bytes = max(1, sum(spec.row_bytes for spec in schema))
 
     def batches() -> Batches:

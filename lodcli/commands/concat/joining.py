@@ -86,12 +86,14 @@ def _below(schema: Schema, name: str, count: int) -> Schema:
         # Tensors share the new level if they share the one below it.
         inner = [level.key for level in spec.levels]
         outermost = ("items of", *(inner[:1] or ["rows of", spec.name]))
+        if spec.marks.fields:
+            outermost = ("records of", spec.marks.fields[0].name)
         chain = keys.of([outermost, *inner])
         named = [LevelSpec("", name, count), *spec.levels]
         levels = tuple(
             dataclasses.replace(level, key=key) for level, key in zip(named, chain, strict=True)
         )
-        found.append(dataclasses.replace(spec, levels=levels))
+        found.append(dataclasses.replace(spec, levels=levels, marks=spec.marks.below(1)))
         with naming(spec.name):
             found[-1].empty()  # refuses the name
     return tuple(found)
@@ -110,7 +112,7 @@ def _whole(parts: Sequence[_Part], schema: Schema, name: str) -> Iterator[Batch]
                 offsets = np.array([0, len(item)], np.int64)
                 lods[id(lod)] = LoD._trusted([offsets, *lod.levels], (name, *lod.names))
             nulls = Nulls.of([None, *item.nulls.masks]) if item.nulls else item.nulls
-            batch[called] = LoDTensor(item.values, lods[id(lod)], item.marks, nulls)
+            batch[called] = LoDTensor(item.values, lods[id(lod)], item.marks.below(1), nulls)
         yield batch
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from lodcli.formats.core.schema import (
     known_rows,
 )
 from lodcli.formats.items.indexed_copy import indexed
+from lodcli.formats.structs.tree import Node, tree
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.reports.counting import described
@@ -31,6 +32,7 @@ from lodcli.shell.printable import printable
 PREVIEW_BYTES = 1 << 20
 PREVIEW_SEQUENCES = 64
 MOST_STEPS_SHOWN = 10
+MOST_RECORDS = 10
 
 
 @dataclass(frozen=True)
@@ -210,12 +212,21 @@ def _several(found: list[TensorSummary]) -> str:
         )
         for summary in found
     ]
-    return output.table(("tensor", "dtype", "shape", "size", "levels"), rows)
+    table = output.table(("tensor", "dtype", "shape", "size", "levels"), rows)
+    columns = [node for node in tree(tuple(one.spec for one in found)) if node.fields]
+    return "\n".join([table, *([f"\nrecords: {_trees(columns)}"] if columns else [])])
+
+
+def _trees(columns: Sequence[Node]) -> str:
+    more = f" and {len(columns) - MOST_RECORDS} more" if len(columns) > MOST_RECORDS else ""
+    return printable(", ".join(map(str, columns[:MOST_RECORDS]))) + more
 
 
 def _kind(spec: TensorSpec) -> str:
     """Return what the rows are: their dtype, whether they are text or bytes, and may be null."""
-    kind = f"{spec.marks} ({spec.dtype.name})" if spec.marks else spec.dtype.name
+    kind = spec.dtype.name
+    if spec.marks.kind:
+        kind = f"{spec.marks.of_values} ({kind})"
     return f"{kind} or null" if spec.nullable else kind
 
 

@@ -11,7 +11,7 @@ from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
 if TYPE_CHECKING:
-    from lodcli.formats.core.schema import Schema
+    from lodcli.formats.core.schema import Schema, TensorSpec
 
 
 @click.command(cls=options.Command)
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 @options.tensor_names("tensors")
 @options.target
 def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None:
-    """Write all tensors of SOURCE but these TENSORs.
+    """Write all tensors of SOURCE but these TENSORs, or records of tensors.
 
     \b
     Examples:
       lod drop vowels.lod.h5 label_names -o without.lod.h5
     """
     from lodcli.commands.tensors.writing import write_tensors
-    from lodcli.formats.core.schema import find
+    from lodcli.formats.structs.names import named
     from lodcli.kernels.errors import SelectionError
 
-    def chosen(schema: Schema) -> dict[str, str]:
-        dropped = {find(schema, name).name for name in tensors}
-        kept = {spec.name: spec.name for spec in schema if spec.name not in dropped}
+    def chosen(schema: Schema) -> dict[str, TensorSpec]:
+        dropped = {spec.name for name in tensors for spec in named(schema, name)}
+        kept = {spec.name: spec for spec in schema if spec.name not in dropped}
         if not kept:
             raise SelectionError("no tensor would be left")
         return kept

@@ -11,7 +11,7 @@ from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
 if TYPE_CHECKING:
-    from lodcli.formats.core.schema import Schema
+    from lodcli.formats.core.schema import Schema, TensorSpec
 
 
 @click.command(cls=options.Command)
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("pairs", nargs=-1, required=True, metavar="OLD=NEW...")
 @options.target
 def command(source: Reference, pairs: tuple[str, ...], target: Target) -> None:
-    """Write SOURCE with its tensors OLD called NEW.
+    """Write SOURCE with its tensors OLD called NEW. OLD may be records: NEW is then their name.
 
     \b
     Examples:
@@ -35,18 +35,14 @@ def command(source: Reference, pairs: tuple[str, ...], target: Target) -> None:
             raise click.UsageError(f"{old} is renamed twice")
         names[old] = new
     from lodcli.commands.tensors.writing import write_tensors
-    from lodcli.formats.core.names import check_name
-    from lodcli.formats.core.schema import find
+    from lodcli.formats.structs.names import renamed
     from lodcli.kernels.errors import SelectionError
 
-    def called(schema: Schema) -> dict[str, str]:
-        for old, new in names.items():
-            find(schema, old)
-            check_name(new)
-        found = {spec.name: names.get(spec.name, spec.name) for spec in schema}
-        for name in found.values():
-            if list(found.values()).count(name) > 1:
+    def called(schema: Schema) -> dict[str, TensorSpec]:
+        found = renamed(schema, names)
+        for name in (new := [spec.name for spec in found]):
+            if new.count(name) > 1:
                 raise SelectionError(f"two tensors would be called {name}")
-        return found
+        return {spec.name: one for spec, one in zip(schema, found, strict=True)}
 
     write_tensors(source, target, called)

@@ -11,7 +11,7 @@ from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
 if TYPE_CHECKING:
-    from lodcli.formats.core.schema import Schema
+    from lodcli.formats.core.schema import Schema, TensorSpec
 
 
 @click.command(cls=options.Command)
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @options.tensor_names("tensors")
 @options.target
 def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None:
-    """Write only these TENSORs of SOURCE, in this order.
+    """Write only these TENSORs, or records of tensors, of SOURCE, in this order.
 
     \b
     Examples:
@@ -27,9 +27,9 @@ def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None
       lod select vowels.lod.h5 data | lod inspect -
     """
     from lodcli.commands.tensors.writing import write_tensors
-    from lodcli.formats.core.schema import find
+    from lodcli.formats.structs.names import named
 
-    def chosen(schema: Schema) -> dict[str, str]:
-        return {find(schema, name).name: name for name in tensors}
+    def chosen(schema: Schema) -> dict[str, TensorSpec]:
+        return {spec.name: spec for name in tensors for spec in named(schema, name)}
 
     write_tensors(source, target, chosen)

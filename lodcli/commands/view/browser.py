@@ -68,7 +68,7 @@ class Browser:
     def _shown_as(self) -> Marks:
         """Return the marks of the tensor; text if the first sequences of an unmarked one are."""
         spec = self.spec
-        if spec.marks or spec.dtype.name != "uint8" or spec.row_shape or not spec.levels:
+        if spec.marks.kind or spec.dtype.name != "uint8" or spec.row_shape or not spec.levels:
             return spec.marks
         lod, rows = self.lod.items(-1, 0, min(PREVIEW_SEQUENCES, self.lod.count(-1)))
         if rows.stop > PREVIEW_BYTES:
@@ -223,7 +223,7 @@ def _inside(number: int, start: int, stop: int, name: str) -> int:
 
 def _wanted(spec: TensorSpec, text: str) -> bytes | float | int:
     is_bytes = spec.dtype.name == "uint8" and not spec.row_shape
-    if spec.marks or (is_bytes and not text.lstrip("-").isdigit()):
+    if spec.marks.kind or (is_bytes and not text.lstrip("-").isdigit()):
         return text.encode()
     try:
         return float(text) if spec.dtype.kind not in "biu" else int(text)

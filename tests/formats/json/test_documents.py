@@ -102,7 +102,7 @@ def test_what_is_written_is_a_document(tmp_path: Path, items: int) -> None:
         ('[{"a": 1}, {"b": 2}]', "value 2: field 'a' is missing"),
         ('[{"a": 1}, {"a": [2]}]', "value 2"),
         ('{"a":\n[1,', "value 1: .*ends before its value does"),
-        ('{"a": {"b": 1}}', "value 1: field 'a': expected numbers"),
+        ('{"a": {"b": 1}} {"a": 2}', "value 2: field 'a': expected an object, found 2"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, document: str, said: str) -> None:

@@ -282,6 +282,34 @@ breaks("S26", "expected 32, 64, 128, 256 bits, found 7")(
 )
 
 
+def in_records(*paths: list[dict[str, object]]) -> bytes:
+    """Return a stream whose tensors, each with a level of its own, have these fields."""
+    tensors = [
+        tensor(name=f"t{number}", levels=[number], marks={"fields": path})
+        for number, path in enumerate(paths)
+    ]
+    payload = header([level() for _ in paths], tensors, version=2)
+    return spec.PREFIX[:-1] + b"\x02" + changed(example(), 0, payload)[8:]
+
+
+_S, _X, _Y = {"name": "s", "level": 0}, {"name": "x", "level": 0}, {"name": "y", "level": 1}
+
+breaks("S27", "fields: expected a list of 1 to 64, found 7")(lambda: with_marks({"fields": 7}))
+breaks("S27", "the column begins at level 0")(lambda: with_marks({"fields": [_Y]}))
+breaks("S27", r"field s\[\]\[\].y begins below")(
+    lambda: with_marks({"fields": [_S, {"name": "y", "level": 2}]})
+)
+breaks("S27", "fields: t0 and t1 are the same column or field, x")(
+    lambda: in_records([_S, _X], [_S, _X])
+)
+breaks("S27", "fields: t0 and t1 do not agree on the levels of s")(
+    lambda: in_records([_S, _X], [_S, _Y])
+)
+breaks("S27", "t0 and t1 are fields of s and do not share the 1 levels above it")(
+    lambda: in_records([_S, {"name": "x", "level": 1}], [_S, _Y])
+)
+
+
 def test_masks_by_hand_are_read() -> None:
     found = read(with_masks((0, b"\3"), (1, b"\5")))["data"]
     assert isinstance(found, LoDTensor)

@@ -1,0 +1,89 @@
+"""Makes Arrow structs, and lists of them, of the columns of their tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lodcli.formats.structs.tree import Node
+from lodcli.kernels.errors import InvalidDataError
+
+
+def field_of(node: Node, columns: pa.Schema) -> pa.Field:
+    """Return the field of a node.
+
+    Args:
+        node: a column, or a field of records.
+        columns: those of its tensors, each with all its levels.
+    """
+    if node.spec is not None:
+        field = columns.field(node.spec.name)
+        kind = field.type
+        for _ in range(node.level):
+            kind = kind.value_type
+        return pa.field(node.name, kind, nullable=field.nullable, metadata=field.metadata)
+    kind = pa.struct([field_of(one, columns) for one in node.fields])
+    nullable = any(spec.nullable for spec in node.specs)
+    own = nullable and not node.required
+    for level in range(node.inner - node.level):
+        kind = pa.large_list(pa.field("item", kind, nullable=nullable if level else own))
+    return pa.field(node.name, kind, nullable=nullable if node.inner > node.level else own)
+
+
+def array_of(node: Node, field: pa.Field, arrays: Mapping[str, pa.Array]) -> pa.Array:
+    """Return the records of a node, or the values of its tensor.
+
+    Args:
+        node: a column, or a field of records.
+        field: from `field_of`.
+        arrays: of its tensors, from the level of the node on.
+
+    Raises:
+        InvalidDataError: the lists above the records of a node differ.
+    """
+    if node.spec is not None:
+        return arrays[node.spec.name]
+    parts = {spec.name: arrays[spec.name] for spec in node.specs}
+    opened = []
+    kind = field.type
+    for _ in range(node.inner - node.level):
+        offsets, valid, parts = _opened(node, parts)
+        opened.append((kind, offsets, valid))
+        kind = kind.value_type
+    inner = [array_of(one, kind.field(n), parts) for n, one in enumerate(node.fields)]
+    missing = None
+    if not node.required and all(part.null_count for part in parts.values()):
+        missing = pc.is_null(next(iter(parts.values())))
+        for part in parts.values():
+            missing = pc.and_(missing, pc.is_null(part))
+    found: Any = pa.StructArray.from_arrays(inner, fields=list(kind), mask=missing)
+    for kind, offsets, valid in reversed(opened):
+        buffers = [valid, pa.py_buffer(offsets)]
+        found = pa.Array.from_buffers(kind, len(offsets) - 1, buffers, children=[found])
+    return found
+
+
+def _opened(node: Node, parts: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Return offsets from 0 and the bits of lists that are the same, and the items of each."""
+    first: Any = None
+    found = {}
+    for name, array in parts.items():
+        offsets = array.offsets.to_numpy()
+        low, high = int(offsets[0]), int(offsets[-1])
+        found[name] = array.values.slice(low, high - low)
+        mine = offsets - low if low else offsets, array.is_valid() if array.null_count else None
+        first = first or mine
+        if not (np.array_equal(first[0], mine[0]) and _same(first[1], mine[1])):
+            raise InvalidDataError(
+                f"{next(iter(parts))} and {name} are fields of {node.name}, and the lists above "
+                "differ in length, or in their nulls"
+            )
+    return first[0], None if first[1] is None else first[1].buffers()[1], found
+
+
+def _same(one: Any, other: Any) -> bool:
+    return (one is None) == (other is None) and (one is None or one.equals(other))

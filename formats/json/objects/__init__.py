@@ -1,0 +1,1 @@
+"""Objects of JSON as records: reading and writing."""

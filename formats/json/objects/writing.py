@@ -1,0 +1,136 @@
+"""Writes tensors as JSON: lists, text, nulls, and objects of the fields of records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from json.encoder import encode_basestring
+
+import numpy as np
+
+from lodcli.formats.core.schema import Batch
+from lodcli.formats.structs.tree import Node
+from lodcli.formats.text.numerals import put_nulls, texts
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Times
+
+
+def samples(tensor: LoDTensor, level: int = 0) -> list[str]:
+    """Return the items of a level of a tensor as JSON; of the outermost, unless told."""
+    lod, masks = tensor.lod, tensor.nulls.masks or (None,) * (tensor.lod.n_levels + 1)
+    if tensor.marks.is_text:
+        raw = tensor.values.tobytes()
+        cuts = pairwise(lod.levels[-1].tolist())
+        found = [encode_basestring(raw[start:stop].decode()) for start, stop in cuts]
+        depth = lod.n_levels - 1
+    else:
+        found, depth = _rows(tensor), lod.n_levels
+    found = put_nulls(found, masks[depth], "null")
+    for number in reversed(range(level, depth)):
+        found = put_nulls(_grouped(found, lod.levels[number]), masks[number], "null")
+    return found
+
+
+def _rows(tensor: LoDTensor) -> list[str]:
+    shape = tensor.values.shape
+    flat, unit = tensor.values.reshape(-1), tensor.marks.unit
+    found = texts(flat) if unit is None else texts_of_unit(flat, unit)
+    if isinstance(unit, Times):
+        found = [f'"{one}"' for one in found]
+    for axis in range(len(shape) - 1, 0, -1):
+        lists = int(np.prod(shape[:axis], dtype=np.int64))
+        found = _grouped(found, np.arange(lists + 1) * shape[axis])
+    return found
+
+
+def _grouped(values: list[str], offsets: Offsets) -> list[str]:
+    return [f"[{','.join(values[start:stop])}]" for start, stop in pairwise(offsets.tolist())]
+
+
+# -- records -----------------------------------------------------------------------
+
+
+def line_parts(node: Node) -> Iterator[Node]:
+    """Yield the parts of a column whose tensors share a level, and so come together."""
+    if node.spec is not None or node.inner:
+        yield node
+    else:
+        for field in node.fields:
+            yield from line_parts(field)
+
+
+def record_samples(node: Node, batch: Batch) -> list[str]:
+    """Return the items of the level at which a node begins as JSON.
+
+    Raises:
+        InvalidDataError: the nulls of the lists above records differ.
+    """
+    if node.spec is not None:
+        tensor = batch[node.spec.name]
+        assert isinstance(tensor, LoDTensor)
+        return samples(tensor, node.level)
+    found = _objects(node, [record_samples(field, batch) for field in node.fields])
+    tensors = [batch[spec.name] for spec in node.specs]
+    first = tensors[0]
+    assert isinstance(first, LoDTensor)
+    for level in reversed(range(node.level, node.inner)):
+        mask = first.nulls.masks[level] if first.nulls else None
+        for other in tensors[1:]:
+            assert isinstance(other, LoDTensor)
+            mine = other.nulls.masks[level] if other.nulls else None
+            if (mask is None) != (mine is None) or not (
+                mask is None or np.array_equal(mask, np.asarray(mine))
+            ):
+                raise InvalidDataError(
+                    f"the fields of {node.name} do not agree on which lists are null, in level "
+                    f"{level}"
+                )
+        found = put_nulls(_grouped(found, first.lod.levels[level]), mask, "null")
+    return found
+
+
+def _objects(node: Node, parts: Sequence[list[str]]) -> list[str]:
+    """Return one object for each of the values of all fields; null where all are."""
+    keys = [json.dumps(field.name) for field in node.fields]
+    if not node.required and all("null" in part for part in parts):
+        return [
+            "null"
+            if all(value == "null" for value in values)
+            else "{" + ",".join(map(":".join, zip(keys, values, strict=True))) + "}"
+            for values in zip(*parts, strict=True)
+        ]
+    return [
+        "{" + ",".join(map(":".join, zip(keys, values, strict=True))) + "}"
+        for values in zip(*parts, strict=True)
+    ]
+
+
+def bare_lines(found: dict[str, list[str]]) -> Iterator[str]:
+    """Return the lines of the only column of a file."""
+    (only,) = found.values()
+    return (f"{sample}\n" for sample in only)
+
+
+def object_lines(columns: Sequence[Node], found: dict[str, list[str]]) -> Iterator[str]:
+    """Return one object a line.
+
+    Args:
+        columns: of the file.
+        found: by the first tensor of each of `line_parts`, as many samples.
+    """
+    keys = [json.dumps(column.name) for column in columns]
+    parts = [_column(column, found) for column in columns]
+    return (
+        "{" + ",".join(map(":".join, zip(keys, line, strict=True))) + "}\n"
+        for line in zip(*parts, strict=True)
+    )
+
+
+def _column(node: Node, found: dict[str, list[str]]) -> list[str]:
+    if node.spec is not None or node.inner:
+        return found[next(node.specs).name]
+    return _objects(node, [_column(field, found) for field in node.fields])

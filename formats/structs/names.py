@@ -1,0 +1,84 @@
+"""Chooses and renames tensors and records by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lodcli.formats.core.names import check_name
+from lodcli.formats.core.schema import Schema, TensorSpec, find
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.tensor.marks import Field
+
+
+def named(schema: Schema, name: str) -> tuple[TensorSpec, ...]:
+    """Return the tensor of a name, or those of the records of that name, in order.
+
+    Raises:
+        SelectionError: there is neither.
+    """
+    found = tuple(spec for spec in schema if spec.name == name)
+    found = found or tuple(spec for spec in schema if within(spec, name))
+    return found or (find(schema, name),)
+
+
+def renamed(schema: Schema, names: Mapping[str, str]) -> Schema:
+    """Return the schema with other names of tensors and records.
+
+    A tensor in records gets another field name, or becomes a column.
+
+    Raises:
+        SelectionError: there is no such tensor, or records would have to move.
+    """
+    for old, new in names.items():
+        named(schema, old)
+        check_name(new)
+    return tuple(_renamed(spec, names) for spec in schema)
+
+
+def _renamed(spec: TensorSpec, names: Mapping[str, str]) -> TensorSpec:
+    fields = spec.marks.fields
+    new = names.get(spec.name)
+    if new is None:
+        for depth in range(1, len(fields)):
+            old = ".".join(field.name for field in fields[:depth])
+            if old not in names:
+                continue
+            last = _last(names[old], fields[: depth - 1])
+            if last is None:
+                raise SelectionError(
+                    f"the records {old} cannot be called {names[old]}: only their own name, the "
+                    "last, can change"
+                )
+            changed = (*fields[: depth - 1], replace(fields[depth - 1], name=last))
+            name = f"{names[old]}{spec.name.removeprefix(old)}"
+            marks = replace(spec.marks, fields=(*changed, *fields[depth:]))
+            return replace(spec, name=name, marks=marks)
+        return spec
+    last = _last(new, fields[:-1])
+    if last is None or len(fields) < 2:
+        return replace(spec, name=new, marks=spec.marks.of_values)
+    changed = (*fields[:-1], replace(fields[-1], name=last))
+    return replace(spec, name=new, marks=replace(spec.marks, fields=changed))
+
+
+def _last(name: str, above: Sequence[Field]) -> str | None:
+    """Return a name without those of the fields above it; None if it is not below them."""
+    prefix = "".join(f"{field.name}." for field in above)
+    return name.removeprefix(prefix) or None if name.startswith(prefix) else None
+
+
+def within(spec: TensorSpec, name: str) -> int:
+    """Return how many fields of a tensor's path make a name of records; 0 if none do.
+
+    >>> from lodcli.kernels.tensor.marks import Marks
+    >>> import numpy as np
+    >>> marks = Marks(fields=(Field("s", 0), Field("t", 0), Field("x", 0)))
+    >>> within(TensorSpec("s.t.x", np.dtype(np.int64), marks=marks), "s.t")
+    2
+    """
+    names = [field.name for field in spec.marks.fields]
+    for depth in range(1, len(names)):
+        if ".".join(names[:depth]) == name:
+            return depth
+    return 0
