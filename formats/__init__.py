@@ -13,10 +13,11 @@ from lodcli.kernels.lazy_names import by_module, lazy_names
 
 _HOMES = by_module(
     {
+        "lodcli.formats.catalogue.description": "FormatInfo formats",
+        "lodcli.formats.catalogue.packages": "Package",
         "lodcli.formats.core.format": "Source",
         "lodcli.formats.core.limits": "Limits",
         "lodcli.formats.core.options": "ReadKeywords ReadOptions WriteKeywords WriteOptions",
-        "lodcli.formats.core.registry": "FormatInfo formats",
         "lodcli.formats.core.schema": "LevelSpec Schema StoredArray TensorSpec",
     }
 )

@@ -1,12 +1,13 @@
 # Made by `python -m tests.make_stubs` of the module beside it: change that one.
+from lodcli.formats.catalogue.description import FormatInfo as FormatInfo
+from lodcli.formats.catalogue.description import formats as formats
+from lodcli.formats.catalogue.packages import Package as Package
 from lodcli.formats.core.format import Source as Source
 from lodcli.formats.core.limits import Limits as Limits
 from lodcli.formats.core.options import ReadKeywords as ReadKeywords
 from lodcli.formats.core.options import ReadOptions as ReadOptions
 from lodcli.formats.core.options import WriteKeywords as WriteKeywords
 from lodcli.formats.core.options import WriteOptions as WriteOptions
-from lodcli.formats.core.registry import FormatInfo as FormatInfo
-from lodcli.formats.core.registry import formats as formats
 from lodcli.formats.core.schema import LevelSpec as LevelSpec
 from lodcli.formats.core.schema import Schema as Schema
 from lodcli.formats.core.schema import StoredArray as StoredArray
@@ -16,6 +17,7 @@ __all__ = [
     "FormatInfo",
     "LevelSpec",
     "Limits",
+    "Package",
     "ReadKeywords",
     "ReadOptions",
     "Schema",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,9 @@ from lodcli.formats.arrays.in_memory import MemorySource
 from lodcli.formats.awkward.forms import Reader, parsed_form
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.core.format import Format, Source
-from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 
@@ -28,7 +26,10 @@ class AwkwardHdf5(Format):
     """
 
     name = "awkward-hdf5"
+    read_only = "write awkward, an .npz"
+    dtypes = ALL_DTYPES - {"bfloat16"}
     many = True
+    streams = False
     options = frozenset({"data"})
     modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
     isolated = True
@@ -53,11 +54,6 @@ class AwkwardHdf5(Format):
         tensors = reader.tensors(parsed_form(form), _count(length))
         file.close()
         return MemorySource(tensors, reader.left_out)
-
-    def write(
-        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
-    ) -> None:
-        raise UnsupportedError("awkward-hdf5 is read-only; write awkward, an .npz")
 
 
 def _only_group(hdf5: Any, file: Any) -> str:

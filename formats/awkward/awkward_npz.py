@@ -39,6 +39,7 @@ class Awkward(Format):
     checksums = "CRC-32 of every array"
     dtypes = PRIMITIVES
     many = True
+    streams = False
     record = "record"
     kept_marks = frozenset(VALUES)
     structs = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lodcli.formats.container.hdf5plugin import PACKAGE
 from lodcli.formats.container.types import NAMES
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -28,6 +29,7 @@ class Container(Format):
     kept_marks = ALL_MARKS
     structs = True
     nulls = True
+    needs = (PACKAGE,)
     options = frozenset({"mmap"})
     write_options = frozenset({"compression"})
     seekable_output = True

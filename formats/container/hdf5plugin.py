@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.formats.catalogue.packages import Package
+
+PACKAGE = Package("hdf5plugin", "lodcli[codecs]", "the codecs lz4 and zstd")
 
 
 def register(codec: str) -> None:
@@ -14,6 +16,4 @@ def register(codec: str) -> None:
     try:
         import hdf5plugin  # noqa: F401 - importing it registers the filters
     except ImportError:
-        raise UnsupportedError(
-            f"the codec {codec} needs the package hdf5plugin; install lodcli[codecs]"
-        ) from None
+        raise PACKAGE.missing(f"the codec {codec}") from None

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find, schema_html
@@ -242,6 +243,7 @@ class Format(ABC):
         kept_marks: the marks of values that reading finds again.
         nulls: whether it holds null rows and items.
         structs: whether it holds records of tensors; see records.py.
+        null_items: with `nulls`, whether items and text may be null, and not only numbers.
         empty_file: whether a file of no bytes is one, of a tensor without items.
         zero_rows: whether a tensor without rows survives.
         record: what one outermost item of every tensor makes together, such as a line; then all
@@ -249,6 +251,9 @@ class Format(ABC):
         options: names of the ReadOptions fields it understands.
         write_options: names of the WriteOptions fields it understands.
         seekable_output: whether its writer needs to seek.
+        streams: whether only some batches are in memory while it is read or written.
+        read_only: why it is not written; "" if it is.
+        needs: the optional packages that it needs.
         checksums: what `lod verify` says of the checksums that reading everything checks, such as
             "CRC-32 of every array"; "" if there are none.
         layout: what it is stored as: a file; several files beside each other, of which
@@ -276,6 +281,7 @@ class Format(ABC):
     kept_marks: ClassVar[frozenset[str]] = frozenset()
     nulls: ClassVar[bool] = False
     structs: ClassVar[bool] = False
+    null_items: ClassVar[bool] = True
     empty_file: ClassVar[bool] = False
     zero_rows: ClassVar[bool] = True
     record: ClassVar[str] = ""
@@ -283,6 +289,9 @@ class Format(ABC):
     write_options: ClassVar[frozenset[str]] = frozenset()
     seekable_output: ClassVar[bool] = False
     binary: ClassVar[bool] = True
+    streams: ClassVar[bool] = True
+    read_only: ClassVar[str] = ""
+    needs: ClassVar[tuple[Package, ...]] = ()
     checksums: ClassVar[str] = ""
     layout: ClassVar[Literal["file", "files", "folder"]] = "file"
     folder_files: ClassVar[str] = ""
@@ -301,11 +310,19 @@ class Format(ABC):
     def open(self, source: Input, options: ReadOptions) -> Source:
         """Return the open file. Raises our errors, with the file named by the caller."""
 
-    @abstractmethod
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         """Write everything to `output`, without committing it."""
+        raise NotImplementedError(f"{self.name} says nothing of read_only, and is not written")
+
+    def require(self, use: Literal["reading", "writing"]) -> None:
+        """Raise UnsupportedError if it cannot be read, or not be written, at all or here."""
+        if use == "writing" and self.read_only:
+            raise UnsupportedError(f"{self.name} is read-only: {self.read_only}")
+        for package in self.needs:
+            if package.use in ("", use) and not package.installed:
+                raise package.missing(f"{use} {self.name}")
 
     # What reading does not give back, told nothing: see losses.py.
 

@@ -94,6 +94,7 @@ def open_file(
     options = options or ReadOptions()
     with Input(path) as source, naming(source.label):
         kind = format_of(source, format_name, options)
+        kind.require("reading")
         dropped: dict[str, Any] = dict.fromkeys({*optional, "levels", "nulls"} - kind.options)
         told = dataclasses.replace(options, **dropped)
         refuse_unknown_options(kind.options, told, kind.name)
@@ -426,6 +427,7 @@ class _Writing:
 
     def check(self, schema: Schema) -> None:
         """Raise UnsupportedError for what the format cannot hold."""
+        self._kind.require("writing")
         refuse_unknown_options(self._kind.write_options, self._options, self._kind.name)
         schema = rekeyed(schema)
         broken = broken_columns(schema)
@@ -452,11 +454,12 @@ class _Writing:
         schema = flattened(schema, broken_columns(rekeyed(schema)))
         if not self._kind.structs:
             schema = flattened(schema, record_columns(schema))
-        found = marked(schema, batches)
-        if not self._kind.nulls and any(spec.nullable for spec in schema):
+        found, kind = marked(schema, batches), self._kind
+        if any(spec.nullable for spec in schema) and not (kind.nulls and kind.null_items):
             from lodcli.formats.items.without_nulls import refusing_nulls
 
-            found = refusing_nulls(found, self._kind.name)
+            what = f"for items and text {kind.name}" if kind.nulls else kind.name
+            found = refusing_nulls(found, what, numbers=not kind.nulls)
         self._incoming = _Incoming(found)
         self._kind.write(output, rekeyed(schema), self._incoming, self._options)
 
@@ -503,9 +506,10 @@ def refuse_target(path: PathLike, kind: Format, *, overwrite: bool) -> None:
     """Raise for an invalid target, before anything is read.
 
     Raises:
-        UnsupportedError: a folder or several files for a pipe.
+        UnsupportedError: a folder or several files for a pipe; a format that cannot be written.
         TargetExistsError: something is there that may not be replaced.
     """
+    kind.require("writing")
     refuse_pipe(path, kind)
     if os.fspath(path) == "-":
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import importlib
 import os
-from dataclasses import dataclass
 from functools import cache
 
 from lodcli.formats.core.errors import NotThisFormatError
@@ -46,85 +45,6 @@ def get(name: str) -> Format:
     entry = TABLE[name]
     found: Format = getattr(importlib.import_module(entry.module), entry.class_name)()
     return found
-
-
-@dataclass(frozen=True)
-class FormatInfo:
-    """Name and capabilities of a format.
-
-    Attributes:
-        name: as `format_name` and `--from` take it.
-        endings: of its files, with the dot.
-        layout: "file", "files" beside each other, or "folder".
-        levels: the fewest and the most levels of a tensor; None for any number.
-        dtypes: names of the dtypes that it holds.
-        several: whether it holds several named tensors.
-        level_names: whether it holds the names of levels.
-        read_options: keywords of `lodcli.open` and `lodcli.read` that it takes.
-        write_options: keywords of `lodcli.write` that it takes.
-    """
-
-    name: str
-    endings: tuple[str, ...]
-    layout: str
-    levels: tuple[int, int | None]
-    dtypes: frozenset[str]
-    several: bool
-    level_names: bool
-    read_options: frozenset[str]
-    write_options: frozenset[str]
-
-
-class FormatTable(tuple[FormatInfo, ...]):
-    """Descriptions of formats; notebooks show them as a table."""
-
-    __slots__ = ()
-
-    def _repr_html_(self) -> str:
-        import html
-
-        lines = []
-        for one in self:
-            fewest, most = one.levels
-            levels = (
-                str(fewest) if fewest == most else f"{fewest} to {'any' if most is None else most}"
-            )
-            options = ", ".join(sorted(one.read_options)), ", ".join(sorted(one.write_options))
-            several = "yes" if one.several else ""
-            cells = (one.name, " ".join(one.endings), one.layout, levels, several, *options)
-            lines.append(
-                "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
-            )
-        heads = ("name", "endings", "layout", "levels", "several", "read options", "write options")
-        return (
-            f"<div><b>formats</b> {len(self)}<table><thead><tr>"
-            + "".join(f"<th>{head}</th>" for head in heads)
-            + f"</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-        )
-
-
-def formats() -> FormatTable:
-    """Return the description of every format, in the order of the table.
-
-    >>> info = {each.name: each for each in formats()}["csv"]
-    >>> info.endings, info.levels, sorted(info.write_options)
-    (('.csv',), (0, 1), [])
-    """
-    return FormatTable(
-        FormatInfo(
-            name=name,
-            endings=entry.endings,
-            layout=kind.layout,
-            levels=(kind.min_levels, kind.max_levels),
-            dtypes=kind.dtypes,
-            several=kind.many,
-            level_names=kind.level_names,
-            read_options=kind.options | {"levels", "skip_unsupported"},
-            write_options=kind.write_options,
-        )
-        for name, entry in TABLE.items()
-        for kind in [get(name)]
-    )
 
 
 def of_name(path: str | os.PathLike[str]) -> str | None:

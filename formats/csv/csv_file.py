@@ -62,7 +62,8 @@ class Csv(Format):
     kept_dtypes = frozenset({"int64", "float64"})
     zero_rows = False
     kept_marks = frozenset({"text"})
-    nulls = True  # of numbers
+    nulls = True
+    null_items = False
     options = frozenset({"nulls", "levels", "field", "dtype", "encoding", "separator", "wide"})
     write_options = frozenset({"separator", "wide"})
     binary = False
@@ -126,7 +127,6 @@ class Csv(Format):
                 if not isinstance(tensor, LoDTensor):
                     continue
                 lod = tensor.lod
-                self._refuse_nulls(tensor, spec)
                 if spec.marks.is_text:
                     waiting[column] += self._fields(tensor, spec.name, mark)
                     lod = lod.above(-1) if lod.n_levels > 1 else LoD()
@@ -143,12 +143,6 @@ class Csv(Format):
                 del found[:ready]
         if any(waiting):
             raise self._not_shared()
-
-    def _refuse_nulls(self, tensor: LoDTensor, spec: TensorSpec) -> None:
-        """Raise if there are other nulls than numbers."""
-        level, _ = next(tensor.nulls.present(), (tensor.lod.n_levels, None))
-        if level < tensor.lod.n_levels or spec.marks:
-            tensor.refuse_nulls(f"{spec.name} in {self.name}")
 
     def _fields(self, tensor: LoDTensor, name: str, separator: str) -> list[str]:
         """Return each finest sequence of text as it is written."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.names import name_of
-from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.storage.outputs import Output
-from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.dtypes import ALL_DTYPES
+from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.lod import LoD
 
 INDEX = "_index"
@@ -28,6 +25,9 @@ class Nwb(Format):
     """
 
     name = "nwb"
+    dtypes = ALL_DTYPES - {"bfloat16"}
+    many = True
+    read_only = "tensors lack required parts of an NWB file"
     options = frozenset({"data", "levels"})
     modules = MODULES
     isolated = True
@@ -43,11 +43,6 @@ class Nwb(Format):
                 raise SelectionError(f"--data: two columns are named {name}")
             tensors[name] = (path, _lod(datasets, path, options.levels))
         return DatasetsSource(datasets, tensors)
-
-    def write(
-        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
-    ) -> None:
-        raise UnsupportedError("nwb is read-only: tensors lack required parts of an NWB file")
 
 
 def _lod(datasets: Datasets, path: str, names: tuple[str, ...] | None) -> LoD:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
-from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import DEFAULT_NAME
 from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
 from lodcli.formats.hdf5.fixed_text import FixedText
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import (
     Offsets,
@@ -33,6 +31,8 @@ class PlainHdf5(Format):
     """
 
     name = "hdf5"
+    dtypes = ALL_DTYPES - {"bfloat16"}
+    read_only = "write lod.h5, which is HDF5 as well"
     options = frozenset({"data", "offsets", "lengths", "levels", "encoding"})
     modules = MODULES
     isolated = True
@@ -54,11 +54,6 @@ class PlainHdf5(Format):
             raise UnsupportedError(f"{options.data}: holds numbers; --encoding is for text")
         lod = LoD(levels, options.levels)
         return DatasetsSource(datasets, {DEFAULT_NAME: (options.data, lod)})
-
-    def write(
-        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
-    ) -> None:
-        raise UnsupportedError("plain HDF5 is read-only; write lod.h5, which is HDF5 as well")
 
 
 def _levels(datasets: Datasets, options: ReadOptions) -> list[Offsets]:

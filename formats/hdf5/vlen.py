@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.marks import marked
-from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, TensorSpec, find
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -33,6 +33,10 @@ class Hdf5Vlen(Format):
     """
 
     name = "hdf5-vlen"
+    min_levels = max_levels = 1
+    row_ranks = 0
+    dtypes = ALL_DTYPES - {"bfloat16"}
+    read_only = "write lod.h5, whose rows need no such type"
     options = frozenset({"data", "levels"})
     modules = ("lodcli.formats.hdf5.trusting", "encodings.ascii")
     isolated = True
@@ -41,11 +45,6 @@ class Hdf5Vlen(Format):
         if options.data is None:
             raise SelectionError("hdf5-vlen: name the dataset with --data")
         return _VlenSource(source.make_seekable().fileno(), options.data, options.levels)
-
-    def write(
-        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
-    ) -> None:
-        raise UnsupportedError("hdf5-vlen is read-only; write lod.h5, whose rows need no such type")
 
 
 class _VlenSource(Source):

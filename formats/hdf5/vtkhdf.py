@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import Format, Source
-from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Offsets, as_int64, check_offsets, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
@@ -39,6 +37,10 @@ class VtkHdf(Format):
     """
 
     name = "vtkhdf"
+    dtypes = ALL_DTYPES - {"bfloat16", "bool", "complex64", "complex128"}
+    min_levels, max_levels = 1, 2
+    many = True
+    read_only = "tensors lack required parts of a grid"
     modules = MODULES
     isolated = True
 
@@ -59,11 +61,6 @@ class VtkHdf(Format):
         points = _points(datasets, parts)
         tensors["Points"] = (f"{ROOT}/Points", LoD([points], LEVELS[:1]))
         return DatasetsSource(datasets, tensors)
-
-    def write(
-        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
-    ) -> None:
-        raise UnsupportedError("vtkhdf is read-only: tensors lack required parts of a grid")
 
 
 @dataclass(frozen=True)

@@ -19,22 +19,29 @@ from lodcli.kernels.tensor.nulls import Mask, Nulls
 _ALONE = "choose one tensor with FILE::NAME, or fill them"
 
 
-def refusing_nulls(batches: Iterable[Batch], what: str) -> Iterator[Batch]:
+def refusing_nulls(batches: Iterable[Batch], what: str, *, numbers: bool = True) -> Iterator[Batch]:
     """Yield batches without nulls.
 
     Args:
         batches: of a file.
         what: cannot hold nulls; for messages.
+        numbers: whether null numbers are refused as well, and not only items and text.
 
     Raises:
         UnsupportedError: a null; names the tensor and the place.
     """
     for batch, places in _placed(batches):
         for name, item in batch.items():
-            if isinstance(item, LoDTensor) and item.nulls:
+            if isinstance(item, LoDTensor) and (item.nulls if numbers else _null_items(item)):
                 with naming(places[name]):
                     item.refuse_nulls(what)
         yield batch
+
+
+def _null_items(tensor: LoDTensor) -> bool:
+    """Return whether something else than a number is null."""
+    numbers = tensor.marks.values is None
+    return any(level < tensor.lod.n_levels or not numbers for level, _ in tensor.nulls.present())
 
 
 def _placed(batches: Iterable[Batch]) -> Iterator[tuple[Batch, dict[str, str]]]:

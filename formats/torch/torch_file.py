@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.core.flat_arrays import FLAT_OPTIONS, FLAT_WRITE_OPTIONS
 from lodcli.formats.core.format import Format, Source, joined
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -17,8 +18,9 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import first_name
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.errors import SelectionError
 
+PACKAGE = Package("torch", "lodcli[torch]", "writing")
 FORMS = ("nested", "packed", "padded", "list", "flat")
 
 
@@ -35,6 +37,8 @@ class Torch(Format):
     dtypes = ALL_DTYPES
     many = True
     arrays = True
+    streams = False
+    needs = (PACKAGE,)
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS | {"form"}
     modules = (
@@ -104,7 +108,5 @@ def torch() -> Any:
     try:
         import torch as package
     except ImportError:
-        raise UnsupportedError(
-            "writing .pt files needs the package torch; install lodcli[torch]"
-        ) from None
+        raise PACKAGE.missing("writing torch") from None
     return package

@@ -23,8 +23,8 @@ from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.limits import Limits, open_within
-from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import Batch, Item, Schema
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import Item
 from lodcli.formats.hdf5.datasets import MODULES
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
@@ -59,6 +59,7 @@ class _Variables(Format):
     """The variables of recurrent layers, a tensor each, and their paths; read in a sandbox."""
 
     name = "keras-h5"
+    read_only = "`lod weights` writes weights"
     modules = ("lodcli.formats.hdf5.tree", *MODULES)
     isolated = True
 
@@ -76,11 +77,6 @@ class _Variables(Format):
             str(n): LoDTensor(_read(strict, path, source.bounds)) for n, path in enumerate(paths)
         }
         return MemorySource(items)
-
-    def write(
-        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
-    ) -> None:
-        raise UnsupportedError("weights are written by `lod weights`")
 
 
 # Only the model's JSON says them.

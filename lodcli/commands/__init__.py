@@ -23,7 +23,7 @@ TABLE = {
     "drop": ("lodcli.commands.tensors.drop", "Write all tensors of a file but some."),
     "rename": ("lodcli.commands.tensors.rename", "Give tensors other names."),
     "cast": ("lodcli.commands.tensors.cast", "Convert values to another dtype, checked."),
-    "convert": ("lodcli.commands.convert", "Convert from one format to another."),
+    "convert": ("lodcli.commands.convert.command", "Convert from one format to another."),
     "concat": ("lodcli.commands.concat.command", "Concatenate several batches."),
     "merge": (
         "lodcli.commands.tensors.merge",

@@ -15,6 +15,7 @@ TABLE = {
     "split": "written.Split",
     "diff": "comparison.Comparison",
     "plan": "batching.BatchPlan",
+    "convert": f"converting.Formats | {WRITTEN}",
     "apply": f"about.Ops | {WRITTEN}",
     "bench": "benchmark.Benchmark | benchmark.Changes",
     "train": "models.Training",

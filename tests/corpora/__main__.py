@@ -72,7 +72,7 @@ def _load() -> None:
     import h5py  # noqa: F401
     import pyarrow.parquet  # noqa: F401
 
-    import lodcli.commands.convert
+    import lodcli.commands.convert.command
     import lodcli.commands.inspect.command
     import lodcli.commands.slice
     import lodcli.commands.verify

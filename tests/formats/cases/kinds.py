@@ -15,6 +15,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Item, StoredArray, schema_of
+from lodcli.formats.core.table import TABLE
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import BYTES, TEXT
@@ -24,7 +25,7 @@ from tests.strategies import DTYPES, ROW_SHAPES, tensors
 
 Content = dict[str, Item]
 NAMES = ("data", "b", "article", "c.d")
-READ_ONLY = ("hdf5", "nwb", "vtkhdf", "hdf5-vlen", "awkward-hdf5")
+READ_ONLY = tuple(name for name in TABLE if table.get(name).read_only)
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,7 @@ def contents(draw: st.DrawFn, name: str, *, held: bool) -> Content:
         marked = item.lod.n_levels and item.dtype == np.uint8 and not item.row_shape
         if marked and draw(st.booleans()):
             item = LoDTensor(item.data & 0x7F, item.lod, draw(st.sampled_from([TEXT, BYTES])))
-        if kind.nulls and name not in ("csv", "tsv") and draw(st.booleans()):
+        if kind.nulls and kind.null_items and draw(st.booleans()):
             item = with_nulls(item, draw(st.integers(0, 2**32 - 1)))
         content[NAMES[number]] = item
     if not held and first.lod.n_levels and draw(st.booleans()):

@@ -22,10 +22,10 @@ from lodcli.formats.core.table import TABLE
 from lodcli.kernels.errors import InvalidDataError, LodError, OptionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.formats.cases.kinds import KINDS, READ_ONLY
+from tests.formats.cases.kinds import KINDS
 
-# csv holds nulls of numbers alone: see test_csv.py.
-HOLDS = sorted(name for name in TABLE if table.get(name).nulls and name not in ("csv", "tsv"))
+HOLDS = sorted(name for name in TABLE if table.get(name).nulls and table.get(name).null_items)
+NUMBERS = sorted(name for name in TABLE if table.get(name).nulls and not table.get(name).null_items)
 COLUMNS: dict[str, Any] = {
     "rows": pa.array([1, None, 3, None]),
     "lists": pa.array([[1, None], None, [], [4]]),
@@ -185,7 +185,7 @@ def test_others_read_what_is_written(
     assert [field.name for field in arrow.schema if not field.nullable] == ["w"]
 
 
-@pytest.mark.parametrize("name", sorted(set(KINDS) - set(HOLDS) - set(READ_ONLY) - {"csv", "tsv"}))
+@pytest.mark.parametrize("name", sorted(set(KINDS) - set(HOLDS) - set(NUMBERS)))
 def test_other_formats_refuse_nulls_by_name(name: str, tmp_path: Path) -> None:
     for module in KINDS[name].needs:
         pytest.importorskip(module)
@@ -197,6 +197,21 @@ def test_other_formats_refuse_nulls_by_name(name: str, tmp_path: Path) -> None:
     with pytest.raises(LodError, match=r"row <.*> is null; .* has no nulls: --nulls|holds|take"):
         io.write(tmp_path / KINDS[name].path, {"data": tensor}, format_name=name)
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_formats_of_null_numbers_refuse_others_by_name(name: str, tmp_path: Path) -> None:
+    path = tmp_path / KINDS[name].path
+    numbers = LoDTensor.from_lists([1, None, 3])
+    io.write(path, {"n": numbers, "m": LoDTensor(np.arange(3))}, format_name=name)
+    found = io.read(path, "n", format_name=name)
+    assert isinstance(found, LoDTensor)
+    assert found.identical(numbers)
+    for values in (["a", None], [[1], None]):
+        target = tmp_path / f"refused.{name}"
+        with pytest.raises(UnsupportedError, match=f"null; for items and text {name} has no nulls"):
+            io.write(target, LoDTensor.from_lists(values), format_name=name)
+        assert not target.exists()
 
 
 def late(batches: int) -> tuple[tuple[TensorSpec, ...], Iterator[Batch]]:

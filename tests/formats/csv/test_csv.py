@@ -243,6 +243,8 @@ def test_a_null_of_the_only_column_is_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("items", [[[1], None], ["a", None]])
 def test_other_nulls_are_refused(tmp_path: Path, items: list[Any]) -> None:
-    with pytest.raises(UnsupportedError, match=r"level 0 <1> is null; data in csv has no nulls"):
+    with pytest.raises(
+        UnsupportedError, match=r"level 0 <1> is null; for items and text csv has no nulls"
+    ):
         io.write(tmp_path / "t.csv", LoDTensor.from_lists(items))
     assert not list(tmp_path.iterdir())

@@ -323,7 +323,9 @@ def test_filters_of_hdf5plugin_are_read(name: str, tmp_path: Path) -> None:
             [sys.executable, "-c", program, *args], capture_output=True, text=True, check=False
         )
         assert (done.returncode != 0) == wanted
-        said = f"the codec {name.lower()} needs the package hdf5plugin; install lodcli[codecs]"
+        said = (
+            f"the codec {name.lower()} needs the package hdf5plugin; pip install 'lodcli[codecs]'"
+        )
         assert not wanted or said in done.stderr
         assert not wanted or done.stderr.count("\n") == 1
 

@@ -307,7 +307,7 @@ def test_a_truncated_file_is_refused(theirs: h5py.File) -> None:
 
 
 def test_plain_hdf5_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"is read-only; write lod\.h5"):
+    with pytest.raises(UnsupportedError, match=r"is read-only: write lod\.h5"):
         io.write(tmp_path / "t.h5", LoDTensor(ROWS), format_name="hdf5")
     assert not list(tmp_path.iterdir())
 

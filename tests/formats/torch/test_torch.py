@@ -321,8 +321,7 @@ def test_without_torch_the_remedy_is_told(tmp_path: Path) -> None:
     )
     assert done.returncode == 4
     assert done.stderr == (
-        f"lod convert: {tmp_path / 'x.pt'}: writing .pt files needs the package torch; install "
-        "lodcli[torch]\n"
+        "lod convert: writing torch needs the package torch; pip install 'lodcli[torch]'\n"
     )
 
 

@@ -52,7 +52,10 @@ def test_formats_are_a_table_of_what_they_hold() -> None:
     shown = found._repr_html_()
     assert f"<b>formats</b> {len(found)}" in shown
     assert shown.count("<tr>") == len(found) + 1
-    assert "<tr><td>lod.h5</td><td>.lod.h5</td><td>file</td><td>0 to any</td><td>yes</td>" in shown
+    assert (
+        "<tr><td>lod.stream</td><td>.lods</td><td>yes</td><td>yes</td><td>yes</td><td>any</td>"
+        in shown
+    )
 
 
 def test_a_plot_has_the_lengths_and_the_padding_of_each_level(pyplot: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import h5py  # noqa: F401
 
-import lodcli.commands.convert
+import lodcli.commands.convert.command
 import lodcli.commands.inspect.command
 import lodcli.commands.verify
 import lodcli.commands.weights

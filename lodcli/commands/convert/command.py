@@ -29,10 +29,30 @@ class _Form(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
-@click.command(cls=options.Command)
+class _Convert(options.Command):
+    """The command, and --formats, with which it takes no SOURCE."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--formats" in args and not ctx.resilient_parsing:
+            from lodcli.commands.convert import listing
+
+            rest = [arg for arg in args if arg != "--formats"]
+            with listing.command.make_context("convert", rest, parent=ctx.parent) as inner:
+                listing.command.invoke(inner)
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Convert)
 @options.source
 @click.argument("out_argument", metavar="[OUT]", required=False, type=options.SOURCE)
 @options.target
+@click.option(
+    "--formats",
+    is_flag=True,
+    expose_value=False,
+    help="List all formats with what they hold and what they need, and do nothing else.",
+)
 @click.option("--levels", metavar="NAMES", help="Name the levels, outermost first: a,b,c.")
 @click.option("--name", metavar="NAME", help="Name of the (only) tensor in OUT.")
 @click.option(
@@ -133,6 +153,7 @@ def command(
       lod convert articles.lod.h5 articles.lodt
       lod convert articles.lod.h5 articles_saved --to datasets
       cat events.jsonl | lod convert - --from jsonl | lod inspect -
+      lod convert --formats
     """
     from lodcli.shell.opened import opened
 

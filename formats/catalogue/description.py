@@ -1,0 +1,161 @@
+"""Descriptions of all formats, made from what their classes declare."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+
+from lodcli.formats.catalogue.packages import Package
+from lodcli.formats.core.format import Format
+from lodcli.formats.core.registry import get
+from lodcli.formats.core.table import TABLE
+from lodcli.kernels.dtypes import ALL_DTYPES
+from lodcli.kernels.tensor.marks import VALUES
+
+_KINDS = {
+    "integers": frozenset(name for name in ALL_DTYPES if "int" in name),
+    "floats": frozenset(name for name in ALL_DTYPES if "float" in name),
+    "complex": frozenset(name for name in ALL_DTYPES if "complex" in name),
+}
+
+
+@dataclass(frozen=True)
+class FormatInfo:
+    """Name and capabilities of a format.
+
+    Attributes:
+        name: as `format_name` and `--from` take it.
+        endings: of its files, with the dot.
+        layout: "file", "files" beside each other, or "folder"; only a file goes through a pipe.
+        read, written: whether it can be read, and be written.
+        streams: whether only some batches are in memory while it is read or written.
+        levels: the fewest and the most levels of a tensor; None for any number.
+        dtypes: names of the dtypes that it holds.
+        several: whether it holds several named tensors.
+        level_names: whether it holds the names of levels.
+        marks: the marks that reading finds again, such as "text"; see docs/format.md.
+        nulls: whether it holds nulls: "yes", "numbers" for null numbers alone, or "no".
+        needs: the optional packages that it needs.
+        read_options: keywords of `lodcli.open` and `lodcli.read` that it takes.
+        write_options: keywords of `lodcli.write` that it takes.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    layout: str
+    read: bool
+    written: bool
+    streams: bool
+    levels: tuple[int, int | None]
+    dtypes: frozenset[str]
+    several: bool
+    level_names: bool
+    marks: frozenset[str]
+    nulls: str
+    needs: tuple[Package, ...]
+    read_options: frozenset[str]
+    write_options: frozenset[str]
+
+    def cells(self) -> dict[str, str]:
+        """Return what a table of formats shows, by column: "yes" and "" for what is or is not.
+
+        >>> ts = {each.name: each.cells() for each in formats()}["ts"]
+        >>> ts["extensions"], ts["levels"], ts["dtypes"], ts["nulls"]
+        ('.ts', '1', 'integers, floats', '')
+        """
+        fewest, most = self.levels
+        levels = str(fewest) if fewest == most else f"{fewest} to {most}"
+        return {
+            "name": self.name,
+            "extensions": " ".join(self.endings) or self._without_ending(),
+            "read": _yes(self.read),
+            "write": _yes(self.written),
+            "streams": _yes(self.streams),
+            "levels": ("any" if not fewest else f"from {fewest}") if most is None else levels,
+            "dtypes": _dtypes(self.dtypes),
+            "text": ", ".join(mark for mark in VALUES if mark in self.marks),
+            "nulls": {"no": ""}.get(self.nulls, self.nulls),
+            "needs": "; ".join(map(_need, self.needs)),
+        }
+
+    def _without_ending(self) -> str:
+        if self.layout == "folder":
+            return "a folder"
+        return f"--{'to' if self.written else 'from'} {self.name}"
+
+
+def _yes(whether: bool) -> str:
+    return "yes" if whether else ""
+
+
+def _need(package: Package) -> str:
+    here = "" if package.installed else " (not installed)"
+    return f"{package.use or 'everything'}: {package.advice}{here}"
+
+
+def _dtypes(names: frozenset[str]) -> str:
+    """Return names of dtypes in short.
+
+    >>> _dtypes(ALL_DTYPES - {"bfloat16"}), _dtypes(frozenset({"uint16", "uint32"}))
+    ('all but bfloat16', 'uint16, uint32')
+    """
+    missing = ALL_DTYPES - names
+    if not missing:
+        return "all"
+    return min(_kinds(names), f"all but {_kinds(missing)}", key=len)
+
+
+def _kinds(names: frozenset[str]) -> str:
+    """Return names of dtypes, one word for all of a kind."""
+    whole = [kind for kind, members in _KINDS.items() if members <= names]
+    rest = names.difference(*(_KINDS[kind] for kind in whole))
+    return ", ".join([*whole, *sorted(rest, key=lambda name: (len(name), name))])
+
+
+class FormatTable(tuple[FormatInfo, ...]):
+    """Descriptions of formats; notebooks show them as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        rows = [one.cells() for one in self]
+        heads = "".join(f"<th>{head}</th>" for head in rows[0])
+        lines = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row.values())}</tr>"
+            for row in rows
+        )
+        return (
+            f"<div><b>formats</b> {len(self)}<table><thead><tr>{heads}</tr></thead>"
+            f"<tbody>{lines}</tbody></table></div>"
+        )
+
+
+def formats() -> FormatTable:
+    """Return the description of every format, in the order of the table.
+
+    >>> info = {each.name: each for each in formats()}["csv"]
+    >>> info.endings, info.levels, info.nulls
+    (('.csv',), (0, None), 'numbers')
+    """
+    return FormatTable(described(get(name), entry.endings) for name, entry in TABLE.items())
+
+
+def described(kind: Format, endings: tuple[str, ...]) -> FormatInfo:
+    """Return the description of a format whose files have these endings."""
+    return FormatInfo(
+        name=kind.name,
+        endings=endings,
+        layout=kind.layout,
+        read=True,
+        written=not kind.read_only,
+        streams=kind.streams,
+        levels=(kind.min_levels, kind.max_levels),
+        dtypes=kind.dtypes,
+        several=kind.many,
+        level_names=kind.level_names,
+        marks=kind.kept_marks,
+        nulls=("yes" if kind.null_items else "numbers") if kind.nulls else "no",
+        needs=kind.needs,
+        read_options=kind.options | {"levels", "skip_unsupported", "nulls"},
+        write_options=kind.write_options,
+    )

@@ -1,0 +1,36 @@
+"""Optional packages that formats need, and what installs them."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import NamedTuple
+
+from lodcli.kernels.errors import UnsupportedError
+
+
+class Package(NamedTuple):
+    """A package that a format needs.
+
+    Attributes:
+        module: its name in an import statement.
+        install: what `pip install` takes: an extra of lodcli or of a plug-in.
+        use: what it is needed for: "reading", "writing" or, in words, a part of these; "" for all.
+    """
+
+    module: str
+    install: str
+    use: str = ""
+
+    @property
+    def installed(self) -> bool:
+        """Whether it can be imported."""
+        return importlib.util.find_spec(self.module) is not None
+
+    @property
+    def advice(self) -> str:
+        """What installs it."""
+        return f"pip install '{self.install}'"
+
+    def missing(self, what: str) -> UnsupportedError:
+        """Return the error that says what needs it, and what installs it."""
+        return UnsupportedError(f"{what} needs the package {self.module}; {self.advice}")

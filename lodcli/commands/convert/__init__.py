@@ -1,0 +1,1 @@
+"""`lod convert`, and what it tells of formats."""

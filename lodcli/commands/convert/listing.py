@@ -1,0 +1,59 @@
+"""`lod convert --formats`: what there is to convert from and to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lodcli.shell import options, output
+
+if TYPE_CHECKING:
+    from lodcli.formats.catalogue.description import FormatInfo
+    from lodcli.reports.converting import FormatEntry
+
+
+@click.command()
+@options.as_json
+@options.quiet
+def command(as_json: bool) -> None:
+    """List all formats with what they hold and what they need; takes no SOURCE."""
+    from lodcli.formats.catalogue.description import formats
+
+    found = formats()
+    if as_json:
+        output.as_json({"formats": [entry(one) for one in found]})
+        return
+    rows = [one.cells() for one in found]
+    output.text(output.table([*rows[0]], [[*row.values()] for row in rows]))
+
+
+def entry(info: FormatInfo) -> FormatEntry:
+    """Return a format as --json prints it."""
+    fewest, most = info.levels
+    return {
+        "name": info.name,
+        "extensions": [*info.endings],
+        "layout": info.layout,
+        "read": info.read,
+        "write": info.written,
+        "streams": info.streams,
+        "min_levels": fewest,
+        "max_levels": most,
+        "dtypes": sorted(info.dtypes),
+        "several": info.several,
+        "level_names": info.level_names,
+        "marks": sorted(info.marks),
+        "nulls": info.nulls,
+        "needs": [
+            {
+                "package": one.module,
+                "use": one.use or "everything",
+                "install": one.install,
+                "installed": one.installed,
+            }
+            for one in info.needs
+        ],
+        "read_options": sorted(info.read_options),
+        "write_options": sorted(info.write_options),
+    }
