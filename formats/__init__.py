@@ -15,10 +15,13 @@ _HOMES = by_module(
     {
         "lodcli.formats.catalogue.description": "FormatInfo formats",
         "lodcli.formats.catalogue.packages": "Package",
-        "lodcli.formats.core.format": "Source",
+        "lodcli.formats.arrays.in_memory": "MemorySource",
+        "lodcli.formats.core.format": "Format Source joined",
         "lodcli.formats.core.limits": "Limits",
         "lodcli.formats.core.options": "ReadKeywords ReadOptions WriteKeywords WriteOptions",
-        "lodcli.formats.core.schema": "LevelSpec Schema StoredArray TensorSpec",
+        "lodcli.formats.core.schema": "Batch Item LevelSpec Schema StoredArray TensorSpec",
+        "lodcli.formats.storage.inputs": "Input",
+        "lodcli.formats.storage.outputs": "Output",
     }
 )
 __all__ = sorted(_HOMES)

@@ -15,7 +15,10 @@ from __future__ import annotations
 from lodcli.kernels.lazy_names import Home, by_module, lazy_names
 
 _HOMES: dict[str, Home] = {
-    **{name: (f"lodcli.{name}", "") for name in ("errors", "formats", "ops", "rnn", "torch")},
+    **{
+        name: (f"lodcli.{name}", "")
+        for name in ("errors", "formats", "ops", "rnn", "testing", "torch")
+    },
     "open": ("lodcli.formats.core.io", "open_source"),
     **by_module(
         {

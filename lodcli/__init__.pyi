@@ -3,6 +3,7 @@ from lodcli import errors as errors
 from lodcli import formats as formats
 from lodcli import ops as ops
 from lodcli import rnn as rnn
+from lodcli import testing as testing
 from lodcli import torch as torch
 from lodcli.formats.core.errors import DamagedFileError as DamagedFileError
 from lodcli.formats.core.errors import NotThisFormatError as NotThisFormatError
@@ -68,6 +69,7 @@ __all__ = [
     "read",
     "read_all",
     "rnn",
+    "testing",
     "while_loop",
     "write",
 ]

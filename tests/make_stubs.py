@@ -21,6 +21,7 @@ STUBS = {
     "lodcli.formats": "formats/__init__.pyi",
     "lodcli.ops": "lodcli/ops.pyi",
     "lodcli.rnn": "lodcli/rnn.pyi",
+    "lodcli.testing": "lodcli/testing.pyi",
     "lodcli.torch": "lodcli/torch.pyi",
 }
 _FIRST = "# Made by `python -m tests.make_stubs` of the module beside it: change that one.\n"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
+from lodcli.formats.catalogue import plugins
 from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.registry import get
 from lodcli.formats.core.table import TABLE
 from lodcli.kernels.dtypes import ALL_DTYPES
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.marks import VALUES
 
 _KINDS = {
@@ -36,6 +38,7 @@ class FormatInfo:
         marks: the marks that reading finds again, such as "text"; see docs/format.md.
         nulls: whether it holds nulls: "yes", "numbers" for null numbers alone, or "no".
         needs: the optional packages that it needs.
+        package: name and version of the package of a plug-in; "" for our own.
         read_options: keywords of `lodcli.open` and `lodcli.read` that it takes.
         write_options: keywords of `lodcli.write` that it takes.
     """
@@ -53,6 +56,7 @@ class FormatInfo:
     marks: frozenset[str]
     nulls: str
     needs: tuple[Package, ...]
+    package: str
     read_options: frozenset[str]
     write_options: frozenset[str]
 
@@ -76,6 +80,7 @@ class FormatInfo:
             "text": ", ".join(mark for mark in VALUES if mark in self.marks),
             "nulls": {"no": ""}.get(self.nulls, self.nulls),
             "needs": "; ".join(map(_need, self.needs)),
+            "plug-in of": self.package,
         }
 
     def _without_ending(self) -> str:
@@ -117,8 +122,16 @@ class FormatTable(tuple[FormatInfo, ...]):
 
     __slots__ = ()
 
-    def _repr_html_(self) -> str:
+    def cells(self) -> list[dict[str, str]]:
+        """Return the rows of a table; without the packages of plug-ins if there are none."""
         rows = [one.cells() for one in self]
+        if not any(one.package for one in self):
+            for row in rows:
+                del row["plug-in of"]
+        return rows
+
+    def _repr_html_(self) -> str:
+        rows = self.cells()
         heads = "".join(f"<th>{head}</th>" for head in rows[0])
         lines = "".join(
             f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row.values())}</tr>"
@@ -131,16 +144,31 @@ class FormatTable(tuple[FormatInfo, ...]):
 
 
 def formats() -> FormatTable:
-    """Return the description of every format, in the order of the table.
+    """Return the description of every format, in the order of the table; then those of plug-ins.
+
+    A plug-in that does not work is left out, with a warning that names it.
 
     >>> info = {each.name: each for each in formats()}["csv"]
     >>> info.endings, info.levels, info.nulls
     (('.csv',), (0, None), 'numbers')
     """
-    return FormatTable(described(get(name), entry.endings) for name, entry in TABLE.items())
+    import warnings
+
+    found, broken = all_formats()
+    for error in broken:
+        warnings.warn(str(error), stacklevel=2)
+    return found
 
 
-def described(kind: Format, endings: tuple[str, ...]) -> FormatInfo:
+def all_formats() -> tuple[FormatTable, list[UnsupportedError]]:
+    """Return the description of every format, and what is wrong with plug-ins that do not work."""
+    plugged, broken = plugins.working()
+    ours = [described(get(name), entry.endings) for name, entry in TABLE.items()]
+    theirs = [described(kind, kind.endings, plugin.package) for plugin, kind in plugged]
+    return FormatTable([*ours, *theirs]), broken
+
+
+def described(kind: Format, endings: tuple[str, ...], package: str = "") -> FormatInfo:
     """Return the description of a format whose files have these endings."""
     return FormatInfo(
         name=kind.name,
@@ -156,6 +184,7 @@ def described(kind: Format, endings: tuple[str, ...]) -> FormatInfo:
         marks=kind.kept_marks,
         nulls=("yes" if kind.null_items else "numbers") if kind.nulls else "no",
         needs=kind.needs,
+        package=package,
         read_options=kind.options | {"levels", "skip_unsupported", "nulls"},
         write_options=kind.write_options,
     )

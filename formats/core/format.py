@@ -195,7 +195,13 @@ def _copied(
 def joined(
     schema: Schema, batches: Iterable[Batch], names: Iterable[str] | None = None
 ) -> dict[str, Item]:
-    """Return batches as whole tensors, all or those of these names, in memory."""
+    """Return batches as whole tensors, all or those of these names, in memory.
+
+    >>> from lodcli.formats.core.schema import schema_of
+    >>> words = LoDTensor([10, 11, 20], [[2, 1]])
+    >>> joined(schema_of({"data": words}), [{"data": words[:1]}, {"data": words[1:]}])["data"].lod
+    LoD.from_lengths([[2, 1]])
+    """
     wanted = [spec.name for spec in schema] if names is None else list(names)
     parts: dict[str, list[LoDTensor]] = {name: [] for name in wanted}
     whole: dict[str, Item] = {}
@@ -231,6 +237,7 @@ class Format(ABC):
 
     Attributes:
         name: as `--from` and `--to` know it.
+        endings: of the files of a plug-in, lower case, with the dot; ours are in `table.TABLE`.
         max_levels: most levels a tensor may have; None for any.
         min_levels: fewest levels.
         dtypes: names of the dtypes it holds.
@@ -269,6 +276,7 @@ class Format(ABC):
     """
 
     name: ClassVar[str]
+    endings: ClassVar[tuple[str, ...]] = ()
     max_levels: ClassVar[int | None] = None
     min_levels: ClassVar[int] = 0
     dtypes: ClassVar[frozenset[str]] = ALL_DTYPES
@@ -302,7 +310,7 @@ class Format(ABC):
     def sniff(self, head: bytes) -> bool:
         """Return whether a file that begins like this is certainly of this format.
 
-        Called only for formats whose entry in `table.TABLE` says `detected`.
+        Called of our formats only for those whose entry in `table.TABLE` says `detected`.
         """
         return False
 

@@ -540,9 +540,12 @@ def output_format(path: PathLike, format_name: str | None) -> str:
     if found is None:
         if os.path.exists(path) and not os.path.isdir(path):
             refuse_existing(path, overwrite=True)  # a device, which no format makes a file
-        known = " ".join(SUFFIXES)
+        from lodcli.formats.catalogue import plugins
+
+        known = " ".join([*SUFFIXES, *plugins.endings()])
         raise SelectionError(
             f"{os.fspath(path)}: unknown file extension ({known}); choose one with --to"
+            f"{plugins.advice()}"
         )
     return "lod.h5" if found == "hdf5" else found
 

@@ -37,11 +37,21 @@ _PRINTABLE = frozenset(b"\t\n\r" + bytes(range(32, 127)))
 _TEXT_BYTES = 16
 
 
-@cache
 def get(name: str) -> Format:
-    """Return the format of that name."""
-    if name not in TABLE:
-        raise UnsupportedError(f"no format named {name!r}; there are: {', '.join(TABLE)}")
+    """Return the format of that name: ours, or that of a plug-in."""
+    if name in TABLE:
+        return _ours(name)
+    from lodcli.formats.catalogue import plugins
+
+    plugged = plugins.get(name)
+    if plugged is None:
+        known = ", ".join([*TABLE, *plugins.names()])
+        raise UnsupportedError(f"no format named {name!r}; there are: {known}")
+    return plugged
+
+
+@cache
+def _ours(name: str) -> Format:
     entry = TABLE[name]
     found: Format = getattr(importlib.import_module(entry.module), entry.class_name)()
     return found
@@ -53,7 +63,9 @@ def of_name(path: str | os.PathLike[str]) -> str | None:
     for suffix, name in SUFFIXES.items():
         if lower.endswith(suffix):
             return name
-    return None
+    from lodcli.formats.catalogue import plugins
+
+    return plugins.of_ending(lower)
 
 
 def of_input(source: Input, options: ReadOptions) -> str:
@@ -72,15 +84,28 @@ def of_input(source: Input, options: ReadOptions) -> str:
         if by_name is not None and get(by_name).empty_file:
             return by_name
         raise NotThisFormatError("is empty; expected data in some format")
+    plugged = by_name is not None and by_name not in TABLE
+    if plugged and by_name is not None:
+        kind = get(by_name)
+        if type(kind).sniff is Format.sniff or kind.sniff(head):
+            return by_name
     for name, entry in TABLE.items():
         if entry.detected and get(name).sniff(head):
-            if by_name is not None and TABLE[by_name].begins_like == name:
+            if by_name is not None and not plugged and TABLE[by_name].begins_like == name:
                 return by_name
             return "hdf5" if name == "lod.h5" and options.data is not None else name
     if by_name in ("lod.h5", "hdf5") and options.data is not None:
         return "hdf5"  # which may begin with something else
     if by_name is None:
-        raise NotThisFormatError(f"format not recognised; {_advice(head)}")
+        from lodcli.formats.catalogue import plugins
+
+        found = plugins.of_content(head)
+        if found is None:
+            advice = _advice(head) + plugins.advice()
+            raise NotThisFormatError(f"format not recognised; {advice}")
+        return found
+    if plugged:
+        return by_name
     if TABLE[by_name].announced:
         raise NotThisFormatError(
             f"is named like {by_name} but does not begin like it; it is damaged or something "

@@ -40,6 +40,7 @@ class FormatEntry(TypedDict):
         marks: those that reading finds again, such as text.
         nulls: yes, numbers for null numbers alone, or no.
         needs: optional packages.
+        package: name and version of the package of a plug-in; null for those of lod.
         read_options, write_options: keywords of lodcli.open and lodcli.write.
     """
 
@@ -57,6 +58,7 @@ class FormatEntry(TypedDict):
     marks: list[str]
     nulls: str
     needs: list[NeededPackage]
+    package: str | None
     read_options: list[str]
     write_options: list[str]
 

@@ -92,7 +92,33 @@ class _Source(click.Path):
         return super().shell_complete(ctx, param, incomplete) if found is None else found
 
 
+class _FormatName(click.Choice[str]):
+    """The name of a format: ours, or, where it is none of these, that of a plug-in."""
+
+    def __init__(self) -> None:
+        super().__init__(FORMATS)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in FORMATS:
+            from lodcli.formats.catalogue import plugins
+
+            if value in plugins.names():
+                return str(value)
+        return super().convert(value, param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[str]]:
+        from click.shell_completion import CompletionItem
+
+        from lodcli.formats.catalogue import plugins
+
+        found = [name for name in plugins.names() if name.startswith(incomplete)]
+        return [*super().shell_complete(ctx, param, incomplete), *map(CompletionItem, found)]
+
+
 LEVEL = _Level()
+FORMAT_NAME = _FormatName()
 SOURCE = _Source()
 
 
@@ -137,7 +163,7 @@ def from_format(function: F) -> F:
     return click.option(
         "--from",
         "from_format",
-        type=click.Choice(FORMATS),
+        type=FORMAT_NAME,
         metavar="FORMAT",
         help=f"Input format [default: detect from content and name]. {', '.join(FORMATS)}.",
     )(function)
@@ -220,7 +246,7 @@ def target(function: F) -> F:
     @click.option(
         "--to",
         "to_format",
-        type=click.Choice(FORMATS),
+        type=FORMAT_NAME,
         metavar="FORMAT",
         help="Output format [default: by the extension of OUT; lod.stream for a pipe].",
     )

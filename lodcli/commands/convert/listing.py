@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 @options.quiet
 def command(as_json: bool) -> None:
     """List all formats with what they hold and what they need; takes no SOURCE."""
-    from lodcli.formats.catalogue.description import formats
+    from lodcli.formats.catalogue.description import all_formats
 
-    found = formats()
+    found, broken = all_formats()
+    for error in broken:
+        output.note(str(error))
     if as_json:
         output.as_json({"formats": [entry(one) for one in found]})
         return
-    rows = [one.cells() for one in found]
+    rows = found.cells()
     output.text(output.table([*rows[0]], [[*row.values()] for row in rows]))
 
 
@@ -54,6 +56,7 @@ def entry(info: FormatInfo) -> FormatEntry:
             }
             for one in info.needs
         ],
+        "package": info.package or None,
         "read_options": sorted(info.read_options),
         "write_options": sorted(info.write_options),
     }

@@ -1,0 +1,1 @@
+"""Test kit for formats, ours and those of plug-ins."""

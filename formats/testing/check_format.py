@@ -1,0 +1,215 @@
+"""Checks of a format: round trips, damage, limits."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lodcli.formats.catalogue import plugins
+from lodcli.formats.core import io, registry
+from lodcli.formats.core.errors import TooLargeError
+from lodcli.formats.core.format import Format
+from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.losses import losses
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Item, schema_of
+from lodcli.formats.core.table import TABLE
+from lodcli.formats.testing.comparing import difference
+from lodcli.formats.testing.shapes import Content, by_dtype, shapes
+from lodcli.kernels.errors import LodError
+from lodcli.kernels.platform import processes
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+Options = Callable[[Mapping[str, Item]], Mapping[str, Any]]
+# Of each file; and what a damaged one may come to.
+TRUNCATIONS, FLIPS = 60, 200
+MOST_BYTES = 64 << 20
+
+
+@dataclass
+class FormatReport:
+    """What `check_format` found.
+
+    Attributes:
+        held: the shapes that came back as they were, but for what the format declares to lose.
+        refused: the others, with the reason that the format gave.
+    """
+
+    held: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def check_format(
+    kind: type[Format],
+    *,
+    examples: Mapping[str, Content] | None = None,
+    files: Iterable[str | os.PathLike[str]] = (),
+    read_options: Options = lambda content: {},
+    write_options: Options = lambda content: {},
+) -> FormatReport:
+    """Check a format as lod checks its own: what it takes comes back, the rest is an error.
+
+    Tried are no rows, one row, empty items at each of up to five levels, levels that coincide or
+    are shared, Unicode names, text, times, nulls and every dtype that the format declares. Of what
+    it holds, files are cut off and altered: reading such a file gives an error of lod or tensors,
+    and with `checksums` never other tensors. A file that comes to more than `max_bytes` is refused.
+
+    Args:
+        kind: the class; it need not be installed as a plug-in.
+        examples: tensors by name, by what is special about them; they must be held.
+        files: of this format, to damage; a format that is only read has no others.
+        read_options: of what was written, keywords of `lodcli.read_all` to read it with.
+        write_options: keywords of `lodcli.write`, in the same way.
+
+    Returns:
+        What is held, and what is refused for which reason: read it.
+
+    Raises:
+        AssertionError: the format is not as it should be; says with which tensors.
+
+    >>> from lodcli.formats.npz.npz import Npz
+    >>> check_format(Npz).refused["null lists"]
+    't.npz: data: level 0 <1> is null; npz has no nulls: --nulls fills or drops them'
+    """
+    if kind.name not in TABLE:
+        why = plugins.misfit(kind.name, kind)
+        assert why is None, f"{kind.name}: {why}"
+    with plugins.trying(kind), tempfile.TemporaryDirectory() as folder:
+        run = _Run(Path(folder), registry.get(kind.name), read_options, write_options)
+        for path in files:
+            run.check_file(Path(path))
+        if not kind.read_only:
+            run.check_content(examples or {})
+    return run.report
+
+
+class _Run:
+    def __init__(self, folder: Path, kind: Format, reading: Options, writing: Options) -> None:
+        self.report = FormatReport()
+        self._folder = folder
+        self._kind = kind
+        self._reading = reading
+        self._writing = writing
+        endings = kind.endings or (TABLE[kind.name].endings if kind.name in TABLE else ())
+        self._name = f"t{endings[0] if endings else ''}"
+
+    def check_content(self, examples: Mapping[str, Content]) -> None:
+        plain = min(self._kind.dtypes, key=lambda name: (name != "int64", name != "uint8", name))
+        largest: tuple[int, Path, Content] | None = None
+        for number, (what, content) in enumerate(
+            {**shapes(plain), **by_dtype(self._kind), **examples}.items()
+        ):
+            place = self._folder / str(number)
+            place.mkdir()
+            path = place / self._name
+            if not self._comes_back(what, content, path):
+                assert what not in examples, f"{what}: is refused: {self.report.refused[what]}"
+                continue
+            if path.is_file() and (largest is None or path.stat().st_size > largest[0]):
+                largest = (path.stat().st_size, path, content)
+            else:
+                shutil.rmtree(place)
+        assert self.report.held, f"{self._kind.name} holds nothing of: {self.report.refused}"
+        if largest is not None:
+            _, path, content = largest
+            self._check_limits(path, content)
+            self._check_damage(path, content)
+
+    def check_file(self, path: Path) -> None:
+        self._check_damage(path, self._read(path, {}))
+
+    def _comes_back(self, what: str, content: Content, path: Path) -> bool:
+        options = dict(self._writing(content))
+        try:
+            io.write(path, content, format_name=self._kind.name, **options)
+        except LodError as error:
+            self._check_refusal(what, content, error, path)
+            self.report.refused[what] = str(error).replace(str(path), path.name)
+            return False
+        except Exception as error:
+            raise AssertionError(f"{what}: writing: {type(error).__name__}: {error}") from error
+        try:
+            found = self._read(path, content)
+        except Exception as error:
+            raise AssertionError(f"{what}: reading: {type(error).__name__}: {error}") from error
+        lost = losses(self._kind, schema_of(content), WriteOptions(**options))
+        wrong = difference(content, found, lost)
+        assert wrong is None, f"{what}: {wrong}"
+        self.report.held.append(what)
+        return True
+
+    def _check_refusal(self, what: str, content: Content, error: LodError, path: Path) -> None:
+        _require_one_line(what, error)
+        said = str(error)
+        assert any(name in said for name in (self._kind.name, *content)), (
+            f"{what}: an error that names neither the format nor a tensor: {said}"
+        )
+        left = os.listdir(path.parent)
+        assert not left, f"{what}: refused, and left {', '.join(left)}"
+
+    def _read(
+        self, path: Path, content: Mapping[str, Item], limits: Limits | None = None
+    ) -> dict[str, Item]:
+        options = self._reading(content)
+        return io.read_all(path, format_name=self._kind.name, limits=limits, **options)
+
+    def _check_limits(self, path: Path, content: Content) -> None:
+        try:
+            self._read(path, content, Limits(max_bytes=1))
+        except TooLargeError:
+            pass
+        else:
+            raise AssertionError("a file that comes to more than max_bytes is read")
+        if processes.CAN_ISOLATE:
+            try:
+                found = self._read(path, content, Limits(isolate=True))
+            except LodError as error:
+                raise AssertionError(
+                    f"{path.name}: cannot be read in the sandbox: {error}; what reading imports "
+                    "late belongs into `modules`"
+                ) from error
+            wrong = difference(content, found, losses(self._kind, schema_of(content), _NONE))
+            assert wrong is None, f"read in the sandbox: {wrong}"
+
+    def _check_damage(self, path: Path, content: Mapping[str, Item]) -> None:
+        """Read the file cut off and altered: an error in one line, or tensors."""
+        expected = self._read(path, content)
+        tensors = {name: one for name, one in expected.items() if isinstance(one, LoDTensor)}
+        target = self._folder / f"damaged-{path.name}"
+        for what, image in _damaged(path.read_bytes()):
+            target.write_bytes(image)
+            try:
+                found = self._read(target, content, Limits(max_bytes=MOST_BYTES))
+            except LodError as error:
+                _require_one_line(what, error)
+            except Exception as error:
+                raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
+            else:
+                wrong = difference(tensors, found) if self._kind.checksums else None
+                assert wrong is None, f"{what}: is read, with other content: {wrong}"
+
+
+def _damaged(whole: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield a file with its end missing, and with single bits changed; not at random."""
+    rng = random.Random(0)
+    for cut in sorted({rng.randrange(len(whole)) for _ in range(TRUNCATIONS if whole else 0)}):
+        yield f"cut off after {cut} bytes", whole[:cut]
+    for _ in range(FLIPS if whole else 0):
+        place, bit = rng.randrange(len(whole)), rng.randrange(8)
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << bit
+        yield f"with bit {bit} of byte {place} changed", bytes(damaged)
+
+
+def _require_one_line(what: str, error: LodError) -> None:
+    said = str(error)
+    assert len(said.splitlines()) == 1, f"{what}: an error of several lines: {said}"
+
+
+_NONE = WriteOptions()
