@@ -35,6 +35,7 @@ class FormatInfo:
         dtypes: names of the dtypes that it holds.
         several: whether it holds several named tensors.
         level_names: whether it holds the names of levels.
+        records: whether it holds records of tensors.
         marks: the marks that reading finds again, such as "text"; see docs/format.md.
         nulls: whether it holds nulls: "yes", "numbers" for null numbers alone, or "no".
         needs: the optional packages that it needs.
@@ -53,6 +54,7 @@ class FormatInfo:
     dtypes: frozenset[str]
     several: bool
     level_names: bool
+    records: bool
     marks: frozenset[str]
     nulls: str
     needs: tuple[Package, ...]
@@ -78,6 +80,7 @@ class FormatInfo:
             "levels": ("any" if not fewest else f"from {fewest}") if most is None else levels,
             "dtypes": _dtypes(self.dtypes),
             "text": ", ".join(mark for mark in VALUES if mark in self.marks),
+            "records": _yes(self.records),
             "nulls": {"no": ""}.get(self.nulls, self.nulls),
             "needs": "; ".join(map(_need, self.needs)),
             "plug-in of": self.package,
@@ -181,6 +184,7 @@ def described(kind: Format, endings: tuple[str, ...], package: str = "") -> Form
         dtypes=kind.dtypes,
         several=kind.many,
         level_names=kind.level_names,
+        records=kind.structs,
         marks=kind.kept_marks,
         nulls=("yes" if kind.null_items else "numbers") if kind.nulls else "no",
         needs=kind.needs,

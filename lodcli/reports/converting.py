@@ -37,6 +37,7 @@ class FormatEntry(TypedDict):
         dtypes: those that it holds.
         several: whether it holds several named tensors.
         level_names: whether it holds the names of levels.
+        records: whether it holds records of tensors.
         marks: those that reading finds again, such as text.
         nulls: yes, numbers for null numbers alone, or no.
         needs: optional packages.
@@ -55,6 +56,7 @@ class FormatEntry(TypedDict):
     dtypes: list[str]
     several: bool
     level_names: bool
+    records: bool
     marks: list[str]
     nulls: str
     needs: list[NeededPackage]

@@ -45,6 +45,7 @@ def entry(info: FormatInfo) -> FormatEntry:
         "dtypes": sorted(info.dtypes),
         "several": info.several,
         "level_names": info.level_names,
+        "records": info.records,
         "marks": sorted(info.marks),
         "nulls": info.nulls,
         "needs": [

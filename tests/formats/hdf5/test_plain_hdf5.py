@@ -12,7 +12,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, TooLargeError
-from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.options import ReadOptions
 from lodcli.kernels.errors import (
     InvalidLoDError,
     LodError,
@@ -310,12 +310,6 @@ def test_plain_hdf5_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"is read-only: write lod\.h5"):
         io.write(tmp_path / "t.h5", LoDTensor(ROWS), format_name="hdf5")
     assert not list(tmp_path.iterdir())
-
-
-def test_an_option_of_the_container_is_refused(tmp_path: Path) -> None:
-    options = WriteOptions(compression="deflate")
-    with pytest.raises(UnsupportedError, match="hdf5 has no option 'compression'"):
-        io.write(tmp_path / "t.h5", LoDTensor(ROWS), format_name="hdf5", options=options)
 
 
 def test_what_is_no_hdf5_is_refused(tmp_path: Path) -> None:
