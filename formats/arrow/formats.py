@@ -32,6 +32,7 @@ class Columns(Format):
     level_names = True
     record = "record"
     kept_marks = ALL_MARKS
+    attributes = True
     structs = True
     nulls = True
     options = frozenset({"field", "nulls"})

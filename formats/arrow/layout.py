@@ -310,6 +310,16 @@ def records(node: Node) -> Iterator[Record]:
             yield from records(below)
 
 
+def leaf_field(field: pa.Field, path: Sequence[Field]) -> pa.Field:
+    """Return the field of a tensor inside the structs of a column."""
+    for one in path[1:]:
+        kind = field.type
+        while (item := item_field(kind)) is not None:
+            kind = item.type
+        field = next(inner for inner in kind if name_of(inner.name) == one.name)
+    return field
+
+
 def level_names(field: pa.Field, path: Sequence[Field], depth: int) -> tuple[str | None, ...]:
     """Return the names that our own files keep in a field's metadata; None elsewhere.
 
@@ -319,11 +329,7 @@ def level_names(field: pa.Field, path: Sequence[Field], depth: int) -> tuple[str
         depth: how many levels it has.
     """
     nameless = (None,) * depth
-    for one in path[1:]:
-        kind = field.type
-        while (item := item_field(kind)) is not None:
-            kind = item.type
-        field = next(inner for inner in kind if name_of(inner.name) == one.name)
+    field = leaf_field(field, path)
     try:
         names = json.loads((field.metadata or {}).get(NAMES_KEY, b"[]"))
     except (ValueError, RecursionError):

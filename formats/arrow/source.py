@@ -11,6 +11,7 @@ import numpy as np
 
 from lodcli.formats.arrow.columns import ColumnReader
 from lodcli.formats.arrow.files import Records, damage
+from lodcli.formats.arrow.huggingface import attributes_of, features_of
 from lodcli.formats.arrow.layout import (
     Place,
     check_chosen,
@@ -34,6 +35,7 @@ from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import attributes_text
 from lodcli.kernels.tensor.nulls import item_ranges
 
 # So many records with the same lists are no accident.
@@ -62,7 +64,7 @@ class RecordSource(Source):
         self._same: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._begun: Pieces | None = None
-        # Those with records of which the first ones told that none is null.
+        # Those with marks that their rows are read without.
         self._settled: set[str] = set()
         # Those that have nulls, where all was read; else None.
         self._with_nulls: set[str] | None = None
@@ -81,6 +83,7 @@ class RecordSource(Source):
         schema = self._records.schema
         chosen = None if options.field is None else tuple(map(name_of, options.field))
         check_chosen(schema, chosen)
+        features = features_of(schema)
         left_out, inside = doubled(schema), names_in_structs(schema)
         for field in schema:
             name = name_of(field.name)
@@ -92,7 +95,7 @@ class RecordSource(Source):
                 one = place.leaf.name
                 if one in self._places:
                     left_out[one] = InvalidDataError(f"two columns are named {shown(one)}")
-                self._places[one] = place
+                self._places[one] = self._attributed(place, field, features.get(field.name))
                 self._owners[one] = field.name
                 self._names[one] = level_names(field, place.leaf.marks.fields, len(place.keys))
             self._columns[field.name] = ColumnReader(
@@ -110,6 +113,18 @@ class RecordSource(Source):
         self._places = {one: self._places[one] for one in self._places if one not in left_out}
         if not self._places:
             raise next(iter(self.left_out.values()))
+
+    def _attributed(self, place: Place, field: Any, feature: Any) -> Place:
+        """Return a tensor with the attributes that its column has in the file."""
+        try:
+            text = attributes_text(attributes_of(field, place.leaf.marks.fields, feature))
+        except InvalidDataError as error:
+            self.notes = [*self.notes, f"{place.leaf.name}: its attributes are not kept: {error}"]
+            return place
+        marks = replace(place.leaf.marks, attributes=text)
+        if text:
+            self._settled.add(place.leaf.name)
+        return replace(place, leaf=replace(place.leaf, marks=marks))
 
     # -- what is there -------------------------------------------------------------
 

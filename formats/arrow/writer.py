@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lodcli.formats.arrow.huggingface import as_type, featured, with_attributes
 from lodcli.formats.arrow.structs import array_of, field_of
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.file_objects import Sink
@@ -22,16 +25,26 @@ ROW_GROUP_BYTES = 32 << 20
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the columns that hold these tensors; null may be what their specs say."""
-    return pa.schema([field_of(node, _leaves(schema)) for node in tree(schema)])
+    nodes, attributes = tree(schema), _attributes(schema)
+    said = {node.name: [attributes[spec.name] for spec in node.specs] for node in nodes}
+    return featured(pa.schema([field_of(node, _leaves(schema)) for node in nodes]), said)
+
+
+def _attributes(schema: Schema) -> dict[str, dict[str, Any]]:
+    return {spec.name: json.loads(spec.marks.attributes or "{}") for spec in schema}
 
 
 def _leaves(schema: Schema) -> pa.Schema:
     """Return the tensors as columns, each with all its levels."""
+    attributes = _attributes(schema)
     return pa.schema(
         [
-            arrow_field(
-                *(spec.name, spec.dtype, spec.row_shape, spec.level_names, spec.marks),
-                nullable=spec.nullable,
+            with_attributes(
+                arrow_field(
+                    *(spec.name, spec.dtype, spec.row_shape, spec.level_names, spec.marks),
+                    nullable=spec.nullable,
+                ),
+                attributes[spec.name],
             )
             for spec in schema
         ]
@@ -49,6 +62,7 @@ def record_batches(
         items: is filled with how many outermost items each tensor had.
     """
     nodes, columns, made = tree(schema), _leaves(schema), arrow_schema(schema)
+    own = [field_of(node, columns) for node in nodes]
     waiting: dict[str, list[pa.Array]] = {name: [] for name in columns.names}
     for batch in batches:
         for name, item in batch.items():
@@ -60,7 +74,10 @@ def record_batches(
         while all(waiting.values()):
             count = min(len(arrays[0]) for arrays in waiting.values())
             parts = {name: _taken(arrays, count) for name, arrays in waiting.items()}
-            found = [array_of(node, field, parts) for node, field in zip(nodes, made, strict=True)]
+            found = [
+                as_type(array_of(node, field, parts), wanted.type)
+                for node, field, wanted in zip(nodes, own, made, strict=True)
+            ]
             yield pa.RecordBatch.from_arrays(found, schema=made)
 
 

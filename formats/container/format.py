@@ -27,6 +27,7 @@ class Container(Format):
     arrays = True
     level_names = True
     kept_marks = ALL_MARKS
+    attributes = True
     structs = True
     nulls = True
     needs = (PACKAGE,)

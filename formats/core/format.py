@@ -249,6 +249,7 @@ class Format(ABC):
         row_shapes: whether the file tells rows of some shape from one more level.
         kept_marks: the marks of values that reading finds again.
         nulls: whether it holds null rows and items.
+        attributes: whether it holds attributes of tensors.
         structs: whether it holds records of tensors; see records.py.
         null_items: with `nulls`, whether items and text may be null, and not only numbers.
         empty_file: whether a file of no bytes is one, of a tensor without items.
@@ -288,6 +289,7 @@ class Format(ABC):
     row_shapes: ClassVar[bool] = True
     kept_marks: ClassVar[frozenset[str]] = frozenset()
     nulls: ClassVar[bool] = False
+    attributes: ClassVar[bool] = False
     structs: ClassVar[bool] = False
     null_items: ClassVar[bool] = True
     empty_file: ClassVar[bool] = False

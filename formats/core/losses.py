@@ -58,6 +58,9 @@ def losses(kind: Format, schema: Schema, options: WriteOptions) -> tuple[Loss, .
             for spec in schema
             if not kind.keeps_marks(spec)
         ],
+        "attributes": []
+        if kind.attributes
+        else [f"those of {spec.name}" for spec in schema if spec.marks.attributes],
         "records": () if kind.structs else record_columns(schema),
         "row shapes": [
             f"{spec.row_shape} of {spec.name}"

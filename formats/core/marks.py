@@ -23,6 +23,7 @@ from lodcli.kernels.tensor.marks import (
     Field,
     Marks,
     Times,
+    attributes_text,
     check_text,
 )
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls, without_null_rows
@@ -33,6 +34,8 @@ MOST_BYTES = 1 << 20
 # The member of tensors inside records, and how long a path may be.
 FIELDS = "fields"
 MOST_FIELDS = 64
+# The member of what else is known of a tensor.
+ATTRIBUTES = "attributes"
 _NONE = frozenset[str]()
 # By the mark of values, the members beside it.
 _MEMBERS = {
@@ -53,6 +56,8 @@ def to_json(marks: Marks) -> dict[str, Any]:
             {"name": one.name, "level": one.level} | ({"required": True} if one.required else {})
             for one in marks.fields
         ]
+    if marks.attributes:
+        said[ATTRIBUTES] = json.loads(marks.attributes)
     return said
 
 
@@ -71,19 +76,20 @@ def from_json(content: Any, where: str, also: Iterable[str] = ()) -> Marks:
     if not isinstance(content, dict):
         raise DamagedFileError(f"{where}: marks: expected an object, found {shown(content)}")
     fields = _fields(content[FIELDS], where) if FIELDS in content else ()
+    also_said = Marks(fields=fields, attributes=_attributes(content, where))
     kind = content.get("values")
     known = _MEMBERS.get(kind, _NONE) if isinstance(kind, str) else _NONE
     for name in content:
-        if name not in ("values", FIELDS) and name not in known and name not in also:
+        if name not in ("values", FIELDS, ATTRIBUTES) and name not in known and name not in also:
             raise UnsupportedError(f"{where}: no mark {shown(name)} is known; use a later lod")
     if "values" not in content:
-        return Marks(fields=fields)
+        return also_said
     if not isinstance(kind, str) or kind not in ALL_MARKS:
         raise UnsupportedError(
             f"{where}: no mark of values {shown(content['values'])} is known; use a later lod"
         )
     if content["values"] in VALUES:
-        return Marks(content["values"], fields=fields)
+        return replace(also_said, values=content["values"])
     told = {name: content[name] for name in known if name in content}
     kinds = {"unit": str, "zone": str, "precision": int, "scale": int, "bits": int}
     if not known - {"zone"} <= told.keys() or any(
@@ -91,8 +97,21 @@ def from_json(content: Any, where: str, also: Iterable[str] = ()) -> Marks:
     ):
         raise DamagedFileError(f"{where}: marks: expected {sorted(known)}, found {shown(content)}")
     if content["values"] == "decimal":
-        return Marks(unit=Decimals(**told), fields=fields)
-    return Marks(unit=Times(content["values"], **told), fields=fields)
+        return replace(also_said, unit=Decimals(**told))
+    return replace(also_said, unit=Times(content["values"], **told))
+
+
+def _attributes(content: dict[str, Any], where: str) -> str:
+    """Return the attributes that `to_json` gave, as text."""
+    if ATTRIBUTES not in content:
+        return ""
+    try:
+        found = attributes_text(content[ATTRIBUTES])
+    except InvalidDataError as error:
+        raise DamagedFileError(f"{where}: {error}") from None
+    if not found:
+        raise DamagedFileError(f"{where}: attributes: expected at least one, found {{}}")
+    return found
 
 
 def _fields(said: Any, where: str) -> tuple[Field, ...]:
@@ -171,13 +190,15 @@ def remarked(schema: Schema, values: str) -> Schema:
         UnsupportedError: none can have them.
     """
     if values == "numbers":
-        return tuple(replace(spec, marks=Marks(fields=spec.marks.fields)) for spec in schema)
+        return tuple(
+            replace(spec, marks=replace(spec.marks, values=None, unit=None)) for spec in schema
+        )
     marks = from_json({"values": values}, "")
     fits = [_misfit(spec, marks) is None for spec in schema]
     if not any(fits):
         raise UnsupportedError(f"{schema[0].name}: {_misfit(schema[0], marks)}")
     return tuple(
-        replace(spec, marks=replace(marks, fields=spec.marks.fields)) if fit else spec
+        replace(spec, marks=replace(spec.marks, values=marks.values, unit=None)) if fit else spec
         for spec, fit in zip(schema, fits, strict=True)
     )
 

@@ -47,7 +47,7 @@ class Shared:
             replace(
                 spec.uncounted(),
                 levels=spec.uncounted().levels[self.level :],
-                marks=spec.marks.of_values if self.level else spec.marks,
+                marks=replace(spec.marks, fields=()) if self.level else spec.marks,
             )
             for spec in self.specs
         )

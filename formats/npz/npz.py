@@ -64,6 +64,7 @@ class Npz(Format):
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS
     kept_marks = ALL_MARKS
+    attributes = True
     structs = True
 
     def sniff(self, head: bytes) -> bool:

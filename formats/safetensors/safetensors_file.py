@@ -60,6 +60,7 @@ class Safetensors(Format):
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS
     kept_marks = ALL_MARKS
+    attributes = True
     structs = True
     seekable_output = True
 

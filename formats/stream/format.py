@@ -29,6 +29,7 @@ class LodStream(Format):
     arrays: ClassVar[bool] = True
     level_names: ClassVar[bool] = True
     kept_marks = ALL_MARKS
+    attributes = True
     structs = True
     nulls: ClassVar[bool] = True
 

@@ -57,7 +57,7 @@ def _renamed(spec: TensorSpec, names: Mapping[str, str]) -> TensorSpec:
         return spec
     last = _last(new, fields[:-1])
     if last is None or len(fields) < 2:
-        return replace(spec, name=new, marks=spec.marks.of_values)
+        return replace(spec, name=new, marks=replace(spec.marks, fields=()))
     changed = (*fields[:-1], replace(fields[-1], name=last))
     return replace(spec, name=new, marks=replace(spec.marks, fields=changed))
 

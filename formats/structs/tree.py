@@ -112,7 +112,7 @@ def flattened(schema: Schema, columns: Iterable[str]) -> Schema:
     """Return the schema with the tensors of some columns as columns of their own."""
     dropped = set(columns)
     return tuple(
-        replace(spec, marks=spec.marks.of_values)
+        replace(spec, marks=replace(spec.marks, fields=()))
         if spec.marks.fields and spec.marks.fields[0].name in dropped
         else spec
         for spec in schema

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -23,7 +24,7 @@ from lodcli.kernels.runtime.arrays import RAGGED, as_array, is_on_device, on_hos
 from lodcli.kernels.tensor.conversions import Conversions
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.indexing import picked
-from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks, check_text
+from lodcli.kernels.tensor.marks import NO_MARKS, Marks, attributes_text, check_text
 from lodcli.kernels.tensor.nullable import chosen, dropped, filled, places_of
 from lodcli.kernels.tensor.nulls import (
     NO_NULLS,
@@ -199,7 +200,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         >>> LoDTensor(np.frombuffer(b"Hi you", np.uint8), [[2, 4]]).as_text().to_list()
         ['Hi', ' you']
         """
-        marks = replace(TEXT, fields=self._marks.fields)
+        marks = replace(self._marks, values="text", unit=None)
         text = LoDTensor(self._data, self._lod, marks, self._nulls)
         if not self._marks.is_text:
             check_text(on_host(self._data, "text"), self._lod)
@@ -207,14 +208,34 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     def as_bytes(self) -> LoDTensor:
         """Return this tensor marked as bytes; no copy. Raises InvalidDataError as `as_text`."""
-        marks = replace(BYTES, fields=self._marks.fields)
+        marks = replace(self._marks, values="bytes", unit=None)
         return LoDTensor(self._data, self._lod, marks, self._nulls)
 
     def as_numbers(self) -> LoDTensor:
-        """Return this tensor without its marks but its place in records; no copy."""
+        """Return this tensor with nothing said of its values; no copy."""
         if self._marks.kind is None:
             return self
-        return LoDTensor(self._data, self._lod, Marks(fields=self._marks.fields), self._nulls)
+        marks = replace(self._marks, values=None, unit=None)
+        return LoDTensor(self._data, self._lod, marks, self._nulls)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What is known of this tensor besides: a JSON object, {} for nothing; a copy.
+
+        >>> LoDTensor([1, 2]).with_attributes({"unit": "m"}).attributes
+        {'unit': 'm'}
+        """
+        found: dict[str, Any] = json.loads(self._marks.attributes or "{}")
+        return found
+
+    def with_attributes(self, attributes: Mapping[str, Any]) -> LoDTensor:
+        """Return this tensor with other attributes; no copy.
+
+        Raises:
+            InvalidDataError: they are no JSON object, or take more than 256 KiB.
+        """
+        marks = replace(self._marks, attributes=attributes_text(attributes))
+        return LoDTensor(self._data, self._lod, marks, self._nulls)
 
     # -- nulls ---------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -27,6 +29,8 @@ TIME_UNITS: dict[str, tuple[str, ...]] = {
 # By the bits of Arrow's decimals, the digits they hold.
 DECIMAL_DIGITS = {32: 9, 64: 18, 128: 38, 256: 76}
 MOST_ZONE_CHARACTERS = 64
+# Of the attributes of one tensor, as JSON.
+MOST_ATTRIBUTE_BYTES = 1 << 18
 # What formats that keep all marks declare.
 ALL_MARKS = frozenset({*VALUES, *TIME_UNITS, "decimal"})
 
@@ -137,6 +141,7 @@ class Marks:
         unit: what each row counts, if it is a number of a unit.
         fields: where it is in records: the column, then the field of its records, and so on; () for
             a column of the tensor's own name.
+        attributes: a JSON object of what else is known of the tensor, as text; "" for none.
 
     >>> str(Marks("text")), str(Marks(unit=Times("date", "D"))), bool(Marks())
     ('text', 'date[D]', False)
@@ -147,9 +152,10 @@ class Marks:
     values: Values | None = None
     unit: Unit | None = None
     fields: tuple[Field, ...] = ()
+    attributes: str = ""
 
     def __bool__(self) -> bool:
-        return self.kind is not None or bool(self.fields)
+        return self.kind is not None or bool(self.fields or self.attributes)
 
     def __str__(self) -> str:
         said = [str(one) for one in (self.values, self.unit) if one is not None]
@@ -176,8 +182,8 @@ class Marks:
 
     @property
     def of_values(self) -> Marks:
-        """These marks without the fields."""
-        return Marks(self.values, self.unit) if self.fields else self
+        """These marks without the fields and attributes."""
+        return Marks(self.values, self.unit) if self.fields or self.attributes else self
 
     def misfit(self, dtype: np.dtype[Any], row_shape: tuple[int, ...], levels: int) -> str | None:
         """Return why a tensor of this description cannot have these marks; None if it can."""
@@ -200,8 +206,8 @@ class Marks:
             before: how many there were; parts of records are columns of their own.
         """
         if not levels and self.unit is None and self.values is not None:
-            return NO_MARKS if before else self
-        return self if levels == before else self.of_values
+            return Marks(attributes=self.attributes) if before else self
+        return self if levels == before else replace(self, fields=())
 
     def below(self, new_levels: int) -> Marks:
         """Return the marks of the tensor under more outer levels; those of its column."""
@@ -215,6 +221,29 @@ class Marks:
 NO_MARKS = Marks()
 TEXT = Marks("text")
 BYTES = Marks("bytes")
+
+
+def attributes_text(attributes: Mapping[str, Any]) -> str:
+    """Return a JSON object as text, for Marks; "" for an empty one.
+
+    Raises:
+        InvalidDataError: it is none, or takes more than MOST_ATTRIBUTE_BYTES.
+
+    >>> attributes_text({"unit": "m"})
+    '{"unit":"m"}'
+    """
+    if not isinstance(attributes, Mapping) or not all(isinstance(key, str) for key in attributes):
+        raise InvalidDataError("attributes: expected an object whose keys are text")
+    try:
+        text = json.dumps(
+            dict(attributes), separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        )
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidDataError(f"attributes: are no JSON ({error})") from None
+    if size > MOST_ATTRIBUTE_BYTES:
+        raise InvalidDataError(f"attributes: {size} bytes of JSON, at most {MOST_ATTRIBUTE_BYTES}")
+    return text if attributes else ""
 
 
 def check_text(data: Array, lod: LoD) -> None:

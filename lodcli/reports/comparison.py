@@ -12,7 +12,7 @@ class Difference(TypedDict):
 
     Attributes:
         what: tensor (one file does not have it), dtype, row_shape, levels, level_name, marks,
-            items of a level, length of a sequence, rows, or value.
+            attributes, items of a level, length of a sequence, rows, or value.
         level: the number of the level, for those that are of a level.
         branch: the numbers that lead to a sequence or row, outermost first.
         column: of a value in its row; empty if rows are single values.

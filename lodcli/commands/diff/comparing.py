@@ -26,7 +26,7 @@ class Difference:
 
     Attributes:
         what: "tensor" (one file does not have it), "dtype", "row_shape", "levels", "level_name",
-            "marks", "null" of an item or a row,
+            "marks", "attributes", "null" of an item or a row,
             "items" of a level, "length" of a sequence, "rows", or "value".
         level: the number of the level, for those that are of a level.
         branch: the numbers that lead to a sequence or row, outermost first.
@@ -125,8 +125,10 @@ def _alike(result: TensorComparison, one: TensorSpec, two: TensorSpec) -> bool:
         add(Difference("dtype", one.dtype.name, two.dtype.name))
     if one.row_shape != two.row_shape:
         add(Difference("row_shape", list(one.row_shape), list(two.row_shape)))
-    if one.marks != two.marks:
+    if str(one.marks) != str(two.marks):
         add(Difference("marks", str(one.marks), str(two.marks)))
+    if one.marks.attributes != two.marks.attributes:
+        add(Difference("attributes", one.marks.attributes, two.marks.attributes))
     if len(one.levels) != len(two.levels):
         add(Difference("levels", len(one.levels), len(two.levels)))
         return False

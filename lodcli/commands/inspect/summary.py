@@ -33,6 +33,7 @@ PREVIEW_BYTES = 1 << 20
 PREVIEW_SEQUENCES = 64
 MOST_STEPS_SHOWN = 10
 MOST_RECORDS = 10
+MOST_ATTRIBUTES = 150
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,7 @@ def as_text(
     lines = [*output.headed(f"{name}:", ", ".join(parts)), ""]
     if len(found) > 1:
         lines += [_several(found), ""]
+    lines += _attributes(found)
     for summary in main:
         lines += _one(summary, level, head, unicode)
     return "\n".join(lines).rstrip("\n")
@@ -215,6 +217,19 @@ def _several(found: list[TensorSummary]) -> str:
     table = output.table(("tensor", "dtype", "shape", "size", "levels"), rows)
     columns = [node for node in tree(tuple(one.spec for one in found)) if node.fields]
     return "\n".join([table, *([f"\nrecords: {_trees(columns)}"] if columns else [])])
+
+
+def _attributes(found: list[TensorSummary]) -> list[str]:
+    """Return a line for the tensors with the same attributes, each cut, and a blank line."""
+    names: dict[str, list[str]] = {}
+    for one in found:
+        if one.spec.marks.attributes:
+            names.setdefault(one.spec.marks.attributes, []).append(one.spec.name)
+    lines = [printable(f"attributes of {', '.join(of)}: {text}") for text, of in names.items()][
+        :MOST_RECORDS
+    ]
+    cut = [f"{line[:MOST_ATTRIBUTES]}.." if len(line) > MOST_ATTRIBUTES else line for line in lines]
+    return [*cut, ""] if cut else []
 
 
 def _trees(columns: Sequence[Node]) -> str:

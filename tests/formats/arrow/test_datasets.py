@@ -202,7 +202,7 @@ def _null(path: Path) -> None:
         (_state(_data_files=None), DamagedFileError, "state.json: has no list of data files"),
         (_no_rows({}), UnsupportedError, "dataset_info.json: has no features"),
         (
-            _no_rows({"x": {"_type": "Image"}}),
+            _no_rows({"x": {"_type": "Hologram"}}),
             UnsupportedError,
             "info.json: column 'x': cannot infer",
         ),

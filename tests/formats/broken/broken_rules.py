@@ -644,3 +644,21 @@ def records_without_shared_levels(file: h5py.File, header: Header) -> None:
     header["datasets"]["/flags/index/1"] = header["datasets"]["/index/1"]
     _levels(header, "flags")[1]["offsets"] = "/flags/index/1"
     _in_records(header, [("s", 0), ("x", 2)], [("s", 0), ("y", 2)])
+
+
+# -- 11, attributes ----------------------------------------------------------------
+
+
+@case("R40", DamagedFileError, "/header: data: attributes: expected an object whose keys are text")
+def attributes_in_a_list(file: h5py.File, header: Header) -> None:
+    _marked(header, {"attributes": ["m"]})
+
+
+@case("R40", DamagedFileError, "attributes: expected at least one, found {}")
+def no_attributes(file: h5py.File, header: Header) -> None:
+    _marked(header, {"attributes": {}})
+
+
+@case("R40", DamagedFileError, "attributes: 262154 bytes of JSON, at most 262144")
+def too_many_attributes(file: h5py.File, header: Header) -> None:
+    _marked(header, {"attributes": {"text": "x" * (262154 - len('{"text":""}'))}})

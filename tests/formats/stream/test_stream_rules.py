@@ -310,6 +310,12 @@ breaks("S27", "t0 and t1 are fields of s and do not share the 1 levels above it"
 )
 
 
+breaks("S28", "attributes: expected an object whose keys are text")(
+    lambda: with_marks({"attributes": 7})
+)
+breaks("S28", "attributes: expected at least one")(lambda: with_marks({"attributes": {}}))
+
+
 def test_masks_by_hand_are_read() -> None:
     found = read(with_masks((0, b"\3"), (1, b"\5")))["data"]
     assert isinstance(found, LoDTensor)

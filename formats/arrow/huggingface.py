@@ -1,0 +1,205 @@
+"""Features of Hugging Face datasets as Arrow types, and attributes of tensors as metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as types
+
+from lodcli.formats.arrow.layout import leaf_field
+from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
+from lodcli.kernels.tensor.marks import Field
+
+# In the metadata of a schema, and of the attributes of a tensor.
+KEY = b"huggingface"
+NAME = "huggingface"
+# In the metadata of a field: attributes that are no text, as a JSON object.
+ATTRIBUTES_KEY = b"lod.attributes"
+EXTENSION, EXTENSION_METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
+_TYPES = {"float16": "halffloat", "float32": "float", "float64": "double", "bool_": "bool"}
+_FILES = frozenset({"Image", "Audio", "Video", "Pdf", "Nifti"})
+# Deeper lists than this no one saves.
+_MOST_DEPTH = 64
+
+
+def features_of(schema: pa.Schema) -> dict[str, Any]:
+    """Return the features that the metadata of a file describes, by column; {} for none."""
+    try:
+        said = json.loads((schema.metadata or {}).get(KEY, b"{}"))
+        found = said["info"]["features"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def with_features(schema: pa.Schema, features: Mapping[str, Any]) -> pa.Schema:
+    """Return a schema that keeps features in its metadata."""
+    if not features:
+        return schema
+    said = json.dumps({"info": {"features": features}}).encode()
+    return schema.with_metadata({**(schema.metadata or {}), KEY: said})
+
+
+def type_of(said: Any, depth: int = 0) -> pa.DataType | None:
+    """Return the Arrow type of a feature; None of one that is not known here.
+
+    Args:
+        said: as JSON.
+        depth: how many features it is in.
+    """
+    if depth > _MOST_DEPTH:
+        return None
+    if isinstance(said, list):
+        return _listed(type_of(said[0], depth + 1)) if len(said) == 1 else None
+    if not isinstance(said, dict) or not said:
+        return None
+    kind = said.get("_type")
+    if not isinstance(kind, str):
+        return _struct({name: type_of(one, depth + 1) for name, one in said.items()})
+    if kind == "Value":
+        return _value(said.get("dtype"))
+    if kind == "ClassLabel":
+        return pa.int64()
+    if kind in _FILES:
+        return pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    if kind == "Translation" and isinstance(said.get("languages"), list):
+        return _struct({str(one): pa.string() for one in sorted(map(str, said["languages"]))})
+    if kind == "TranslationVariableLanguages":
+        return pa.struct({name: pa.list_(pa.string()) for name in ("language", "translation")})
+    if kind in ("Array2D", "Array3D", "Array4D", "Array5D"):
+        found = _value(said.get("dtype"))
+        for _ in range(int(kind[5])):
+            found = _listed(found)
+        return found
+    if kind == "LargeList":
+        inner = type_of(said.get("feature"), depth + 1)
+        return None if inner is None else pa.large_list(inner)
+    if kind in ("List", "Sequence"):
+        return _sequence(kind, said, depth)
+    return None
+
+
+def _sequence(kind: str, said: dict[str, Any], depth: int) -> pa.DataType | None:
+    inner, length = said.get("feature"), said.get("length", -1)
+    if kind == "Sequence" and isinstance(inner, dict) and not isinstance(inner.get("_type"), str):
+        # As before version 4: a struct of lists, not a list of structs.
+        return _struct({name: _listed(type_of(one, depth + 1)) for name, one in inner.items()})
+    found = type_of(inner, depth + 1)
+    fixed = isinstance(length, int) and 0 <= length < 2**31
+    return pa.list_(found, length) if fixed and found is not None else _listed(found)
+
+
+def _listed(kind: pa.DataType | None) -> pa.DataType | None:
+    return None if kind is None else pa.list_(kind)
+
+
+def _struct(fields: Mapping[str, pa.DataType | None]) -> pa.DataType | None:
+    return None if None in fields.values() or not fields else pa.struct(fields)
+
+
+def _value(name: object) -> pa.DataType | None:
+    """Return the type of a Value, such as `timestamp[us, tz=UTC]` or `decimal128(10, 2)`."""
+    if not isinstance(name, str):
+        return None
+    base, _, inside = name.rstrip("])").replace("(", "[").partition("[")
+    parts = [part.strip() for part in inside.split(",")] if inside else []
+    try:
+        if base == "timestamp":
+            zone = parts[1].removeprefix("tz=") if len(parts) > 1 else None
+            return pa.timestamp(parts[0], zone)
+        if base in ("duration", "time32", "time64"):
+            return getattr(pa, base)(parts[0])
+        if base in ("decimal128", "decimal256"):
+            return getattr(pa, base)(*map(int, parts))
+        return None if parts else pa.type_for_alias(_TYPES.get(base, base))
+    except (ValueError, TypeError, IndexError):
+        return None
+
+
+def alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Return whether values of two types are the same, but for the size of their offsets."""
+    if types.is_struct(one) and types.is_struct(other):
+        names = [field.name for field in one]
+        return names == [field.name for field in other] and all(
+            alike(a.type, b.type) for a, b in zip(one, other, strict=True)
+        )
+    if _is_list(one) and _is_list(other):
+        sizes = [kind.list_size for kind in (one, other) if types.is_fixed_size_list(kind)]
+        return len(set(sizes)) < 2 and alike(one.value_type, other.value_type)
+    return bool(plain(one) == plain(other))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    lists = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    return any(is_one(kind) for is_one in lists)
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """Return text and bytes with large offsets, and any other type as it is."""
+    if types.is_string(kind):
+        return pa.large_string()
+    return pa.large_binary() if types.is_binary(kind) else kind
+
+
+def attributes_of(field: pa.Field, path: Sequence[Field], feature: Any) -> dict[str, Any]:
+    """Return the attributes of a tensor: the metadata of its field, and the feature of its column.
+
+    Args:
+        field: of the column.
+        path: of the tensor inside of it.
+        feature: as JSON; None for none.
+    """
+    found: dict[str, Any] = {}
+    leaf = leaf_field(field, path)
+    said = dict(leaf.metadata or {})
+    if isinstance(leaf.type, pa.ExtensionType):  # of a program that knows the type
+        said |= {EXTENSION: leaf.type.extension_name.encode()}
+        said |= {EXTENSION_METADATA: leaf.type.__arrow_ext_serialize__()}
+    for key, value in said.items():
+        ours = key == NAMES_KEY or key.startswith(b"PARQUET:")
+        if ours or (feature is None and key.startswith(b"ARROW:")):
+            continue
+        try:
+            name, text = key.decode(), value.decode()
+            found |= json.loads(text) if key == ATTRIBUTES_KEY else {name: text}
+        except (ValueError, RecursionError, TypeError):
+            continue  # neither text nor ours
+    return found if feature is None else {**found, NAME: feature}
+
+
+def with_attributes(field: pa.Field, attributes: Mapping[str, Any]) -> pa.Field:
+    """Return a field that keeps attributes in its metadata: text as it is, others as JSON."""
+    texts = {key: value for key, value in attributes.items() if isinstance(value, str)}
+    others = {key: attributes[key] for key in attributes if key not in texts and key != NAME}
+    kept = {key.encode(): value.encode() for key, value in texts.items()}
+    if others:
+        kept[ATTRIBUTES_KEY] = json.dumps(others, ensure_ascii=False).encode()
+    return field.with_metadata({**kept, **(field.metadata or {})}) if kept else field
+
+
+def featured(schema: pa.Schema, attributes: Mapping[str, Sequence[Mapping[str, Any]]]) -> pa.Schema:
+    """Return a schema with the types and features that its columns had.
+
+    Args:
+        schema: of the columns as their tensors are.
+        attributes: by column, those of its tensors.
+    """
+    fields, features = list(schema), {}
+    for number, field in enumerate(schema):
+        said = [one.get(NAME) for one in attributes[field.name]]
+        kind = type_of(said[0]) if all(one == said[0] for one in said) else None
+        if kind is not None and alike(field.type, kind):
+            features[field.name] = said[0]
+            fields[number] = pa.field(field.name, kind, metadata=field.metadata)
+        elif EXTENSION in (field.metadata or {}):
+            kept = {k: v for k, v in field.metadata.items() if not k.startswith(b"ARROW:")}
+            fields[number] = field.with_metadata(kept)
+    return with_features(pa.schema(fields, schema.metadata), features)
+
+
+def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return an array with the offsets of another type that is alike."""
+    return array if array.type == kind else array.cast(kind)
