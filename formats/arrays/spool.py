@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import IO
 
@@ -39,8 +38,7 @@ class Spool:
         start, fd = self._end, self.fd
         self._end += len(view)
         with self._output.naming():
-            while len(view):
-                view = view[os.write(fd, view) :]
+            files.write_all(fd, view)
         return start
 
     def close(self) -> None:

@@ -199,10 +199,8 @@ class Output:
             return
         view = view.cast("B")
         with self.naming():
-            while len(view):
-                done = os.write(self.fd, view)
-                self.size_bytes += done
-                view = view[done:]
+            files.write_all(self.fd, view)
+        self.size_bytes += len(view)
 
     def write_at(self, data: bytes | memoryview, position: int) -> None:
         """Write all of `data` at a place; the output must have been opened as seekable."""
@@ -276,9 +274,7 @@ class Output:
         position = 0
         stdout = sys.stdout.fileno()
         while part := files.pread(self.fd, COPY_BYTES, position):
-            view = memoryview(part)
-            while len(view):
-                view = view[os.write(stdout, view) :]
+            files.write_all(stdout, part)
             position += len(part)
 
     def abort(self) -> None:

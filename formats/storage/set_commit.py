@@ -120,7 +120,7 @@ def _commit(
         refuse()
         for fd in fds[1:]:
             # They say nothing before the journal does, so that one is the commit.
-            _write(fd, journal.encoded_signpost())
+            files.write_all(fd, journal.encoded_signpost())
             files.fsync(fd)
     except BaseException:
         _remove_journals(journal)
@@ -129,7 +129,7 @@ def _commit(
     try:
         if len(fds) > 1:
             fsync_folder(journal.folder)
-        _write(fds[0], journal.encoded())
+        files.write_all(fds[0], journal.encoded())
         files.fsync(fds[0])
         fsync_folder(journal.folder)
     except BaseException:
@@ -155,12 +155,6 @@ def _remove_journals(journal: Journal) -> None:
     for path in (*journal.signposts, journal.path):
         with contextlib.suppress(OSError):
             os.unlink(path)
-
-
-def _write(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while len(view):
-        view = view[os.write(fd, view) :]
 
 
 def _withdraw(journal: Journal) -> None:

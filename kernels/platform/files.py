@@ -142,13 +142,25 @@ def pwrite(fd: int, data: bytes | memoryview, position: int) -> int:
         return os.write(fd, data)
 
 
+# For more at once Linux makes the file's pages in large blocks, which it has to find and to touch
+# first: that took 1 to 7 times as long.
+PIECE_BYTES = 128 << 10
+
+
 def write_all_at(fd: int, data: bytes | memoryview, position: int) -> int:
     """Write all of `data`, bytes, from a position on; return where it ends."""
     view = memoryview(data)
     while len(view):
-        done = pwrite(fd, view, position)
+        done = pwrite(fd, view[:PIECE_BYTES], position)
         view, position = view[done:], position + done
     return position
+
+
+def write_all(fd: int, data: bytes | memoryview) -> None:
+    """Write all of `data`, bytes, to a file or a pipe."""
+    view = memoryview(data)
+    while len(view):
+        view = view[os.write(fd, view[:PIECE_BYTES]) :]
 
 
 @contextlib.contextmanager

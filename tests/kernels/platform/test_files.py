@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lodcli.kernels.platform import files
@@ -94,6 +95,15 @@ def test_all_is_written_where_a_system_takes_a_part_at_a_time(
     monkeypatch.setattr(os, "pwrite", lambda fd, data, position: write(fd, data[:3], position))
     assert files.write_all_at(file, b"eleven char", 2) == 13
     assert files.pread(file, 14, 0) == CONTENT[:2] + b"eleven char" + CONTENT[13:14]
+
+
+def test_more_than_one_piece_is_written_whole(file: int) -> None:
+    pieces = np.random.default_rng(1).bytes(3 * files.PIECE_BYTES + 5)
+    assert files.write_all_at(file, pieces, 2) == 2 + len(pieces)
+    assert files.pread(file, len(pieces) + 2, 0) == CONTENT[:2] + pieces
+    os.lseek(file, 1, os.SEEK_SET)
+    files.write_all(file, memoryview(pieces))
+    assert files.pread(file, len(pieces), 1) == pieces
 
 
 @pytest.mark.usefixtures("either_way")
