@@ -262,6 +262,8 @@ class Format(ABC):
         streams: whether only some batches are in memory while it is read or written.
         read_only: why it is not written; "" if it is.
         needs: the optional packages that it needs.
+        packed: whether a file of it may be compressed as a whole, as its name says; those of text
+            always may.
         checksums: what `lod verify` says of the checksums that reading everything checks, such as
             "CRC-32 of every array"; "" if there are none.
         layout: what it is stored as: a file; several files beside each other, of which
@@ -302,6 +304,7 @@ class Format(ABC):
     streams: ClassVar[bool] = True
     read_only: ClassVar[str] = ""
     needs: ClassVar[tuple[Package, ...]] = ()
+    packed: ClassVar[bool] = False
     checksums: ClassVar[str] = ""
     layout: ClassVar[Literal["file", "files", "folder"]] = "file"
     folder_files: ClassVar[str] = ""

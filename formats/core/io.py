@@ -492,7 +492,7 @@ def _new_output(path: PathLike, kind: Format, overwrite: bool) -> Output:
 def _packing(path: PathLike, kind: Format) -> str | None:
     """Return the codec of the file name's extension, for text formats; others raise."""
     codec = suffix_codec(os.fspath(path))
-    if codec is not None and kind.binary:
+    if codec is not None and kind.binary and not kind.packed:
         raise UnsupportedError(
             f"{kind.name} is not compressed as a whole, so that parts can be read; omit the "
             "extension, and see --compress"

@@ -94,6 +94,13 @@ TABLE = {
         detected=True,
         announced=True,
     ),
+    "tfrecord": Entry(
+        "lodcli.formats.tfrecord.tfrecord",
+        "TfRecord",
+        (".tfrecord", ".tfrecords"),
+        detected=True,
+        announced=True,
+    ),
     "mds": Entry("lodcli.formats.records.mds", "Mds", folder_marks=("index.json",)),
     "datasets": Entry(
         "lodcli.formats.arrow.datasets_folder",

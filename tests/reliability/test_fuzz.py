@@ -26,7 +26,12 @@ from tests.reliability.fuzz.bases import BASES
 from tests.reliability.mutators import hdf5
 from tests.reliability.mutators.table import FIELDS, REPAIRED
 
-NEEDS = {"torch": "torch", "weights, torch": "torch", "weights, onnx": "onnx"}
+NEEDS = {
+    "tfrecord, theirs": "tfrecord",
+    "torch": "torch",
+    "weights, torch": "torch",
+    "weights, onnx": "onnx",
+}
 QUICK = ("lod.stream", "lod.h5", "megatron", "weights, safetensors")
 FILES = 100
 

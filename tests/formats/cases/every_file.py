@@ -32,6 +32,7 @@ FILES: dict[str, tuple[Path | str, dict[str, Any]]] = {
     "arrow": ("t.arrow", {}),
     "arrow-stream": ("t.arrows", {}),
     "parquet": ("t.parquet", {}),
+    "tfrecord": ("t.tfrecord", {}),
     "mds": (THEIRS / "mds", {}),
     "datasets": (THEIRS / "datasets" / "train", {}),
     "nwb": (THEIRS / "units.nwb", {"data": "/units/spike_times"}),

@@ -157,6 +157,7 @@ KINDS = {
     "arrow-stream": Kind("t.arrows", refused=APART),
     "parquet": Kind("t.parquet", refused=APART),
     "datasets": Kind("t", refused=APART),
+    "tfrecord": Kind("t.tfrecord", refused=(*APART, *EMPTY, "no nulls but", "levels of numbers")),
     "h5ad": Kind("t.h5ad", made=sparse),
     "llmc": Kind(
         "t.bin",

@@ -25,7 +25,7 @@ from tests.lodcli.conftest import Lod, lod  # noqa: F401 - a fixture
 # Errors about single values or lengths, which only reading can find.
 OF_VALUES = (
     *("is empty", "holds no empty", "no item without rows", "has none", "JSON has none"),
-    "whole numbers up to 2**53",
+    *("whole numbers up to 2**53", "holds no nulls but"),
     *("does not end with it", "does not begin with it", "has it inside"),
     *("the longest sequences first", "--vocab"),
 )

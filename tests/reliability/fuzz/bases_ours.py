@@ -277,6 +277,11 @@ PLAIN: dict[str, tuple[str, str, Content, dict[str, Any]]] = {
             }
         },
     ),
+    "tfrecord": ("tfrecord", "good.tfrecord", WORDS, {"sealed": True}),
+    "tfrecord, several": (
+        *("tfrecord", "good.tfrecord", {"data": WORDS["data"], "year": SHARED["year"]}),
+        {"sealed": True},
+    ),
     "webdataset": ("webdataset", "good.tar", SENTENCES, {"kinds": {}}),
     "mds": ("mds", "good", SENTENCES, {"kinds": {"good/index.json": "json"}}),
 }
@@ -286,6 +291,13 @@ for _name, (_format, _file, _content, _about) in PLAIN.items():
             kind, file, content, **about
         )
     )
+
+
+@base("tfrecord, inside")
+def tfrecord_inside() -> Base:
+    content = {"data": WORDS["data"], "year": SHARED["year"]}
+    kinds = {"good.tfrecord": "tfrecord.inside"}
+    return ours("tfrecord", "good.tfrecord", content, kinds=kinds)
 
 
 @base("paddle, several")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,29 @@ THEIRS, MADE, KEPT = FORMATS / "theirs", FORMATS / "made", FORMATS / "kept"
 FLAT = [[1, 2, 3], [], [4], [5, 6]]
 DEEP = [[[1], []], [], [[2, 3]], [[4]]]
 TEXTS = ["größe", "", "b", "c"]
+
+
+@base("tfrecord, theirs")
+def tfrecord_theirs() -> Base:
+    """Return a file of the tfrecord package: nothing describes its features."""
+    from tfrecord.writer import TFRecordWriter
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "good.tfrecord")
+        writer = TFRecordWriter(str(path))
+        for flat, deep, text in zip(FLAT, DEEP, TEXTS, strict=True):
+            context = {"text": (text.encode(), "byte"), "n": (len(flat), "int")}
+            writer.write(context, {"deep": (deep, "int")})
+        writer.close()
+        files = files_in(Path(folder))
+    content = {
+        "deep": ragged(DEEP, 2, "int64"),
+        "n": known([len(flat) for flat in FLAT]),
+        "text": ragged(TEXTS, 1, "uint8"),
+    }
+    return Base(
+        "tfrecord", files, "good.tfrecord", content, kinds={"good.tfrecord": "tfrecord.inside"}
+    )
 
 
 def of_file(path: Path, format_name: str, content: Content, **about: Any) -> Base:

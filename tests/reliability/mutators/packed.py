@@ -1,12 +1,14 @@
-"""Damage to what is packed by gzip or Zstandard: inside, and packed again with right checksums."""
+"""Damage inside of gzip, Zstandard and TFRecord, whose checksums are then made right."""
 
 from __future__ import annotations
 
 import gzip
 
+import google_crc32c
 import numpy as np
 
 from tests.reliability.mutators.generic import ANY, Mutator
+from tests.reliability.mutators.protobuf import PROTOBUF
 
 
 def _zstd(raw: bytes) -> bytes:
@@ -48,3 +50,26 @@ def inside_zstd(mutators: tuple[Mutator, ...]) -> Mutator:
         return zstandard.ZstdCompressor(**options).compress(changed)  # type: ignore[arg-type]
 
     return change_inside_zstd
+
+
+def change_inside_records(raw: bytes, rng: np.random.Generator) -> bytes:
+    """Change one record of a TFRecord file, as a protocol buffer or anywhere."""
+    records, place = [], 0
+    while place < len(raw):
+        size = int.from_bytes(raw[place : place + 8], "little")
+        records.append(raw[place + 12 : place + 12 + size])
+        place += size + 16
+    kinds = (*PROTOBUF, *ANY)
+    which = int(rng.integers(len(records)))
+    records[which] = kinds[int(rng.integers(len(kinds)))](records[which] or b"\n\0", rng)
+    return b"".join(_framed(record) for record in records)
+
+
+def _framed(record: bytes) -> bytes:
+    length = len(record).to_bytes(8, "little")
+    return length + _masked(length) + record + _masked(record)
+
+
+def _masked(data: bytes) -> bytes:
+    crc = int(google_crc32c.value(data))
+    return (((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")

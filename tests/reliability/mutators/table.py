@@ -60,6 +60,7 @@ REPAIRED: Registry = {
     "megatron": fixed_fields.MEGATRON,
     "llmc": fixed_fields.LLMC,
     "mds": fixed_fields.MDS,
+    "tfrecord.inside": (packed.change_inside_records,),
     "mds.zstd": (packed.inside_zstd(fixed_fields.MDS),),
     "json": json_values.JSON,
     "webdataset": fixed_fields.TAR,

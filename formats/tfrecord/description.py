@@ -1,0 +1,152 @@
+"""What the tensors of a TFRecord file are: as its first record says, or as all its records show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec
+from lodcli.formats.stream.header import decode, encode, plan
+from lodcli.formats.tfrecord.features import (
+    BYTES_LIST,
+    FLOAT_LIST,
+    INT64_LIST,
+    KINDS,
+    Parsed,
+    Values,
+    values_of,
+)
+from lodcli.formats.tfrecord.messages import Spans, fields
+from lodcli.kernels.dtypes import ALL_DTYPES
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, check_text
+
+# int64 and float hold no larger ones.
+DTYPES = ALL_DTYPES - {"bfloat16", "complex64", "complex128", "float64", "uint64"}
+MOST_LISTS = 2
+
+
+def lists_of(spec: TensorSpec) -> int:
+    """Return how many levels of lists a tensor has: the bytes of a text are none."""
+    return len(spec.levels) - bool(spec.marks.values)
+
+
+def kind_of(spec: TensorSpec) -> int:
+    """Return the kind of list that holds the values of a tensor."""
+    if spec.marks.values:
+        return BYTES_LIST
+    return FLOAT_LIST if spec.dtype.kind in "fV" else INT64_LIST
+
+
+def written(schema: Schema) -> bytes:
+    """Return the description that the first record holds: the header of a lod stream."""
+    return encode(plan(tuple(_uncounted(spec) for spec in schema)))
+
+
+def told(description: bytes) -> Schema:
+    """Return what `written` gave.
+
+    Raises:
+        DamagedFileError: it is none, or describes what TFRecord does not hold.
+    """
+    schema = decode(description).schema
+    for spec in schema:
+        held = (
+            spec.dtype.name in DTYPES and lists_of(spec) <= MOST_LISTS and 0 not in spec.row_shape
+        )
+        if spec.array or not held:
+            raise DamagedFileError(f"its description: {spec.name} is no tensor of TFRecord")
+    return tuple(_uncounted(spec) for spec in schema)
+
+
+def _uncounted(spec: TensorSpec) -> TensorSpec:
+    levels = tuple(replace(one, items=None) for one in spec.levels)
+    return replace(spec, rows=None, levels=levels, marks=spec.marks.of_values)
+
+
+@dataclass
+class _Seen:
+    """What the records so far show of one feature."""
+
+    lists: bool
+    kind: int = 0
+    records: int = 0
+    single: bool = True
+    text: bool = True
+
+
+class Inference:
+    """The tensors of records that nothing describes.
+
+    A feature that has one value in every record has no level; in all inner lists of a feature
+    list, one less. Bytes are text if all of them are UTF-8.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+        self._records = 0
+
+    def add(self, parsed: Parsed) -> None:
+        """Take in records."""
+        for name, spans in parsed.context.items():
+            found = values_of(spans, name)
+            seen = self._of(name, found, lists=False)
+            seen.records += int(np.count_nonzero(found.present))
+            seen.single &= bool((found.counts[found.present] == 1).all())
+        for name, spans in parsed.lists.items():
+            found = values_of(inner(spans, name), name)
+            seen = self._of(name, found, lists=True)
+            seen.records += spans.begin.size
+            seen.single &= bool((found.counts == 1).all())
+        self._records += parsed.records
+
+    def _of(self, name: str, found: Values, *, lists: bool) -> _Seen:
+        seen = self._seen.setdefault(name, _Seen(lists))
+        if seen.lists != lists:
+            raise UnsupportedError(f"{name!r} is both a feature of the context and a feature list")
+        if seen.kind and found.kind and seen.kind != found.kind:
+            raise InvalidDataError(
+                f"feature {name!r} holds {KINDS[seen.kind]} in some records and "
+                f"{KINDS[found.kind]} in others"
+            )
+        seen.kind = seen.kind or found.kind
+        if found.lengths is not None and seen.text:
+            try:
+                check_text(found.data, LoD.from_lengths([found.lengths]))
+            except InvalidDataError:
+                seen.text = False
+        return seen
+
+    def schema(self, *, whole: bool) -> Schema:
+        """Return the tensors; `whole` if these were all records."""
+        if not self._records:
+            raise InvalidDataError("holds no records, so its features are unknown")
+        found = {name: self._seen[name] for name in sorted(self._seen) if self._seen[name].kind}
+        if not found:
+            raise InvalidDataError("holds no features with values")
+        return tuple(
+            self._spec(name, seen, nullable=not whole or seen.records < self._records)
+            for name, seen in found.items()
+        )
+
+    def listed(self) -> set[str]:
+        """Return which of them are feature lists."""
+        return {name for name, seen in self._seen.items() if seen.lists}
+
+    def _spec(self, name: str, seen: _Seen, *, nullable: bool) -> TensorSpec:
+        bytes_ = seen.kind == BYTES_LIST
+        dtype = {BYTES_LIST: np.uint8, FLOAT_LIST: np.float32, INT64_LIST: np.int64}[seen.kind]
+        marks = (TEXT if seen.text else BYTES) if bytes_ else NO_MARKS
+        depth = seen.lists + (not seen.single) + bytes_
+        levels = tuple(LevelSpec(f"{name}/{level}") for level in range(depth))
+        return TensorSpec(name, np.dtype(dtype), (), levels, marks=marks, nullable=nullable)
+
+
+def inner(lists: Spans, name: str) -> Spans:
+    """Return the Features of FeatureLists; the owner is the number of the list."""
+    numbered = Spans(lists.buffer, np.arange(lists.begin.size), lists.begin, lists.end)
+    what = f"feature list {name!r}"
+    return fields(numbered, what).of(1, what)

@@ -1,0 +1,138 @@
+"""Tensors as Examples, or as SequenceExamples where one has lists of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.arrow.writer import record_batches
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.tfrecord.description import kind_of, lists_of, written
+from lodcli.formats.tfrecord.features import (
+    BYTES_LIST,
+    CONTEXT,
+    INT64_LIST,
+    LISTS,
+    SCHEMA_FIELD,
+)
+from lodcli.formats.tfrecord.frames import framed
+from lodcli.formats.tfrecord.messages import BYTES, packed, varint
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.exchange.arrow import from_arrow
+from lodcli.kernels.tensor.nulls import REMEDY, Nulls
+
+
+def write_records(
+    output: Output, schema: Schema, batches: Iterable[Batch], items: dict[str, int]
+) -> int:
+    """Write one record for each outermost item, and return how many there were.
+
+    Args:
+        output: where to.
+        schema: of the tensors.
+        batches: of the tensors.
+        items: is filled with how many outermost items each tensor had.
+    """
+    schema = tuple(replace(spec, marks=spec.marks.of_values) for spec in schema)
+    count = 0
+    for records in record_batches(schema, batches, items):
+        parts: list[bytes] = []
+        for record in _examples(schema, records):
+            if not count:
+                record += _part(SCHEMA_FIELD, written(schema))
+            parts += framed(record)
+            count += 1
+        output.write(b"".join(parts))
+    return count
+
+
+def _examples(schema: Schema, records: Any) -> Iterator[bytes]:
+    context: list[list[bytes]] = []
+    lists: list[list[bytes]] = []
+    for spec, column in zip(schema, records.columns, strict=True):
+        rows, lod, _, nulls = from_arrow(column)
+        entries = _entries(spec, rows, lod, nulls)
+        (lists if lists_of(spec) == LISTS else context).append(entries)
+    if not lists:
+        for found in zip(*context, strict=True):
+            yield _part(CONTEXT, b"".join(found))
+        return
+    empty = [[b""]] * records.num_rows
+    inside = zip(*context, strict=True) if context else empty
+    for one, listed in zip(inside, zip(*lists, strict=True), strict=True):
+        features = b"".join(one)
+        yield (_part(CONTEXT, features) if features else b"") + _part(LISTS, b"".join(listed))
+
+
+def _entries(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls) -> list[bytes]:
+    """Return the entry of each record in the map of features; none for a null."""
+    mask = nulls.masks[0] if nulls else None
+    if any(one is not None for one in nulls.masks[1:]):
+        raise UnsupportedError(
+            f"tfrecord holds no nulls but missing features; of {spec.name} {nulls.first(lod)}; "
+            f"choose {REMEDY}"
+        )
+    key = _part(1, spec.name.encode())
+    levels = [offsets.tolist() for offsets in lod.levels]
+    count = lod.count(0) if lod.n_levels else rows.shape[0]
+    features = _features(spec, rows, lod)
+    if lists_of(spec) == LISTS:
+        grouped = (b"".join(_part(1, one) for one in features[a:b]) for a, b in pairwise(levels[0]))
+        features = list(grouped)
+    found = [_part(1, key + _part(2, feature)) for feature in features]
+    assert len(found) == count
+    if mask is not None:
+        for place in np.flatnonzero(~mask).tolist():
+            found[place] = b""
+    return found
+
+
+def _features(spec: TensorSpec, rows: Array, lod: LoD) -> list[bytes]:
+    """Return the Feature of each item of the innermost lists, or of each row."""
+    kind = kind_of(spec)
+    ends: Offsets = np.arange(rows.shape[0] + 1)
+    if kind == BYTES_LIST:
+        return _bytes(rows, lod, lists_of(spec))
+    if lod.n_levels:
+        ends = lod.levels[-1]
+    flat = np.ascontiguousarray(rows).reshape(-1)
+    ends = ends * (flat.size // max(1, rows.shape[0]))
+    if kind == INT64_LIST:
+        data, offsets = packed(flat)
+        cuts = offsets[ends].tolist()
+    else:
+        data = flat.astype("<f4", copy=False).view(np.uint8)
+        cuts = (ends * 4).tolist()
+    raw = data.tobytes()
+    return [_list(kind, raw[a:b]) for a, b in pairwise(cuts)]
+
+
+def _bytes(rows: Array, lod: LoD, lists: int) -> list[bytes]:
+    raw = rows.tobytes()
+    values = [_part(1, raw[a:b]) for a, b in pairwise(lod.levels[-1].tolist())]
+    if lists:
+        values = [b"".join(values[a:b]) for a, b in pairwise(lod.levels[-2].tolist())]
+    return [_part(BYTES_LIST, one) for one in values]
+
+
+def _list(kind: int, payload: bytes) -> bytes:
+    """Return a Feature of packed numbers."""
+    return _part(kind, _part(1, payload)) if payload else _part(kind, b"")
+
+
+def _part(number: int, content: bytes) -> bytes:
+    """Return a field of a message."""
+    return _head(number, len(content)) + content
+
+
+@lru_cache(1 << 12)
+def _head(number: int, size: int) -> bytes:
+    return varint(number << 3 | BYTES) + varint(size)
