@@ -354,6 +354,10 @@ class Format(ABC):
         """Return the names that reading gives the levels of a tensor, the finest last."""
         return ()
 
+    def keeps_level_name(self, spec: TensorSpec, level: int) -> bool:
+        """Return whether a format with `level_names` stores the name of this level."""
+        return True
+
     def lost_levels(self, spec: TensorSpec) -> Iterable[int]:
         """Return the levels of a tensor that leave no trace in the file."""
         return ()

@@ -78,7 +78,8 @@ def losses(kind: Format, schema: Schema, options: WriteOptions) -> tuple[Loss, .
 def _lost_level_names(kind: Format, spec: TensorSpec, options: WriteOptions) -> Iterable[str]:
     """Return the names of levels that are neither in the file nor given when it is read."""
     if kind.level_names:
-        return ()
+        named = enumerate(spec.level_names)
+        return [one for level, one in named if one and not kind.keeps_level_name(spec, level)]
     names = [level.name for level in (*spec.outer, *spec.levels)]
     given = reversed(kind.given_level_names(spec, options))
     pairs = zip_longest(reversed(names), islice(given, len(names)))

@@ -77,6 +77,9 @@ class Csv(Format):
             return True
         return super().keeps_dtype(spec, options) and tells_dtype(spec)
 
+    def keeps_level_name(self, spec: TensorSpec, level: int) -> bool:
+        return not spec.marks.is_text or level < len(spec.levels) - 1
+
     def refuse_unheld(self, schema: Schema) -> None:
         wide = next((spec for spec in schema if len(spec.row_shape) == 1), None)
         if wide is not None:

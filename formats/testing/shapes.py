@@ -88,6 +88,9 @@ def _marked(one: Any) -> dict[str, Content]:
         "text": one(words),
         "letters": one(letters),
         "letters and titles": {"data": letters, "title": titles},
+        "names of levels of text": one(
+            LoDTensor.from_lists([["a", "b c"], ["d"]], names=("line", "word"))
+        ),
         "texts in lists": one(LoDTensor.from_lists([["a b", ""], [], ["ü"]])),
         "no text": one(words[0:0]),
         "text beside numbers": {"data": words, "b": numbers([], "int64")},

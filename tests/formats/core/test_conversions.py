@@ -154,8 +154,9 @@ def check_keys(schema: Schema) -> None:
 
 def check_reason(name: str, error: LodError) -> None:
     """Fail unless the error says what the format cannot hold."""
-    reasons = (f"{name} holds", f"{name} needs", *KINDS[name].refused)
+    reasons = (f"{name} holds", f"{name} needs", f"{name} has no nulls", *KINDS[name].refused)
     assert any(reason in str(error) for reason in reasons), error
+    assert len(str(error).splitlines()) == 1
 
 
 @pytest.mark.slow

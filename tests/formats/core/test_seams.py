@@ -1,0 +1,127 @@
+"""Every pair of formats on every shape: what is converted is what was there, or it is refused."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Batch, Item, Schema, rekeyed
+from lodcli.formats.testing.shapes import Content, shapes
+from lodcli.kernels.errors import LodError
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.kinds import KINDS, check_same, items, read_back, require, written
+from tests.formats.core.test_conversions import check_keys, check_reason, read_options
+
+SHAPES = {
+    f"{what} of {dtype}": content
+    for dtype in ("int64", "uint8", "float64", "uint16")
+    for what, content in shapes(dtype).items()
+    if dtype == "int64" or all(item.dtype == dtype and not item.marks for item in content.values())
+}
+Read = tuple[Schema, list[Batch], dict[str, Item]]
+
+
+def read_from(name: str, content: Content, folder: Path) -> Read | None:
+    """Return what a format gives of a shape; None if it does not hold it."""
+    folder.mkdir()
+    try:
+        path = written(str(folder), name, dict(content))
+    except LodError:
+        assert not os.listdir(folder)
+        return None
+    with io.open_source(path, format_name=name, options=read_options(name, dict(content))) as file:
+        check_keys(file.schema)
+        return file.schema, list(file.batches(64)), dict(file.read())
+
+
+def signature(found: Read) -> Hashable:
+    """Return a value that is equal for what no writer can tell apart."""
+    schema, batches, _ = found
+
+    def of(item: Item) -> Hashable:
+        assert isinstance(item, LoDTensor)
+        masks = tuple(None if mask is None else mask.tobytes() for mask in item.nulls.masks)
+        offsets = tuple(level.tobytes() for level in item.lod.levels)
+        return offsets, item.lod.names, item.values.tobytes(), masks
+
+    parts = tuple(tuple((name, of(item)) for name, item in one.items()) for one in batches)
+    return rekeyed(schema), parts
+
+
+def check_into(other: str, found: Read, folder: Path) -> bool:
+    """Write what was read as another format, and compare; return whether it was held."""
+    schema, batches, there = found
+    folder.mkdir()
+    target = folder / KINDS[other].path
+    options = WriteOptions(**KINDS[other].write(there))
+    try:
+        io.write_batches(target, schema, batches, format_name=other, options=options)
+    except LodError as error:
+        check_reason(other, error)
+        assert not os.listdir(folder)
+        return False
+    if table.get(other).zero_rows or any(map(items, there.values())):
+        check_same(other, there, read_back(target, other, there))
+    return True
+
+
+def check_shape(content: Content, names: list[str]) -> dict[str, set[str]]:
+    """Convert a shape from each format to each other; return what went into which."""
+    held: dict[str, set[str]] = {}
+    seen = set[Hashable]()
+    with tempfile.TemporaryDirectory() as folder:
+        for one in names:
+            found = read_from(one, content, Path(folder, one))
+            if found is None:
+                continue
+            held[one] = set()
+            # Most formats give back the same: it is converted once.
+            if signature(found) in seen:
+                continue
+            seen.add(signature(found))
+            for other in names:
+                if check_into(other, found, Path(folder, f"{one} {other}")):
+                    held[one].add(other)
+    return held
+
+
+def available() -> list[str]:
+    found = []
+    for name in KINDS:
+        try:
+            require(name)
+        except pytest.skip.Exception:
+            continue
+        found.append(name)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", SHAPES)
+def test_every_pair_of_formats_holds_a_shape_or_says_why_not(what: str) -> None:
+    held = check_shape(SHAPES[what], available())
+    assert {"lod.h5", "lod.stream"} <= held["lod.h5"]
+
+
+QUICK: Mapping[str, Any] = {
+    what: content
+    for what, content in SHAPES.items()
+    if what.startswith(("empties at each of five", "a shared outer", "null text", "moments in"))
+    and what.endswith("int64")
+}
+
+
+@pytest.mark.parametrize("what", QUICK)
+def test_shapes_go_from_a_container_into_every_format(what: str, tmp_path: Path) -> None:
+    found = read_from("lod.h5", QUICK[what], tmp_path / "from")
+    assert found is not None
+    for other in available():
+        check_into(other, found, tmp_path / other)
