@@ -13,7 +13,7 @@ import pyarrow.types as types
 
 from lodcli.formats.arrow.sizes.buffers import is_text, is_view
 from lodcli.formats.core.format import LeftOut
-from lodcli.formats.core.names import check_name, name_of
+from lodcli.formats.core.names import check_name, name_of, undotted
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
@@ -192,10 +192,11 @@ class _Reading:
         nullable: bool,
     ) -> Node | None:
         fields, seen = [], set[str]()
+        name = name if len(path) > 1 else undotted(name)
         for number in range(kind.num_fields):
             inner = kind.field(number)
             field = Field(name_of(inner.name), levels)
-            called = f"{name}.{field.name}"
+            called = f"{name}.{undotted(field.name)}"
             check_name(called)
             if called in seen:
                 raise InvalidDataError(f"two fields are named {shown(called)}")

@@ -189,7 +189,7 @@ class RecordSource(Source):
         """Mark structs as never null where the first records say so; else nulls are null."""
         for name, place in self._places.items():
             told, fields = self._columns[self._owners[name]].records, place.leaf.marks.fields
-            names = list(accumulate((one.name for one in fields), "{}.{}".format))
+            names = list(accumulate((undotted(one.name) for one in fields), "{}.{}".format))
             settled = tuple(
                 replace(one, required=True) if told.get(part) is False else one
                 for part, one in zip(names[:-1], fields, strict=False)

@@ -71,7 +71,7 @@ def _encoded(found: re.Match[str]) -> str:
 
 
 def undotted(name: str) -> str:
-    """Return a name of a column for a file in which a field of records has its name.
+    """Return a name in which the dots are no ends of names of records.
 
     >>> undotted("s.x")
     's%2Ex'

@@ -90,7 +90,12 @@ def _distinct(columns: list[Column]) -> tuple[Column, ...]:
     for column in columns:
         if column.name in inside and not column.inside:
             marks = replace(column.spec.marks, fields=(Field(column.name, 0),))
-            spec = replace(column.spec, name=undotted(column.name), marks=marks)
+            name = undotted(column.name)
+            levels = tuple(
+                replace(level, key=f"{name}/{number}")
+                for number, level in enumerate(column.spec.levels)
+            )
+            spec = replace(column.spec, name=name, levels=levels, marks=marks)
             column = replace(column, spec=spec)
         found.append(column)
     return tuple(found)

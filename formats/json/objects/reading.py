@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from lodcli.formats.core.names import check_name, name_of
+from lodcli.formats.core.names import check_name, name_of, undotted
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.marks import Field
@@ -98,13 +98,14 @@ def _leaves(leaf: Leaf, path: tuple[Field, ...]) -> Iterator[Leaf]:
     if len(leaf.inside) == MOST_DEPTH:
         raise InvalidDataError(f"field {shown(leaf.name)}: nested deeper than {MOST_DEPTH} objects")
     names = list(map(name_of, first))
+    above = leaf.name if leaf.inside else undotted(leaf.name)
     for key, called in zip(first, names, strict=True):
         if names.count(called) > 1:
             what = f"two fields are named {shown(called)}"
             raise InvalidDataError(f"field {shown(leaf.name)}: {what}")
-        name = f"{leaf.name}.{called}"
+        name = f"{above}.{undotted(called)}"
         check_name(name)
-        step = Inside(leaf.name, lists, key, frozenset(first))
+        step = Inside(above, lists, key, frozenset(first))
         inner = Leaf(name, picked(leaf.values, step, 1), inside=(*leaf.inside, step))
         yield from _leaves(inner, (*path, Field(called, lists)))
 

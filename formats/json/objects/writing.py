@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from json.encoder import encode_basestring
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,17 +64,35 @@ def line_parts(node: Node) -> Iterator[Node]:
             yield from line_parts(field)
 
 
+class _Texts(NamedTuple):
+    """Values as JSON, and which are null or hold nothing but nulls; None if none does."""
+
+    values: list[str]
+    nothing: list[bool] | None
+
+    @staticmethod
+    def of(values: list[str]) -> _Texts:
+        return _Texts(values, [one == "null" for one in values] if "null" in values else None)
+
+
 def record_samples(node: Node, batch: Batch) -> list[str]:
     """Return the items of the level at which a node begins as JSON.
 
     Raises:
         InvalidDataError: the nulls of the lists above records differ.
     """
+    return _of_batch(node, batch).values
+
+
+def _of_batch(node: Node, batch: Batch) -> _Texts:
     if node.spec is not None:
         tensor = batch[node.spec.name]
         assert isinstance(tensor, LoDTensor)
-        return samples(tensor, node.level)
-    found = _objects(node, [record_samples(field, batch) for field in node.fields])
+        return _Texts.of(samples(tensor, node.level))
+    found = _objects(node, [_of_batch(field, batch) for field in node.fields])
+    if node.inner == node.level:
+        return found
+    texts = found.values
     tensors = [batch[spec.name] for spec in node.specs]
     first = tensors[0]
     assert isinstance(first, LoDTensor)
@@ -89,24 +108,25 @@ def record_samples(node: Node, batch: Batch) -> list[str]:
                     f"the fields of {node.name} do not agree on which lists are null, in level "
                     f"{level}"
                 )
-        found = put_nulls(_grouped(found, first.lod.levels[level]), mask, "null")
-    return found
+        texts = put_nulls(_grouped(texts, first.lod.levels[level]), mask, "null")
+    return _Texts.of(texts)
 
 
-def _objects(node: Node, parts: Sequence[list[str]]) -> list[str]:
+def _objects(node: Node, parts: Sequence[_Texts]) -> _Texts:
     """Return one object for each of the values of all fields; null where all are."""
     keys = [json.dumps(field.name) for field in node.fields]
-    if not node.required and all("null" in part for part in parts):
-        return [
-            "null"
-            if all(value == "null" for value in values)
-            else "{" + ",".join(map(":".join, zip(keys, values, strict=True))) + "}"
-            for values in zip(*parts, strict=True)
-        ]
-    return [
+    found = [
         "{" + ",".join(map(":".join, zip(keys, values, strict=True))) + "}"
-        for values in zip(*parts, strict=True)
+        for values in zip(*(part.values for part in parts), strict=True)
     ]
+    given = [part.nothing for part in parts if part.nothing is not None]
+    if len(given) < len(parts):
+        return _Texts(found, None)
+    # Of records that are never null, those above may be.
+    nothing = [all(each) for each in zip(*given, strict=True)]
+    if not node.required:
+        found = ["null" if empty else one for one, empty in zip(found, nothing, strict=True)]
+    return _Texts(found, nothing)
 
 
 def bare_lines(found: dict[str, list[str]]) -> Iterator[str]:
@@ -123,14 +143,14 @@ def object_lines(columns: Sequence[Node], found: dict[str, list[str]]) -> Iterat
         found: by the first tensor of each of `line_parts`, as many samples.
     """
     keys = [json.dumps(column.name) for column in columns]
-    parts = [_column(column, found) for column in columns]
+    parts = [_column(column, found).values for column in columns]
     return (
         "{" + ",".join(map(":".join, zip(keys, line, strict=True))) + "}\n"
         for line in zip(*parts, strict=True)
     )
 
 
-def _column(node: Node, found: dict[str, list[str]]) -> list[str]:
+def _column(node: Node, found: dict[str, list[str]]) -> _Texts:
     if node.spec is not None or node.inner:
-        return found[next(node.specs).name]
+        return _Texts.of(found[next(node.specs).name])
     return _objects(node, [_column(field, found) for field in node.fields])

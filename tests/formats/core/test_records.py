@@ -45,7 +45,13 @@ NULLS: list[dict[str, Any]] = [
 DOTTED: list[dict[str, Any]] = [{"s.x": 1, "r": {"a.b": 2, "c": {"d": [3]}}}]
 # Records of nothing but nulls, and none is null.
 HOLLOW: list[dict[str, Any]] = [{"s": {"x": None}, "k": 1}, {"s": {"x": 5}, "k": 2}]
-CASES = {"rows": ROWS, "nulls": NULLS, "dotted": DOTTED, "hollow": HOLLOW}
+# Records that are never null, inside of one that is.
+REQUIRED: list[dict[str, Any]] = [
+    {"s": {"x": 1, "t": {"y": None}}, "k": 1},
+    {"s": None, "k": 2},
+    {"s": {"x": None, "t": {"y": 3}}, "k": 3},
+]
+CASES = {"required": REQUIRED, "rows": ROWS, "nulls": NULLS, "dotted": DOTTED, "hollow": HOLLOW}
 HOLD_NULLS = ["jsonl", "json", "parquet", "arrow", "arrow-stream", "datasets", "lod.h5", "lods"]
 SUFFIXES = {"arrow-stream": "arrows", "datasets": "folder"}
 
@@ -74,7 +80,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 def test_records_come_back_from_every_format_that_holds_them(
     kind: str, name: str, tmp_path: Path
 ) -> None:
-    if name in ("nulls", "hollow") and kind not in HOLD_NULLS:
+    if name in ("nulls", "hollow", "required") and kind not in HOLD_NULLS:
         pytest.skip("holds no nulls")
     source = put(tmp_path / "a.jsonl", CASES[name])
     found = rows_of(converted(source, kind))
