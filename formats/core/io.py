@@ -401,6 +401,49 @@ def write_set(
             when_lost(one)
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What becomes of tensors that are written as a format.
+
+    Attributes:
+        format_name: the format.
+        refused: why it cannot hold them; empty if it can.
+        lost: what reading would not give back.
+    """
+
+    format_name: str
+    refused: tuple[str, ...]
+    lost: tuple[Loss, ...]
+
+
+def planned(
+    path: PathLike,
+    schema: Schema,
+    batches: Iterable[Batch],
+    *,
+    format_name: str | None = None,
+    options: WriteOptions | None = None,
+) -> Plan:
+    """Return what `write_batches` would refuse or lose; nothing is written.
+
+    Batches are read only if there may be nulls that the format does not hold. A refusal that takes
+    other values, such as a NaN for JSON, is not found.
+    """
+    kind = table.get(output_format(path, format_name))
+    writing = _Writing(kind, options or WriteOptions(), strict=False)
+    refused = writing.refusals(schema)
+    if not refused:
+        incoming = _Incoming(batches)
+        try:
+            for _ in writing.with_held_nulls(schema, incoming) or ():
+                pass
+        except LodError as error:
+            if error is incoming.error:
+                raise
+            refused.append(str(error))
+    return Plan(kind.name, tuple(refused), () if refused else writing.lost)
+
+
 class _Writing:
     """Writing files of one format.
 
@@ -445,6 +488,17 @@ class _Writing:
                 "without --strict"
             )
 
+    def refusals(self, schema: Schema) -> list[str]:
+        """Return what `check` raises, and where it is about one tensor, what it would of others."""
+        try:
+            self.check(schema)
+        except LodError as error:
+            first = str(error)
+        else:
+            return []
+        found = [reason for spec in schema if len(schema) > 1 for reason in self.refusals((spec,))]
+        return list(dict.fromkeys(found)) if first in found else [first]
+
     def write(
         self, output: Output, codec: str | None, schema: Schema, batches: Iterable[Batch]
     ) -> None:
@@ -454,14 +508,22 @@ class _Writing:
         schema = flattened(schema, broken_columns(rekeyed(schema)))
         if not self._kind.structs:
             schema = flattened(schema, record_columns(schema))
-        found, kind = marked(schema, batches), self._kind
-        if any(spec.nullable for spec in schema) and not (kind.nulls and kind.null_items):
-            from lodcli.formats.items.without_nulls import refusing_nulls
-
-            what = f"for items and text {kind.name}" if kind.nulls else kind.name
-            found = refusing_nulls(found, what, numbers=not kind.nulls)
-        self._incoming = _Incoming(found)
+        found = marked(schema, batches)
+        self._incoming = _Incoming(self.with_held_nulls(schema, found) or found)
         self._kind.write(output, rekeyed(schema), self._incoming, self._options)
+
+    def with_held_nulls(self, schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch] | None:
+        """Return the batches, which raise at a null that the format does not hold.
+
+        None if it holds all that there may be.
+        """
+        kind = self._kind
+        if not any(spec.nullable for spec in schema) or (kind.nulls and kind.null_items):
+            return None
+        from lodcli.formats.items.without_nulls import refusing_nulls
+
+        what = f"for items and text {kind.name}" if kind.nulls else kind.name
+        return refusing_nulls(batches, what, numbers=not kind.nulls)
 
 
 class _Incoming(Iterator[Batch]):

@@ -73,3 +73,29 @@ class Formats(Report):
     """
 
     formats: list[FormatEntry]
+
+
+class LostContent(TypedDict):
+    """Content of one kind that a format does not keep.
+
+    Attributes:
+        what: the kind, such as level names.
+        names: what exactly.
+    """
+
+    what: str
+    names: list[str]
+
+
+class ConversionPlan(Report):
+    """What OUT would refuse or lose, with --dry-run.
+
+    Attributes:
+        format: of OUT.
+        refused: reasons why nothing would be written; empty if it would.
+        lost: what reading OUT would not give back.
+    """
+
+    format: str
+    refused: list[str]
+    lost: list[LostContent]

@@ -15,7 +15,7 @@ TABLE = {
     "split": "written.Split",
     "diff": "comparison.Comparison",
     "plan": "batching.BatchPlan",
-    "convert": f"converting.Formats | {WRITTEN}",
+    "convert": f"converting.Formats | converting.ConversionPlan | {WRITTEN}",
     "apply": f"about.Ops | {WRITTEN}",
     "bench": "benchmark.Benchmark | benchmark.Changes",
     "train": "models.Training",

@@ -42,7 +42,12 @@ LINES = {
     "drop": ["many.lod.h5 tags -o out.lod.h5"],
     "rename": ["many.lod.h5 tags=t -o out.lod.h5"],
     "cast": ["words.lod.h5 float64 -o out.lod.h5"],
-    "convert": ["--formats", "words.lod.h5 saved --to datasets", "text.lod.h5 out.jsonl"],
+    "convert": [
+        "--formats",
+        "text.lod.h5 out.jsonl --dry-run",
+        "words.lod.h5 saved --to datasets",
+        "text.lod.h5 out.jsonl",
+    ],
     "concat": ["words.lod.h5 words.lod.h5 -o out.lod.h5"],
     "merge": ["words.lod.h5 many.lod.h5::tags -o out.lod.h5"],
     "join": ["clicks.csv clicks.csv --on user --how semi -o out.lod.h5"],

@@ -48,6 +48,11 @@ class _Convert(options.Command):
 @click.argument("out_argument", metavar="[OUT]", required=False, type=options.SOURCE)
 @options.target
 @click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print what OUT would refuse or lose, and write nothing [exit code 4 if refused].",
+)
+@click.option(
     "--formats",
     is_flag=True,
     expose_value=False,
@@ -119,6 +124,7 @@ class _Convert(options.Command):
 def command(
     source: Reference,
     target: Target,
+    dry_run: bool,
     levels: str | None,
     name: str | None,
     vocab: Path | None,
@@ -153,6 +159,7 @@ def command(
       lod convert articles.lod.h5 articles.lodt
       lod convert articles.lod.h5 articles_saved --to datasets
       cat events.jsonl | lod convert - --from jsonl | lod inspect -
+      lod convert events.lod.h5 events.csv --dry-run
       lod convert --formats
     """
     from lodcli.shell.opened import opened
@@ -190,6 +197,10 @@ def command(
             from lodcli.formats.core.marks import remarked
 
             schema = remarked(schema, text_levels)
+        if dry_run:
+            from lodcli.commands.convert.planning import show_plan
+
+            show_plan(target, schema, batches)
         target.write(schema, batches, file.read_share)
 
 

@@ -56,18 +56,28 @@ def signature(found: Read) -> Hashable:
     return rekeyed(schema), parts
 
 
+def said_of_values(other: str, said: str) -> bool:
+    """Return whether a refusal is one that only the values, or the number of items, tell."""
+    return any(reason in said for reason in (*KINDS[other].refused, f"{other} holds"))
+
+
 def check_into(other: str, found: Read, folder: Path) -> bool:
     """Write what was read as another format, and compare; return whether it was held."""
     schema, batches, there = found
     folder.mkdir()
     target = folder / KINDS[other].path
     options = WriteOptions(**KINDS[other].write(there))
+    plan = io.planned(target, schema, batches, format_name=other, options=options)
+    assert not os.listdir(folder)
     try:
         io.write_batches(target, schema, batches, format_name=other, options=options)
     except LodError as error:
         check_reason(other, error)
+        said = str(error).removeprefix(f"{target}: ")
+        assert said in plan.refused or (not plan.refused and said_of_values(other, said)), plan
         assert not os.listdir(folder)
         return False
+    assert not plan.refused
     if table.get(other).zero_rows or any(map(items, there.values())):
         check_same(other, there, read_back(target, other, there))
     return True

@@ -1,0 +1,30 @@
+"""`lod convert --dry-run`: what a format would refuse or lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+import click
+
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.shell import output
+from lodcli.shell.failures import UNSUPPORTED
+from lodcli.shell.targets import Target
+
+
+def show_plan(target: Target, schema: Schema, batches: Iterable[Batch]) -> NoReturn:
+    """Print what would be refused or lost, and exit with the code that writing would have."""
+    plan = io.planned(
+        target.path, schema, batches, format_name=target.format_name, options=target.options
+    )
+    if output.is_json():
+        lost = [{"what": one.what, "names": [*one.lost]} for one in plan.lost]
+        output.as_json({"format": plan.format_name, "refused": [*plan.refused], "lost": lost})
+    else:
+        lines = [f"refused: {reason}" for reason in plan.refused]
+        lines += [f"lost: {one.what}: {', '.join(one.lost)}" for one in plan.lost]
+        output.text("\n".join(lines or [f"{plan.format_name} keeps everything"]))
+    refused = plan.refused or (target.strict and plan.lost)
+    click.get_current_context().exit(UNSUPPORTED if refused else 0)
