@@ -68,22 +68,26 @@ class Text(Format):
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
         return spec.dtype.name == ("uint8" if options.vocabulary is None else "int64")
 
+    def laid_out(self, schema: Schema, options: WriteOptions) -> Schema:
+        for spec in schema if len(schema) == 1 else ():
+            numbers = spec.dtype.name in self.dtypes - {"uint8"}
+            if options.vocabulary is None and numbers:
+                raise UnsupportedError(
+                    f"text holds bytes (uint8), {spec.name} is {spec.dtype}; "
+                    "give --vocab to write token numbers as words"
+                )
+            if options.vocabulary is not None and len(spec.levels) >= len(NAMES):
+                raise UnsupportedError(
+                    f"text by a vocabulary holds 2 levels, {spec.name} has {len(spec.levels)}"
+                )
+        return schema
+
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         (spec,) = schema
         vocabulary = None if options.vocabulary is None else _Vocabulary(options.vocabulary)
-        depth = len(spec.levels) + (vocabulary is not None)
-        if vocabulary is None and spec.dtype != np.uint8:
-            raise UnsupportedError(
-                f"text holds bytes (uint8), {spec.name} is {spec.dtype}; "
-                "give --vocab to write token numbers as words"
-            )
-        if depth > len(NAMES):
-            raise UnsupportedError(
-                f"text by a vocabulary holds 2 levels, {spec.name} has {len(spec.levels)}"
-            )
-        writer = _Writer(output, depth)
+        writer = _Writer(output, len(spec.levels) + (vocabulary is not None))
         for batch in batches:
             tensor = batch[spec.name]
             assert isinstance(tensor, LoDTensor)
