@@ -37,7 +37,7 @@ class TfRecord(Columns):
     max_levels = MOST_LISTS + 1
     zero_rows = False
     packed = True
-    structs = False
+    structs = attributes = False
     checksums = "CRC32C of every record"
     # NumPy imports its masked arrays only for numpy.unique.
     modules = ("lodcli.formats.arrow.source", "lodcli.formats.tfrecord.arrow_records", "numpy.ma")

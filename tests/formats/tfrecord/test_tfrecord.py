@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats.core import io
+from lodcli.formats.core import io, registry
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.losses import losses
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import schema_of
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Marks
 
 # tf.train.Example, as TensorFlow's guide "TFRecord and tf.train.Example" prints it.
 GUIDE = (
@@ -373,6 +377,12 @@ def test_what_it_does_not_hold_is_refused(content: Any, message: str, tmp_path: 
     with pytest.raises(UnsupportedError, match=message):
         io.write(tmp_path / "t.tfrecord", tensor)
     assert not list(tmp_path.iterdir())
+
+
+def test_attributes_are_reported_as_lost() -> None:
+    tensor = LoDTensor(np.arange(3), None, Marks(attributes='{"unit":"mm"}'))
+    (loss,) = losses(registry.get("tfrecord"), schema_of({"x": tensor}), WriteOptions())
+    assert str(loss) == "tfrecord does not keep these attributes: those of x"
 
 
 # -- damage --------------------------------------------------------------------------------
