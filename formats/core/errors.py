@@ -16,6 +16,10 @@ class DamagedFileError(InvalidDataError):
     """A file with inconsistent bytes: truncated, altered or crafted."""
 
 
+class ProducerFailedError(DamagedFileError):
+    """A stream that ends early because the command that wrote it failed, and said so."""
+
+
 class NotThisFormatError(InvalidDataError):
     """A file of another format than expected."""
 

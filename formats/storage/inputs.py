@@ -29,6 +29,8 @@ from lodcli.formats.storage.journal import opened
 from lodcli.kernels.errors import OptionError, UnsupportedError
 from lodcli.kernels.platform import files
 
+# What messages call it.
+STANDARD_INPUT = "standard input"
 HEAD_BYTES = 4096
 # How often two files are opened that belong together while somebody replaces them.
 _TRIES = 1000
@@ -100,7 +102,7 @@ class Input:
         self._begin()
         if os.fspath(source) == "-":
             self.path: Path | None = None
-            self.label = "standard input"
+            self.label = STANDARD_INPUT
             # A copy of the descriptor: closing this input must not close the process's.
             if sys.stdin is None:
                 raise OSError(errno.EBADF, "is closed", self.label)

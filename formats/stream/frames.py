@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import google_crc32c
 import numpy as np
 
 from lodcli.formats.arrays.byte_blocks import Bytes
-from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, ProducerFailedError
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
 
@@ -41,6 +42,7 @@ class Kind(IntEnum):
     ORDER = 5
     TRAILER = 6
     VALID = 7
+    FAILED = 255
 
 
 SPOKEN = {
@@ -51,6 +53,7 @@ SPOKEN = {
     Kind.ORDER: "order of the sequences",
     Kind.TRAILER: "trailer",
     Kind.VALID: "masks of nulls",
+    Kind.FAILED: "failure of the producer",
 }
 
 
@@ -121,6 +124,12 @@ class FrameWriter:
             self.flush()
             self._output.write(payload.data)
 
+    def fail(self) -> None:
+        """End the stream early, and say that its producer failed; does nothing if it cannot."""
+        with contextlib.suppress(OSError):
+            self.write(Kind.FAILED, 0, bytes_of(b""))
+            self.flush()
+
     def flush(self) -> None:
         """Write the buffered data."""
         if self._held:
@@ -157,6 +166,7 @@ class FrameReader:
 
         Raises:
             DamagedFileError: the stream ends here, or the header is not one.
+            ProducerFailedError: its producer says that it failed.
         """
         number = self.count
         raw = self._file.read(HEADER_BYTES)
@@ -168,6 +178,8 @@ class FrameReader:
                 f"frame {number}: the checksum of its header does not match; the stream was altered"
             )
         kind, zeros, part, size_bytes, payload_crc = _CHECKED.unpack(checked)
+        if (kind, zeros, part, size_bytes) == (Kind.FAILED, b"\0\0\0", 0, 0):
+            raise ProducerFailedError("ends early: the command that wrote it failed")
         most = Kind.TRAILER if self.version == 1 else Kind.VALID
         if not 1 <= kind <= most or zeros != b"\0\0\0":
             raise DamagedFileError(

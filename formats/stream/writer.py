@@ -39,22 +39,32 @@ def write_stream(output: Writable, schema: Schema, batches: Iterable[Batch]) -> 
         InvalidDataError: the batches are not what `schema` says.
     """
     header = plan(schema)
-    writer = _StreamWriter(output, header)
-    for batch in together(header.schema, batches):
-        for part in regrouped(header.schema, batch, BATCH_BYTES):
-            writer.write(part)
-    writer.finish()
+    frames = FrameWriter(output, header.version)
+    writer = _StreamWriter(frames, header)
+    try:
+        for batch in together(header.schema, batches):
+            for part in regrouped(header.schema, batch, BATCH_BYTES):
+                writer.write(part)
+        writer.finish()
+    except Exception:
+        frames.fail()
+        raise
+
+
+def write_failure(output: Writable) -> None:
+    """Write a stream that says no more than that its producer failed."""
+    FrameWriter(output).fail()
 
 
 class _StreamWriter:
     """Writes the header at once, then each batch."""
 
-    def __init__(self, output: Writable, header: StreamHeader) -> None:
+    def __init__(self, frames: FrameWriter, header: StreamHeader) -> None:
         self._header = header
         self._schema = header.schema
         self._splitter = batch_parts.BatchSplitter(header.schema, nulls=True)
         self._numbers = {spec.name: number for number, spec in enumerate(header.schema)}
-        self._frames = FrameWriter(output, header.version)
+        self._frames = frames
         self._batches = 0
         self._frames.write(Kind.HEADER, 0, bytes_of(encode(header)))
         self._frames.flush()

@@ -20,6 +20,7 @@ from lodcli.shell import output
 from lodcli.shell.printable import printable
 from lodcli.shell.remedies import remedy
 from lodcli.shell.standard_streams import CLOSED_PIPE
+from lodcli.shell.targets import STREAM_TO_COME
 
 INVALID, USAGE, IO, UNSUPPORTED = 1, 2, 3, 4
 
@@ -57,8 +58,20 @@ def run(group: click.Group, args: Sequence[str]) -> int:
     except BaseException as error:
         if context is not None and context.invoked_subcommand:
             label = f"lod {context.invoked_subcommand}"
-        return report(error, label, as_json=_asks_for_json(args))
+        code = report(error, label, as_json=_asks_for_json(args))
+        if context is not None and context.meta.get(STREAM_TO_COME):
+            _fail_stream()
+        return code
     return 0
+
+
+def _fail_stream() -> None:
+    """Write to standard output, where a stream was to come, that this command failed."""
+    from lodcli.formats.storage.outputs import Output
+    from lodcli.formats.stream.writer import write_failure
+
+    with contextlib.suppress(OSError, LodError), Output("-") as standard_output:
+        write_failure(standard_output)
 
 
 def _asks_for_json(args: Sequence[str]) -> bool:
@@ -112,6 +125,8 @@ def report(error: BaseException, label: str, *, as_json: bool = False) -> int:
         _say(error.ctx.get_help() if error.ctx else "")
         return USAGE
     message, code = explained(error)
+    if code == INVALID and _was_said(error) and not as_json:
+        return code
     if isinstance(error, click.UsageError) and error.ctx is not None:
         label = error.ctx.command_path
         message = f"{message}; see {label} --help"
@@ -123,6 +138,14 @@ def report(error: BaseException, label: str, *, as_json: bool = False) -> int:
         return code
     _say(printable(f"{label}: {message}"))
     return code
+
+
+def _was_said(error: BaseException) -> bool:
+    """Return whether the command that writes to our standard input has said what is wrong."""
+    from lodcli.formats.core.errors import ProducerFailedError, places
+    from lodcli.formats.storage.inputs import STANDARD_INPUT
+
+    return isinstance(error, ProducerFailedError) and places(error)[:1] == [STANDARD_INPUT]
 
 
 def explained(error: BaseException) -> tuple[str, int]:

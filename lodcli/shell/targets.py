@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lodcli.shell.opened import ReadShare
 
 _REPORT = "lodcli.written"
+# In the context's meta: standard output is to be a lod stream, of which nothing is written yet.
+STREAM_TO_COME = "lodcli.stream"
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class Target:
                 "with -o FILE, or choose a text format with --to",
                 click.get_current_context(),
             )
+        if self.path == "-" and kind.name == "lod.stream":
+            click.get_current_context().meta[STREAM_TO_COME] = True
 
     def write(
         self, schema: Schema, batches: Iterable[Batch], read_share: ReadShare | None = None
@@ -87,6 +91,7 @@ class Target:
         from lodcli.formats.core import io
         from lodcli.shell.opened import share_of, size_of
 
+        click.get_current_context().meta.pop(STREAM_TO_COME, None)
         with naming_os("standard output" if self.path == "-" else self.path):
             io.write_batches(
                 self.path,

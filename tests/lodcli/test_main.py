@@ -286,6 +286,35 @@ def test_the_choices_are_those_of_the_tables() -> None:
     assert tuple(CODECS) == options.CODECS
 
 
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [
+        ("convert altered.lod.h5 -", 1),  # fails behind the header of its stream
+        ("convert missing.npz -", 3),
+        ("slice words.lod.h5 999", 2),
+    ],
+)
+def test_only_the_stage_of_a_pipe_that_fails_says_so(
+    shell: Lod, folder: Path, first: str, code: int
+) -> None:
+    raw = (folder / "words.lod.h5").read_bytes()
+    row = np.array([22, 23], np.float32).tobytes()
+    assert raw.count(row) == 1
+    (folder / "altered.lod.h5").write_bytes(raw.replace(row, row[:-1] + b"?"))
+    behind = "lod sort - --by length | lod convert - out.npz"
+    done = shell(f"lod {first} | {behind}; echo ${{PIPESTATUS[@]}}")
+    assert done.stdout == f"{code} 1 1\n"
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(f"lod {first.split()[0]}: ")
+    assert not (folder / "out.npz").exists()
+    # In a file it is an error like others.
+    shell(f"lod {first} > cut.lods")
+    assert (
+        "cut.lods: ends early: the command that wrote it failed"
+        in shell("lod inspect cut.lods").stderr
+    )
+
+
 @pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script(lod: Lod, shell_name: str) -> None:
     done = lod("completion", shell_name)

@@ -11,6 +11,7 @@ from typing import Any
 import google_crc32c
 
 HEADER, BATCH, OFFSETS, ROWS, ORDER, TRAILER, VALID = range(1, 8)
+FAILED = 255
 PREFIX = b"\x89LODS\r\n\x01"
 
 

@@ -16,8 +16,10 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases import stream_spec as spec
 from tests.formats.cases.stream_spec import (
     BATCH,
+    FAILED,
     HEADER,
     OFFSETS,
+    PREFIX,
     ROWS,
     TRAILER,
     VALID,
@@ -431,6 +433,21 @@ def _no_json_object() -> bytes:
     stream = example()
     whole = stream.encode()[: -24 - len(stream.trailer_payload())]
     return whole + frame_header(TRAILER, 0, b"[]") + b"[]"
+
+
+# -- 10. failure
+
+breaks("S29", "ends early: the command that wrote it failed")(
+    lambda: PREFIX + frame_header(FAILED, 0, b"")
+)
+breaks("S29", "ends early: the command that wrote it failed")(
+    lambda: (
+        (cut := example().encode())[: cut.index(frame_header(BATCH, 0, int64s([0, 3, 2])))]
+        + frame_header(FAILED, 0, b"")
+    )
+)
+breaks("S29", "expected kind 1 to 6, found ff")(lambda: PREFIX + frame_header(FAILED, 1, b""))
+breaks("S29", "expected kind 1 to 6, found ff")(lambda: PREFIX + frame_header(FAILED, 0, b"x"))
 
 
 # -- the rules and the page --------------------------------------------------------
