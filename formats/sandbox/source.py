@@ -226,7 +226,8 @@ def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> No
         names = request["names"]
         schema = tuple(find(opened.schema, name) for name in names)
         batches = opened.batches_of(names, request["limit"])
-        write_stream(replies, schema, _only(names, batches))
+        # What went wrong itself is sent behind what is written so far.
+        write_stream(replies, schema, _only(names, batches), tells_failure=False)
     elif request["do"] == "index":
         lod = opened.read_index(request["name"])
         rows = int(lod.levels[-1][-1]) if lod.n_levels else 0

@@ -26,7 +26,9 @@ from lodcli.kernels.tensor.nulls import pack
 BATCH_BYTES = 16 << 20
 
 
-def write_stream(output: Writable, schema: Schema, batches: Iterable[Batch]) -> None:
+def write_stream(
+    output: Writable, schema: Schema, batches: Iterable[Batch], *, tells_failure: bool = True
+) -> None:
     """Write all batches as one stream.
 
     Args:
@@ -34,6 +36,8 @@ def write_stream(output: Writable, schema: Schema, batches: Iterable[Batch]) -> 
         schema: what the batches hold together.
         batches: whole outermost items. Those that are large are cut, tensors that share
             their outermost level and come apart are held back until they are together.
+        tells_failure: whether a stream that cannot be finished says so; not if the caller tells
+            why.
 
     Raises:
         InvalidDataError: the batches are not what `schema` says.
@@ -47,7 +51,8 @@ def write_stream(output: Writable, schema: Schema, batches: Iterable[Batch]) -> 
                 writer.write(part)
         writer.finish()
     except Exception:
-        frames.fail()
+        if tells_failure:
+            frames.fail()
         raise
 
 

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
+import h5py
 import numpy as np
 import pytest
 
@@ -219,3 +220,37 @@ def test_nothing_of_the_child_is_left(tmp_path: Path) -> None:
         isolated.close()
         assert time.monotonic() - begun < 30
     assert held() == before
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_damage_that_is_met_between_batches_keeps_its_words(piped: bool, tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(100_000), chunks=(1000,), compression="gzip")
+        place = file["x"].id.get_chunk_info(50).byte_offset
+    content = bytearray(path.read_bytes())
+    content[place : place + 20] = b"\xff" * 20
+    path.write_bytes(content)
+    code = "import sys; from lodcli.main import main; sys.exit(main())"
+    source = "-" if piped else str(path)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            code,
+            "convert",
+            source,
+            "--from",
+            "hdf5",
+            "--data",
+            "/x",
+            "--to",
+            "jsonl",
+        ],
+        input=bytes(content),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert b"/x: HDF5 cannot read it (" in done.stderr
+    assert done.stderr.count(b"\n") == 1
