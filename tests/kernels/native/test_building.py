@@ -123,9 +123,9 @@ def test_a_library_for_another_machine_is_built_here() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_all_kernels_can_be_compiled_for_another_machine(part: int) -> None:
-    assert built(*sources.units()[part::4], build="ours", level="aarch64")
+def test_kernels_can_be_compiled_for_another_machine() -> None:
+    """A part of them: .ci/wheels compiles all."""
+    assert built(*sources.units()[::4], build="ours", level="aarch64")
 
 
 @pytest.mark.parametrize(
