@@ -51,8 +51,9 @@ class Fasta(Format):
     binary = False
 
     def sniff(self, head: bytes) -> bool:
-        title, _, line = head.partition(b"\n")
-        return title.startswith(b">") and not line.rstrip().translate(None, _LETTERS + b"\r\n>")
+        title, _, rest = head.partition(b"\n")
+        line = rest.partition(b"\n")[0].rstrip()
+        return title.startswith(b">") and (line[:1] == b">" or not line.translate(None, _LETTERS))
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         return FastaSource(source)
