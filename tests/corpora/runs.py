@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-HANG_SECONDS = 120
+HANG_SECONDS = 300
 # Address space, which is more than what is touched.
 MOST_ADDRESS_BYTES = 16 << 30
 MOST_MEMORY_BYTES = 1 << 30
