@@ -6,7 +6,9 @@ from lodcli.kernels.lazy_names import by_module, lazy_names
 
 _HOMES = by_module(
     {
-        "lodcli.formats.core.errors": "DamagedFileError NotThisFormatError TooLargeError",
+        "lodcli.formats.core.errors": (
+            "DamagedFileError NotThisFormatError ProducerFailedError TooLargeError"
+        ),
         "lodcli.formats.storage.outputs": "TargetExistsError",
         "lodcli.formats.storage.set_commit": "UnfinishedError",
         "lodcli.formats.storage.sums": "NoSumsError",

@@ -1,6 +1,7 @@
 # Made by `python -m tests.make_stubs` of the module beside it: change that one.
 from lodcli.formats.core.errors import DamagedFileError as DamagedFileError
 from lodcli.formats.core.errors import NotThisFormatError as NotThisFormatError
+from lodcli.formats.core.errors import ProducerFailedError as ProducerFailedError
 from lodcli.formats.core.errors import TooLargeError as TooLargeError
 from lodcli.formats.storage.outputs import TargetExistsError as TargetExistsError
 from lodcli.formats.storage.set_commit import UnfinishedError as UnfinishedError
@@ -31,6 +32,7 @@ __all__ = [
     "NotFloatingError",
     "NotThisFormatError",
     "OptionError",
+    "ProducerFailedError",
     "SelectionError",
     "ShapeMismatchError",
     "TargetExistsError",

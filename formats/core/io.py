@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from lodcli.formats.core import registry as table
-from lodcli.formats.core.errors import name_file, naming
+from lodcli.formats.core.errors import name_file, naming, naming_file
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.level_names import NamedLevels
 from lodcli.formats.core.limits import Limits, open_within
@@ -465,7 +465,7 @@ class _Writing:
             yield
         except LodError as error:
             if error is not self._incoming.error:
-                name_file(error, "standard output" if os.fspath(path) == "-" else os.fspath(path))
+                name_file(error, _target_label(path))
             raise
 
     def check(self, schema: Schema) -> None:
@@ -571,14 +571,19 @@ def refuse_target(path: PathLike, kind: Format, *, overwrite: bool) -> None:
         UnsupportedError: a folder or several files for a pipe; a format that cannot be written.
         TargetExistsError: something is there that may not be replaced.
     """
-    kind.require("writing")
-    refuse_pipe(path, kind)
+    with naming_file(_target_label(path)):
+        kind.require("writing")
+        refuse_pipe(path, kind)
     if os.fspath(path) == "-":
         return
     if kind.layout == "folder":
         refuse_existing_folder(path, overwrite=overwrite, may_hold=kind.folder_files)
     else:
         refuse_existing(path, overwrite=overwrite)
+
+
+def _target_label(path: PathLike) -> str:
+    return "standard output" if os.fspath(path) == "-" else os.fspath(path)
 
 
 def refuse_pipe(path: PathLike, kind: Format) -> None:

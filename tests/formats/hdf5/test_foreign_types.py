@@ -242,7 +242,7 @@ def test_what_was_never_written_is_the_fill_value(tmp_path: Path) -> None:
         file.create_dataset("some", (70,), "i2", chunks=(10,), fillvalue=-1)
         file["some"][15:25] = range(10)
         file.create_dataset("word", (3,), "S4", fillvalue=b"?")
-        file.create_dataset("much", (1 << 24,), "f8", chunks=(1 << 16,), compression="gzip")
+        file.create_dataset("much", (1 << 20,), "f8", chunks=(1 << 12,), compression="gzip")
         expected = {name: dataset[()] for name, dataset in file.items()}
     for name in ("none", "some", "much"):
         with io.open_source(path, options=ReadOptions(data=f"/{name}")) as source:

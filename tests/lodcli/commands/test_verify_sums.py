@@ -197,6 +197,7 @@ SUMMED = {
     "npz": "CRC-32 of every array",
     "awkward": "CRC-32 of every array",
     "torch": "CRC-32 of every record",
+    "tfrecord": "CRC32C of every record",
 }
 
 
