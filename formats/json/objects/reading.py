@@ -147,9 +147,10 @@ def _picked(value: Any, step: Inside, lists: int, line: int) -> Any:
         return [_picked(one, step, lists - 1, line) for one in value]
     if type(value) is not dict:
         raise InvalidDataError(f"{where}: expected an object, found {kind_of(value)}")
-    if step.key not in value:
-        raise InvalidDataError(f"{where}: an object has no field {shown(step.key)}, others have")
-    if len(value) != len(step.known):
+    if step.key not in value or len(value) != len(step.known):
+        if missing := step.known - value.keys():
+            what = f"an object has no field {shown(min(missing))}, others have"
+            raise InvalidDataError(f"{where}: {what}")
         other = next(key for key in value if key not in step.known)
         raise InvalidDataError(
             f"{where}: an object has a field {shown(other)}, which the first has not"

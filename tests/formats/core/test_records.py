@@ -159,6 +159,8 @@ def test_null_records_beside_records_of_nulls_are_refused_by_name(tmp_path: Path
     [
         ('{"s":{}}', "field 's': an object without fields has no values"),
         ('{"s":{"x":1}}\n{"s":{"y":1}}', "line 2: field 's': an object has no field 'x'"),
+        ('{"s":{"x":1,"y":2}}\n{"s":{"x":1}}', "line 2: field 's': an object has no field 'y'"),
+        ('{"s":[{"y":1,"x":2},{"y":1}]}', "line 1: field 's': an object has no field 'x'"),
         ('{"s":{"x":1}}\n{"s":{"x":1,"y":1}}', "line 2: field 's': an object has a field 'y'"),
         ('{"s":{"x":1}}\n{"s":[1]}', "line 2: field 's': expected an object, found a list"),
         ('{"s":[{"x":1}]}\n{"s":{"x":1}}', "line 2: field 's': expected a list, found an object"),

@@ -321,7 +321,8 @@ def test_without_torch_the_remedy_is_told(tmp_path: Path) -> None:
     )
     assert done.returncode == 4
     assert done.stderr == (
-        "lod convert: writing torch needs the package torch; pip install 'lodcli[torch]'\n"
+        f"lod convert: {tmp_path / 'x.pt'}: writing torch needs the package torch; "
+        "pip install 'lodcli[torch]'\n"
     )
 
 
