@@ -18,7 +18,7 @@ from tests.slow import slow_except
 ROOT = Path(__file__).parent.parent
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
 # Packages that the commands that mention them need, besides the project itself.
-_NEEDED = ("awkward", "polars")
+_NEEDED = ("awkward", "polars", "zarr")
 # Tools that are no packages.
 _TOOLS = ("make",)
 # Packages without which a block of Python that imports them is left out.

@@ -130,6 +130,7 @@ def test_reading_and_numpys_kernels_work_without_what_windows_lacks(tmp_path: Pa
     code = ON_WINDOWS.format(modules=sorted(POSIX_MODULES), only=POSIX_ONLY) + READING
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code, *map(str, paths)],
+        env={**os.environ, "COLUMNS": "300"},  # a long path is not wrapped
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -101,6 +101,12 @@ TABLE = {
         detected=True,
         announced=True,
     ),
+    "zarr": Entry(
+        "lodcli.formats.zarr.zarr_format", "Zarr", (".zarr",), folder_marks=("zarr.json",)
+    ),
+    "zarr-zip": Entry(
+        "lodcli.formats.zarr.zarr_format", "ZarrZip", (".zarr.zip",), detected=True, announced=True
+    ),
     "mds": Entry("lodcli.formats.records.mds", "Mds", folder_marks=("index.json",)),
     "datasets": Entry(
         "lodcli.formats.arrow.datasets_folder",

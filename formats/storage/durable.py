@@ -93,9 +93,33 @@ class OpenFolder:
         return () if self._fd is None else (self._fd,)
 
     def size_bytes(self) -> int:
-        """Return the size of all its files."""
-        with os.scandir(self._path if self._fd is None else self._fd) as entries:
-            return sum(entry.stat().st_size for entry in entries if entry.is_file())
+        """Return the size of all its files, those in folders below among them."""
+        waiting, total = [""], 0
+        while waiting:
+            prefix = waiting.pop()
+            names, folders = self.entries(prefix)
+            total += sum(self.stat(prefix + name).st_size for name in names)
+            waiting += [f"{prefix}{name}/" for name in folders]
+        return total
+
+    def entries(self, prefix: str = "") -> tuple[list[str], list[str]]:
+        """Return the names of the files in it, or in a folder below, and of the folders.
+
+        Args:
+            prefix: of the folder below, with a slash at its end. Links to folders are left out.
+        """
+        place: int | str = os.path.join(self._path, prefix)
+        if self._fd is not None:
+            place = files.open_folder(prefix or ".", within=self._fd)
+        try:
+            with os.scandir(place) as entries:
+                found = list(entries)
+                names = [entry.name for entry in found if entry.is_file()]
+                folders = [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+        finally:
+            if isinstance(place, int):
+                os.close(place)
+        return sorted(names), sorted(folders)
 
     def close(self) -> None:
         """Let go of it. It may be closed again."""

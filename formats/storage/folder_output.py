@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from lodcli.formats.storage.durable import fsync_folder
@@ -28,8 +29,9 @@ class FolderOutput(Output):
     Args:
         target: a path, not "-".
         overwrite: whether an existing folder may be replaced; only one of such files.
-        may_hold: a regular expression of all the names such a folder may hold. One that
-            holds anything else is not replaced: it may be somebody's home.
+        may_hold: a regular expression of all the names such a folder may hold, of files in
+            folders below with slashes. One that holds anything else is not replaced: it may be
+            somebody's home.
 
     Raises:
         TargetExistsError: see Output; also for a folder that holds something else.
@@ -40,11 +42,22 @@ class FolderOutput(Output):
         self, target: str | os.PathLike[str], *, overwrite: bool = False, may_hold: str
     ) -> None:
         self._may_hold = may_hold
+        self._below: dict[Path, None] = {}
         super().__init__(target, overwrite=overwrite)
 
     def part(self, name: str) -> Output:
-        """Return a file of the folder to be written. Leaving its `with` block closes it."""
+        """Return a file of the folder to be written. Leaving its `with` block closes it.
+
+        Args:
+            name: of the file; with slashes, it is in folders below.
+        """
         assert self._partial is not None
+        for folder in reversed((self._partial / name).parents):
+            inside = folder != self._partial and folder.is_relative_to(self._partial)
+            if inside and folder not in self._below:
+                with self.naming():
+                    folder.mkdir()
+                self._below[folder] = None
         part = _Inside(self._partial / name, f"{self.label}/{name}")
         self._parts.append(part)
         return part
@@ -66,6 +79,12 @@ class FolderOutput(Output):
         if self.path.exists():
             return self.path.stat().st_mode & 0o777
         return 0o777 & ~files.umask()
+
+    def _settle(self) -> None:
+        for folder in reversed(self._below):
+            os.chmod(folder, self._mode())
+            fsync_folder(folder)
+        super()._settle()
 
     def _refuse_existing(self) -> None:
         refuse_existing_folder(self.label, overwrite=self.overwrite, may_hold=self._may_hold)
@@ -148,9 +167,18 @@ def refuse_existing_folder(
 
 def refuse_strangers(folder: Path, may_hold: str, label: str) -> None:
     """Raise TargetExistsError if a folder holds files of no such format."""
+    for name in _strangers(folder, may_hold):
+        raise TargetExistsError(
+            f"{label}: holds {name!r}, which is no part of what would be written; "
+            "--force does not replace such a folder"
+        )
+
+
+def _strangers(folder: Path, may_hold: str, prefix: str = "") -> Iterator[str]:
+    """Yield what is in a folder and no file of such a name, nor a folder of such files."""
     for found in sorted(folder.iterdir()):
-        if not re.fullmatch(may_hold, found.name) or not found.is_file():
-            raise TargetExistsError(
-                f"{label}: holds {found.name!r}, which is no part of what would be written; "
-                "--force does not replace such a folder"
-            )
+        name = prefix + found.name
+        if found.is_dir() and not found.is_symlink() and any(found.iterdir()):
+            yield from _strangers(found, may_hold, f"{name}/")
+        elif not re.fullmatch(may_hold, name) or not found.is_file():
+            yield name

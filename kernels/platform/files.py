@@ -36,15 +36,19 @@ FOLDERS_OPEN = hasattr(os, "O_DIRECTORY")
 OPEN_FILES_MOVE = sys.platform != "win32"
 
 
-def open_folder(path: str | os.PathLike[str]) -> int:
+def open_folder(path: str | os.PathLike[str], *, within: int | None = None) -> int:
     """Return a descriptor of a folder.
+
+    Args:
+        path: of the folder.
+        within: a descriptor of the folder that `path` starts from.
 
     Raises:
         OSError: it cannot be opened, as none can where `FOLDERS_OPEN` is false.
     """
     if not FOLDERS_OPEN:
         raise OSError(errno.EOPNOTSUPP, "folders cannot be opened here", os.fspath(path))
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY, dir_fd=within)
 
 
 def descriptor_path(fd: int) -> str:

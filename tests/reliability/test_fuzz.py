@@ -28,6 +28,7 @@ from tests.reliability.mutators.table import FIELDS, REPAIRED
 
 NEEDS = {
     "tfrecord, theirs": "tfrecord",
+    "zarr": "zarr",
     "torch": "torch",
     "weights, torch": "torch",
     "weights, onnx": "onnx",

@@ -33,6 +33,8 @@ FILES: dict[str, tuple[Path | str, dict[str, Any]]] = {
     "arrow-stream": ("t.arrows", {}),
     "parquet": ("t.parquet", {}),
     "tfrecord": ("t.tfrecord", {}),
+    "zarr": ("t.zarr", {}),
+    "zarr-zip": ("t.zarr.zip", {}),
     "mds": (THEIRS / "mds", {}),
     "datasets": (THEIRS / "datasets" / "train", {}),
     "nwb": (THEIRS / "units.nwb", {"data": "/units/spike_times"}),
@@ -51,6 +53,8 @@ FILES: dict[str, tuple[Path | str, dict[str, Any]]] = {
 }
 NEEDS = {
     "torch": "torch",
+    "zarr": "zarr",
+    "zarr-zip": "zarr",
 }
 
 

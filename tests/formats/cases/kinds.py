@@ -174,6 +174,8 @@ KINDS = {
     "parquet": Kind("t.parquet", refused=APART),
     "datasets": Kind("t", refused=APART),
     "tfrecord": Kind("t.tfrecord", refused=(*APART, *EMPTY, "no nulls but", "levels of numbers")),
+    "zarr": Kind("t.zarr", needs=("zarr",)),
+    "zarr-zip": Kind("t.zarr.zip", needs=("zarr",)),
     "h5ad": Kind("t.h5ad", made=sparse),
     "llmc": Kind(
         "t.bin",

@@ -20,11 +20,16 @@ def tensor(values: Any = ((1, 2), (3,))) -> LoDTensor:
 
 @pytest.mark.parametrize(
     "name",
-    ["x.lod.h5", "x.lods", "x.npz", "x.safetensors", "x.parquet", "x.arrow", "x.arrows", "folder"],
+    [
+        *("x.lod.h5", "x.lods", "x.npz", "x.safetensors", "x.parquet", "x.arrow", "x.arrows"),
+        *("x.zarr", "x.zarr.zip", "folder"),
+    ],
 )
 def test_attributes_come_back(name: str, tmp_path: Path) -> None:
     if name.endswith((".parquet", ".arrow", ".arrows")) or name == "folder":
         pytest.importorskip("pyarrow")
+    if "zarr" in name:
+        pytest.importorskip("zarr")
     kind = "datasets" if name == "folder" else None
     records = LoDTensor.from_lists(["a", "b"]).with_attributes({"language": "en"})
     given = {"data": tensor(), "text": records, "plain": LoDTensor([1, 2])}

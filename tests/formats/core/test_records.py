@@ -75,13 +75,15 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("kind", [*HOLD_NULLS, "npz", "safetensors", "awkward"])
+@pytest.mark.parametrize("kind", [*HOLD_NULLS, "npz", "safetensors", "awkward", "zarr"])
 @pytest.mark.parametrize("name", CASES)
 def test_records_come_back_from_every_format_that_holds_them(
     kind: str, name: str, tmp_path: Path
 ) -> None:
     if name in ("nulls", "hollow", "required") and kind not in HOLD_NULLS:
         pytest.skip("holds no nulls")
+    if kind == "zarr":
+        pytest.importorskip("zarr")
     source = put(tmp_path / "a.jsonl", CASES[name])
     found = rows_of(converted(source, kind))
     assert found == CASES[name]

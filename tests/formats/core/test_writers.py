@@ -22,6 +22,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.broken.failing import error_of, failing
+from tests.formats.cases.kinds import KINDS
 from tests.formats.cases.writing import OLD, WRITERS, partials_in, write
 
 ROOT = Path(__file__).parents[3]
@@ -165,8 +166,8 @@ def held(name: str) -> tuple[Schema, list[Batch]]:
 
 @pytest.mark.parametrize("name", [name for name in TABLE if name not in ONLY_READ])
 def test_a_full_disk_is_told_by_every_format_and_nothing_stays(name: str, tmp_path: Path) -> None:
-    if name == "torch":
-        pytest.importorskip("torch")
+    for module in KINDS[name].needs:
+        pytest.importorskip(module)
     path = tmp_path / f"t{ENDINGS.get(name, '.x')}"
     schema, batches = held(name)
     full = os.strerror(errno.ENOSPC)

@@ -198,6 +198,8 @@ SUMMED = {
     "awkward": "CRC-32 of every array",
     "torch": "CRC-32 of every record",
     "tfrecord": "CRC32C of every record",
+    "zarr": "XXH64 of every chunk",
+    "zarr-zip": "XXH64 of every chunk",
 }
 
 

@@ -72,6 +72,7 @@ class Command:
             place.mkdir(exist_ok=True)
             for name in self.files:
                 if name != self.beside:
+                    (place / name).parent.mkdir(parents=True, exist_ok=True)
                     (place / name).write_bytes(OLD + name.encode())
         return content_of(folder)
 
@@ -94,8 +95,12 @@ _MEMBERS = {
     "megatron": ("t.bin", "t.idx"),
     "mds": ("index.json", "shard.00000.mds"),
     "datasets": ("data-00000-of-00001.arrow", "dataset_info.json", "state.json"),
+    "zarr": (
+        *("data/data/c/0", "data/data/zarr.json", "data/lod.0/c/0", "data/lod.0/zarr.json"),
+        *("data/zarr.json", "zarr.json"),
+    ),
 }
-_NEEDS = {"torch": "torch", "onnx": "onnx"}
+_NEEDS = {"torch": "torch", "onnx": "onnx", "zarr": "zarr", "zarr-zip": "zarr"}
 _MORE = {
     "torch": ("--form", "flat"),
     "llmc": ("--end-token", "0"),
@@ -158,7 +163,7 @@ COMMANDS: dict[str, Command] = {
         f"convert to {name}, no renameat2": replace(
             _convert(name), lacking=frozenset({"renameat2"})
         )
-        for name in ("lod.h5", "megatron", "mds", "datasets")
+        for name in ("lod.h5", "megatron", "mds", "datasets", "zarr")
     },
     "verify --write-sums": Command(
         ("verify", "--write-sums", "-q", f"{{out}}/{_WORDS}"),

@@ -254,6 +254,7 @@ def packed_sentences() -> Known:
     return replace(known(rows[taken], lengths), order=(0, 2, 1), outer=((9, 1, 5),))
 
 
+ZARR = {f"good/{name}zarr.json": "json" for name in ("", "data/", "data/data/", "data/lod.0/")}
 PLAIN: dict[str, tuple[str, str, Content, dict[str, Any]]] = {
     "safetensors": ("safetensors", "good.safetensors", WORDS, {}),
     "safetensors, several": ("safetensors", "good.safetensors", SHARED, {}),
@@ -282,6 +283,8 @@ PLAIN: dict[str, tuple[str, str, Content, dict[str, Any]]] = {
         *("tfrecord", "good.tfrecord", {"data": WORDS["data"], "year": SHARED["year"]}),
         {"sealed": True},
     ),
+    "zarr": ("zarr", "good", WORDS, {"kinds": ZARR}),
+    "zarr-zip": ("zarr-zip", "good.zarr.zip", WORDS, {"kinds": {}}),
     "webdataset": ("webdataset", "good.tar", SENTENCES, {"kinds": {}}),
     "mds": ("mds", "good", SENTENCES, {"kinds": {"good/index.json": "json"}}),
 }

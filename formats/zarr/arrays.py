@@ -1,0 +1,133 @@
+"""An open Zarr store: its arrays as tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zarr
+
+from lodcli.formats.core.bounds import Bounds
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
+from lodcli.formats.core.flat_arrays import described, held, tensors_in
+from lodcli.formats.core.format import LeftOut
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.schema import DEFAULT_NAME, Schema
+from lodcli.formats.npz.npy_header import NPY_DTYPES
+from lodcli.formats.zarr.attributes import KEY, told, unescaped
+from lodcli.formats.zarr.stores import ReadStore
+from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+
+
+@dataclass(frozen=True)
+class ZarrArray:
+    """One array, described by its metadata."""
+
+    label: str
+    array: Any
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+class ZarrSource(IndexedSource):
+    """The arrays of a store; their chunks are read on demand.
+
+    Args:
+        store: closed with this source.
+        options: which arrays are rows, and which the index.
+        bounds: what it may come to.
+    """
+
+    def __init__(self, store: ReadStore, options: ReadOptions, bounds: Bounds) -> None:
+        self._store, self._bounds = store, bounds
+        self.left_out = LeftOut()
+        arrays: dict[str, ZarrArray] = {}
+
+        def look(name: str) -> ZarrArray:
+            if name not in arrays:
+                arrays[name] = self._look(name, names[name])
+            return arrays[name]
+
+        kept = self._attributes()
+        paths = store.arrays()
+        names = {path or DEFAULT_NAME: path for path in paths}
+        if kept is not None:
+            names = {unescaped(path): path for path in paths}
+        if not names:
+            raise InvalidDataError("holds no array")
+        store.whole = kept is not None
+        # Whether the codecs of others check anything is not known.
+        self.checksums = None if kept is not None else ""
+        tensors = held(tensors_in(names, options), look, self.left_out)
+        self._rows = {name: arrays[parts.data] for name, parts in tensors.items()}
+        schema, lods = described(
+            tensors,
+            arrays,
+            lambda name: self._read(arrays[name], 0, arrays[name].shape[0]),
+            options,
+        )
+        self.schema, self.lods = schema, lods
+        if kept is not None and not (options.data or options.offsets or options.lengths):
+            self._mark(told(kept, schema))
+
+    def _mark(self, schema: Schema) -> None:
+        """Take the marks and the names of levels that the store keeps."""
+        renamed: dict[tuple[int, tuple[str | None, ...]], LoD] = {}
+        found = {}
+        for spec in schema:
+            lod = self.lods[spec.name]
+            key = id(lod), spec.level_names
+            found[spec.name] = renamed.setdefault(key, lod.with_names(spec.level_names))
+        self.schema, self.lods = schema, found
+
+    def _attributes(self) -> object:
+        """Return what lod keeps in the root's attributes; None in stores of others."""
+        content = self._store.metadata("zarr.json")
+        attributes = content.get("attributes") if isinstance(content, dict) else None
+        return attributes.get(KEY) if isinstance(attributes, dict) else None
+
+    def _look(self, name: str, path: str) -> ZarrArray:
+        with self._damage(name):
+            found = zarr.open_array(self._store, path=path, mode="r")
+            dtype, shape = np.dtype(found.dtype), tuple(map(int, found.shape))
+            chunk = math.prod(found.shards or found.chunks)
+        if dtype.name not in NPY_DTYPES:
+            raise UnsupportedError(f"{name}: holds {dtype}, which tensors cannot hold")
+        self._bounds.check_block(chunk * dtype.itemsize, f"{name}: has chunks of")
+        return ZarrArray(name, found, dtype, shape)
+
+    def read_rows(self, name: str, start: int, stop: int) -> Array:
+        return self._read(self._rows[name], start, stop)
+
+    def _read(self, array: ZarrArray, start: int, stop: int) -> Array:
+        size = (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize
+        self._bounds.check_block(size, f"{array.label}: has")
+        with self._damage(array.label):
+            found = np.asarray(array.array[start:stop])
+        return np.ascontiguousarray(found, array.dtype.newbyteorder("="))
+
+    @contextmanager
+    def _damage(self, name: str) -> Iterator[None]:
+        """Convert the errors of zarr and its codecs for damaged stores."""
+        try:
+            with naming(name):
+                yield
+        except MemoryError:
+            raise TooLargeError(f"{name}: needs more memory than is available") from None
+        except Exception as error:
+            if self._store.error is not None:
+                raise self._store.error from None
+            if isinstance(error, LodError):
+                raise
+            words = " ".join(str(error).split())[:200] or type(error).__name__
+            raise DamagedFileError(f"{name}: zarr cannot read it ({words})") from None
+
+    def close(self) -> None:
+        self._store.close()

@@ -1,0 +1,91 @@
+"""Groups of tensors in a Zarr store, and what its root says of them: level names and marks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from reprlib import repr as shown
+from typing import Any
+
+from lodcli.formats.core import marks
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.names import component
+from lodcli.formats.core.schema import Schema, TensorSpec
+from lodcli.formats.structs.tree import check_tree
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.lod import is_level_name
+
+KEY = "lod"
+VERSION = 1
+# zarr takes a backslash for a slash. No name has two colons.
+_BACKSLASH, _ESCAPED = "\\", "::5C"
+MOST_BYTES = 255
+
+
+def group_of(name: str) -> str:
+    """Return the group of a tensor: its name, with what no group may be called escaped."""
+    reserved = frozenset({"zarr.json", name} if name.startswith("__") else {"zarr.json"})
+    return component(name, reserved).replace(_BACKSLASH, _ESCAPED)
+
+
+def unescaped(path: str) -> str:
+    """Return the path of an array with the backslashes that the name of its tensor has."""
+    return path.replace(_ESCAPED, _BACKSLASH)
+
+
+def refuse_long_names(schema: Schema) -> None:
+    """Raise UnsupportedError if the folder of a group cannot have its name."""
+    for spec in schema:
+        if len(group_of(spec.name).encode()) > MOST_BYTES:
+            raise UnsupportedError(
+                f"zarr holds no tensor whose name takes more than {MOST_BYTES} bytes, such as "
+                f"{spec.name}; use zarr-zip"
+            )
+
+
+def written(schema: Schema) -> dict[str, Any]:
+    """Return the attribute that keeps the names of levels, and marks."""
+    tensors = {
+        spec.name: {"levels": list(spec.level_names), "marks": marks.to_json(spec.marks)}
+        for spec in schema
+    }
+    return {"version": VERSION, "tensors": tensors}
+
+
+def told(kept: Any, schema: Schema) -> Schema:
+    """Return a schema with what `written` gave, in the order it gave.
+
+    Raises:
+        DamagedFileError: it does not fit the arrays.
+        UnsupportedError: it is of a later version.
+    """
+    if not isinstance(kept, dict) or not isinstance(kept.get("tensors"), dict):
+        raise DamagedFileError(f"attribute {KEY}: expected an object of tensors")
+    if kept.get("version") != VERSION:
+        raise UnsupportedError(
+            f"attribute {KEY}: of version {shown(kept.get('version'))}; this reads {VERSION}"
+        )
+    specs = {spec.name: spec for spec in schema}
+    for name in kept["tensors"]:
+        if name not in specs:
+            raise DamagedFileError(f"attribute {KEY}: tensor {shown(name)} is not there")
+    for name in specs:
+        if name not in kept["tensors"]:
+            raise DamagedFileError(f"attribute {KEY}: tensor {name} is not described")
+    result = tuple(_told(specs[name], said) for name, said in kept["tensors"].items())
+    check_tree(result, f"attribute {KEY}")
+    return result
+
+
+def _told(spec: TensorSpec, said: Any) -> TensorSpec:
+    where = f"attribute {KEY}: tensor {spec.name}"
+    names = said.get("levels") if isinstance(said, dict) else None
+    if not isinstance(names, list):
+        raise DamagedFileError(f"{where}: expected the names of {len(spec.levels)} levels")
+    given = [name for name in names if name is not None]
+    valid = all(isinstance(name, str) and is_level_name(name) for name in given)
+    if not valid or len(names) != len(spec.levels) or len(set(given)) < len(given):
+        raise DamagedFileError(f"{where}: expected the names of {len(spec.levels)} levels")
+    levels = tuple(replace(one, name=name) for one, name in zip(spec.levels, names, strict=True))
+    result = replace(spec, levels=levels, marks=marks.from_json(said.get("marks"), where))
+    marks.check_fit(result, where)
+    return result

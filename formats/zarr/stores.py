@@ -1,0 +1,265 @@
+"""Zarr's stores over files that are open already."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import zipfile
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any
+
+from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype
+
+from lodcli.formats.core.bounds import Bounds
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.zip_archive import open_archive
+from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.platform import files
+
+MOST_KEYS = 1_000_000
+# In the classes below, list is a method of zarr's.
+Keys = list[str]
+Buffers = list[Buffer | None]
+
+
+class ReadStore(Store):
+    """Files by key, for reading.
+
+    Attributes:
+        whole: whether a chunk that is not there is damage, and not the fill value.
+        error: what reading raised; zarr may turn it into something else.
+    """
+
+    supports_writes = supports_deletes = False
+    supports_listing = True
+    supports_partial_writes = False
+
+    def __init__(self, bounds: Bounds) -> None:
+        super().__init__(read_only=True)
+        self._is_open = True
+        self._bounds = bounds
+        self.whole = False
+        self.error: Exception | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = Store.__hash__
+
+    @abstractmethod
+    def names(self) -> Keys:
+        """Return all keys that end with the name of metadata, in order."""
+
+    def arrays(self) -> Keys:
+        """Return the paths of all arrays."""
+        found = []
+        for name in self.names():
+            path, _, last = name.rpartition("/")
+            if last == ".zarray" or (last == "zarr.json" and self.is_array(name)):
+                found.append(path)
+        return found
+
+    def is_array(self, name: str) -> bool:
+        """Return whether metadata of version 3 is that of an array."""
+        content = self.metadata(name)
+        return isinstance(content, dict) and content.get("node_type") == "array"
+
+    def metadata(self, name: str) -> Any:
+        """Return a file of JSON; None if there is none.
+
+        Raises:
+            DamagedFileError: it is no JSON.
+        """
+        try:
+            return json.loads(self.read(name, self._whole(name)) or b"null")
+        except (ValueError, RecursionError):
+            raise DamagedFileError(f"{name}: is no JSON") from None
+
+    def _whole(self, name: str) -> Callable[[int], tuple[int, int]]:
+        def place(size: int) -> tuple[int, int]:
+            self._bounds.check_block(size, f"{name}: has")
+            return 0, size
+
+        return place
+
+    @abstractmethod
+    def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
+        """Return a part of a file, None if it is not there.
+
+        Args:
+            key: of the file.
+            place: from its size, where the part begins and ends.
+        """
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """See Store."""
+
+        def place(size: int) -> tuple[int, int]:
+            if byte_range is None:
+                found = 0, size
+            elif isinstance(byte_range, RangeByteRequest):
+                found = byte_range.start, min(byte_range.end, size)
+            elif isinstance(byte_range, SuffixByteRequest):
+                found = max(0, size - byte_range.suffix), size
+            else:
+                found = byte_range.offset, size
+            self._bounds.check_block(found[1] - found[0], f"{key}: has")
+            return found
+
+        try:
+            data = self.read(key, place)
+            if data is None and self.whole and not key.endswith((".json", ".zarray", ".zattrs")):
+                raise DamagedFileError(f"{key}: is not there; the store is not whole")
+        except LodError as error:
+            self.error = error
+            raise
+        return None if data is None else prototype.buffer.from_bytes(data)
+
+    async def get_partial_values(
+        self,
+        prototype: BufferPrototype,
+        key_ranges: Iterable[tuple[str, ByteRequest | None]],
+    ) -> Buffers:
+        """See Store."""
+        return [await self.get(key, prototype, part) for key, part in key_ranges]
+
+    async def exists(self, key: str) -> bool:
+        """See Store."""
+        return self.read(key, lambda size: (0, 0)) is not None
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """See Store."""
+        raise UnsupportedError("this store is only read")
+
+    async def delete(self, key: str) -> None:
+        """See Store."""
+        raise UnsupportedError("this store is only read")
+
+    async def list(self) -> AsyncIterator[str]:
+        """See Store."""
+        for name in self.names():
+            yield name
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """See Store."""
+        for name in self.names():
+            if name.startswith(prefix):
+                yield name
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """See Store."""
+        start = f"{prefix}/" if prefix else ""
+        below = (name[len(start) :] for name in self.names() if name.startswith(start))
+        for name in dict.fromkeys(one.partition("/")[0] for one in below):
+            yield name
+
+
+def _is_metadata(name: str) -> bool:
+    return name in ("zarr.json", ".zarray", ".zgroup", ".zattrs")
+
+
+class FolderStore(ReadStore):
+    """A folder. It stays the same one though another takes its name."""
+
+    def __init__(self, source: Input) -> None:
+        super().__init__(source.bounds)
+        self._folder = source.folder
+
+    def names(self) -> Keys:
+        """See ReadStore."""
+        return sorted(self._walk("", 0))
+
+    def _walk(self, prefix: str, count: int) -> Iterator[str]:
+        files, folders = self._folder.entries(prefix)
+        yield from (prefix + name for name in files if _is_metadata(name))
+        if ".zarray" in files or ("zarr.json" in files and self.is_array(f"{prefix}zarr.json")):
+            folders = []  # of chunks
+        for name in folders:
+            count += 1
+            if count > MOST_KEYS or prefix.count("/") > 64:
+                raise UnsupportedError("has more folders than any real store")
+            yield from self._walk(f"{prefix}{name}/", count)
+
+    def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
+        """See ReadStore."""
+        try:
+            fd = self._folder.open(key)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        try:
+            start, stop = place(os.fstat(fd).st_size)
+            parts = []
+            while start < stop and (part := files.pread(fd, stop - start, start)):
+                parts.append(part)
+                start += len(part)
+            return b"".join(parts)
+        except IsADirectoryError:
+            return None
+        finally:
+            os.close(fd)
+
+
+class ZipStore(ReadStore):
+    """A zip file."""
+
+    def __init__(self, source: Input) -> None:
+        super().__init__(source.bounds)
+        self._archive = open_archive(source.make_seekable())
+        self._infos = {info.filename: info for info in self._archive.infolist()}
+        # Its members are read through one position.
+        self._lock = threading.Lock()
+
+    def names(self) -> Keys:
+        """See ReadStore."""
+        return sorted(name for name in self._infos if _is_metadata(name.rpartition("/")[2]))
+
+    def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
+        """See ReadStore."""
+        info = self._infos.get(key)
+        if info is None or info.is_dir():
+            return None
+        start, stop = place(info.file_size)
+        try:
+            with self._lock, self._archive.open(info) as member:
+                member.seek(start)
+                return member.read(stop - start)
+        except (zipfile.BadZipFile, EOFError, ValueError) as error:
+            raise DamagedFileError(f"{key}: {error}") from None
+
+    def close(self) -> None:
+        """See Store."""
+        self._archive.close()
+
+
+class Collected(ReadStore):
+    """What zarr writes, until it is taken."""
+
+    supports_writes = True
+
+    def __init__(self) -> None:
+        super().__init__(Bounds())
+        self._read_only = False
+        self._files: dict[str, bytes] = {}
+
+    def taken(self) -> dict[str, bytes]:
+        """Return what was written since, and forget it."""
+        found, self._files = self._files, {}
+        return found
+
+    def names(self) -> Keys:
+        """See ReadStore."""
+        return sorted(self._files)
+
+    def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
+        """See ReadStore."""
+        return self._files.get(key)
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """See Store."""
+        self._files[key] = value.to_bytes()

@@ -1,0 +1,101 @@
+"""Arrays written to a Zarr store, a shard at a time."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import ZstdCodec
+
+from lodcli.formats.arrays.array_writer import ArraySpec
+from lodcli.formats.arrays.spool import Spool, SpooledArray
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.npz.npz import spool_arrays
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.zarr.attributes import KEY, group_of, written
+from lodcli.formats.zarr.stores import Collected
+from lodcli.kernels.index.checks import Array
+
+CHUNK_BYTES, CHUNKS_A_SHARD = 512 << 10, 16
+
+
+def write_arrays(
+    output: Output, schema: Schema, batches: Iterable[Batch], put: Callable[[str, Any], None]
+) -> None:
+    """Write tensors as the arrays of a store.
+
+    Args:
+        output: beside which all is spooled first.
+        schema: of the tensors.
+        batches: of the tensors.
+        put: takes each file of the store once, by its key.
+    """
+    with Spool(output) as spool:
+        counted, arrays = spool_arrays(spool, schema, batches, array_path, np.dtype(np.int64))
+        root = {"zarr_format": 3, "node_type": "group", "attributes": {KEY: written(counted)}}
+        put("zarr.json", json.dumps(root).encode())
+        for spec in counted:
+            group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+            put(f"{group_of(spec.name)}/zarr.json", json.dumps(group).encode())
+        with zarr.config.set({"array.write_empty_chunks": True}):
+            for array, spooled in arrays.values():
+                for key, value in _files(array, spooled):
+                    put(key, value)
+
+
+def array_path(tensor: str, level: int) -> str:
+    """Return the path of the rows of a tensor (level -1), or of a level."""
+    return f"{group_of(tensor)}/{'data' if level < 0 else f'lod.{level}'}"
+
+
+def _files(array: ArraySpec, spooled: SpooledArray) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an array, those of its chunks first."""
+    store = Collected()
+    rows = array.rows or 0
+    row_bytes = math.prod(array.row_shape) * array.dtype.itemsize
+    chunk = max(1, min(rows, CHUNK_BYTES // max(1, row_bytes)))
+    shard = chunk * min(CHUNKS_A_SHARD, max(1, -(-rows // chunk)))
+    inner = tuple(max(1, size) for size in array.row_shape)
+    made = zarr.create_array(
+        store,
+        name=array.name,
+        shape=(rows, *array.row_shape),
+        dtype=array.dtype,
+        chunks=(chunk, *inner),
+        shards=(shard, *inner) if shard > chunk else None,
+        compressors=ZstdCodec(level=1, checksum=True),
+        filters=None,
+        fill_value=array.dtype.type(0),
+        config={"write_empty_chunks": True},
+    )
+    metadata = {
+        key: value for key, value in store.taken().items() if key == f"{array.name}/zarr.json"
+    }
+    if rows and row_bytes:
+        for start, part in _shards(array, spooled, shard):
+            made[start : start + len(part)] = part
+            yield from store.taken().items()
+    yield from metadata.items()
+
+
+def _shards(array: ArraySpec, spooled: SpooledArray, rows: int) -> Iterator[tuple[int, Array]]:
+    """Yield the rows of an array, `rows` at a time, each with the number of its first one."""
+    size = rows * math.prod(array.row_shape) * array.dtype.itemsize
+    waiting = bytearray()
+    start = 0
+    for block in spooled.blocks():
+        waiting += block
+        while len(waiting) >= size:
+            yield start, _rows(array, waiting[:size])
+            del waiting[:size]
+            start += rows
+    if waiting:
+        yield start, _rows(array, waiting)
+
+
+def _rows(array: ArraySpec, data: bytearray) -> Array:
+    return np.frombuffer(bytes(data), array.dtype).reshape(-1, *array.row_shape)

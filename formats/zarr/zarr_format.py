@@ -1,0 +1,124 @@
+"""zarr and zarr-zip: a group for each tensor, with its rows and its offsets as arrays."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Any
+
+from lodcli.formats.catalogue.packages import Package
+from lodcli.formats.core.flat_arrays import FLAT_OPTIONS
+from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.npz.npy_header import NPY_DTYPES
+from lodcli.formats.storage.file_objects import Sink
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.formats.storage.zip_archive import first_name
+from lodcli.formats.zarr.attributes import refuse_long_names
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.tensor.marks import ALL_MARKS
+
+# So that equal tensors make equal files.
+_NO_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+class Zarr(Format):
+    """A folder of Zarr: `NAME/data`, `NAME/lod.0`, `NAME/lod.1`, .. for each tensor.
+
+    When reading, any other array is a tensor without levels, or --data, --offsets and --lengths
+    name the arrays, as in npz; stores of version 2 can be read too. Chunks that are not there are
+    the fill value, but in what lod wrote, where each is.
+
+    Writing: version 3, in shards of 8 MB, chunks of 512 KB, each compressed with zstd and its
+    checksum. Names of levels and marks are attributes of the root. Everything is in a nameless
+    temporary file first, for an array's size must be known.
+    """
+
+    name = "zarr"
+    checksums = "XXH64 of every chunk"
+    dtypes = NPY_DTYPES
+    many = True
+    level_names = True
+    options = FLAT_OPTIONS
+    kept_marks = ALL_MARKS
+    structs = attributes = True
+    layout = "folder"
+    folder_files = r"zarr\.json|(?:[^/]+/)*(?:zarr\.json|c(?:/[0-9]+)*)"
+    modules = ("lodcli.formats.zarr.arrays", "lodcli.formats.zarr.stores", "numpy.ma")
+    # numcodecs decodes in C what nobody checked.
+    isolated = True
+    needs = (Package("zarr", "lodcli[codecs]"),)
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        super().refuse_unheld(schema)
+        refuse_long_names(schema)
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        if not source.is_folder:
+            raise UnsupportedError("zarr is a folder; read a zip of one with --from zarr-zip")
+        from lodcli.formats.zarr.arrays import ZarrSource
+        from lodcli.formats.zarr.stores import FolderStore
+
+        return ZarrSource(FolderStore(source), options, source.bounds)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        def put(key: str, value: Any) -> None:
+            with output.part(key) as part:
+                part.write(value)
+
+        _write(output, schema, batches, put)
+
+
+class ZarrZip(Format):
+    """The same in one zip file, whose members are not compressed again. See Zarr."""
+
+    name = "zarr-zip"
+    checksums = Zarr.checksums
+    dtypes = NPY_DTYPES
+    many = True
+    level_names = True
+    options = FLAT_OPTIONS
+    kept_marks = ALL_MARKS
+    structs = attributes = True
+    modules = (*Zarr.modules, "encodings.cp437")
+    # Of the event loop.
+    descriptors = 16
+    isolated = True
+    needs = Zarr.needs
+
+    def sniff(self, head: bytes) -> bool:
+        first = first_name(head)
+        return first == b"zarr.json" or first.endswith(b"/zarr.json")
+
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        from lodcli.formats.zarr.arrays import ZarrSource
+        from lodcli.formats.zarr.stores import ZipStore
+
+        return ZarrSource(ZipStore(source), options, source.bounds)
+
+    def write(
+        self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+    ) -> None:
+        sink = Sink(output)
+        with ExitStack() as stack:
+            stack.enter_context(sink.raising())
+            archive = stack.enter_context(zipfile.ZipFile(sink, "w"))
+
+            def put(key: str, value: Any) -> None:
+                with archive.open(zipfile.ZipInfo(key, _NO_TIME), "w", force_zip64=True) as member:
+                    member.write(value)
+
+            _write(output, schema, batches, put)
+
+
+def _write(
+    output: Output, schema: Schema, batches: Iterable[Batch], put: Callable[[str, Any], None]
+) -> None:
+    from lodcli.formats.zarr.writer import write_arrays
+
+    write_arrays(output, schema, batches, put)

@@ -1,0 +1,291 @@
+"""Zarr: what the zarr package reads and writes, folders and zip files, and damage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError
+from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.storage.outputs import TargetExistsError
+from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+zarr: Any = pytest.importorskip("zarr")
+
+KINDS = ("t.zarr", "t.zarr.zip")
+LOD = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]], ["article", "sentence"])
+CONTENT = {
+    "data": LoDTensor(np.arange(30, dtype=np.float16).reshape(15, 2), LOD),
+    "c": LoDTensor.from_lists(["Grüß", "", "x"]),
+    "lod.0": LoDTensor(np.array([True, False, True])),
+    "hollow": LoDTensor(np.zeros((0, 3), np.complex64), [[0, 0]]),
+    "much": LoDTensor(np.arange(2_500_000) % 1000, [[1_000_000, 0, 1_500_000]]),
+}
+
+
+def _theirs(path: Path) -> Any:
+    where = path if path.suffix == ".zarr" else zarr.storage.ZipStore(path, mode="r")
+    return zarr.open_group(where, mode="r")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_zarr_reads_what_we_write(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    io.write(path, CONTENT)
+    group = _theirs(path)
+    for one, tensor in CONTENT.items():
+        np.testing.assert_array_equal(group[f"{one}/data"][...], tensor.values)
+        assert group[f"{one}/data"].dtype == tensor.dtype
+        for level, offsets in enumerate(tensor.lod.levels):
+            np.testing.assert_array_equal(group[f"{one}/lod.{level}"][:], offsets)
+    much = group["much/data"]
+    assert (much.chunks, much.shards) == ((1 << 16,), (1 << 20,))
+    assert group.metadata.zarr_format == 3
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_everything_of_ours_comes_back(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    io.write(path, CONTENT)
+    found = io.read_all(path)
+    for one, tensor in CONTENT.items():
+        item = found[one]
+        assert isinstance(item, LoDTensor)
+        assert item.identical(tensor), one
+    with io.open_source(path) as source:
+        assert source.partial
+        assert source.slice("data", (2, 0)).identical(CONTENT["data"].select(2, 0))
+        assert source.slice("much", (2, slice(5, 7))).data.tolist() == [5, 6]
+        batches = source.batches_of(["much"], limit_bytes=1 << 20)
+        parts = [batch["much"] for batch in batches if "much" in batch]
+        assert LoDTensor.concatenate(parts).identical(CONTENT["much"])  # type: ignore[arg-type]
+
+
+def test_equal_tensors_make_equal_files(tmp_path: Path) -> None:
+    for name in ("a.zarr.zip", "b.zarr.zip"):
+        io.write(tmp_path / name, CONTENT)
+    assert (tmp_path / "a.zarr.zip").read_bytes() == (tmp_path / "b.zarr.zip").read_bytes()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_stores_of_zarr_are_read(version: int, zipped: bool, tmp_path: Path) -> None:
+    path = tmp_path / "theirs.zarr"
+    group = zarr.open_group(path, mode="w", zarr_format=version)
+    group.create_array("x/rows", shape=(70, 3), chunks=(16, 2), dtype=">f4")
+    group["x/rows"][:] = np.arange(210).reshape(70, 3)
+    group.create_array("x/ends", shape=(3,), dtype="u2")
+    group["x/ends"][:] = [0, 20, 70]
+    group.create_array("sparse", shape=(50,), chunks=(10,), dtype="i4", fill_value=-1)
+    group["sparse"][20:30] = 5
+    group.create_group("empty")
+    if zipped:
+        path = Path(shutil.make_archive(str(tmp_path / "t.zarr"), "zip", path))
+    kind = "zarr-zip" if zipped else "zarr"
+    found = io.read_all(path, format_name=kind, data="x/rows", offsets="x/ends")
+    (tensor,) = found.values()
+    assert isinstance(tensor, LoDTensor)
+    assert tensor.recursive_sequence_lengths() == [[20, 50]]
+    np.testing.assert_array_equal(tensor.data, np.arange(210).reshape(70, 3))
+    assert tensor.dtype == np.float32
+    plain = io.read_all(path, format_name=kind)
+    assert sorted(plain) == ["sparse", "x%2Fends", "x%2Frows"]
+    sparse = plain["sparse"]
+    assert isinstance(sparse, LoDTensor)
+    assert sparse.data.tolist() == [-1] * 20 + [5] * 10 + [-1] * 20
+
+
+def test_an_array_alone_is_a_tensor(tmp_path: Path) -> None:
+    zarr.save_array(tmp_path / "x.zarr", np.arange(6))
+    with io.open_source(tmp_path / "x.zarr") as source:
+        found = source.read()["data"]
+        assert source.checksums == ""
+    assert isinstance(found, LoDTensor)
+    assert found.data.tolist() == list(range(6))
+
+
+@pytest.mark.parametrize("codec", ["blosc", "gzip", "zstd"])
+def test_codecs_and_shards_of_others(codec: str, tmp_path: Path) -> None:
+    codecs = {
+        "blosc": zarr.codecs.BloscCodec(),
+        "gzip": zarr.codecs.GzipCodec(),
+        "zstd": zarr.codecs.ZstdCodec(),
+    }
+    rows = np.arange(1000, dtype="i4").reshape(500, 2)
+    zarr.create_array(
+        tmp_path / "x.zarr", data=rows, chunks=(10, 1), shards=(100, 2), compressors=codecs[codec]
+    )
+    found = io.read(tmp_path / "x.zarr")
+    assert isinstance(found, LoDTensor)
+    np.testing.assert_array_equal(found.data, rows)
+
+
+def test_a_folder_is_replaced_only_if_it_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.zarr"
+    io.write(path, CONTENT)
+    with pytest.raises(TargetExistsError, match="use --force"):
+        io.write(path, CONTENT)
+    io.write(path, {"a": CONTENT["c"]}, overwrite=True)
+    assert list(io.read_all(path)) == ["a"]
+    (path / "a" / "notes.txt").write_text("mine")
+    with pytest.raises(TargetExistsError, match=r"holds 'a/notes\.txt'"):
+        io.write(path, CONTENT, overwrite=True)
+    assert (path / "a" / "notes.txt").read_text() == "mine"
+
+
+NAMES = [
+    "a\\b",
+    "\\",
+    "a:\\:5C",
+    "%5C",
+    "5C",
+    "__a",
+    "__\\",
+    "zarr.json",
+    "..",
+    "data",
+    "lod.0",
+    "c",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_name_comes_back_and_zarr_finds_its_group(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / kind
+    content = {name: LoDTensor([number, 2], [[1, 1]]) for number, name in enumerate(NAMES)}
+    io.write(path, content)
+    found = io.read_all(path)
+    assert list(found) == NAMES
+    groups = [group for _, group in _theirs(path).groups()]
+    assert len(groups) == len(NAMES)
+    assert not any(group.basename.startswith("__") for group in groups)
+    for number, name in enumerate(NAMES):
+        item = found[name]
+        assert isinstance(item, LoDTensor)
+        assert item.data.tolist() == [number, 2]
+
+
+def test_a_name_too_long_for_a_folder_is_refused(tmp_path: Path) -> None:
+    content = {"ü" * 200: CONTENT["c"]}
+    with pytest.raises(
+        UnsupportedError, match=r"takes more than 255 bytes, such as ü+; use zarr-z"
+    ):
+        io.write(tmp_path / "t.zarr", content)
+    assert not list(tmp_path.iterdir())
+    io.write(tmp_path / "t.zarr.zip", content)
+    assert list(io.read_all(tmp_path / "t.zarr.zip")) == ["ü" * 200]
+
+
+# -- damage ------------------------------------------------------------------------------
+
+
+def _refused(path: Path, error: type[LodError], message: str, **options: Any) -> None:
+    with (
+        pytest.raises(error, match=message) as caught,
+        io.open_source(path, options=ReadOptions(**options)) as source,
+    ):
+        source.read()
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def _changed(path: Path, key: str, **members: Any) -> None:
+    file = path / key
+    file.write_text(json.dumps({**json.loads(file.read_text()), **members}))
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    path = tmp_path / "t.zarr"
+    io.write(path, {"data": CONTENT["data"], "c": CONTENT["c"]})
+    return path
+
+
+def test_a_chunk_that_is_missing_is_damage_in_a_store_of_ours(ours: Path) -> None:
+    (ours / "data" / "data" / "c" / "0" / "0").unlink()
+    _refused(ours, DamagedFileError, r"data/data/c/0/0: is not there; the store is not whole")
+
+
+def test_every_changed_byte_of_a_chunk_is_seen(ours: Path) -> None:
+    file = ours / "data" / "lod.1" / "c" / "0"
+    whole = file.read_bytes()
+    for place in range(0, len(whole), 3):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+        with pytest.raises(LodError):
+            io.read_all(ours)
+
+
+@pytest.mark.parametrize(
+    ("key", "members", "error", "message"),
+    [
+        ("data/data/zarr.json", {"shape": [14, 2]}, LodError, "14"),
+        ("data/data/zarr.json", {"shape": [15]}, LodError, "data/data: "),
+        ("data/data/zarr.json", {"shape": [2**50, 2]}, LodError, "expected"),
+        ("data/data/zarr.json", {"data_type": "string"}, LodError, "data/data: "),
+        ("data/data/zarr.json", {"codecs": [{"name": "rot13"}]}, DamagedFileError, "data/data: "),
+        ("data/lod.0/zarr.json", {"shape": [2**50]}, TooLargeError, "allow more with --max-bytes"),
+        ("data/zarr.json", {"zarr_format": 9}, LodError, "."),
+        (
+            "zarr.json",
+            {"attributes": {"lod": {"version": 2, "tensors": {}}}},
+            UnsupportedError,
+            "2",
+        ),
+        ("zarr.json", {"attributes": {"lod": 1}}, DamagedFileError, "attribute lod: expected an"),
+        (
+            "zarr.json",
+            {"attributes": {"lod": {"version": 1, "tensors": {"c": {}, "data": {}}}}},
+            DamagedFileError,
+            "attribute lod: tensor c: expected the names of 1 levels",
+        ),
+        (
+            "zarr.json",
+            {"attributes": {"lod": {"version": 1, "tensors": {"c": {}}}}},
+            DamagedFileError,
+            "attribute lod: tensor data is not described",
+        ),
+    ],
+)
+def test_wrong_metadata_is_named(
+    key: str, members: dict[str, Any], error: type[LodError], message: str, ours: Path
+) -> None:
+    _changed(ours, key, **members)
+    if key == "data/zarr.json":
+        assert io.read_all(ours)  # of a group nothing is needed
+        return
+    _refused(ours, error, message)
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.zarr").mkdir()
+    (tmp_path / "t.zarr" / "zarr.json").write_text("no JSON")
+    _refused(tmp_path / "t.zarr", DamagedFileError, r"zarr\.json: is no JSON")
+    (tmp_path / "t.zarr" / "zarr.json").write_text("{}")
+    _refused(tmp_path / "t.zarr", LodError, "holds no array")
+
+
+def test_a_chunk_larger_than_may_be_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.zarr"
+    zarr.create_array(path, shape=(10,), chunks=(1 << 40,), dtype="f8")
+    _refused(path, TooLargeError, "has chunks of")
+
+
+def test_without_the_package_the_extra_is_named(tmp_path: Path, ours: Path) -> None:
+    code = "import sys; sys.modules['zarr'] = None; from lodcli.main import main; sys.exit(main())"
+    for args in (["inspect", str(ours)], ["convert", str(ours), str(tmp_path / "b.zarr")]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *args], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 4
+        assert "needs the package zarr; pip install 'lodcli[codecs]'" in done.stderr
+        assert done.stderr.count("\n") == 1
