@@ -35,7 +35,7 @@ _HOMES: dict[str, Home] = {
             "lodcli.kernels.rnn.loops.while_loop": "Var while_loop",
             "lodcli.kernels.runtime.precision": "float32_products",
             "lodcli.kernels.tensor.lod_tensor": "LoDTensor",
-            "lodcli.kernels.tensor.marks": "Decimals Marks Times",
+            "lodcli.kernels.tensor.marks": "Categories Decimals Marks Times",
             "lodcli.kernels.tensor.nulls": "Nulls",
             "lodcli.kernels.tensor.plot": "plot",
             "lodcli.kernels.tensor.tensor_array": "TensorArray",

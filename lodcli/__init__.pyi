@@ -26,6 +26,7 @@ from lodcli.kernels.rnn.loops.while_loop import Var as Var
 from lodcli.kernels.rnn.loops.while_loop import while_loop as while_loop
 from lodcli.kernels.runtime.precision import float32_products as float32_products
 from lodcli.kernels.tensor.lod_tensor import LoDTensor as LoDTensor
+from lodcli.kernels.tensor.marks import Categories as Categories
 from lodcli.kernels.tensor.marks import Decimals as Decimals
 from lodcli.kernels.tensor.marks import Marks as Marks
 from lodcli.kernels.tensor.marks import Times as Times
@@ -39,6 +40,7 @@ open = _open_source
 __version__: str
 
 __all__ = [
+    "Categories",
     "DamagedFileError",
     "Decimals",
     "DynamicRNN",

@@ -31,7 +31,7 @@ class Columns(Format):
     many = True
     level_names = True
     record = "record"
-    kept_marks = ALL_MARKS
+    kept_marks = ALL_MARKS - {"category"}
     attributes = True
     structs = True
     nulls = True

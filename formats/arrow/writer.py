@@ -25,9 +25,9 @@ ROW_GROUP_BYTES = 32 << 20
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the columns that hold these tensors; null may be what their specs say."""
-    nodes, attributes, columns = tree(schema), _attributes(schema), _leaves(schema)
+    nodes, attributes = tree(schema), _attributes(schema)
     said = {node.name: [attributes[spec.name] for spec in node.specs] for node in nodes}
-    return featured(pa.schema([field_of(node, columns) for node in nodes]), said)
+    return featured(pa.schema([field_of(node, _leaves(schema)) for node in nodes]), said)
 
 
 def _attributes(schema: Schema) -> dict[str, dict[str, Any]]:

@@ -19,6 +19,7 @@ from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSp
 from lodcli.formats.structs.tree import check_tree
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
+from lodcli.kernels.tensor.marks import MOST_WORD_BYTES, MOST_WORDS
 
 # Version 2 is written only for what version 1 cannot hold.
 VERSION, VERSION_OF_MARKS = 1, 2
@@ -27,7 +28,8 @@ PATH = "/header"
 NULLS = "nulls"
 LIMIT_BYTES = 1 << 28
 _DATASET_PATH = re.compile(
-    r"(/[^/\0]{1,255})?/(data|order|(index|outer|valid)/(0|[1-9][0-9]?)|valid/rows)"
+    r"(/[^/\0]{1,255})?/(data|order|(index|outer|valid)/(0|[1-9][0-9]?)|valid/rows|"
+    r"categories/(words|offsets))"
 )
 # What stands in the root beside tensors.
 _RESERVED = frozenset({"header", "index", "order", "outer"})
@@ -75,6 +77,11 @@ def mask_path(spec: TensorSpec, level: int) -> str:
     return part_path(spec.name, f"valid/{level if level < len(spec.levels) else 'rows'}")
 
 
+def word_paths(spec: TensorSpec) -> tuple[str, str]:
+    """Return where the dictionary of a tensor is: the bytes of its words, and their offsets."""
+    return part_path(spec.name, "categories/words"), part_path(spec.name, "categories/offsets")
+
+
 def data_path(name: str) -> str:
     """Return where the rows of a tensor are stored."""
     return part_path(name, "data")
@@ -101,7 +108,7 @@ def encode(header: Header) -> bytes:
             entry["order"] = part_path(spec.name, "order")
             entry["outer"] = _levels_json(spec.outer)
         if version == VERSION_OF_MARKS:
-            entry["marks"] = marks.to_json(spec.marks)
+            entry["marks"] = marks.to_json(spec.marks, words=False)
             if masks[spec.name]:
                 entry["marks"][NULLS] = masks[spec.name]
         tensors[spec.name] = entry
@@ -154,6 +161,9 @@ def decode(raw: bytes) -> Header:
     schema = tuple(_tensor(name, entry, datasets, owners, extra) for name, entry in tensors)
     _require(bool(schema), "names no tensor")
     _require_all_used(schema, datasets)
+    # Each word takes some ten times its bytes in memory, and compressed files little.
+    words = sum(datasets[word_paths(spec)[1]].shape[0] for spec in schema if spec.marks.categories)
+    _require(words <= 4 * MOST_WORDS, f"categories: at most {4 * MOST_WORDS} words in all")
     _require_shared_from_the_top(schema)
     check_tree(schema, PATH)
     return Header(schema, datasets)
@@ -214,13 +224,31 @@ def _tensor(
         rows=data.shape[0],
         array=kind == "array",
         outer=outer,
-        marks=marks.from_json(entry.get("marks", {}), f"{PATH}: {name}", (NULLS,)),
+        marks=marks.from_json(entry.get("marks", {}), f"{PATH}: {name}", (NULLS,), words=False),
         nullable=NULLS in entry.get("marks", {}),
     )
     marks.check_fit(spec, f"{PATH}: {name}")
     if spec.nullable:
         _check_masks(spec, entry["marks"][NULLS], datasets)
+    if spec.marks.categories is not None:
+        _check_dictionary(spec, datasets)
     return spec
+
+
+def _check_dictionary(spec: TensorSpec, datasets: Mapping[str, DatasetEntry]) -> None:
+    """Raise DamagedFileError unless the words are there, and no more than there may be."""
+    words, offsets = (_named(datasets, path, spec.name) for path in word_paths(spec))
+    where = part_path(spec.name, "categories")
+    _require(
+        words.dtype == "uint8"
+        and len(words.shape) == 1
+        and (offsets.dtype, len(offsets.shape)) == ("int64", 1),
+        f"{where}: words must be uint8, their offsets int64, both 1-D",
+    )
+    _require(
+        words.shape[0] <= MOST_WORD_BYTES and offsets.shape[0] <= MOST_WORDS + 1,
+        f"{where}: at most {MOST_WORDS} words of {MOST_WORD_BYTES} bytes",
+    )
 
 
 def _check_masks(spec: TensorSpec, said: Any, datasets: Mapping[str, DatasetEntry]) -> None:
@@ -285,6 +313,8 @@ def _require_all_used(schema: Schema, datasets: Mapping[str, DatasetEntry]) -> N
         used.update(level.key for level in (*spec.levels, *spec.outer))
         if spec.array:
             used.add(part_path(spec.name, "order"))
+        if spec.marks.categories is not None:
+            used.update(word_paths(spec))
         if spec.nullable:
             used.update(mask_path(spec, level) for level in range(len(spec.levels) + 1))
     for path in datasets:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 
 from lodcli.formats.container import header
+from lodcli.formats.container.marked_arrays import with_words
 from lodcli.formats.container.rows import Rows
 from lodcli.formats.container.stored import ContainerFile
 from lodcli.formats.core.errors import DamagedFileError, naming
@@ -46,12 +47,17 @@ class ContainerSource(IndexedSource):
         self._mmap = mmap
         file = ContainerFile(fd, os.fstat(fd).st_size)
         found = header.decode(file.header())
-        self.schema = found.schema
         self._entries = found.datasets
         self._rows = {
             path: Rows(fd, path, found.datasets[path], stored)
             for path, stored in file.datasets(found.datasets).items()
         }
+        self.schema = tuple(
+            with_words(spec, self._rows, found.datasets, label)
+            if spec.marks.categories is not None
+            else spec
+            for spec in found.schema
+        )
         self._offsets: dict[str, Offsets] = {}
         self._indexes: dict[tuple[LevelSpec, ...], LoD] = {}
         self.lods: dict[str, LoD] = {}

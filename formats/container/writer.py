@@ -11,7 +11,7 @@ from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter
 from lodcli.formats.container import header
 from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.header import Header
-from lodcli.formats.container.masks import MaskWriter
+from lodcli.formats.container.marked_arrays import MaskWriter, write_words
 from lodcli.formats.container.sinks import ChunkedSink, ContiguousSink, Sink
 from lodcli.formats.container.written_file import WrittenFile
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema
@@ -57,7 +57,8 @@ def write_container(
         writer.write(masks.watched(batches))
         schema, arrays = writer.finish()
         with output.naming():
-            _finish(file, schema, arrays | masks.finish())
+            words = write_words(schema, lambda array: kind(file, array))
+            _finish(file, schema, arrays | masks.finish() | words)
     finally:
         file.close()
 

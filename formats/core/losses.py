@@ -9,6 +9,7 @@ from itertools import islice, zip_longest
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Schema, TensorSpec
+from lodcli.formats.items.in_words import in_words, writes_words
 from lodcli.formats.structs.tree import record_columns
 
 # In a message; a file may have thousands.
@@ -42,6 +43,9 @@ def losses(kind: Format, schema: Schema, options: WriteOptions) -> tuple[Loss, .
     It is what reading does not give back by itself; options of the reader, such as --dtype and
     --levels, may restore it.
     """
+    given = schema
+    if writes_words(kind, schema):
+        schema = in_words(schema)
     found: dict[str, Iterable[str]] = {
         "tensor names": kind.lost_tensor_names(schema) if len(schema) > 1 else (),
         "level names": [name for spec in schema for name in _lost_level_names(kind, spec, options)],
@@ -54,9 +58,7 @@ def losses(kind: Format, schema: Schema, options: WriteOptions) -> tuple[Loss, .
             if not kind.keeps_dtype(spec, options)
         ],
         "marks": [
-            f"{spec.marks.of_values} of {spec.name}"
-            for spec in schema
-            if not kind.keeps_marks(spec)
+            f"{spec.marks.of_values} of {spec.name}" for spec in given if not kind.keeps_marks(spec)
         ],
         "attributes": []
         if kind.attributes

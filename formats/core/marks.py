@@ -19,18 +19,20 @@ from lodcli.kernels.tensor.marks import (
     ALL_MARKS,
     TIME_UNITS,
     VALUES,
+    Categories,
     Decimals,
     Field,
     Marks,
     Times,
     attributes_text,
+    check_codes,
     check_text,
 )
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls, without_null_rows
 
 # The format and the version of what flat files keep beside their arrays.
 _FORMAT = {"format": "lod-marks", "version": 1}
-MOST_BYTES = 1 << 20
+MOST_BYTES = 16 << 20
 # The member of tensors inside records, and how long a path may be.
 FIELDS = "fields"
 MOST_FIELDS = 64
@@ -42,13 +44,24 @@ _MEMBERS = {
     **{kind: frozenset({"unit"}) for kind in TIME_UNITS},
     "timestamp": frozenset({"unit", "zone"}),
     "decimal": frozenset({"precision", "scale", "bits"}),
+    "category": frozenset({"words", "ordered"}),
 }
 
 
-def to_json(marks: Marks) -> dict[str, Any]:
-    """Return marks as the members of a JSON object; empty for none."""
+def to_json(marks: Marks, *, words: bool = True) -> dict[str, Any]:
+    """Return marks as the members of a JSON object; empty for none.
+
+    Args:
+        marks: of a tensor.
+        words: whether the words of categories are among them.
+    """
     said: dict[str, Any] = {} if marks.kind is None else {"values": marks.kind}
-    if marks.unit is not None:
+    if isinstance(marks.unit, Categories):
+        if words:
+            said["words"] = list(marks.unit.words)
+        if marks.unit.ordered:
+            said["ordered"] = True
+    elif marks.unit is not None:
         members = asdict(marks.unit).items()
         said |= {name: value for name, value in members if name != "kind" and value is not None}
     if marks.fields:
@@ -61,13 +74,14 @@ def to_json(marks: Marks) -> dict[str, Any]:
     return said
 
 
-def from_json(content: Any, where: str, also: Iterable[str] = ()) -> Marks:
+def from_json(content: Any, where: str, also: Iterable[str] = (), *, words: bool = True) -> Marks:
     """Return the marks that `to_json` gave.
 
     Args:
         content: parsed.
         where: for messages.
         also: names of members that the caller reads.
+        words: whether those of categories are among them; else the caller reads them.
 
     Raises:
         DamagedFileError: no JSON object.
@@ -90,6 +104,8 @@ def from_json(content: Any, where: str, also: Iterable[str] = ()) -> Marks:
         )
     if content["values"] in VALUES:
         return replace(also_said, values=content["values"])
+    if kind == "category":
+        return replace(also_said, unit=_categories(content, where, words=words))
     told = {name: content[name] for name in known if name in content}
     kinds = {"unit": str, "zone": str, "precision": int, "scale": int, "bits": int}
     if not known - {"zone"} <= told.keys() or any(
@@ -99,6 +115,24 @@ def from_json(content: Any, where: str, also: Iterable[str] = ()) -> Marks:
     if content["values"] == "decimal":
         return replace(also_said, unit=Decimals(**told))
     return replace(also_said, unit=Times(content["values"], **told))
+
+
+def _categories(content: dict[str, Any], where: str, *, words: bool) -> Categories:
+    """Return the categories that `to_json` gave; without words, if the caller reads them."""
+    if "ordered" in content and content["ordered"] is not True:
+        raise DamagedFileError(
+            f"{where}: categories: ordered is true, found {shown(content['ordered'])}"
+        )
+    found = content.get("words") if words else []
+    if not isinstance(found, list) or (not words and "words" in content):
+        raise DamagedFileError(
+            f"{where}: categories: expected {'a list of' if words else 'no'} words, found "
+            f"{shown(content.get('words'))}"
+        )
+    try:
+        return Categories(tuple(found), "ordered" in content)
+    except InvalidDataError as error:
+        raise DamagedFileError(f"{where}: {error}") from None
 
 
 def _attributes(content: dict[str, Any], where: str) -> str:
@@ -152,11 +186,21 @@ def check_fit(spec: TensorSpec, where: str) -> None:
 
 
 def flat_json(schema: Schema) -> str | None:
-    """Return the marks of all tensors for a flat file; None if there are none."""
+    """Return the marks of all tensors for a flat file; None if there are none.
+
+    Raises:
+        UnsupportedError: they take more than MOST_BYTES, which reading would not take for marks.
+    """
     marks = {spec.name: to_json(spec.marks) for spec in schema if spec.marks}
     if not marks:
         return None
-    return json.dumps({**_FORMAT, "tensors": marks}, separators=(",", ":"))
+    text = json.dumps({**_FORMAT, "tensors": marks}, separators=(",", ":"))
+    if len(text) > MOST_BYTES:
+        raise UnsupportedError(
+            f"marks of tensors, such as categories and attributes, take {len(text)} bytes here, at "
+            f"most {MOST_BYTES}; write lod.h5"
+        )
+    return text
 
 
 def from_flat_json(text: str | bytes) -> dict[str, Marks] | None:
@@ -194,7 +238,7 @@ def remarked(schema: Schema, values: str) -> Schema:
             replace(spec, marks=replace(spec.marks, values=None, unit=None)) for spec in schema
         )
     marks = from_json({"values": values}, "")
-    fits = [_misfit(spec, marks) is None for spec in schema]
+    fits = [_misfit(spec, marks) is None and spec.marks.categories is None for spec in schema]
     if not any(fits):
         raise UnsupportedError(f"{schema[0].name}: {_misfit(schema[0], marks)}")
     return tuple(
@@ -233,11 +277,10 @@ def tensor_of(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls = NO_NULLS) 
             tensor, and the item and byte.
     """
     marks = spec.marks.kept(lod.n_levels, len(spec.levels))
-    if not nulls and not marks.is_text:
+    if not nulls and not marks.is_text and marks.categories is None:
         return LoDTensor(rows, lod, marks)
     with naming(spec.name):
-        if marks.is_text:
-            check_text(rows, lod)
+        _check(rows, lod, marks, nulls)
         if nulls and without_null_rows(rows, nulls) is not rows:
             raise InvalidDataError("a row is null and not zero")
         return LoDTensor(rows, lod, marks, nulls)
@@ -249,9 +292,9 @@ def _marked(name: str, item: Item, marks: dict[str, Marks], done: dict[str, int]
     done[name] += len(item)
     if item.marks == marks[name]:
         return item  # every reader checks its text
-    if marks[name].is_text and not item.marks.is_text:
+    if marks[name].of_values != item.marks.of_values:
         try:
-            check_text(item.values, item.lod)
+            _check(item.values, item.lod, marks[name], item.nulls)
         except InvalidDataError as error:
             first = done[name] - len(item)
             where = f", in the items from {first} on" if first else ""
@@ -260,8 +303,15 @@ def _marked(name: str, item: Item, marks: dict[str, Marks], done: dict[str, int]
 
 
 def check_content(items: Mapping[str, Item]) -> None:
-    """Raise InvalidDataError unless all tensors that are marked as text are UTF-8."""
+    """Raise InvalidDataError unless text is UTF-8, and codes of categories are those of words."""
     for name, item in items.items():
-        if not isinstance(item, StoredArray) and item.marks.is_text:
+        if not isinstance(item, StoredArray):
             with naming(name):
-                check_text(item.values, item.lod)
+                _check(item.values, item.lod, item.marks, item.nulls)
+
+
+def _check(rows: Array, lod: LoD, marks: Marks, nulls: Nulls) -> None:
+    if marks.is_text:
+        check_text(rows, lod)
+    elif marks.categories is not None:
+        check_codes(rows, lod, marks.categories, nulls.rows)

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import Schema, TensorSpec, find
 from lodcli.formats.items import keys
@@ -18,6 +19,7 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.exchange.words import dtype_of_codes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
@@ -55,6 +57,8 @@ def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -
 
 def _kind(spec: TensorSpec) -> str:
     """Return what keys are compared as."""
+    if spec.marks.categories is not None:
+        return "ordered categories" if spec.marks.categories.ordered else "categories"
     if spec.marks.kind is not None:
         return str(spec.marks.of_values)
     if spec.dtype.kind in "biu":
@@ -79,6 +83,7 @@ def joined(
         how: "inner": pairs; "left": also what has none, beside nulls; "semi", "anti": items of
             `left` alone that have some, or none.
     """
+    right = _recoded(left[0], right, names)
     beside = [spec.name for spec in right[0] if spec.name not in names]
     nothing = {spec.name: _null(spec) for spec in right[0]}
     second = _Matches(sorted_by(*right, names), right[0], names)
@@ -96,6 +101,40 @@ def joined(
                 starts = np.where(counts == 0, item_count(matches) - 1, starts)
                 counts = np.maximum(counts, 1)
             yield from _pairs(items, {name: matches[name] for name in beside}, starts, counts)
+
+
+def _recoded(
+    left: Schema, right: tuple[Schema, Iterable[Tensors]], names: Sequence[str]
+) -> tuple[Schema, Iterable[Tensors]]:
+    """Return the second file with its keys as codes of the words of both, those of `left` first."""
+    words = {}
+    for name in names:
+        own, other = find(left, name).marks.categories, find(right[0], name).marks.categories
+        if own is not None and other is not None and own.words != other.words:
+            with naming(name):
+                words[name] = own.with_words(other)
+    if not words:
+        return right
+    schema = tuple(
+        replace(
+            spec,
+            dtype=dtype_of_codes(spec.dtype, words[spec.name]),
+            marks=replace(spec.marks, unit=words[spec.name]),
+        )
+        if spec.name in words
+        else spec
+        for spec in right[0]
+    )
+    marks = {spec.name: spec.marks for spec in right[0]}
+
+    def recoded(name: str, tensor: LoDTensor) -> LoDTensor:
+        whole = LoDTensor(tensor.values, tensor.lod, marks[name], tensor.nulls)
+        return whole.recoded(words[name])
+
+    return schema, (
+        {name: recoded(name, one) if name in words else one for name, one in batch.items()}
+        for batch in right[1]
+    )
 
 
 def _pairs(items: Tensors, matches: Tensors, starts: Offsets, counts: Offsets) -> Iterator[Tensors]:

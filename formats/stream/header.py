@@ -114,6 +114,11 @@ def encode(header: StreamHeader) -> bytes:
         UnsupportedError: more tensors or levels than a header may hold.
     """
     payload = _canonical(_content(header))
+    if len(payload) > JSON_LIMIT_BYTES:
+        raise UnsupportedError(
+            f"no lod stream can hold this: a header of {len(payload)} bytes, at most "
+            f"{JSON_LIMIT_BYTES}; write lod.h5"
+        )
     try:
         decode(payload, header.version)  # what no reader accepts must not be written
     except DamagedFileError as error:

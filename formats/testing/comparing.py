@@ -45,6 +45,8 @@ def _difference(
     def kept(what: str, told: object) -> bool:
         return f"{told} of {name}" not in lost.get(what, ())
 
+    if not kept("marks", tensor.marks) and tensor.categories is not None and other.marks.is_text:
+        tensor = tensor.as_text()  # what formats with text have of categories
     lengths, others = tensor.recursive_sequence_lengths(), other.recursive_sequence_lengths()
     if lost.get("levels"):
         others = others[: len(lengths)]

@@ -84,6 +84,7 @@ def _marked(one: Any) -> dict[str, Content]:
     stamps = Marks(unit=Times("timestamp", "ms", "Europe/Zurich"))
     moments = LoDTensor(np.array([1, 2**40, -5]), LoD.from_lengths([[1, 2]]), stamps)
     prices = LoDTensor(np.array([150, -5, 0]), marks=Marks(unit=Decimals(10, 2)))
+    labels = LoDTensor(np.array([2, 0, 2])).as_categories(["a", "never", "数"])
     return {
         "text": one(words),
         "letters": one(letters),
@@ -98,6 +99,13 @@ def _marked(one: Any) -> dict[str, Content]:
         "dates": one(days),
         "moments in lists": one(moments),
         "decimals": one(prices),
+        "categories": one(labels),
+        "categories in lists": one(
+            LoDTensor(np.array([1, 0, 1], np.int8), LoD.from_lengths([[2, 0, 1]])).as_categories(
+                ["nein", "jä"], ordered=True
+            )
+        ),
+        "rows of categories": one(LoDTensor(np.array([[0, 1], [1, 1]])).as_categories(["", "b c"])),
     }
 
 
@@ -106,6 +114,7 @@ def _nulls(one: Any) -> dict[str, Content]:
         "null numbers": one(LoDTensor.from_lists([1, None, 3])),
         "null numbers in lists": one(LoDTensor.from_lists([[1, None], [], [3]])),
         "null lists": one(LoDTensor.from_lists([[1, 2], None, []])),
+        "null categories": one(LoDTensor.from_lists([1, None, 0]).as_categories(["a", "b"])),
         "null text": one(LoDTensor.from_lists(["a", None, ""])),
         "nulls beside numbers": {
             "data": LoDTensor.from_lists([1.5, None, 2.5]),

@@ -57,6 +57,7 @@ class Conversions:
         @property
         def nulls(self) -> Nulls: ...
         def refuse_nulls(self, what: str) -> None: ...
+        def as_text(self) -> Self: ...
 
     # -- in ------------------------------------------------------------------------
 
@@ -364,9 +365,11 @@ class Conversions:
         return to_arrow(self._on_host("Arrow", nulls=True), self.lod, self.marks, self.nulls)
 
     def to_awkward(self) -> Any:
-        """Return an array of Awkward; it needs the package awkward."""
+        """Return an array of Awkward; it needs the package awkward. Categories are their words."""
         from lodcli.kernels.tensor.exchange.awkward import to_awkward
 
+        if self.marks.categories is not None:
+            return self.as_text().to_awkward()
         return to_awkward(self._on_host("Awkward", nulls=True), self.lod, self.marks, self.nulls)
 
     def to_torch(self, layout: Literal["jagged", "packed", "padded", "varlen"] = "jagged") -> Any:

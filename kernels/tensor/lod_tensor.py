@@ -23,8 +23,16 @@ from lodcli.kernels.index.selection import Key, Selection, select
 from lodcli.kernels.runtime.arrays import RAGGED, as_array, is_on_device, on_host
 from lodcli.kernels.tensor.conversions import Conversions
 from lodcli.kernels.tensor.exchange.rows import rows_of
+from lodcli.kernels.tensor.exchange.words import dtype_of_codes, words_of
 from lodcli.kernels.tensor.indexing import picked
-from lodcli.kernels.tensor.marks import NO_MARKS, Marks, attributes_text, check_text
+from lodcli.kernels.tensor.marks import (
+    NO_MARKS,
+    Categories,
+    Marks,
+    attributes_text,
+    check_codes,
+    check_text,
+)
 from lodcli.kernels.tensor.nullable import chosen, dropped, filled, places_of
 from lodcli.kernels.tensor.nulls import (
     NO_NULLS,
@@ -194,12 +202,19 @@ class LoDTensor(NumpyProtocol, Conversions):
     def as_text(self) -> LoDTensor:
         """Return this tensor marked as text: each finest sequence is UTF-8; no copy.
 
+        Categories become their words, under a level more for their letters.
+
         Raises:
             InvalidDataError: rows that are not single uint8, no levels, or not UTF-8.
 
         >>> LoDTensor(np.frombuffer(b"Hi you", np.uint8), [[2, 4]]).as_text().to_list()
         ['Hi', ' you']
         """
+        if self._marks.categories is not None:
+            data = on_host(self._data, "text")
+            found = words_of(data, self._lod, self._marks.categories, self._nulls)
+            marks = replace(self._marks, values="text", unit=None)
+            return LoDTensor(found[0], found[1], marks, found[2])
         marks = replace(self._marks, values="text", unit=None)
         text = LoDTensor(self._data, self._lod, marks, self._nulls)
         if not self._marks.is_text:
@@ -217,6 +232,48 @@ class LoDTensor(NumpyProtocol, Conversions):
             return self
         marks = replace(self._marks, values=None, unit=None)
         return LoDTensor(self._data, self._lod, marks, self._nulls)
+
+    def as_categories(self, words: Sequence[str], *, ordered: bool = False) -> LoDTensor:
+        """Return this tensor marked as codes: each row is the place of its word; no copy.
+
+        Args:
+            words: the categories, in order; all are different.
+            ordered: whether their order says which one is less.
+
+        Raises:
+            InvalidDataError: rows that are no whole numbers, or no places of words.
+
+        >>> LoDTensor([1, 0, 1], [[2, 1]]).as_categories(["no", "yes"]).to_list()
+        [['yes', 'no'], ['yes']]
+        """
+        if isinstance(words, str):
+            raise InvalidDataError("categories: expected a list of words, found one text")
+        found = Categories(tuple(words), ordered)
+        marks = replace(self._marks, values=None, unit=found)
+        coded = LoDTensor(self._data, self._lod, marks, self._nulls)
+        check_codes(on_host(self._data, "categories"), self._lod, found, self._nulls.rows)
+        return coded
+
+    @property
+    def categories(self) -> tuple[str, ...] | None:
+        """The words that the rows are codes of; None if they are no codes."""
+        found = self._marks.categories
+        return None if found is None else found.words
+
+    def recoded(self, categories: Categories) -> LoDTensor:
+        """Return this tensor of categories with codes of another dictionary that has all its words.
+
+        The dtype is that of this tensor, or a wider one where its codes need it.
+        """
+        own = self._marks.categories
+        assert own is not None
+        marks = replace(self._marks, unit=categories)
+        dtype = dtype_of_codes(self.dtype, categories)
+        if own.words == categories.words[: len(own.words)]:
+            return LoDTensor(self._data.astype(dtype, copy=False), self._lod, marks, self._nulls)
+        codes = own.codes_in(categories).astype(dtype)
+        data = codes[self._data] if codes.size else np.zeros_like(self._data, dtype)
+        return LoDTensor(data, self._lod, marks, self._nulls)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -465,15 +522,13 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     def identical(self, other: LoDTensor) -> bool:
         """Return whether dtype, shape, every bit of data, index, names, marks and nulls agrees."""
-        from lodcli.kernels.tensor.compare import same_bytes
-
         return (
             self.dtype == other.dtype
             and self._data.shape == other._data.shape
             and self._lod == other._lod
             and self._marks == other._marks
             and self._nulls == other._nulls
-            and same_bytes(self._data, other._data)
+            and self._data.tobytes() == other._data.tobytes()
         )
 
     def difference(self, other: LoDTensor, *, rtol: float = 0, atol: float = 0) -> str | None:
@@ -504,11 +559,19 @@ class LoDTensor(NumpyProtocol, Conversions):
     def concatenate(parts: Sequence[LoDTensor]) -> LoDTensor:
         """Return several batches as one, their indexes joined level by level.
 
+        Categories of other words become codes of all words, those of the first part first.
+
         Raises:
             ShapeMismatchError: different row shapes, dtypes, marks or numbers of levels.
+            InvalidDataError: ordered categories of other words.
         """
         if not parts:
             raise ShapeMismatchError("nothing to concatenate: no tensor given")
+        words = parts[0].marks.categories
+        if words is not None and any(part.marks != parts[0].marks for part in parts):
+            for part in parts:
+                words = words.with_words(part.marks.categories or words)
+            parts = [part if part.categories is None else part.recoded(words) for part in parts]
         first = parts[0]
         for position, part in enumerate(parts):
             for what in ("row_shape", "dtype", "marks"):

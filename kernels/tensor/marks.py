@@ -32,7 +32,9 @@ MOST_ZONE_CHARACTERS = 64
 # Of the attributes of one tensor, as JSON.
 MOST_ATTRIBUTE_BYTES = 1 << 18
 # What formats that keep all marks declare.
-ALL_MARKS = frozenset({*VALUES, *TIME_UNITS, "decimal"})
+ALL_MARKS = frozenset({*VALUES, *TIME_UNITS, "decimal", "category"})
+# Of one dictionary of categories: the words, and their bytes as UTF-8.
+MOST_WORDS, MOST_WORD_BYTES = 1 << 20, 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,93 @@ class Decimals:
         return None
 
 
-Unit = Times | Decimals
+@dataclass(frozen=True, slots=True, eq=False)
+class Categories:
+    """Codes of words: each row is the place of its word in a dictionary.
+
+    Attributes:
+        words: the dictionary, in order; all are different.
+        ordered: whether the order of the words says which category is less.
+
+    Raises:
+        InvalidDataError: words that are equal, or no text, or more than MOST_WORDS or
+            MOST_WORD_BYTES.
+
+    >>> str(Categories(("no", "yes")))
+    'category[2]'
+    """
+
+    words: tuple[str, ...]
+    ordered: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.words) > MOST_WORDS:
+            raise InvalidDataError(f"categories: {len(self.words)} words, at most {MOST_WORDS}")
+        size, known = 0, set[str]()
+        for place, word in enumerate(self.words):
+            if not isinstance(word, str):
+                raise InvalidDataError(
+                    f"categories: word {place}: expected text, found {type(word).__name__}"
+                )
+            if word in known:
+                first = self.words.index(word)
+                raise InvalidDataError(
+                    f"categories: word {place} is the same as word {first}: {word[:80]!r}"
+                )
+            known.add(word)
+            try:
+                size += len(word.encode())
+            except UnicodeEncodeError:
+                raise InvalidDataError(
+                    f"categories: word {place}: half of a surrogate pair in {word[:80]!r}"
+                ) from None
+        if size > MOST_WORD_BYTES:
+            raise InvalidDataError(f"categories: {size} bytes of words, at most {MOST_WORD_BYTES}")
+
+    # Tensors of one file have the same object, which is compared for each batch.
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Categories):
+            return NotImplemented
+        return self.words == other.words and self.ordered == other.ordered
+
+    def __hash__(self) -> int:
+        return hash((len(self.words), self.words[:8], self.ordered))
+
+    @property
+    def kind(self) -> str:
+        """What marks call it."""
+        return "category"
+
+    def __str__(self) -> str:
+        return f"category[{len(self.words)}{', ordered' * self.ordered}]"
+
+    def misfit(self) -> str | None:
+        """Return why there are no such categories: there always are."""
+        return None
+
+    def with_words(self, other: Categories) -> Categories:
+        """Return these words, and behind them those of another dictionary that are new.
+
+        Raises:
+            InvalidDataError: the words are others and ordered, so that no order of both is known.
+        """
+        if self == other:
+            return self
+        if self.ordered or other.ordered:
+            raise InvalidDataError("ordered categories with other words have no common order")
+        known = set(self.words)
+        new = tuple(word for word in other.words if word not in known)
+        return Categories((*self.words, *new)) if new else self
+
+    def codes_in(self, other: Categories) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Return the code that each word has in a dictionary that has all of them, (words,)."""
+        places = {word: place for place, word in enumerate(other.words)}
+        return np.fromiter(map(places.__getitem__, self.words), np.int64, len(self.words))
+
+
+Unit = Times | Decimals | Categories
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +260,11 @@ class Marks:
         return self.values == "text"
 
     @property
+    def categories(self) -> Categories | None:
+        """The dictionary, if rows are codes of words."""
+        return self.unit if isinstance(self.unit, Categories) else None
+
+    @property
     def path(self) -> str:
         """The fields as text, with brackets for each level between them."""
         found = "".join(
@@ -187,6 +280,10 @@ class Marks:
 
     def misfit(self, dtype: np.dtype[Any], row_shape: tuple[int, ...], levels: int) -> str | None:
         """Return why a tensor of this description cannot have these marks; None if it can."""
+        if isinstance(self.unit, Categories):
+            if self.values is None and dtype.kind in "iu":
+                return None
+            return f"categories are codes, whole numbers; found {self.values or dtype}"
         if self.unit is not None:
             if self.values is None and dtype == np.int64:
                 return self.unit.misfit()
@@ -246,6 +343,46 @@ def attributes_text(attributes: Mapping[str, Any]) -> str:
     return text if attributes else ""
 
 
+def check_codes(data: Array, lod: LoD, categories: Categories, valid: Array | None) -> None:
+    """Raise InvalidDataError unless every row that is not null holds codes of words.
+
+    Args:
+        data: (N, ...) whole numbers.
+        lod: of any depth.
+        categories: the words.
+        valid: (N,) which rows are not null; None for all.
+
+    >>> check_codes(np.array([0, 2]), LoD(), Categories(("a", "b")), None)
+    Traceback (most recent call last):
+    lodcli.kernels.errors.InvalidDataError: row 1: expected the code of one of 2 words, found 2
+    """
+    count = len(categories.words)
+    if not data.size or (int(data.min()) >= 0 and int(data.max()) < count):
+        return
+    wrong = data < 0
+    if count <= np.iinfo(data.dtype).max:
+        wrong |= data >= count
+    rows = wrong.reshape(len(data), -1).any(axis=1)
+    if valid is not None:
+        rows &= valid
+    if not rows.any():
+        return
+    row = int(np.argmax(rows))
+    found = int(data[row][wrong[row]].reshape(-1)[0])
+    place = f"item <{','.join(map(str, _branch(lod, row)))}>" if lod.n_levels else f"row {row}"
+    raise InvalidDataError(f"{place}: expected the code of one of {count} words, found {found}")
+
+
+def _branch(lod: LoD, place: int) -> list[int]:
+    """Return the outermost item, and the places in it, of a row."""
+    path: list[int] = []
+    for offsets in reversed(lod.levels):
+        item = int(np.searchsorted(offsets, place, side="right")) - 1
+        path.insert(0, place - int(offsets[item]))
+        place = item
+    return [place, *path]
+
+
 def check_text(data: Array, lod: LoD) -> None:
     """Raise InvalidDataError unless every finest sequence is UTF-8.
 
@@ -262,15 +399,10 @@ def check_text(data: Array, lod: LoD) -> None:
     wrong = _wrong_byte(np.ascontiguousarray(data), lod.levels[-1][:-1])
     if wrong is None:
         return
-    path: list[int] = []
-    place = wrong
-    for offsets in reversed(lod.levels):
-        item = int(np.searchsorted(offsets, place, side="right")) - 1
-        path.insert(0, place - int(offsets[item]))
-        place = item
-    branch = ",".join(map(str, [place, *path[:-1]]))
+    *path, position = _branch(lod, wrong)
     raise InvalidDataError(
-        f"item <{branch}>: is not UTF-8 (byte {int(data[wrong]):#04x} at position {path[-1]})"
+        f"item <{','.join(map(str, path))}>: is not UTF-8 (byte {int(data[wrong]):#04x} at "
+        f"position {position})"
     )
 
 

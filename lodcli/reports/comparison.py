@@ -12,9 +12,9 @@ class Difference(TypedDict):
 
     Attributes:
         what: tensor (one file does not have it), dtype, row_shape, levels, level_name, marks,
-            attributes, items of a level, length of a sequence, rows, or value.
+            word of categories, attributes, items of a level, length of a sequence, rows, or value.
         level: the number of the level, for those that are of a level.
-        branch: the numbers that lead to a sequence or row, outermost first.
+        branch: the numbers that lead to a sequence or row, outermost first; the place of a word.
         column: of a value in its row; empty if rows are single values.
         left, right: what the two files have; null for nothing.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.tensor.exchange.arrow_units import integers_of, marks_of, stored, type_of
-from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Marks
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, pack
 
 # The names of a field's levels, outermost first, as a JSON list in the field's metadata.
@@ -47,7 +48,7 @@ def arrow_field(
         UnsupportedError: Arrow has no such numbers.
     """
     try:
-        kind = pa.from_numpy_dtype(dtype) if marks.unit is None else type_of(marks.unit)
+        kind = pa.from_numpy_dtype(dtype) if marks.unit is None else type_of(marks.unit, dtype)
     except pa.ArrowNotImplementedError:
         raise UnsupportedError(f"Arrow has no {dtype}; take tensor.data, or convert it") from None
     for extent in reversed(row_shape):
@@ -61,18 +62,29 @@ def arrow_field(
     return pa.field(name, kind, nullable=nullable, metadata=metadata)
 
 
-def arrow_array(data: Array, lod: LoD, kind: pa.DataType, nulls: Nulls = NO_NULLS) -> pa.Array:
+def arrow_array(
+    data: Array, lod: LoD, kind: pa.DataType, nulls: Nulls = NO_NULLS, marks: Marks = NO_MARKS
+) -> pa.Array:
     """Return rows and their index as an array of the type that `arrow_field` gave.
 
     It shares their memory, but for booleans, of which Arrow keeps eight in a byte.
+
+    Args:
+        data: of a tensor.
+        lod: of it.
+        kind: the type; for categories a dictionary, or that of their codes.
+        nulls: of it.
+        marks: of it, for the words of categories.
     """
     flat = np.ascontiguousarray(data).reshape(-1)
     if flat.dtype == np.bool_:
         flat = np.packbits(flat, bitorder="little")
-    elif flat.dtype == np.int64:
+    elif flat.dtype == np.int64 and marks.categories is None:
         flat = _of_unit(flat, kind)
     count = lod.count(0) if lod.n_levels else data.shape[0]
-    return _nested(lod, kind, 0, count, pa.py_buffer(flat), nulls.masks or (None,) * (len(lod) + 1))
+    masks = nulls.masks or (None,) * (len(lod) + 1)
+    words = None if marks.categories is None else _dictionary(marks.categories)
+    return _nested(lod, kind, 0, count, pa.py_buffer(flat), masks, words)
 
 
 def _of_unit(flat: Array, kind: Any) -> Array:
@@ -83,7 +95,13 @@ def _of_unit(flat: Array, kind: Any) -> Array:
 
 
 def _nested(
-    lod: LoD, kind: Any, depth: int, count: int, data: pa.Buffer, masks: Sequence[Mask | None]
+    lod: LoD,
+    kind: Any,
+    depth: int,
+    count: int,
+    data: pa.Buffer,
+    masks: Sequence[Mask | None],
+    words: pa.Array | None,
 ) -> pa.Array:
     mask = masks[depth]
     valid, missing = None, 0
@@ -93,13 +111,22 @@ def _nested(
         offsets = lod.levels[depth]
         if types.is_large_string(kind) or types.is_large_binary(kind):
             return pa.Array.from_buffers(kind, count, [valid, _buffer(offsets), data], missing)
-        below = _nested(lod, kind.value_type, depth + 1, int(offsets[-1]), data, masks)
+        below = _nested(lod, kind.value_type, depth + 1, int(offsets[-1]), data, masks, words)
         return pa.Array.from_buffers(kind, count, [valid, _buffer(offsets)], missing, 0, [below])
     if isinstance(kind, pa.FixedSizeListType):
         none = (None,) * len(masks)  # those of rows are of the outermost list
-        below = _nested(lod, kind.value_type, depth, count * kind.list_size, data, none)
+        below = _nested(lod, kind.value_type, depth, count * kind.list_size, data, none, words)
         return pa.Array.from_buffers(kind, count, [valid], missing, 0, [below])
-    return pa.Array.from_buffers(kind, count, [valid, data], missing)
+    if not types.is_dictionary(kind):
+        return pa.Array.from_buffers(kind, count, [valid, data], missing)
+    codes = pa.Array.from_buffers(kind.index_type, count, [valid, data], missing)
+    return pa.DictionaryArray.from_arrays(codes, words, ordered=kind.ordered, safe=False)
+
+
+# Each batch of a file has the same.
+@lru_cache(maxsize=4)
+def _dictionary(categories: Categories) -> pa.Array:
+    return pa.array(categories.words, pa.string())
 
 
 def _buffer(offsets: Offsets) -> pa.Buffer:
@@ -110,14 +137,15 @@ def to_arrow(data: Array, lod: LoD, marks: Marks, nulls: Nulls = NO_NULLS) -> pa
     """Return rows and their index as an Arrow array."""
     shape = data.shape[1:]
     field = arrow_field("data", data.dtype, shape, lod.names, marks, nullable=bool(nulls))
-    return arrow_array(data, lod, field.type, nulls)
+    return arrow_array(data, lod, field.type, nulls, marks)
 
 
 def to_table(data: Array, lod: LoD, marks: Marks, nulls: Nulls = NO_NULLS) -> pa.Table:
     """Return a table of one column called "data", which keeps the names of levels."""
     shape = data.shape[1:]
     field = arrow_field("data", data.dtype, shape, lod.names, marks, nullable=bool(nulls))
-    return pa.table([arrow_array(data, lod, field.type, nulls)], schema=pa.schema([field]))
+    column = arrow_array(data, lod, field.type, nulls, marks)
+    return pa.table([column], schema=pa.schema([field]))
 
 
 def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:

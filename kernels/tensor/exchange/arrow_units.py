@@ -1,4 +1,4 @@
-"""Times and decimals of Arrow as int64, and back."""
+"""Times and decimals of Arrow as int64, and back; types of units."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pyarrow.types as types
 
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.marks import Decimals, Marks, Times, Unit
+from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times, Unit
 
+_INT64 = np.dtype(np.int64)
 _DECIMALS = {32: "decimal32", 64: "decimal64", 128: "decimal128", 256: "decimal256"}
 
 
@@ -30,8 +31,10 @@ def marks_of(kind: Any) -> Marks | None:
     return None
 
 
-def type_of(unit: Unit) -> Any:
-    """Return the type of such values."""
+def type_of(unit: Unit, dtype: np.dtype[Any] = _INT64) -> Any:
+    """Return the type of such values, of this dtype."""
+    if isinstance(unit, Categories):
+        return pa.dictionary(pa.from_numpy_dtype(dtype), pa.string(), unit.ordered)
     if isinstance(unit, Decimals):
         return getattr(pa, _DECIMALS[unit.bits])(unit.precision, unit.scale)
     if unit.kind == "timestamp":

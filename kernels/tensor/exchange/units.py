@@ -7,14 +7,14 @@ import decimal
 from typing import Any
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.marks import Decimals, Unit
+from lodcli.kernels.tensor.marks import Categories, Decimals, Unit
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EXACT = decimal.Context(prec=200)
 
 
 def texts(values: Array, unit: Unit) -> list[str]:
-    """Return flat int64 values as text: times as in ISO 8601, decimals in digits.
+    """Return flat values as text: times as in ISO 8601, decimals in digits, words in quotes.
 
     >>> import numpy as np
     >>> from lodcli.kernels.tensor.marks import Times
@@ -25,6 +25,8 @@ def texts(values: Array, unit: Unit) -> list[str]:
     >>> texts(np.array([12345, -5, 0]), Decimals(5, 2))
     ['123.45', '-0.05', '0.00']
     """
+    if isinstance(unit, Categories):
+        return list(map(repr, objects(values, unit)))
     if isinstance(unit, Decimals):
         return [f"{one:f}" for one in objects(values, unit)]
     if unit.kind == "duration":
@@ -38,10 +40,14 @@ def texts(values: Array, unit: Unit) -> list[str]:
 
 
 def objects(values: Array, unit: Unit) -> list[Any]:
-    """Return flat int64 values as objects of Python; nanoseconds as those of NumPy.
+    """Return flat values as objects of Python; nanoseconds as those of NumPy.
 
-    What Python has no date for, such as the year 10,000, is a number.
+    What Python has no date for, such as the year 10,000, is a number, and so is a code that is of
+    no word.
     """
+    if isinstance(unit, Categories):
+        words = dict(enumerate(unit.words))
+        return [words.get(code, code) for code in values.tolist()]
     if isinstance(unit, Decimals):
         return [decimal.Decimal(one).scaleb(-unit.scale, _EXACT) for one in values.tolist()]
     spans, times = values.view(f"m8[{unit.unit}]"), values.view(f"M8[{unit.unit}]")

@@ -14,7 +14,9 @@ from lodcli.formats.core.format import joined as joined_batches
 from lodcli.formats.core.schema import Batch, Item, LevelKeys, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.exchange.words import dtype_of_codes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories, Marks
 from lodcli.kernels.tensor.nulls import Nulls
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.references import Reference
@@ -66,7 +68,7 @@ def _batches(part: _Part, first: Schema) -> Iterator[Batch]:
     called = {spec.name: own for spec, own in zip(part.schema, first, strict=True)}
     for batch in part.batches():
         yield {
-            called[name].name: _renamed(item, called[name].level_names)
+            called[name].name: _recoded(_renamed(item, called[name].level_names), called[name])
             for name, item in batch.items()
         }
 
@@ -122,6 +124,14 @@ def _renamed(item: Item, names: tuple[str | None, ...]) -> Item:
     return LoDTensor(item.values, item.lod.with_names(names), item.marks, item.nulls)
 
 
+def _recoded(item: Item, own: TensorSpec) -> Item:
+    """Return categories as codes of the words of all sources."""
+    words = own.marks.categories
+    if words is None or not isinstance(item, LoDTensor) or item.marks.categories == words:
+        return item
+    return item.recoded(words)
+
+
 def _joined(schemas: Sequence[Schema], sources: Sequence[Reference]) -> Schema:
     """Return what all sources together hold.
 
@@ -143,13 +153,29 @@ def _joined(schemas: Sequence[Schema], sources: Sequence[Reference]) -> Schema:
         )
         rows = _sum([spec.rows for spec in specs])
         nullable = any(spec.nullable for spec in specs)
-        same = all(spec.marks == specs[0].marks for spec in specs)
+        same = all(spec.marks.attributes == specs[0].marks.attributes for spec in specs)
         # What is not known of all items is known of none.
         marks = specs[0].marks if same else dataclasses.replace(specs[0].marks, attributes="")
-        joined.append(
-            dataclasses.replace(specs[0], levels=levels, rows=rows, nullable=nullable, marks=marks)
+        whole = dataclasses.replace(
+            specs[0], levels=levels, rows=rows, nullable=nullable, marks=marks
         )
+        joined.append(_with_all_words(whole, specs, sources))
     return tuple(joined)
+
+
+def _with_all_words(
+    spec: TensorSpec, specs: Sequence[TensorSpec], sources: Sequence[Reference]
+) -> TensorSpec:
+    """Return a tensor with the words of all its parts, in the order in which they come."""
+    words = spec.marks.categories
+    if words is None:
+        return spec
+    for one, source in zip(specs, sources, strict=True):
+        with naming(source.label, one.name):
+            assert one.marks.categories is not None
+            words = words.with_words(one.marks.categories)
+    dtype = dtype_of_codes(spec.dtype, words)
+    return dataclasses.replace(spec, dtype=dtype, marks=dataclasses.replace(spec.marks, unit=words))
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
@@ -170,6 +196,13 @@ def _difference(first: Schema, other: Schema) -> str | None:
     return None
 
 
+def _joinable(marks: Marks) -> Marks:
+    """Return what marks of several files must have in common: not attributes, and not words."""
+    words = marks.categories
+    unit = marks.unit if words is None else Categories((), words.ordered)
+    return dataclasses.replace(marks, unit=unit, attributes="")
+
+
 def _spec_difference(a: TensorSpec, b: TensorSpec) -> str | None:
     if a.dtype != b.dtype:
         return f"dtype {b.dtype.name}, not {a.dtype.name}"
@@ -177,7 +210,7 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> str | None:
         return f"rows of shape {b.row_shape}, not {a.row_shape}"
     if len(a.levels) != len(b.levels):
         return f"{len(b.levels)} levels, not {len(a.levels)}"
-    if dataclasses.replace(a.marks, attributes="") != dataclasses.replace(b.marks, attributes=""):
+    if _joinable(a.marks) != _joinable(b.marks):
         return f"the marks {b.marks}, not {a.marks}; lod convert --text-levels changes them"
     for number, (one, two) in enumerate(zip(a.level_names, b.level_names, strict=True)):
         if one and two and one != two:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 import numpy as np
 
+from lodcli.formats.arrays.byte_blocks import flat_bytes
 from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import TensorSpec
@@ -17,7 +19,6 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
-from lodcli.kernels.tensor.compare import same_bytes
 from lodcli.kernels.tensor.nulls import Mask
 
 
@@ -27,10 +28,10 @@ class Difference:
 
     Attributes:
         what: "tensor" (one file does not have it), "dtype", "row_shape", "levels", "level_name",
-            "marks", "attributes", "null" of an item or a row,
+            "marks", "word" of categories, "attributes", "null" of an item or a row,
             "items" of a level, "length" of a sequence, "rows", or "value".
         level: the number of the level, for those that are of a level.
-        branch: the numbers that lead to a sequence or row, outermost first.
+        branch: the numbers that lead to a sequence or row, outermost first; the place of a word.
         column: of a value in its row; () if rows are single values.
         left, right: what the two files have; None if nothing.
     """
@@ -128,6 +129,10 @@ def _alike(result: TensorComparison, one: TensorSpec, two: TensorSpec) -> bool:
         add(Difference("row_shape", list(one.row_shape), list(two.row_shape)))
     if str(one.marks) != str(two.marks):
         add(Difference("marks", str(one.marks), str(two.marks)))
+    elif (words := one.marks.categories) and words != (others := two.marks.categories) and others:
+        pairs = enumerate(zip_longest(words.words, others.words))
+        place, (left, right) = next(each for each in pairs if each[1][0] != each[1][1])
+        add(Difference("word", left, right, branch=(place,)))
     if one.marks.attributes != two.marks.attributes:
         add(Difference("attributes", one.marks.attributes, two.marks.attributes))
     if len(one.levels) != len(two.levels):
@@ -216,7 +221,7 @@ def _compare_values(
     lod = a.source.lods[one.name]
     result.rows = one.rows
     for start, x, y in checked(ahead(_blocks(a, b, one, two))):
-        if x.dtype == y.dtype and same_bytes(x, y):
+        if x.dtype == y.dtype and _same_bytes(x, y):
             continue
         unequal = _unequal(x, y, *tolerance)
         flat = np.flatnonzero(unequal)
@@ -253,6 +258,15 @@ def _blocks(
         with naming_file(b.label):
             y = b.source.read_rows(two.name, start, stop)
         yield start, x, y
+
+
+def _same_bytes(x: Array, y: Array) -> bool:
+    """Return whether two arrays of one dtype and shape are byte for byte the same."""
+    one, two = flat_bytes(x), flat_bytes(y)
+    whole = one.size // 8 * 8  # eight at a time
+    return np.array_equal(one[:whole].view(np.uint64), two[:whole].view(np.uint64)) and bytes(
+        one[whole:]
+    ) == bytes(two[whole:])
 
 
 def _unequal(x: Array, y: Array, rtol: float, atol: float) -> Array:

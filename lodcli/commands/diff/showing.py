@@ -39,6 +39,8 @@ def _place(tensor: TensorComparison, one: Difference) -> str:
         return f"{named_branch(tensor.level_names, one.branch)}: length"
     if one.what in ("value", "null"):
         return named_branch(tensor.level_names, one.branch, one.column)
+    if one.what == "word":
+        return f"word {one.branch[0]}"
     if one.level is not None:
         what = "name" if one.what == "level_name" else "number of sequences"
         return f"level {one.level}: {what}"

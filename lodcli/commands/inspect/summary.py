@@ -33,6 +33,7 @@ PREVIEW_BYTES = 1 << 20
 PREVIEW_SEQUENCES = 64
 MOST_STEPS_SHOWN = 10
 MOST_RECORDS = 10
+MOST_WORDS = 20
 MOST_ATTRIBUTES = 150
 
 
@@ -186,6 +187,7 @@ def as_text(
     lines = [*output.headed(f"{name}:", ", ".join(parts)), ""]
     if len(found) > 1:
         lines += [_several(found), ""]
+    lines += _words(found)
     lines += _attributes(found)
     for summary in main:
         lines += _one(summary, level, head, unicode)
@@ -219,6 +221,20 @@ def _several(found: list[TensorSummary]) -> str:
     return "\n".join([table, *([f"\nrecords: {_trees(columns)}"] if columns else [])])
 
 
+def _words(found: list[TensorSummary]) -> list[str]:
+    """Return a line for the tensors with the same categories, cut, and a blank line."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for one in found:
+        if one.spec.marks.categories is not None:
+            names.setdefault(one.spec.marks.categories.words, []).append(one.spec.name)
+    lines = [
+        printable(f"words of {', '.join(of)}: {', '.join(words[:MOST_WORDS])}")
+        + (f" and {len(words) - MOST_WORDS:,} more" if len(words) > MOST_WORDS else "")
+        for words, of in names.items()
+    ][:MOST_RECORDS]
+    return [*map(_cut, lines), ""] if lines else []
+
+
 def _attributes(found: list[TensorSummary]) -> list[str]:
     """Return a line for the tensors with the same attributes, each cut, and a blank line."""
     names: dict[str, list[str]] = {}
@@ -228,8 +244,11 @@ def _attributes(found: list[TensorSummary]) -> list[str]:
     lines = [printable(f"attributes of {', '.join(of)}: {text}") for text, of in names.items()][
         :MOST_RECORDS
     ]
-    cut = [f"{line[:MOST_ATTRIBUTES]}.." if len(line) > MOST_ATTRIBUTES else line for line in lines]
-    return [*cut, ""] if cut else []
+    return [*map(_cut, lines), ""] if lines else []
+
+
+def _cut(line: str) -> str:
+    return f"{line[:MOST_ATTRIBUTES]}.." if len(line) > MOST_ATTRIBUTES else line
 
 
 def _trees(columns: Sequence[Node]) -> str:

@@ -42,6 +42,7 @@ def _bases() -> dict[str, dict[str, Item]]:
         "shared": {"data": articles, "flags": flags},
         "array": {"data": array},
         "text": {"data": LoDTensor.from_lists(["Grüß", "", "a"])},
+        "categories": {"data": LoDTensor([1, 0, 1]).as_categories(["no", "yes"])},
         "nulls": {"data": LoDTensor.from_lists([[1, None], None, [3], [4, 5, 6, 7, None, 9, 10]])},
     }
 

@@ -318,6 +318,27 @@ breaks("S28", "attributes: expected an object whose keys are text")(
 breaks("S28", "attributes: expected at least one")(lambda: with_marks({"attributes": {}}))
 
 
+def with_codes(**mark: object) -> bytes:
+    """Return a stream whose tensor, of the codes 97, 98 and 99, has this mark of categories."""
+    return with_marks({"values": "category", **mark})
+
+
+breaks("S30", "marks: categories are codes, whole numbers; found float32")(
+    lambda: with_marks({"values": "category", "words": ["a"]}, dtype="float32")
+)
+breaks("S30", "categories: expected a list of words, found None")(lambda: with_codes())
+breaks("S30", "categories: expected a list of words, found 7")(lambda: with_codes(words=7))
+breaks("S30", "categories: word 1: expected text, found int")(lambda: with_codes(words=["a", 7]))
+breaks("S30", "categories: word 1 is the same as word 0: 'a'")(lambda: with_codes(words=["a", "a"]))
+breaks("S30", "ordered is true, found False")(lambda: with_codes(words=["a"], ordered=False))
+breaks("S30", "not written in canonical form")(
+    lambda: with_marks({"values": "category", "ordered": True, "words": ["a"]})
+)
+breaks("S30", r"data: item <0,0>: expected the code of one of 1 words, found 97")(
+    lambda: with_codes(words=["a"])
+)
+
+
 def test_masks_by_hand_are_read() -> None:
     found = read(with_masks((0, b"\3"), (1, b"\5")))["data"]
     assert isinstance(found, LoDTensor)
@@ -461,7 +482,7 @@ def test_a_stream_that_breaks_a_rule_is_refused(
         read(make())
     # A mark of a later version is no damage.
     assert isinstance(error.value, InvalidDataError | UnsupportedError)
-    if rule not in ("S1", "S17", "S19", "S21", "S22", "S25"):
+    if rule not in ("S1", "S17", "S19", "S21", "S22", "S25", "S30"):
         assert isinstance(error.value, DamagedFileError)
 
 

@@ -1,0 +1,55 @@
+"""Categories as text, and the dtype of their codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.marks import Categories
+from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
+
+
+def words_of(
+    data: Array, lod: LoD, categories: Categories, nulls: Nulls = NO_NULLS
+) -> tuple[Array, LoD, Nulls]:
+    """Return the letters of the words of codes, their index and their nulls.
+
+    Each axis of a row is a level, and the letters of a word are one.
+
+    >>> found = words_of(np.array([1, 0]), LoD(), Categories(("no", "yes")))
+    >>> found[0].tobytes(), found[1]
+    (b'yesno', LoD.from_lengths([[3, 2]]))
+    """
+    levels, shape, valid = list(lod.levels), data.shape[1:], nulls.rows
+    for axis, extent in enumerate(shape):
+        count = int(levels[-1][-1]) if axis else len(data)
+        lengths = np.full(count, extent, np.int64)
+        if valid is not None and not axis:
+            lengths[~valid] = 0
+            data = data[valid]
+        levels.append(lengths_to_offsets(lengths, level=len(levels)))
+    codes = data.reshape(-1).astype(np.int64, copy=False)
+    encoded = [word.encode() for word in categories.words]
+    # Without any word all rows are null, and their code 0 is of an empty one.
+    sizes = np.array([*map(len, encoded), 0], np.int64)
+    lengths = sizes[codes]
+    if valid is not None and not shape:
+        lengths[~valid] = 0
+    letters = np.frombuffer(b"".join(encoded), np.uint8)
+    offsets = lengths_to_offsets(lengths, level=len(levels))
+    index = LoD._trusted([*levels, offsets], [*lod.names, *[None] * (len(shape) + 1)])
+    masks = [*nulls.masks, *[None] * (len(shape) + 1)] if nulls else []
+    starts = (np.cumsum(sizes) - sizes)[codes]
+    return letters[ranges(starts, offsets)], index, Nulls.of(masks)
+
+
+def dtype_of_codes(dtype: np.dtype[Any], categories: Categories) -> np.dtype[Any]:
+    """Return a dtype, or the next wider one of its kind that holds the codes of all words."""
+    wide = dtype
+    while len(categories.words) - 1 > np.iinfo(wide).max:
+        wide = np.dtype(f"{wide.kind}{2 * wide.itemsize}")
+    return wide

@@ -1,0 +1,119 @@
+"""Commands keep categories, and show their words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, tensor
+
+USERS = ["c", "b", "c", "a"]
+
+
+def coded(words: list[str], *codes: int, dtype: str = "int8") -> LoDTensor:
+    return LoDTensor(np.array(codes, dtype)).as_categories(words)
+
+
+@pytest.fixture(autouse=True)
+def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tags = LoDTensor(np.array([0, 1, 0]), [[1, 0, 2, 0]]).as_categories(["new", "old"])
+    users = coded(["b", "a", "c"], 2, 0, 2, 1)
+    io.write("e.lod.h5", {"user": users, "tags": tags, "n": LoDTensor([1, 2, 3, 4])})
+
+
+KEEPING: dict[str, list[str]] = {
+    "slice e.lod.h5::user 1:3": ["b", "c"],
+    "head e.lod.h5::user -n 2": ["c", "b"],
+    "tail e.lod.h5::user -n 2": ["c", "a"],
+    "filter e.lod.h5 n>2": ["c", "a"],
+    "filter e.lod.h5 user==2": ["c", "c"],
+    "sort e.lod.h5 --by user": ["b", "a", "c", "c"],
+    "group e.lod.h5 --by user": ["b", "a", "c"],
+    "select e.lod.h5 user": USERS,
+    "drop e.lod.h5 n": USERS,
+    "rename e.lod.h5 n=m": USERS,
+    "cast e.lod.h5 n=int8": USERS,
+    "concat e.lod.h5 e.lod.h5": USERS * 2,
+    "join e.lod.h5 more.lod.h5 --on user": ["a", "c", "c"],
+    "merge e.lod.h5::user more.lod.h5::score": USERS,
+}
+
+
+@pytest.mark.parametrize("command", KEEPING)
+def test_commands_keep_categories(command: str, lod: Lod) -> None:
+    scores = LoDTensor([10, 20, 30, 40])
+    io.write("more.lod.h5", {"user": coded(["a", "x", "c", "y"], 0, 1, 2, 3), "score": scores})
+    done = lod(*command.split(), "-o", "o.lod.h5")
+    assert done.code == 0, done.stderr
+    found = tensor("o.lod.h5", "user")
+    assert found.to_list() == KEEPING[command]
+    assert found.categories == ("b", "a", "c")
+
+
+def test_shuffle_sample_split_and_a_pipe_keep_categories(lod: Lod) -> None:
+    assert lod("shuffle", "e.lod.h5::user", "-o", "o.lod.h5").code == 0
+    assert sorted(tensor("o.lod.h5", "user").to_list()) == sorted(USERS)
+    assert lod("sample", "e.lod.h5::user", "4", "-o", "s.lod.h5").code == 0
+    assert tensor("s.lod.h5", "user").categories == ("b", "a", "c")
+    assert lod("split", "e.lod.h5::user", "--by", "count", "2", "-o", "p-{}.lod.h5").code == 0
+    parts = [tensor(path, "user").to_list() for path in sorted(map(str, Path().glob("p-*")))]
+    assert [one for part in parts for one in part] == USERS
+    assert lod("convert", "e.lod.h5", "--isolate", "i.lods").code == 0
+    assert tensor("i.lods", "user").to_list() == USERS
+
+
+def test_concat_puts_words_together(lod: Lod) -> None:
+    io.write("a.lod.h5", coded(["no", "yes"], 1, 0))
+    io.write("b.lod.h5", coded(["maybe", "yes"], 0, 1))
+    assert lod("concat", "a.lod.h5", "b.lod.h5", "-o", "c.lod.h5").code == 0
+    found = tensor("c.lod.h5", "data")
+    assert found.to_list() == ["yes", "no", "maybe", "yes"]
+    assert found.categories == ("no", "yes", "maybe")
+    io.write("o.lod.h5", coded(["no", "yes"], 1).as_categories(["no", "yes"], ordered=True))
+    done = lod("concat", "a.lod.h5", "o.lod.h5", "-o", "d.lod.h5")
+    assert done.code == 1
+    assert "o.lod.h5: does not fit a.lod.h5: data has the marks category[2, ordered]" in done.stderr
+    io.write("q.lod.h5", coded(["no"], 0).as_categories(["no"], ordered=True))
+    done = lod("concat", "o.lod.h5", "q.lod.h5", "-o", "d.lod.h5")
+    assert done.code == 1
+    assert "q.lod.h5: data: ordered categories with other words have no common" in done.stderr
+
+
+def test_join_refuses_keys_of_which_one_is_text(lod: Lod) -> None:
+    io.write("t.lod.h5", {"user": LoDTensor.from_lists(["a"]), "m": LoDTensor([1])})
+    done = lod("join", "e.lod.h5", "t.lod.h5", "--on", "user", "-o", "o.lod.h5")
+    assert done.code == 1
+    assert "user: the keys are categories in the first file and text in the second" in done.stderr
+
+
+def test_inspect_and_diff_show_words(lod: Lod) -> None:
+    shown = lod("inspect", "e.lod.h5").stdout
+    assert "category[3] (int8)" in shown
+    assert "words of user: b, a, c\nwords of tags: new, old\n" in shown
+    found = json.loads(lod("inspect", "e.lod.h5", "--json").stdout)
+    assert found["tensors"][0]["marks"] == {"values": "category", "words": ["b", "a", "c"]}
+    io.write("f.lod.h5", coded(["b", "x", "c"], 2, 0, 2, 1))
+    shown = lod("diff", "e.lod.h5::user", "f.lod.h5").stdout
+    assert "word 1: a against x" in shown
+    many = [f"w{number}" for number in range(1000)]
+    io.write("m.lod.h5", coded(many, 0))
+    assert "w19 and 980 more" in lod("inspect", "m.lod.h5").stdout
+
+
+def test_convert_tells_what_becomes_of_categories_and_makes_them_text(lod: Lod) -> None:
+    shown = lod("convert", "e.lod.h5::user", "o.jsonl", "--dry-run").stdout
+    assert "category[3] of user" in shown
+    done = lod("convert", "e.lod.h5::user", "o.lod.h5", "--text-levels", "text")
+    assert done.code == 0, done.stderr
+    assert tensor("o.lod.h5", "user").marks.is_text
+    assert tensor("o.lod.h5", "user").to_list() == USERS
+    done = lod("convert", "e.lod.h5::user", "n.lod.h5", "--text-levels", "numbers")
+    assert tensor("n.lod.h5", "user").to_list() == [2, 0, 2, 1]
+    done = lod("convert", "e.lod.h5::user", "o.jsonl", "--strict")
+    assert done.code == 4
