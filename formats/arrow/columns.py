@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
+from lodcli.formats.arrow.dictionaries import codes_of
 from lodcli.formats.arrow.layout import Leaf, Level, Node, Record, is_bytes, records
 from lodcli.formats.arrow.sizes.buffers import (
     array_of,
@@ -89,7 +90,7 @@ class ColumnReader:
         above: Mask | None,
     ) -> None:
         """Read what is below a node; `above` says which records it is in are no nulls."""
-        array = plain(array, self._bounds)
+        array = self._plain(array, node)
         if isinstance(node, Level):
             check_views(array, self._bounds)
             mask = _mask(array)
@@ -186,7 +187,7 @@ class ColumnReader:
         """Return rows of which none is null; `mask` says where they are among those that are."""
         count, shape = len(array), leaf.row_shape
         while types.is_fixed_size_list(array.type):
-            array = plain(array.flatten(), self._bounds)
+            array = self._plain(array.flatten(), leaf)
             self._refuse_null_value(array, levels, mask, count)
         if types.is_fixed_size_binary(array.type):
             array = _bytes(array)
@@ -197,9 +198,15 @@ class ColumnReader:
         stored = rows.reshape(count, *(shape[axis] for axis in leaf.order))
         return np.ascontiguousarray(stored.transpose(0, *(axis + 1 for axis in leaf.order)))
 
+    def _plain(self, array: Any, node: Node) -> Any:
+        """Return an array without encodings; of categories their codes."""
+        if isinstance(node, Leaf) and node.marks.categories is not None:
+            return codes_of(array, node.marks.categories, node.dtype)
+        return plain(array, self._bounds)
+
     def _numbers(self, array: Any, leaf: Leaf) -> Array:
         """Return flat numbers; those of a unit as int64."""
-        if leaf.marks.unit is None:
+        if leaf.marks.unit is None or leaf.marks.categories is not None:
             return values_of(array, leaf.dtype)
         try:
             return integers_of(array)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lodcli.formats.arrow.formats import Columns
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.options import WriteOptions
-from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import shown
@@ -69,14 +69,23 @@ class Datasets(Columns):
 
         return Shards(source, names), True
 
+    def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
+        coded = spec.marks.categories is not None
+        return super().keeps_dtype(spec, options) and (not coded or spec.dtype == "int64")
+
+    def keeps_marks(self, spec: TensorSpec) -> bool:
+        words = spec.marks.categories
+        return super().keeps_marks(spec) and (words is None or not words.ordered)
+
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         from lodcli.formats.arrow.writer import arrow_schema, record_batches, write_ipc
 
-        columns, items = arrow_schema(schema), dict[str, int]()
+        columns, items = arrow_schema(schema, labels=True), dict[str, int]()
+        records = record_batches(schema, batches, items, labels=True)
         with output.part(DATA) as part:
-            write_ipc(part, columns, record_batches(schema, batches, items), stream=True)
+            write_ipc(part, columns, records, stream=True)
         self.require_equal(items)
         for name, said in ((INFO, _INFO), (STATE, _STATE)):
             with output.part(name) as part:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.dtypes import ALL_DTYPES
@@ -31,7 +31,7 @@ class Columns(Format):
     many = True
     level_names = True
     record = "record"
-    kept_marks = ALL_MARKS - {"category"}
+    kept_marks = ALL_MARKS
     attributes = True
     structs = True
     nulls = True
@@ -40,6 +40,10 @@ class Columns(Format):
         f"lodcli.formats.arrow.{name}" for name in ("source", "sizes.ipc", "sizes.parquet")
     )
     descriptors = 1  # a map keeps one of its own
+
+    def keeps_marks(self, spec: TensorSpec) -> bool:
+        # Without a row there is no dictionary.
+        return super().keeps_marks(spec) and not (spec.marks.categories and spec.rows == 0)
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)
@@ -79,9 +83,10 @@ class ArrowFile(_Ipc):
     A column is a tensor; a list, large list, list view, map or list of a fixed size is a
     level, and so is text or binary, of its bytes. Lists of a fixed size, fixed shape tensors
     and binary of a fixed size that hold nothing but numbers are the shape of a row. Fields
-    of structs are tensors of their own, COLUMN.FIELD, over the same levels. Dictionaries and
-    run ends are undone. Columns with the same lists share their levels. Of a null struct, every
-    field is null; a column of the null type is read as booleans.
+    of structs are tensors of their own, COLUMN.FIELD, over the same levels. Run ends and
+    dictionaries are undone, but dictionaries of text are categories. Columns with the same
+    lists share their levels. Of a null struct, every field is null; a column of the null type
+    is read as booleans.
 
     Writing: large lists, and lists of a fixed size for the shape of a row. Level names are
     kept in the field's metadata as `lod.levels`. Several tensors need equally many outermost

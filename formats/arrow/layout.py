@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +20,12 @@ from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
 from lodcli.kernels.tensor.exchange.arrow import is_text as is_unicode
 from lodcli.kernels.tensor.exchange.arrow_units import marks_of
-from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Field, Marks
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Field, Marks
 
 MOST_LEVELS = 64
 _BYTES = np.dtype(np.uint8)
+# By the name of a tensor of dictionary-encoded text, its words; None where it is read as text.
+Words = Callable[[str], Categories | None]
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 
 
@@ -88,6 +90,7 @@ def node_of(
     chosen: tuple[str, ...] | None = None,
     left_out: LeftOut | None = None,
     name: str | None = None,
+    words: Words = lambda name: None,
 ) -> Node | None:
     """Return the layout of a column with this field.
 
@@ -96,12 +99,13 @@ def node_of(
         chosen: names of tensors, or of what lies above them; None for all.
         left_out: is given what is wrong with each part that no tensor can hold.
         name: of the tensor; None for that of the column.
+        words: of dictionaries.
 
     Returns:
         None if nothing in it was chosen, or can be held.
     """
     column = name_of(field.name)
-    found = _Reading(chosen, {} if left_out is None else left_out)
+    found = _Reading(chosen, {} if left_out is None else left_out, words)
     return found.node(field, name or column, 0, (Field(column, 0),))
 
 
@@ -119,8 +123,9 @@ def places(node: Node, keys: tuple[str, ...] = ()) -> Iterator[Place]:
 class _Reading:
     """Makes nodes of types; see node_of."""
 
-    def __init__(self, chosen: tuple[str, ...] | None, left_out: LeftOut) -> None:
+    def __init__(self, chosen: tuple[str, ...] | None, left_out: LeftOut, words: Words) -> None:
         self._chosen = chosen
+        self._words = words
         self._left_out = left_out
 
     def node(
@@ -166,7 +171,7 @@ class _Reading:
             return self._record(kind, name, depth, path, levels, nullable)
         own = path if len(path) > 1 or path[0].name != name else ()
         nullable = nullable or kind != plain_type(kind)  # a dictionary may hold nulls
-        row = _row(kind, name) if self._is_chosen(name) else None
+        row = _row(kind, name, self._words) if self._is_chosen(name) else None
         if row is not None:
             return replace(row, nullable=nullable, marks=replace(row.marks, fields=own))
         item = item_field(kind)
@@ -243,10 +248,35 @@ def is_bytes(kind: pa.DataType) -> bool:
     return is_text(kind) or is_view(kind)
 
 
-def _row(kind: pa.DataType, name: str) -> Leaf | None:
+def code_type(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type of the codes of dictionary-encoded text, None of other values."""
+    if not types.is_dictionary(kind):
+        return None
+    value = kind.value_type
+    return kind.index_type if is_unicode(value) else None
+
+
+def has_dictionary(kind: pa.DataType) -> bool:
+    """Return whether a type contains dictionary-encoded text."""
+    while isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if types.is_dictionary(kind):
+        return code_type(kind) is not None or has_dictionary(kind.value_type)
+    if types.is_run_end_encoded(kind):
+        return has_dictionary(kind.value_type)
+    if types.is_map(kind):
+        return has_dictionary(kind.key_type) or has_dictionary(kind.item_type)
+    return any(has_dictionary(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _row(kind: pa.DataType, name: str, words: Words) -> Leaf | None:
     """Return rows of this type, None if it has levels or is no number."""
     shape: tuple[int, ...] = ()
     while True:
+        codes = code_type(kind)
+        categories = None if codes is None else words(name)
+        if codes is not None and categories is not None:
+            return Leaf(name, _dtype(codes), shape, marks=Marks(unit=categories))
         if isinstance(kind, pa.FixedShapeTensorType):
             order = _order(kind, name, len(shape))
             shape += tuple(kind.shape)

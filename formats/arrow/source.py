@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate, chain
 from typing import Any
@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.arrow.columns import ColumnReader
+from lodcli.formats.arrow.dictionaries import in_range, words_of
 from lodcli.formats.arrow.files import Records, damage
 from lodcli.formats.arrow.huggingface import attributes_of, features_of
+from lodcli.formats.arrow.labels import class_names
 from lodcli.formats.arrow.layout import (
+    Node,
     Place,
     check_chosen,
     doubled,
+    has_dictionary,
     is_within,
     level_names,
     names_in_structs,
@@ -35,7 +39,7 @@ from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import attributes_text
+from lodcli.kernels.tensor.marks import Categories, attributes_text
 from lodcli.kernels.tensor.nulls import item_ranges
 
 # So many records with the same lists are no accident.
@@ -53,6 +57,9 @@ class RecordSource(Source):
     comes first is: lists of many lengths that are the same there share their levels, and a
     record that then differs is an error.
     """
+
+    # Whether the file can be read again, so that dictionaries are known before the first row.
+    rereadable = False
 
     def __init__(self, records: Records, options: ReadOptions) -> None:
         self._records = records
@@ -85,10 +92,15 @@ class RecordSource(Source):
         check_chosen(schema, chosen)
         features = features_of(schema)
         left_out, inside = doubled(schema), names_in_structs(schema)
+        nodes: dict[str, Node] = {}
         for field in schema:
             name = name_of(field.name)
             called = undotted(name) if name in inside else name
             node = None if name in left_out else node_of(field, chosen, left_out, called)
+            if node is not None:
+                nodes[field.name] = self._with_words(field, node, called, chosen)
+        for field in schema:
+            name, node = name_of(field.name), nodes.get(field.name)
             if node is None:
                 continue
             for place in places(node):
@@ -113,6 +125,36 @@ class RecordSource(Source):
         self._places = {one: self._places[one] for one in self._places if one not in left_out}
         if not self._places:
             raise next(iter(self.left_out.values()))
+        if features and self.rereadable:
+            self._name_classes(nodes, features)
+
+    def _with_words(
+        self, field: Any, node: Node, called: str, chosen: tuple[str, ...] | None
+    ) -> Node:
+        """Return the layout of a column whose dictionaries of text are categories."""
+        if not self.rereadable or not has_dictionary(field.type):
+            return node
+        coded = node_of(field, chosen, {}, called, lambda name: Categories(()))
+        assert coded is not None
+        words = words_of(self._records, {field.name: coded})
+        found = node_of(field, chosen, {}, called, words.get)
+        assert found is not None
+        return found
+
+    def _name_classes(self, nodes: Mapping[str, Node], features: Mapping[str, Any]) -> None:
+        """Mark the class labels of Hugging Face as categories, where all rows are of a class."""
+        found = {}
+        for name, place in self._places.items():
+            if place.leaf.marks.kind is None and place.leaf.dtype.kind in "iu":
+                classes = class_names(features.get(self._owners[name]), place.leaf.marks.fields)
+                if classes is not None:
+                    found[name] = classes
+        counts = {name: len(classes.words) for name, classes in found.items()}
+        for name in in_range(self._records, nodes, counts):
+            place = self._places[name]
+            marks = replace(place.leaf.marks, unit=found[name])
+            self._places[name] = replace(place, leaf=replace(place.leaf, marks=marks))
+            self._settled.add(name)
 
     def _attributed(self, place: Place, field: Any, feature: Any) -> Place:
         """Return a tensor with the attributes that its column has in the file."""
@@ -313,6 +355,8 @@ class RecordSource(Source):
 
 class SeekableRecordSource(RecordSource):
     """Columns of which any part can be read at any time: of a file, not of a pipe."""
+
+    rereadable = True
 
     def read_index(self, name: str) -> LoD:
         spec = find(self.schema, name)

@@ -11,20 +11,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lodcli.formats.arrow.huggingface import as_type, featured, with_attributes
+from lodcli.formats.arrow.labels import with_labels
+from lodcli.formats.arrow.layout import has_dictionary
 from lodcli.formats.arrow.structs import array_of, field_of
-from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.structs.tree import tree
 from lodcli.kernels.tensor.exchange.arrow import arrow_array, arrow_field
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import MOST_WORD_BYTES
 
 # Readers read one at a time, and few read parts of one.
 ROW_GROUP_BYTES = 32 << 20
 
 
-def arrow_schema(schema: Schema) -> pa.Schema:
-    """Return the columns that hold these tensors; null may be what their specs say."""
+def arrow_schema(schema: Schema, *, labels: bool = False) -> pa.Schema:
+    """Return the columns that hold these tensors; null may be what their specs say.
+
+    Args:
+        schema: of the tensors.
+        labels: whether categories are class labels of Hugging Face, and no dictionaries.
+    """
+    schema = with_labels(schema, always=labels)
     nodes, attributes = tree(schema), _attributes(schema)
     said = {node.name: [attributes[spec.name] for spec in node.specs] for node in nodes}
     return featured(pa.schema([field_of(node, _leaves(schema)) for node in nodes]), said)
@@ -52,7 +61,7 @@ def _leaves(schema: Schema) -> pa.Schema:
 
 
 def record_batches(
-    schema: Schema, batches: Iterable[Batch], items: dict[str, int]
+    schema: Schema, batches: Iterable[Batch], items: dict[str, int], *, labels: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of the tensors; a record waits until every tensor has its part.
 
@@ -60,7 +69,10 @@ def record_batches(
         schema: of the tensors.
         batches: of the tensors.
         items: is filled with how many outermost items each tensor had.
+        labels: see `arrow_schema`.
     """
+    schema = with_labels(schema, always=labels)
+    specs = {spec.name: spec for spec in schema}
     nodes, columns, made = tree(schema), _leaves(schema), arrow_schema(schema)
     own = [field_of(node, columns) for node in nodes]
     waiting: dict[str, list[pa.Array]] = {name: [] for name in columns.names}
@@ -69,8 +81,7 @@ def record_batches(
             assert isinstance(item, LoDTensor)
             items[name] = items.get(name, 0) + len(item)
             if len(item):
-                kind = columns.field(name).type
-                waiting[name].append(arrow_array(item.values, item.lod, kind, item.nulls))
+                waiting[name].append(_array(item, specs[name], columns))
         while all(waiting.values()):
             count = min(len(arrays[0]) for arrays in waiting.values())
             parts = {name: _taken(arrays, count) for name, arrays in waiting.items()}
@@ -79,6 +90,14 @@ def record_batches(
                 for node, field, wanted in zip(nodes, own, made, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(found, schema=made)
+
+
+def _array(tensor: LoDTensor, spec: TensorSpec, columns: pa.Schema) -> pa.Array:
+    rows = tensor.values
+    if tensor.marks.categories is not None:
+        rows = rows.astype(spec.dtype, copy=False)  # of class labels int64
+    kind = columns.field(spec.name).type
+    return arrow_array(rows, tensor.lod, kind, tensor.nulls, spec.marks)
 
 
 def _taken(arrays: list[pa.Array], count: int) -> pa.Array:
@@ -111,7 +130,14 @@ def write_parquet(
     """
     with (
         _sink(output) as sink,
-        pq.ParquetWriter(sink, columns, compression=codec, write_page_checksum=True) as writer,
+        pq.ParquetWriter(
+            sink,
+            columns,
+            compression=codec,
+            write_page_checksum=True,
+            # Larger than any dictionary of categories, which else is not read as it was.
+            dictionary_pagesize_limit=4 * MOST_WORD_BYTES if _has_words(columns) else None,
+        ) as writer,
     ):
         gathered: list[pa.RecordBatch] = []
         size = 0
@@ -123,6 +149,10 @@ def write_parquet(
                 gathered, size = [], 0
         if gathered:
             writer.write_table(pa.Table.from_batches(gathered))
+
+
+def _has_words(columns: pa.Schema) -> bool:
+    return any(has_dictionary(field.type) for field in columns)
 
 
 @contextmanager

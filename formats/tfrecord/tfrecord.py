@@ -15,6 +15,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.tfrecord.description import DTYPES, MOST_LISTS, lists_of
 from lodcli.formats.tfrecord.frames import HEAD_BYTES, begins_record
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.tensor.marks import ALL_MARKS
 
 if TYPE_CHECKING:
     from lodcli.formats.arrow.files import Records
@@ -38,6 +39,7 @@ class TfRecord(Columns):
     zero_rows = False
     packed = True
     structs = attributes = False
+    kept_marks = ALL_MARKS - {"category"}
     checksums = "CRC32C of every record"
     # NumPy imports its masked arrays only for numpy.unique.
     modules = ("lodcli.formats.arrow.source", "lodcli.formats.tfrecord.arrow_records", "numpy.ma")

@@ -16,6 +16,7 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.tensor.exchange.arrow_units import integers_of, marks_of, stored, type_of
+from lodcli.kernels.tensor.exchange.arrow_words import categories_of
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Marks
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, pack
 
@@ -162,10 +163,10 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
     levels: list[Offsets] = []
     marks, masks = NO_MARKS, list[Mask | None]()
     while True:
-        array = _plain(array)
+        array, found_words = _coded(array)
         mask = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
         masks.append(mask)
-        if _is_row(array.type):
+        if _is_row(array.type, array):
             break
         if marks_of(array.type) is not None:
             break
@@ -184,10 +185,12 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
     count = len(array)
     while types.is_fixed_size_list(array.type):
         shape.append(array.type.list_size)
-        array = _plain(array.flatten())
+        array, found_words = _coded(array.flatten())
         if array.null_count:
             raise InvalidDataError("values: a row has a null, which no tensor holds")
-    unit = marks_of(array.type)
+    unit = marks_of(array.type) if found_words is None else None
+    if found_words is not None:
+        marks = Marks(unit=found_words)
     flat = array.to_numpy(zero_copy_only=False) if unit is None else integers_of(array)
     rows, marks = flat.reshape(count, *shape), marks if unit is None else unit
     if mask is not None:
@@ -238,6 +241,17 @@ def _kept_names(field: pa.Field) -> LevelNames | None:
     return None if found is None else tuple(json.loads(found))
 
 
+def _coded(array: Any) -> tuple[Any, Categories | None]:
+    """Return an array without encodings; of dictionaries of text the codes, and the words."""
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if isinstance(array, pa.DictionaryArray) and is_text(array.type.value_type):
+        words = categories_of(array)
+        if words is not None:
+            return array.indices, words
+    return _plain(array), None
+
+
 def _plain(array: Any) -> Any:
     while True:
         if isinstance(array.type, pa.BaseExtensionType):
@@ -248,10 +262,12 @@ def _plain(array: Any) -> Any:
             return array
 
 
-def _is_row(kind: Any) -> bool:
+def _is_row(kind: Any, array: Any) -> bool:
     """Return whether values of this type are rows: numbers, or lists of one size of them."""
     while types.is_fixed_size_list(kind):
-        kind = kind.value_type
+        kind, array = kind.value_type, array.values
+    if isinstance(array, pa.DictionaryArray) and is_text(kind.value_type):
+        return categories_of(array) is not None
     number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
     return bool(number) or marks_of(kind) is not None
 

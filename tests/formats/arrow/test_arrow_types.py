@@ -138,7 +138,7 @@ def test_fields_of_structs_and_maps_are_tensors_that_share_levels(
 
 
 def test_dictionaries_and_run_ends_are_undone(tmp_path: Path) -> None:
-    names = pa.array(["b", "a", "b", ""]).dictionary_encode()
+    names = pa.array([b"b", b"a", b"b", b""]).dictionary_encode()
     runs = pa.RunEndEncodedArray.from_arrays([1, 4], [7, 8])
     path = written_by_pyarrow(tmp_path / "t.arrow", pa.table({"names": names, "runs": runs}))
     found = content(path)

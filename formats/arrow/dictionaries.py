@@ -1,0 +1,121 @@
+"""Dictionaries of Arrow columns as categories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
+
+from lodcli.formats.arrow.files import Records
+from lodcli.formats.arrow.layout import Leaf, Level, Node, places
+from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.tensor.exchange.arrow_words import categories_of, recoded
+from lodcli.kernels.tensor.marks import Categories
+
+
+def codes_of(array: Any, categories: Categories, dtype: np.dtype[Any]) -> Any:
+    """Return dictionary-encoded text as codes of these words; fixed-size lists as they are."""
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if not isinstance(array, pa.DictionaryArray):
+        return array
+    return recoded(array, categories, pa.from_numpy_dtype(dtype))
+
+
+def words_of(records: Records, nodes: Mapping[str, Node]) -> dict[str, Categories | None]:
+    """Return the words of each tensor of dictionary-encoded text; None if it is no dictionary.
+
+    It is none if a word is null or comes twice in it, or if there are too many. All of the file is
+    read, but no more than these columns.
+
+    Args:
+        records: that can be read again.
+        nodes: by column, in which such tensors are categories of any words.
+    """
+    found: dict[str, Categories | None] = {}
+    chosen = {
+        column: node
+        for column, node in nodes.items()
+        if any(place.leaf.marks.categories is not None for place in places(node))
+    }
+    ordered: dict[str, bool] = {}
+    last: dict[str, Any] = {}
+    for name, array in _leaves(records, chosen):
+        if not isinstance(array, pa.DictionaryArray) or found.get(name, _ANY) is None:
+            continue
+        ordered[name] = array.type.ordered
+        if name in last and last[name].equals(array.dictionary):
+            continue
+        last[name] = array.dictionary
+        words = categories_of(array)
+        try:
+            known = found.get(name)
+            found[name] = words if known is None or words is None else known.with_words(words)
+        except InvalidDataError:  # ordered otherwise, or too many
+            found[name] = None
+    return found
+
+
+_ANY = Categories(())
+
+
+def in_range(records: Records, nodes: Mapping[str, Node], counts: Mapping[str, int]) -> set[str]:
+    """Return the tensors of whole numbers that all are codes of so many words.
+
+    Args:
+        records: that can be read again.
+        nodes: by column.
+        counts: of words, by tensor.
+    """
+    chosen = {
+        column: node
+        for column, node in nodes.items()
+        if any(place.leaf.name in counts for place in places(node))
+    }
+    found = set(counts)
+    for name, array in _leaves(records, chosen):
+        if name not in found:
+            continue
+        if types.is_dictionary(array.type):
+            array = array.dictionary
+        if not types.is_integer(array.type):
+            found.discard(name)
+            continue
+        low, high = pc.min_max(array).as_py().values()
+        if low is not None and not 0 <= low <= high < counts[name]:
+            found.discard(name)
+    return found
+
+
+def _leaves(records: Records, nodes: Mapping[str, Node]) -> Iterator[tuple[str, Any]]:
+    """Yield the arrays of all tensors of some columns; more may lie in them than is in use."""
+    if not nodes:
+        return
+    for _, batch in records.batches(list(nodes), BATCH_BYTES):
+        for column, node in nodes.items():
+            yield from _of_node(batch.column(column), node)
+
+
+def _of_node(array: Any, node: Node) -> Iterator[tuple[str, Any]]:
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if isinstance(node, Leaf):
+        while types.is_fixed_size_list(array.type):
+            array = array.values
+        yield node.name, array
+        return
+    while isinstance(array, pa.DictionaryArray | pa.RunEndEncodedArray):
+        array = array.dictionary if isinstance(array, pa.DictionaryArray) else array.values
+    if not isinstance(node, Level):
+        for number, below in node.fields:
+            yield from _of_node(array.field(number), below)
+    elif types.is_map(array.type):
+        pairs = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+        yield from _of_node(pairs, node.below)
+    elif types.is_nested(array.type):
+        yield from _of_node(array.values, node.below)

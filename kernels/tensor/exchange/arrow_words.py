@@ -1,0 +1,43 @@
+"""Dictionaries of Arrow as categories, and codes of one dictionary in another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.tensor.marks import MOST_WORD_BYTES, MOST_WORDS, Categories
+
+
+def categories_of(array: Any) -> Categories | None:
+    """Return the words of a dictionary array of text.
+
+    None if a word is null or comes twice, or if there are more than a tensor may have.
+    """
+    words = array.dictionary
+    if words.null_count or len(words) > MOST_WORDS or words.nbytes > 16 * MOST_WORD_BYTES:
+        return None
+    try:
+        return Categories(tuple(words.to_pylist()), array.type.ordered)
+    except InvalidDataError:
+        return None
+
+
+def recoded(array: Any, categories: Categories, kind: Any) -> Any:
+    """Return a dictionary array as codes of these words, in a type of whole numbers.
+
+    Raises:
+        InvalidDataError: a word that is not among them.
+    """
+    words = array.dictionary.to_pylist()
+    codes = array.indices
+    if words and tuple(words) != categories.words[: len(words)]:
+        places = {word: place for place, word in enumerate(categories.words)}
+        try:
+            mapping = pa.array([places[word] for word in words], kind)
+        except KeyError as error:
+            raise InvalidDataError(f"a word of the dictionary is new: {error}") from None
+        codes = pc.take(mapping, codes)
+    return codes if codes.type == kind else codes.cast(kind)
