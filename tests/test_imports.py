@@ -26,6 +26,8 @@ OPTIONAL: dict[str, str | tuple[str, ...]] = {
     "torch": "torch",
     "hdf5plugin": "hdf5plugin",
     "zstandard": "zstandard",
+    "fsspec": "fsspec",
+    "urllib3": "urllib3",
     "awkward": "awkward",
     "fbgemm_gpu": "fbgemm",
     "kvikio": "kvikio",

@@ -118,6 +118,7 @@ class Rows:
         if self.offset is None or self.offset % self._dtype.alignment:
             return None
         count = math.prod(self._entry.shape)
+        files.fetch(self._fd, self.offset, count * self._dtype.itemsize)
         with suppress(OSError, ValueError):  # no map of this kind of file: read it instead
             whole = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
             flat: Array = np.frombuffer(whole, self._dtype, count, self.offset)

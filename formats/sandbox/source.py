@@ -116,6 +116,7 @@ class IsolatedSource(Source):
             # Found later, they could not be opened any more.
             with contextlib.suppress(ImportError):
                 importlib.import_module(module)
+        self._source.fetch()
         # Two that read at the same time must not move each other's position.
         return Child(partial(self._work, bool(self._busy)), self._source.descriptors)
 

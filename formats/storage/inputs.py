@@ -19,15 +19,19 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.remote.urls import file_name, is_url, shown
 from lodcli.formats.storage.compression import MAGIC_BYTES, Unpacked, codec_of, suffix_codec
 from lodcli.formats.storage.durable import OpenFolder
 from lodcli.formats.storage.journal import opened
 from lodcli.kernels.errors import OptionError, UnsupportedError
 from lodcli.kernels.platform import files
+
+if TYPE_CHECKING:
+    from lodcli.formats.remote.fetched import FetchedFile
 
 # What messages call it.
 STANDARD_INPUT = "standard input"
@@ -71,6 +75,26 @@ class _Ahead(io.FileIO):
         return ahead + (super().readall() or b"")
 
 
+class _Fetched(_Ahead):
+    """A file behind a URL, fetched as it is read."""
+
+    def __init__(self, fetched: FetchedFile) -> None:
+        self._fetched = fetched
+        super().__init__(fetched.fd, "rb")
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._fetched.fetch(self.tell(), memoryview(buffer).nbytes)
+        return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        self._fetched.fetch(self.tell(), os.fstat(self.fileno()).st_size)
+        return super().readall()
+
+    def close(self) -> None:
+        self._fetched.close()
+        super().close()
+
+
 def _file_or_folder(place: Path) -> _Ahead | OpenFolder:
     return OpenFolder(place) if place.is_dir() else _Ahead(place, "rb")
 
@@ -79,11 +103,11 @@ class Input:
     """A readable file, pipe or folder.
 
     Args:
-        source: a path, or "-" for standard input.
+        source: a path, a URL, or "-" for standard input.
 
     Attributes:
         label: what messages call it.
-        path: None for standard input.
+        path: None for standard input; of a URL, only the name of the file.
         is_folder: whether it is a folder: then `file` and all that reads it are errors.
         folder: the open folder, if it is one.
         bounds: what it may come to in memory; see `allow`.
@@ -93,7 +117,7 @@ class Input:
         OSError: it cannot be opened.
     """
 
-    _looked = False
+    _looked = _remote = False
     folder: OpenFolder
     when_copied: Callable[[int], object] | None = None
 
@@ -107,6 +131,13 @@ class Input:
             if sys.stdin is None:
                 raise OSError(errno.EBADF, "is closed", self.label)
             self._raw: io.RawIOBase = _Ahead(os.dup(sys.stdin.fileno()), "rb")
+        elif is_url(source):
+            from lodcli.formats.remote.fetched import FetchedFile
+
+            self._remote = True
+            self.path = Path(file_name(os.fspath(source)))
+            self.label = shown(os.fspath(source))
+            self._raw = _Fetched(FetchedFile(os.fspath(source)))
         else:
             self.path = Path(source)
             self.label = os.fspath(source)
@@ -160,6 +191,11 @@ class Input:
             unpacked.bounds = self.bounds
             self._file = io.BufferedReader(self._raw, 1 << 20)
 
+    def fetch(self) -> None:
+        """Fetch all of a remote file: for what does not read it through this process."""
+        if self._remote:
+            files.fetch(self._file.fileno(), 0, os.fstat(self._file.fileno()).st_size)
+
     def allow(self, bounds: Bounds) -> None:
         """Set the limits for this input, and for files beside it opened later."""
         self.bounds = bounds
@@ -177,7 +213,7 @@ class Input:
             FileNotFoundError: there is none of that name.
             UnsupportedError: this is standard input.
         """
-        if self.path is None:
+        if self.path is None or self._remote:
             raise UnsupportedError("is read together with the files beside it; name it by its path")
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise DamagedFileError(f"refers to {name[:255]!r}, which is no plain name of a file")
@@ -219,7 +255,7 @@ class Input:
 
     def has_beside(self, name: str) -> bool:
         """Return whether there is a file of this name in the folder, or beside the file."""
-        if self.path is None:
+        if self.path is None or self._remote:
             return False
         try:
             if self.is_folder:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from lodcli.formats.remote.urls import is_url, shown
 from lodcli.formats.storage.compression import Packer
 from lodcli.formats.storage.durable import fsync_folder, rename_new
 from lodcli.formats.storage.interrupts import shielded
@@ -76,6 +77,11 @@ class Output:
                 self._open_stdout(seekable)
             return
         self.label = os.fspath(target)
+        if is_url(target):
+            self.label = shown(self.label)
+            raise UnsupportedError(
+                f"{self.label}: lod writes no URLs; write a file, and copy it there"
+            )
         if not files.OPEN_FILES_MOVE:
             raise UnsupportedError(
                 f"{self.label}: lod cannot rename an open file here, so it writes none; "

@@ -9,7 +9,7 @@ import secrets
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from lodcli.kernels.platform.processes import libc, lines_of
 
@@ -121,8 +121,29 @@ def set_mode(fd: int, mode: int) -> None:
 _positions = threading.Lock()
 
 
+# By descriptor, what fetches bytes of a file before they are read.
+_FETCHES: dict[int, Callable[[int, int], None]] = {}
+
+
+def fetch_before_reads(fd: int, fetch: Callable[[int, int], None]) -> None:
+    """Have `pread` and `read_at` call `fetch(position, size_bytes)` before they read a file."""
+    _FETCHES[fd] = fetch
+
+
+def stop_fetching(fd: int) -> None:
+    """Take back `fetch_before_reads`, before the descriptor is closed."""
+    _FETCHES.pop(fd, None)
+
+
+def fetch(fd: int, position: int, size_bytes: int) -> None:
+    """Fetch bytes of a file that others will read: C libraries, maps, other processes."""
+    if fd in _FETCHES:
+        _FETCHES[fd](position, size_bytes)
+
+
 def pread(fd: int, size: int, position: int) -> bytes:
     """Read as `os.pread`."""
+    fetch(fd, position, size)
     if hasattr(os, "pread"):
         return os.pread(fd, size, position)
     with _moved(fd, position):
@@ -131,6 +152,7 @@ def pread(fd: int, size: int, position: int) -> bytes:
 
 def read_at(fd: int, view: memoryview, position: int) -> int:
     """Fill a view of bytes from a position on; return how many were read, 0 at the end."""
+    fetch(fd, position, len(view))
     if hasattr(os, "preadv"):
         return os.preadv(fd, [view], position)
     part = pread(fd, len(view), position)

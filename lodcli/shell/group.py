@@ -86,8 +86,8 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
 def group() -> None:
     """Inspect, check, slice, convert and compute on ragged tensors (nested sequences).
 
-    FILE::NAME selects one tensor of a file; - is standard input or output. Data goes to
-    standard output, everything else to standard error.
+    FILE::NAME selects one tensor of a file; a file to read may be a URL; - is standard input
+    or output. Data goes to standard output, everything else to standard error.
 
     \b
     Examples:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lodcli.formats.core.names import split_reference
+from lodcli.formats.remote.urls import is_url, shown
 from lodcli.kernels.errors import SelectionError
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ class Reference:
     @property
     def label(self) -> str:
         """What messages call the file."""
-        return "standard input" if self.path == "-" else self.path
+        if self.path == "-":
+            return "standard input"
+        return shown(self.path) if is_url(self.path) else self.path
 
 
 def parse_reference(text: str, format_name: str | None = None) -> Reference:

@@ -6,6 +6,8 @@ import errno
 import os
 from itertools import islice
 
+from lodcli.formats.remote.urls import is_url
+
 # Of a folder with more names, only so many are compared with the one that is missing.
 MOST_NAMES = 2000
 # Share of letters in common from which a name is suggested.
@@ -18,6 +20,8 @@ def remedy(code: int | None, name: str) -> str:
     >>> remedy(errno.EISDIR, "articles")
     '; name a file in it'
     """
+    if is_url(name):
+        return ""
     if code == errno.EISDIR:
         return "; name a file in it"
     if code != errno.ENOENT:

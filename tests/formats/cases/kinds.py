@@ -274,7 +274,7 @@ def written(folder: str, name: str, content: Content) -> Path:
     return path
 
 
-def read_back(path: Path, name: str, content: Content) -> Mapping[str, Item]:
+def read_back(path: Path | str, name: str, content: Content) -> Mapping[str, Item]:
     kind, found = KINDS[name], dict[str, Item]()
     for wanted, item in content.items():
         options = kind.options(wanted, item) if isinstance(item, LoDTensor) else {}
