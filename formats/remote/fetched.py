@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from lodcli.formats.remote.objects import CONNECTIONS, RemoteObject
+from lodcli.formats.remote.urls import shown
 from lodcli.kernels.platform import files
 
 # What is fetched begins and ends at multiples of it.
@@ -41,7 +42,8 @@ class FetchedFile:
     """
 
     def __init__(self, url: str) -> None:
-        self._object: RemoteObject = _opened(url)
+        self._url = url
+        self._object = _opened(url)
         self._lock = threading.Lock()
         with tempfile.TemporaryFile(prefix="lod-", buffering=0) as file:
             self.fd = os.dup(file.fileno())
@@ -106,7 +108,11 @@ class FetchedFile:
 
     def _fetch_part(self, start: int, stop: int | None) -> None:
         for block in self._object.read(start, stop):
-            start = files.write_all_at(self.fd, block, start)
+            try:
+                start = files.write_all_at(self.fd, block, start)
+            except OSError as error:
+                error.filename = f"{shown(self._url)}, fetched to {tempfile.gettempdir()}"
+                raise
 
 
 def _opened(url: str) -> RemoteObject:

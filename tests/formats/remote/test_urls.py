@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -204,6 +205,19 @@ def test_a_failure_is_told_with_the_url(
     assert caught.value.filename == f"{server.url}/large"
     assert message in str(caught.value.strerror)
     assert "secret" not in str(caught.value)
+
+
+def test_a_full_disk_is_told(server: Server) -> None:
+    with lodcli.open(f"{server.url}/large") as source:
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (GRAIN_BYTES, limits[1]))
+        try:
+            with pytest.raises(OSError, match="File too large") as caught:
+                source.slice("data", (2000,))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert caught.value.filename.startswith(f"{server.url}/large, fetched to ")
+        assert source.slice("data", (2000,)).identical(LARGE.select(2000))
 
 
 def test_a_server_that_is_not_there_is_told() -> None:
