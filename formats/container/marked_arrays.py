@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from lodcli.formats.arrays.array_writer import ArraySpec
 from lodcli.formats.arrays.byte_blocks import byte_blocks
 from lodcli.formats.container.header import DatasetEntry, mask_path, word_paths
 from lodcli.formats.container.rows import Rows
-from lodcli.formats.container.sinks import Sink
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.kernels.errors import InvalidDataError
@@ -23,6 +23,9 @@ from lodcli.kernels.index.checks import Array, check_offsets, check_rows
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories
 from lodcli.kernels.tensor.nulls import Mask, pack
+
+if TYPE_CHECKING:
+    from lodcli.formats.container.sinks import Sink  # loads h5py, which readers do not need
 
 _BITS = np.dtype(np.uint8)
 # Written at a time of what came before the first null.

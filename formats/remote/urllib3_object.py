@@ -24,7 +24,7 @@ CONNECT_SECONDS, READ_SECONDS = 10, 30
 TRIES = 5
 # Before the second try; twice as much before each further one.
 FIRST_PAUSE_SECONDS = 0.25
-# A server may ask to be left alone; for longer nobody waits without knowing.
+# A server may ask for a pause; a longer one is not kept.
 LONGEST_PAUSE_SECONDS = 30.0
 _AGAIN = {408, 425, 429, 500, 502, 503, 504}
 _RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18})")
