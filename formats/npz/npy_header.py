@@ -7,6 +7,7 @@ import io
 import re
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import IO, Any
 
@@ -80,7 +81,7 @@ def native(data: Array) -> Array:
     """
     if data.dtype == np.bool_ and data.size and data.view(np.uint8).max() > 1:
         raise DamagedFileError("holds booleans that are neither 0 nor 1")
-    return data.astype(data.dtype.newbyteorder("="), copy=False)
+    return data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
 
 
 def read_single(stream: IO[bytes], most_chars: int) -> str | int:
@@ -103,18 +104,25 @@ def read_single(stream: IO[bytes], most_chars: int) -> str | int:
 
 def decoded(data: bytes) -> Array:
     """Return the array of a whole .npy file, in native byte order; it may be a single value."""
-    header_bytes, (descr, shape, fortran) = _raw_header(io.BytesIO(data))
-    dtype = _checked_dtype(descr)
+    header_bytes, fields = _fields(io.BytesIO(data))
+    dtype, shape, fortran = _checked_fields(fields)
     size = prod(shape) * dtype.itemsize
     if size != len(data) - header_bytes:
         raise DamagedFileError(
             f"shape {brief(shape)} of {dtype} needs {size} bytes, {len(data) - header_bytes} there"
         )
-    if prod(max(1, extent) for extent in shape) * dtype.itemsize > MOST_ARRAY_BYTES:
+    if not size and prod(max(1, extent) for extent in shape) * dtype.itemsize > MOST_ARRAY_BYTES:
         raise DamagedFileError(f"shape {brief(shape)} is beyond what an array can have")
     flat: Array = np.frombuffer(data, dtype, offset=header_bytes)
     rows = native(flat).reshape(shape, order="F" if fortran else "C")
-    return np.ascontiguousarray(rows).reshape(shape)
+    return np.ascontiguousarray(rows).reshape(shape) if fortran else rows
+
+
+# A file of small arrays has thousands, with few different headers.
+@lru_cache(maxsize=1024)
+def _checked_fields(fields: bytes) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
+    descr, shape, fortran = _header_fields(fields)
+    return _checked_dtype(descr), shape, fortran
 
 
 def _checked_dtype(descr: object) -> np.dtype[Any]:
@@ -126,7 +134,13 @@ def _checked_dtype(descr: object) -> np.dtype[Any]:
 
 
 def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], bool]]:
-    """Return the bytes before the array, and what they say."""
+    """Return the number of bytes before the array, and what they say."""
+    size, fields = _fields(stream)
+    return size, _header_fields(fields)
+
+
+def _fields(stream: IO[bytes]) -> tuple[int, bytes]:
+    """Return the number of bytes before the array, and the text among them."""
     magic = stream.read(8)
     if magic[:6] != MAGIC or magic[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
         raise DamagedFileError("is no .npy file")
@@ -137,7 +151,7 @@ def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], 
     fields = stream.read(length)
     if len(fields) < length:
         raise DamagedFileError("ends within its header")
-    return 8 + width + length, _header_fields(fields)
+    return 8 + width + length, fields
 
 
 def _header_fields(text: bytes) -> tuple[object, tuple[int, ...], bool]:

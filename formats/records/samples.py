@@ -7,9 +7,10 @@ of one level.
 from __future__ import annotations
 
 import tempfile
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
+from math import prod
 from typing import IO
 
 import numpy as np
@@ -20,7 +21,7 @@ from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -104,6 +105,42 @@ def _shown(shape: tuple[object, ...]) -> str:
 # -- writing -----------------------------------------------------------------------
 
 
+# Samples are joined so many at a time; fewer if they are large, or have many fields.
+BLOCK_VALUES, BLOCK_BYTES = 1 << 14, 8 << 20
+
+
+@dataclass(frozen=True)
+class Values:
+    """One field of consecutive samples.
+
+    Attributes:
+        spec: of the field.
+        rows: of all samples.
+        counts: how many rows each sample has.
+    """
+
+    spec: TensorSpec
+    rows: Array
+    counts: Offsets
+
+    def each(self) -> Iterator[tuple[int, memoryview]]:
+        """Yield the number of rows of each sample, and their bytes."""
+        data = self.rows.reshape(-1).view(np.uint8).data
+        ends = (np.cumsum(self.counts) * _row_bytes(self.spec)).tolist()
+        start = 0
+        for count, end in zip(self.counts.tolist(), ends, strict=True):
+            yield count, data[start:end]
+            start = end
+
+    def arrays(self) -> Iterator[Array]:
+        """Yield the value of each sample."""
+        start = 0
+        for end in np.cumsum(self.counts).tolist():
+            value = self.rows[start:end]
+            yield value if self.spec.levels else value.reshape(self.spec.row_shape)
+            start = end
+
+
 class Joiner:
     """Assembles whole samples from batches, whose tensors may arrive separately.
 
@@ -117,12 +154,24 @@ class Joiner:
 
     def add(self, batch: Batch) -> Iterator[Sample]:
         """Take in a batch and yield the samples that are complete."""
+        for block in self.blocks(batch):
+            columns = [values.arrays() for values in block.values()]
+            for sample in zip(*columns, strict=True):
+                yield dict(zip(block, sample, strict=True))
+
+    def blocks(self, batch: Batch) -> Iterator[Mapping[str, Values]]:
+        """Take in a batch and yield the samples that are complete, by field."""
+        queues = self._queues.values()
         for name, item in batch.items():
             assert isinstance(item, LoDTensor)
             self._queues[name].put(item)
-        for _ in range(min(queue.waiting for queue in self._queues.values())):
-            yield {name: queue.get() for name, queue in self._queues.items()}
-            self._done += 1
+        while most := min(queue.waiting for queue in queues):
+            most = min(most, max(1, BLOCK_VALUES // len(queues)))
+            sizes = sum(queue.sizes(most) for queue in queues)
+            fitting = np.searchsorted(np.cumsum(sizes), BLOCK_BYTES, side="right")
+            count = max(1, int(fitting))
+            yield {name: queue.take(count) for name, queue in self._queues.items()}
+            self._done += count
 
     def finish(self) -> None:
         """Raise ShapeMismatchError unless every tensor had as many outermost items."""
@@ -134,7 +183,7 @@ class Joiner:
 class _Queue:
     def __init__(self, spec: TensorSpec, stack: ExitStack) -> None:
         self._spec = spec
-        self._counts: deque[int] = deque()
+        self._counts: Offsets = np.empty(0, np.int64)
         spool = tempfile.TemporaryFile(prefix="lod-")  # noqa: SIM115
         self._file: IO[bytes] = stack.enter_context(spool)
         self._read = self._written = 0
@@ -144,23 +193,28 @@ class _Queue:
         return len(self._counts)
 
     def put(self, tensor: LoDTensor) -> None:
-        if not self._counts:  # all of it was taken: the room can be used again
+        if not self.waiting:  # all of it was taken: the room can be used again
             self._read = self._written = 0
         data = np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8).data
         self._written = files.write_all_at(self._file.fileno(), data, self._written)
-        if self._spec.levels:
-            self._counts.extend(tensor.lod.lengths(0).tolist())
-        else:
-            self._counts.extend([1] * tensor.rows)
+        counts = tensor.lod.lengths(0) if self._spec.levels else np.ones(tensor.rows, np.int64)
+        self._counts = np.concatenate([self._counts, counts])
 
-    def get(self) -> Array:
-        count = self._counts.popleft()
-        shape = (count, *self._spec.row_shape) if self._spec.levels else self._spec.row_shape
-        out: Array = np.empty(shape, self._spec.dtype)
+    def sizes(self, count: int) -> Offsets:
+        """Return the bytes of each of the first values."""
+        return self._counts[:count] * _row_bytes(self._spec)
+
+    def take(self, count: int) -> Values:
+        counts, self._counts = self._counts[:count], self._counts[count:]
+        rows: Array = np.empty((int(counts.sum()), *self._spec.row_shape), self._spec.dtype)
         with naming(self._spec.name):
-            read_into(self._file.fileno(), out, self._read)
-        self._read += out.nbytes
-        return out
+            read_into(self._file.fileno(), rows, self._read)
+        self._read += rows.nbytes
+        return Values(self._spec, rows, counts)
+
+
+def _row_bytes(spec: TensorSpec) -> int:
+    return prod(spec.row_shape) * spec.dtype.itemsize
 
 
 def refuse_deep(schema: Schema, what: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
+from zlib import adler32
 
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import UnsupportedError
@@ -16,16 +16,8 @@ _REGULAR, _FOLDER = (b"0", b"\0", b"7"), b"5"
 _LONG_NAME, _LONG_LINK, _EXTENDED, _GLOBAL = b"L", b"K", b"x", b"g"
 
 
-@dataclass(frozen=True)
-class Member:
-    """A regular file of the archive; its content comes next."""
-
-    name: str
-    size: int
-
-
-def members(file: BinaryIO) -> Iterator[tuple[Member, Content]]:
-    """Yield each file and its content; unread content is skipped.
+def members(file: BinaryIO) -> Iterator[tuple[str, Content]]:
+    """Yield the name of each regular file and its content; unread content is skipped.
 
     Raises:
         DamagedFileError: a header that is none, or an archive that is cut off.
@@ -50,7 +42,7 @@ def members(file: BinaryIO) -> Iterator[tuple[Member, Content]]:
         long_name = size_told = None
         content = Content(file, size)
         if kind in _REGULAR and not name.endswith("/"):
-            yield Member(name, size), content
+            yield name, content
         elif kind != _FOLDER and not name.endswith("/"):
             raise UnsupportedError(f"{name[:100]!r}: is a link or a device, no regular file")
         content.skip()
@@ -66,21 +58,22 @@ class Content:
 
     def read(self) -> bytes:
         """Return all of it. Takes no more memory than the archive has bytes."""
-        parts = list(self._blocks())
-        return b"".join(parts)[: self._size]
+        parts = []
+        while self._left:
+            parts.append(self._block())
+        return (parts[0] if len(parts) == 1 else b"".join(parts))[: self._size]
 
     def skip(self) -> None:
         """Go to its end."""
-        for _ in self._blocks():
-            pass
-
-    def _blocks(self) -> Iterator[bytes]:
         while self._left:
-            block = self._file.read(min(self._left, COPY_BYTES))
-            if not block:
-                raise DamagedFileError(f"ends {self._left} bytes early, within a file")
-            self._left -= len(block)
-            yield block
+            self._block()
+
+    def _block(self) -> bytes:
+        block = self._file.read(min(self._left, COPY_BYTES))
+        if not block:
+            raise DamagedFileError(f"ends {self._left} bytes early, within a file")
+        self._left -= len(block)
+        return block
 
 
 def _header(file: BinaryIO) -> bytes | None:
@@ -96,16 +89,22 @@ def _header(file: BinaryIO) -> bytes | None:
                 raise UnsupportedError("continues after its end; read joined archives one by one")
         return None
     told = _number(head[148:156])
-    if told != sum(head) - sum(head[148:156]) + 8 * ord(" "):
+    if told != _sum(head) - sum(head[148:156]) + 8 * ord(" "):
         raise DamagedFileError("a header's checksum does not match; damaged, or no tar archive")
     return head
+
+
+def _sum(head: bytes) -> int:
+    """Return the sum of the bytes of a header, several times as fast as `sum`."""
+    # The lower half of Adler-32 is 1 more, modulo 65,521; 256 bytes make at most 65,280.
+    return (adler32(head[:256]) & 0xFFFF) + (adler32(head[256:]) & 0xFFFF) - 2
 
 
 def _number(field: bytes) -> int:
     if field[0] & 0x80:  # GNU: too large for octal digits
         return int.from_bytes(bytes([field[0] & 0x7F]) + field[1:], "big")
     digits = field.strip(b" \0")
-    if digits and not all(digit in b"01234567" for digit in digits):
+    if digits.translate(None, b"01234567"):
         raise DamagedFileError(f"a header has {field!r} in the place of a number")
     return int(digits or b"0", 8)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, nullcontext
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -15,14 +15,15 @@ from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
-from lodcli.formats.npz.npy_header import NPY_DTYPES, decoded
-from lodcli.formats.records.samples import LEVEL, Collector, Joiner, Sample, spec_of
+from lodcli.formats.npz.npy_header import NPY_DTYPES, decoded, written_header
+from lodcli.formats.records.samples import LEVEL, Collector, Joiner, Sample, Values, spec_of
+from lodcli.formats.records.tar_headers import Headers
 from lodcli.formats.records.tar_stream import BLOCK, Content, members
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import damage
 from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64
-from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 
 WHOLE_NUMBERS = ("cls", "cls2", "index", "inx", "id", "count")
@@ -75,20 +76,32 @@ class WebDataset(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        specs = {spec.name: spec for spec in schema}
+        fields = [_Field(spec) for spec in schema]
         count = 0
         with ExitStack() as stack:
             joiner = Joiner(schema, self, stack)
             for batch in batches:
-                for sample in joiner.add(batch):
-                    for name, value in sample.items():
-                        ending, data = _encoded(specs[name], value)
-                        _write_member(output, f"{count:09}.{name}.{ending}", data)
-                    count += 1
+                for block in joiner.blocks(batch):
+                    columns = [field.contents(block[field.name]) for field in fields]
+                    parts: list[bytes | memoryview] = []
+                    for contents in zip(*columns, strict=True):
+                        key = b"%09d" % count
+                        count += 1
+                        for field, (head, data) in zip(fields, contents, strict=True):
+                            size = len(head) + len(data)
+                            padding = _ZEROS[: -size % BLOCK]
+                            parts += (field.headers.of(key, size), head, data, padding)
+                    # A sample alone may be large, and is not copied.
+                    alone = len(parts) == 4 * len(fields)
+                    for part in parts if alone else [b"".join(parts)]:
+                        output.write(part)
             joiner.finish()
         if not count:
             raise _without_samples()
         output.write(bytes(2 * BLOCK))
+
+
+_ZEROS = bytes(BLOCK)
 
 
 def _without_samples() -> UnsupportedError:
@@ -98,24 +111,35 @@ def _without_samples() -> UnsupportedError:
     )
 
 
-def _encoded(spec: TensorSpec, value: Array) -> tuple[str, bytes]:
-    if not spec.levels and spec.dtype == np.int64:
-        return "cls", b"%d" % int(value)
-    if spec.marks.is_text:
-        return "txt", value.tobytes()
-    stream = io.BytesIO()
-    np.lib.format.write_array(stream, np.asarray(value), version=(1, 0), allow_pickle=False)
-    return "npy", stream.getvalue()
+class _Field:
+    """Makes the files of one field.
 
+    Attributes:
+        name: of the tensor.
+        headers: of its files, whose names begin with the number of the sample.
+    """
 
-def _write_member(output: Output, name: str, data: bytes) -> None:
-    import tarfile
+    def __init__(self, spec: TensorSpec) -> None:
+        self.name = spec.name
+        whole = not spec.levels and spec.dtype == np.int64
+        self._kind = "cls" if whole else "txt" if spec.marks.is_text else "npy"
+        self.headers = Headers(f".{spec.name}.{self._kind}")
+        self._spec = spec
+        # Thousands of samples have few different lengths.
+        self._header = lru_cache(maxsize=1024)(self._npy_header)
 
-    info = tarfile.TarInfo(name)
-    info.size = len(data)
-    output.write(info.tobuf(tarfile.GNU_FORMAT))
-    output.write(data)
-    output.write(bytes(-len(data) % BLOCK))
+    def contents(self, values: Values) -> Iterator[tuple[bytes, bytes | memoryview]]:
+        """Yield the content of a file for each value, in two parts."""
+        if self._kind == "cls":
+            for number in values.rows.tolist():
+                yield b"%d" % number, b""
+            return
+        for count, data in values.each():
+            yield b"" if self._kind == "txt" else self._header(count), data
+
+    def _npy_header(self, count: int) -> bytes:
+        shape = (count, *self._spec.row_shape) if self._spec.levels else self._spec.row_shape
+        return written_header(self._spec.dtype, shape)
 
 
 class _TarSource(Source):
@@ -152,13 +176,17 @@ class _TarSource(Source):
             samples = self._samples()
         collector = Collector(self.schema)
         for number, sample in enumerate(samples):
-            with naming(f"sample {number}"):
+            try:
                 collector.add(sample)
-                if unknown := sorted(sample.keys() - {spec.name for spec in self.schema}):
+                if len(sample) > len(self.schema):
+                    unknown = min(sample.keys() - {spec.name for spec in self.schema})
                     raise InvalidDataError(
-                        f"has the field {unknown[0]}, which the first sample has not; "
+                        f"has the field {unknown}, which the first sample has not; "
                         "choose fields with --field"
                     )
+            except LodError:
+                with naming(f"sample {number}"):
+                    raise
             if collector.size_bytes >= limit_bytes:
                 yield collector.batch()
         if collector.samples:
@@ -167,7 +195,7 @@ class _TarSource(Source):
     def _samples(self) -> Iterator[Sample]:
         current, sample = None, dict[str, Array]()
         for member, content in members(self._file):
-            folder, slash, base = member.name.rpartition("/")
+            folder, slash, base = member.rpartition("/")
             key, dot, endings = base.partition(".")
             if not dot or not endings:
                 continue  # as webdataset: what has no ending belongs to no sample
@@ -183,14 +211,22 @@ class _TarSource(Source):
             if name in self.left_out or (self._fields is not None and name not in self._fields):
                 continue
             if name in sample:
-                raise DamagedFileError(f"{member.name}: a second field {name} of this sample")
-            optional = nullcontext() if self._known is None else leaving_out(self.left_out, name)
-            with optional, naming(member.name):
+                raise DamagedFileError(f"{member}: a second field {name} of this sample")
+            try:
                 sample[name] = _decoded(ending, content)
+            except LodError:
+                optional = self._known is not None
+                with (
+                    leaving_out(self.left_out, name) if optional else nullcontext(),
+                    naming(member),
+                ):
+                    raise
         if sample or self._known:
             yield sample
 
 
+# A million members have few different endings. One may have 64 KB.
+@lru_cache(maxsize=128)
 def _field(endings: str) -> tuple[str, str]:
     """Return the name of a field and its extension."""
     name, _, ending = endings.rpartition(".")
@@ -200,8 +236,11 @@ def _field(endings: str) -> tuple[str, str]:
 def _decoded(ending: str, content: Content) -> Array:
     if ending == "npy":
         data = content.read()
-        with damage("is damaged"):
+        try:
             return decoded(data)
+        except Exception:
+            with damage("is damaged"):
+                raise
     if ending in WHOLE_NUMBERS:
         text = content.read().strip()
         digits = text.removeprefix(b"-")

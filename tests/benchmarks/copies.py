@@ -74,7 +74,7 @@ def table(commands: dict[str, str], folder: Path) -> None:
         middle = statistics.median(seconds)
         processors = statistics.median(one for _, one, _ in runs)
         print(
-            f"  {name:8} {middle:5.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), "
+            f"  {name:10} {middle:5.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), "
             f"{processors:5.2f} s of processors, {max(one for _, _, one in runs) / 1e6:4.0f} MB, "
             f"{first / middle:4.0%} of {next(iter(found))}'s speed"
         )

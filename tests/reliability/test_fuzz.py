@@ -76,7 +76,7 @@ def test_the_content_of_a_base_is_what_is_read(name: str, tmp_path: Path) -> Non
     base = BASES[name]()
     assert name.partition(",")[0] == base.format
     for file, content in base.files.items():
-        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_bytes(content)
     target = reading.Target.of(base)
     for number, operation in enumerate(dict.fromkeys(reading.operations(target))):

@@ -9,14 +9,18 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats.core import io
+from lodcli.formats.core.schema import schema_of
 from lodcli.formats.npz.npy_header import NPY_DTYPES
+from lodcli.formats.records import tar_stream
+from lodcli.formats.records.tar_headers import Headers
 from lodcli.kernels.errors import (
     LodError,
     SelectionError,
@@ -279,3 +283,60 @@ def test_a_whole_number_of_64_bits_comes_back(tmp_path: Path, value: int) -> Non
     found = io.read(tmp_path / "t.tar")
     assert isinstance(found, LoDTensor)
     assert found.data.tolist() == [value]
+
+
+# -- many samples at once --------------------------------------------------------------
+
+
+@given(
+    rest=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=120),
+    number=st.integers(0, 10**11),
+    size=st.integers(0, 8**11 - 1) | st.sampled_from([8**11, 8**12]),
+)
+def test_headers_are_those_of_tarfile(rest: str, number: int, size: int) -> None:
+    key = b"%09d" % number
+    info = tarfile.TarInfo(key.decode() + rest)
+    info.size = size
+    assert Headers(rest).of(key, size) == info.tobuf(tarfile.GNU_FORMAT)
+
+
+@given(st.binary(min_size=512, max_size=512))
+@example(b"\xff" * 512)
+@example(b"\0" * 512)
+def test_the_sum_of_a_header_is_that_of_its_bytes(head: bytes) -> None:
+    assert tar_stream._sum(head) == sum(head)
+
+
+@given(items=samples(), block_bytes=st.integers(1, 300), values=st.integers(1, 20))
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_however_samples_are_joined_the_file_is_that_of_tarfile(
+    tmp_path: Path, items: dict[str, LoDTensor], block_bytes: int, values: int
+) -> None:
+    count = len(items["data"])
+    if not count:
+        return
+    path = tmp_path / "x.tar"
+    # The tensors one after another, and of each a few items at a time.
+    batches = [
+        {name: tensor[start : start + 2]}
+        for name, tensor in items.items()
+        for start in range(0, count, 2)
+    ]
+    joining = "lodcli.formats.records.samples"
+    with mock.patch.multiple(joining, BLOCK_BYTES=block_bytes, BLOCK_VALUES=values):
+        io.write_batches(path, schema_of(items), batches, overwrite=True)
+    expected = []
+    for number in range(count):
+        for name, tensor in items.items():
+            value = tensor[number] if tensor.lod.n_levels else tensor.data[number]
+            value = value.data if isinstance(value, LoDTensor) else value
+            plain = value.ndim == 0 and value.dtype == np.int64
+            ending, data = (
+                ("cls", b"%d" % value) if plain else ("npy", npy(np.array(value, order="C")))
+            )
+            expected.append((f"{number:09}.{name}.{ending}", data))
+    with tarfile.open(path) as file:
+        found = [(one.name, file.extractfile(one).read()) for one in file]  # type: ignore[union-attr]
+    assert found == expected
