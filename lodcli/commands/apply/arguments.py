@@ -5,34 +5,21 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import click
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.kinds import FILES, Kind, kind_of
 from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.shell import options
 from lodcli.shell.references import parse_reference
 
-# Of a hint: what is typed for it. The kinds of FILES are read from a file.
-Kind = Literal[
-    "tensor", "tensors", "index", "steps", "array", "level", "dtype", "choice",
-    "bool", "int", "float", "str", "ints", "floats", "nested", "unknown",
-]  # fmt: skip
-FILES = ("tensor", "tensors", "index", "steps", "array")
-_SIMPLE: dict[Any, Kind] = {
-    LoDTensor: "tensor", LoD: "index", TensorArray: "steps",
-    bool: "bool", int: "int", float: "float", str: "str",
-}  # fmt: skip
-_MANY: dict[Any, Kind] = {LoDTensor: "tensors", int: "ints", float: "floats"}
 _NUMBERS = re.compile(r"[+-]?[0-9.]+(e[+-]?[0-9]+)?|[+-]?inf|nan", re.IGNORECASE)
 _BOOLEANS = {"true": True, "false": False}
 
@@ -154,56 +141,11 @@ def as_kind(kind: Kind, tensor: LoDTensor) -> Any:
 
 def _parameter(own: inspect.Parameter, hint: Any, text: str) -> Parameter:
     required = own.default is inspect.Parameter.empty
-    kind = _kind(hint)
+    kind = kind_of(hint)
     choices: tuple[str, ...] = ()
     if kind == "choice":
         choices = tuple(str(one) for one in get_args(hint) if one is not None)
     return Parameter(own.name, kind, required, None if required else own.default, choices, text)
-
-
-def _kind(hint: Any) -> Kind:
-    hint = _resolved(hint)
-    if get_origin(hint) is Literal:
-        return "choice"
-    parts = _members(hint) - {NoneType}
-    if parts == _members(npt.DTypeLike) - {NoneType}:
-        return "dtype"
-    if parts == _members(npt.ArrayLike) or get_origin(hint) is np.ndarray:
-        return "array"
-    if get_origin(hint) in _SEQUENCES:
-        return _kind_of_many(get_args(hint)[0])
-    if parts == {int, str}:
-        return "level"
-    if parts == {int, float}:
-        return "float"
-    if len(parts) == 1:
-        (only,) = parts
-        return _SIMPLE.get(only) or (_kind(only) if only is not hint else "unknown")
-    return "unknown"
-
-
-_SEQUENCES = (get_origin(Sequence[int]), get_origin(Iterable[int]), list, tuple)
-
-
-def _kind_of_many(each: Any) -> Kind:
-    if get_origin(each) in _SEQUENCES and get_args(each)[0] is int:
-        return "nested"
-    return _MANY.get(each, "unknown")
-
-
-def _resolved(hint: Any) -> Any:
-    """Return what a `type` statement names: NumPy declares its types so from 2.5 on."""
-    while hasattr(hint, "__value__"):
-        hint = hint.__value__
-    return hint
-
-
-def _members(hint: Any) -> set[Any]:
-    """Return the types of a union, those of unions in it too; or the type alone."""
-    hint = _resolved(hint)
-    if get_origin(hint) not in (Union, UnionType):
-        return {hint}
-    return set[Any]().union(*map(_members, get_args(hint)))
 
 
 def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:

@@ -1,0 +1,70 @@
+"""Kinds of op parameters, by their annotations: what the shell takes for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
+
+# Of a hint: what is typed for it. The kinds of FILES are read from a file.
+Kind = Literal[
+    "tensor", "tensors", "index", "steps", "array", "level", "dtype", "choice",
+    "bool", "int", "float", "str", "ints", "floats", "nested", "unknown",
+]  # fmt: skip
+FILES = ("tensor", "tensors", "index", "steps", "array")
+_SIMPLE: dict[Any, Kind] = {
+    LoDTensor: "tensor", LoD: "index", TensorArray: "steps",
+    bool: "bool", int: "int", float: "float", str: "str",
+}  # fmt: skip
+_MANY: dict[Any, Kind] = {LoDTensor: "tensors", int: "ints", float: "floats"}
+_SEQUENCES = (get_origin(Sequence[int]), get_origin(Iterable[int]), list, tuple)
+
+
+def kind_of(hint: Any) -> Kind:
+    """Return what is typed for a parameter of this type; "unknown" if nothing can be."""
+    hint = _resolved(hint)
+    if get_origin(hint) is Literal:
+        return "choice"
+    parts = _members(hint) - {NoneType}
+    if parts == _members(npt.DTypeLike) - {NoneType}:
+        return "dtype"
+    if parts == _members(npt.ArrayLike) or get_origin(hint) is np.ndarray:
+        return "array"
+    if get_origin(hint) in _SEQUENCES:
+        return _kind_of_many(get_args(hint)[0])
+    if parts == {int, str}:
+        return "level"
+    if parts == {int, float}:
+        return "float"
+    if len(parts) == 1:
+        (only,) = parts
+        return _SIMPLE.get(only) or (kind_of(only) if only is not hint else "unknown")
+    return "unknown"
+
+
+def _kind_of_many(each: Any) -> Kind:
+    if get_origin(each) in _SEQUENCES and get_args(each)[0] is int:
+        return "nested"
+    return _MANY.get(each, "unknown")
+
+
+def _resolved(hint: Any) -> Any:
+    """Return what a `type` statement names: NumPy declares its types so from 2.5 on."""
+    while hasattr(hint, "__value__"):
+        hint = hint.__value__
+    return hint
+
+
+def _members(hint: Any) -> set[Any]:
+    """Return the types of a union, those of unions in it too; or the type alone."""
+    hint = _resolved(hint)
+    if get_origin(hint) not in (Union, UnionType):
+        return {hint}
+    return set[Any]().union(*map(_members, get_args(hint)))
