@@ -20,7 +20,11 @@ from lodcli.kernels.ops.registry import OPS
 
 def _homes() -> dict[str, Home]:
     homes = by_module(
-        {"lodcli.kernels.ops.registry": "OPS OpEntry", "lodcli.kernels.runtime.dispatch": "Backend"}
+        {
+            "lodcli.kernels.ops.plugins": "Op find_op",
+            "lodcli.kernels.ops.registry": "OPS OpEntry",
+            "lodcli.kernels.runtime.dispatch": "Backend",
+        }
     )
     for op in OPS.values():
         found = {"": f"{op.module}.{op.function}"}

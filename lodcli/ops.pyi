@@ -48,6 +48,8 @@ from lodcli.kernels.ops.padding.pad import sequence_pad as sequence_pad
 from lodcli.kernels.ops.padding.pad import sequence_pad_grad as sequence_pad_grad
 from lodcli.kernels.ops.padding.pad import sequence_unpad as sequence_unpad
 from lodcli.kernels.ops.padding.pad import sequence_unpad_grad as sequence_unpad_grad
+from lodcli.kernels.ops.plugins import Op as Op
+from lodcli.kernels.ops.plugins import find_op as find_op
 from lodcli.kernels.ops.pooling.pool import sequence_first as sequence_first
 from lodcli.kernels.ops.pooling.pool import sequence_last as sequence_last
 from lodcli.kernels.ops.pooling.pool import sequence_max as sequence_max
@@ -263,7 +265,9 @@ windows_grad = sequence_windows_grad
 __all__ = [
     "OPS",
     "Backend",
+    "Op",
     "OpEntry",
+    "find_op",
     "sequence_add",
     "sequence_add_grad",
     "sequence_argsort",

@@ -47,6 +47,16 @@ class OpEntry:
     tracked: tuple[str, ...] = ()
 
     @property
+    def package(self) -> str | None:
+        """The name and version of the package of a plug-in; None for ours."""
+        return None
+
+    @property
+    def gpu(self) -> bool:
+        """Whether it computes on a GPU."""
+        return True
+
+    @property
     def function(self) -> str:
         """The name of its public function."""
         return f"sequence_{self.name}"

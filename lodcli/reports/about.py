@@ -62,18 +62,20 @@ class Op(TypedDict):
         name: as lod apply takes it.
         summary: what it returns.
         equation: in the notation of docs/ops.md.
+        package: name and version of the package of a plug-in; null for those of lod.
     """
 
     name: str
     summary: str
     equation: str
+    package: str | None
 
 
 class Ops(Report):
     """The ops that lod apply knows, with --list.
 
     Attributes:
-        ops: in the order of docs/ops.md.
+        ops: in the order of their names.
     """
 
     ops: list[Op]

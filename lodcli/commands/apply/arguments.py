@@ -14,7 +14,7 @@ import numpy as np
 
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.ops.kinds import FILES, Kind, kind_of
-from lodcli.kernels.ops.registry import OPS, OpEntry
+from lodcli.kernels.ops.registry import OpEntry
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.shell import options
@@ -111,13 +111,13 @@ def click_option(own: Parameter) -> click.Option:
     )
 
 
-def example(name: str, own: Described) -> str:
+def example(entry: OpEntry, own: Described) -> str:
     """Return a command line that applies an op."""
     files = []
     for one in own.inputs:
         some = ("one", "two") if one.kind == "tensors" else (one.name,)
         files += [f"{file}.lod.h5" for file in some]
-    given = OPS[name].options
+    given = entry.options
     told = (
         [given]
         if given
@@ -127,7 +127,7 @@ def example(name: str, own: Described) -> str:
             if one.required
         ]
     )
-    return " ".join(["lod apply", name, *files, *told, "-o out.lod.h5"])
+    return " ".join(["lod apply", entry.name, *files, *told, "-o out.lod.h5"])
 
 
 def as_kind(kind: Kind, tensor: LoDTensor) -> Any:

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.ops.plugins import find_op, op_names, working
 from lodcli.kernels.ops.registry import OPS
 from lodcli.shell import options, output
 from lodcli.shell.limits import guarded
 
 if TYPE_CHECKING:
     from lodcli.commands.apply.steps import Step, Writing
+    from lodcli.kernels.ops.registry import OpEntry
     from lodcli.shell.references import Reference
     from lodcli.shell.targets import Target
 
@@ -26,11 +29,15 @@ class OpGroup(click.Group):
     """The ops of the table, each a command of its own."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(OPS)
+        return op_names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         name = cmd_name.replace("-", "_")
-        return op_command(name) if name in OPS else None
+        try:
+            entry = find_op(name)
+        except UnsupportedError:
+            return None  # completion and help leave out what does not work; see `known`
+        return None if entry is None else op_command(entry)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # A leading blank hides an expression such as -x / 2 from click's option parser.
@@ -46,7 +53,7 @@ class OpGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Ops (more with --list, and OP --help)"):
-            formatter.write_text(", ".join(OPS))
+            formatter.write_text(", ".join(op_names()))
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["OP|EXPRESSION [OPTIONS] IN...", f"[{THEN} OP [OPTIONS]]...", "-o OUT"]
@@ -57,20 +64,23 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
 
     Raises:
         click.UsageError: there is no such op; names those that are called alike.
+        UnsupportedError: it is one of a plug-in that does not work.
     """
     if name.startswith("-"):
         ctx.fail(f"expected an op, found the option {name!r}; the op goes first")
     key = name.replace("-", "_")
-    if key not in OPS:
-        close = difflib.get_close_matches(key, OPS, 3)
+    entry = find_op(key)
+    if entry is None:
+        close = difflib.get_close_matches(key, op_names(), 3)
         hint = f"did you mean {' or '.join(close)}?" if close else "lod apply --list shows all"
         ctx.fail(f"no op {name!r}; {hint}")
-    return op_command(key, chained=chained)
+    return op_command(entry, chained=chained)
 
 
 class OpCommand(options.Command):
     """One op with its files and options, and those that follow behind --then."""
 
+    entry: OpEntry
     chained = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -80,8 +90,7 @@ class OpCommand(options.Command):
         super().parse_args(ctx, segments[0])
         if ctx.resilient_parsing:
             return []
-        assert self.name is not None
-        steps = [step_of(self.name, ctx, chained=self.chained)]
+        steps = [step_of(self.entry, ctx, chained=self.chained)]
         for segment in segments[1:]:
             if steps[-1].described.several:
                 name = steps[-1].name
@@ -111,20 +120,19 @@ def _split(args: list[str]) -> list[list[str]]:
     return segments
 
 
-def op_command(name: str, *, chained: bool = False) -> click.Command:
-    """Return the command of an op of the registry."""
+def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
+    """Return the command of an op."""
     from lodcli.commands.apply.arguments import click_option, described, example
 
-    entry = OPS[name]
     own = described(entry)
 
     @click.command(
-        name,
+        entry.name,
         cls=OpCommand,
         short_help=entry.summary,
         help=(
             f"Return {entry.summary}.\n\n\b\n  {entry.equation}\n\n"
-            f"\b\nExamples:\n  {example(name, own)}"
+            f"\b\nExamples:\n  {example(entry, own)}"
         ),
         params=[
             click.Argument(
@@ -154,7 +162,7 @@ def op_command(name: str, *, chained: bool = False) -> click.Command:
         apply(steps, writing)
 
     assert isinstance(command, OpCommand)
-    command.chained = chained
+    command.entry, command.chained = entry, chained
     return command
 
 
@@ -251,11 +259,20 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
         return
     if not as_list:
         raise click.UsageError("--json needs --list")
+    theirs, broken = working()
+    for error in broken:
+        output.note(str(error))
+    found: list[OpEntry] = sorted([*OPS.values(), *theirs], key=lambda entry: entry.name)
     if as_json:
         ops = [
-            {"name": name, "summary": entry.summary, "equation": entry.equation}
-            for name, entry in OPS.items()
+            {
+                "name": entry.name,
+                "summary": entry.summary,
+                "equation": entry.equation,
+                "package": entry.package,
+            }
+            for entry in found
         ]
         output.as_json({"ops": ops})
     else:
-        output.text(output.table(["op", "result"], [[k, v.summary] for k, v in OPS.items()]))
+        output.text(output.table(["op", "result"], [[one.name, one.summary] for one in found]))

@@ -13,6 +13,7 @@ from lodcli.expressions.language import BINARY, Evaluation, Parsed, function_nam
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.plugins import find_op, working
 from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -29,8 +30,13 @@ Values = LoDTensor | bool | int | float
 
 
 def ops() -> dict[str, OpEntry]:
-    """Return the ops that an expression can call: of one tensor, batch by batch."""
+    """Return our ops that an expression can call: of one tensor, batch by batch."""
     return {name: entry for name, entry in OPS.items() if entry.itemwise}
+
+
+def op_of(name: str) -> OpEntry | None:
+    """Return the op that a name means in an expression, ours or of a plug-in; None if none."""
+    return None if name in {"", "tensor", *_ONE, *_TWO} else find_op(name)
 
 
 class TensorExpression(Parsed):
@@ -50,12 +56,12 @@ class TensorExpression(Parsed):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
-        known = ops()
         self.keeps = True
         for call in calls:
             name = function_name(call)
-            if name in known:
-                self.keeps = self.keeps and bool(known[name].keeps or known[name].pools)
+            entry = op_of(name)
+            if entry is not None and entry.itemwise:
+                self.keeps = self.keeps and bool(entry.keeps or entry.pools)
             elif name not in _ONE and name not in _TWO and name != "tensor":
                 self._refuse_function(call, name)
         if not self.tensors:
@@ -90,13 +96,14 @@ class TensorExpression(Parsed):
     def _refuse_function(self, call: ast.Call, name: str) -> None:
         if not name:
             self.fail(call, "only functions can be called")
-        if name in OPS:
+        if op_of(name) is not None:
             self.fail(
                 call,
                 f"{name} needs a whole file or several, and is no part of an expression; "
                 f"see lod apply {name} --help",
             )
-        known = ", ".join(sorted({*_ONE, *_TWO, *ops(), "tensor"}))
+        theirs = [entry.name for entry in working()[0] if entry.itemwise]
+        known = ", ".join(sorted({*_ONE, *_TWO, *ops(), *theirs, "tensor"}))
         self.fail(call, f"no function {name!r}; there are: {known}")
 
 
@@ -132,8 +139,9 @@ class _Tensors(Evaluation[Values]):
         return arithmetic(np.negative, values)
 
     def call(self, node: ast.Call, name: str) -> Values:
-        if name in OPS:
-            return self._op(node, OPS[name])
+        entry = op_of(name)
+        if entry is not None:
+            return self._op(node, entry)
         wanted = 1 if name in _ONE else 2
         if len(node.args) != wanted or node.keywords:
             example = f"{name}(data)" if wanted == 1 else f"{name}(data, 0)"

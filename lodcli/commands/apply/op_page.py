@@ -62,7 +62,7 @@ def _section(name: str) -> str:
     ]
     if entry.results:
         lines.append(f"- Writes: {', '.join(f'`{one}`' for one in entry.results)}")
-    return "\n".join([*lines, f"\n```sh\n{example(name, own)}\n```"])
+    return "\n".join([*lines, f"\n```sh\n{example(entry, own)}\n```"])
 
 
 def _levels(own: Described) -> str:

@@ -19,7 +19,8 @@ from lodcli.expressions.showing import showing_where
 from lodcli.formats.core.schema import Item, tensor_of
 from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, UnsupportedError
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS
-from lodcli.kernels.ops.registry import OPS, OpEntry
+from lodcli.kernels.ops.plugins import no_gpu
+from lodcli.kernels.ops.registry import OpEntry
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -36,7 +37,7 @@ class Step:
     """One op as it was typed.
 
     Attributes:
-        name: of the op.
+        entry: the op.
         described: what it takes.
         inputs: its files; a chained op has the result before it instead of the first. Arithmetic
             takes a number for the second.
@@ -44,16 +45,16 @@ class Step:
         chained: whether an op comes before it.
     """
 
-    name: str
+    entry: OpEntry
     described: Described
     inputs: tuple[Reference | float, ...]
     values: Mapping[str, Any]
     chained: bool
 
     @property
-    def entry(self) -> OpEntry:
-        """Its line in the table."""
-        return OPS[self.name]
+    def name(self) -> str:
+        """The name of the op."""
+        return self.entry.name
 
     @property
     def number(self) -> float | None:
@@ -75,14 +76,14 @@ class Step:
         return [*self.files, *(v for v in self.values.values() if isinstance(v, Reference))]
 
 
-def step_of(name: str, ctx: click.Context, *, chained: bool) -> Step:
+def step_of(entry: OpEntry, ctx: click.Context, *, chained: bool) -> Step:
     """Take what belongs to an op out of the parameters of its command line.
 
     Raises:
         click.UsageError: too few files, or too many.
         UnsupportedError: a backend that the op has not.
     """
-    own = described(OPS[name])
+    own = described(entry)
     texts = ctx.params.pop("inputs")
     backend, from_format = ctx.params.pop("backend"), ctx.params.pop("from_format")
     values = {one.name: ctx.params.pop(one.name) for one in own.options}
@@ -90,14 +91,14 @@ def step_of(name: str, ctx: click.Context, *, chained: bool) -> Step:
     if own.has_backend:
         values["backend"] = backend
     elif backend not in ("auto", "numpy"):
-        raise UnsupportedError(f"no {backend} kernel for {name}; use --backend numpy")
+        raise UnsupportedError(f"no {backend} kernel for {entry.name}; use --backend numpy")
     _check_count(own, texts, ctx, chained=chained)
-    files = len(own.inputs) - chained if name in _ARITHMETIC else len(texts)
+    files = len(own.inputs) - chained if entry.name in _ARITHMETIC else len(texts)
     inputs: list[Reference | float] = []
     for text in texts:
         number = _number(text) if len(inputs) + 1 == files else None
         inputs.append(parse_reference(text, from_format) if number is None else number)
-    return Step(name, own, tuple(inputs), values, chained)
+    return Step(entry, own, tuple(inputs), values, chained)
 
 
 def _number(text: str) -> float | None:
@@ -159,6 +160,8 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
                 f"--backend {step.values['backend']} computes in main memory; it goes with "
                 "--device cpu"
             )
+        if not step.entry.gpu:
+            raise no_gpu(step.entry)
     refuse_two_pipes(one for step in steps for one in step.references())
     ready = [_with_files(step, device) for step in steps]
     first = steps[0].files[0]

@@ -31,7 +31,7 @@ def test_every_op_is_told_and_its_example_is_understood(lod: Lod, name: str) -> 
     assert own.inputs
     unknown = [one.name for one in (*own.inputs, *own.options) if one.kind == "unknown"]
     assert not unknown, "the shell cannot give these"
-    line = example(name, own)
+    line = example(OPS[name], own)
     told = lod("apply", name, "--help").stdout
     assert OPS[name].equation in told
     assert line in told
@@ -78,7 +78,7 @@ def test_every_example_runs(
     lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = example(name, described(OPS[name])).split()
+    words = example(OPS[name], described(OPS[name])).split()
     assert words[:3] == ["lod", "apply", name]
     assert words[-2:] == ["-o", "out.lod.h5"]
     for word in words[3:-2]:
