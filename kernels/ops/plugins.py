@@ -18,9 +18,10 @@ from lodcli.kernels.plugins import Plugin
 # Options of lod apply itself, and what they are called in it.
 RESERVED = frozenset(
     {
-        *("as_json", "color", "compress", "device", "float_dtype", "force", "from", "from_format"),
-        *("inputs", "into", "isolate", "json", "max_bytes", "nulls", "output", "quiet"),
-        *("skip_unsupported", "steps", "strict", "to", "to_format", "verbose", "writing"),
+        *("as_json", "color", "compress", "device", "encoding", "float_dtype", "force", "from"),
+        *("from_format", "inputs", "into", "isolate", "json", "max_bytes", "nulls", "output"),
+        *("quiet", "separator", "skip_unsupported", "steps", "strict", "to", "to_format"),
+        *("verbose", "writing"),
     }
 )
 

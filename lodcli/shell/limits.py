@@ -1,4 +1,4 @@
-"""Options of all commands that read: --max-bytes, --isolate, --skip-unsupported, --nulls."""
+"""Options of all commands that read: what it may cost, what is left out, how text is written."""
 
 from __future__ import annotations
 
@@ -90,6 +90,20 @@ def guarded(function: F) -> F:
         help="What becomes of nulls: keep (default), empty (lists and text), zero, nan, fill=X, "
         "drop or error.",
     )
+    @click.option(
+        "--separator",
+        metavar="CHAR",
+        expose_value=False,
+        callback=keep,
+        help="Character between the fields of csv, such as ';', or its name: semicolon, tab, bar.",
+    )
+    @click.option(
+        "--encoding",
+        metavar="NAME",
+        expose_value=False,
+        callback=keep,
+        help="Encoding of text, such as latin1 or utf-16 [default: utf-8].",
+    )
     @functools.wraps(function)
     def wrapped(*args: Any, **rest: Any) -> Any:
         return function(*args, **rest)
@@ -107,12 +121,13 @@ def limits() -> Limits:
 
 
 def reading(options: ReadOptions) -> ReadOptions:
-    """Return options with what --skip-unsupported and --nulls of this command say."""
+    """Return options with what those of this command say that `limits` does not."""
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     found: ReadKeywords = {}
     if f"{_LIMITS}.skip_unsupported" in meta:
         found["skip_unsupported"] = True
-    if f"{_LIMITS}.nulls" in meta:
-        found["nulls"] = meta[f"{_LIMITS}.nulls"]
+    for name in ("nulls", "separator", "encoding"):
+        if f"{_LIMITS}.{name}" in meta:
+            found[name] = meta[f"{_LIMITS}.{name}"]
     return read_options(options, found)

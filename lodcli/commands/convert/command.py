@@ -13,6 +13,7 @@ from lodcli.formats.core.options import read_options
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError
 from lodcli.shell import options
+from lodcli.shell.limits import reading
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
@@ -112,13 +113,7 @@ class _Convert(options.Command):
     type=_Form(("nested", "packed", "padded", "list", "flat")),
     help="Layout of sequences in a .pt file [default: flat].",
 )
-@click.option(
-    "--separator",
-    metavar="CHAR",
-    help="Character between the fields of csv, such as ';', or its name: semicolon, tab, bar.",
-)
 @click.option("--wide", is_flag=True, help="Rows of H numbers are H columns of csv.")
-@click.option("--encoding", metavar="NAME", help="Encoding of text, such as latin1 or utf-16.")
 @click.option("--end-token", type=int, metavar="N", help="In a token file, N ends a document.")
 @click.option("--start-token", type=int, metavar="N", help="In a token file, N begins a document.")
 def command(
@@ -138,9 +133,7 @@ def command(
     cu_seqlens: str | None,
     index_dtype: str | None,
     form: str | None,
-    separator: str | None,
     wide: bool,
-    encoding: str | None,
     end_token: int | None,
     start_token: int | None,
 ) -> None:
@@ -164,23 +157,23 @@ def command(
     """
     from lodcli.shell.opened import opened
 
-    chosen = read_options(
-        None,
-        {
-            "levels": options.names(levels),
-            "vocabulary": vocab,
-            "field": field,
-            "dtype": dtype,
-            "data": data,
-            "offsets": offsets,
-            "lengths": lengths,
-            "names": options.names(names),
-            "separator": separator,
-            "wide": wide,
-            "encoding": encoding,
-            "end_token": end_token,
-            "start_token": start_token,
-        },
+    chosen = reading(
+        read_options(
+            None,
+            {
+                "levels": options.names(levels),
+                "vocabulary": vocab,
+                "field": field,
+                "dtype": dtype,
+                "data": data,
+                "offsets": offsets,
+                "lengths": lengths,
+                "names": options.names(names),
+                "wide": wide,
+                "end_token": end_token,
+                "start_token": start_token,
+            },
+        )
     )
     target = target.with_options(
         cu_seqlens=options.names(cu_seqlens), index_dtype=index_dtype, form=form

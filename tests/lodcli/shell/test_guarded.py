@@ -1,4 +1,4 @@
-"""--max-bytes and --isolate, on every command that reads."""
+"""Options of every command that reads."""
 
 from __future__ import annotations
 
@@ -69,3 +69,49 @@ def test_plain_hdf5_needs_no_from_when_its_datasets_are_named(lod: Lod, folder: 
     )
     assert (done.code, done.stderr) == (0, "")
     assert tensor("out.lod.h5").rows == 15
+
+
+DIALECT = {
+    "inspect": "inspect t.csv",
+    "verify": "verify t.csv",
+    "head": "head t.csv -o out.lod.h5",
+    "convert": "convert t.csv out.lod.h5",
+    "merge": "merge t.csv u.csv -o out.lod.h5",
+    "concat": "concat t.csv t.csv -o out.lod.h5",
+    "shuffle": "shuffle t.csv -o out.lod.h5",
+    "filter": "filter t.csv weight>1 -o out.lod.h5",
+    "op": "apply mul t.csv::weight 2 -o out.lod.h5",
+    "expression": "apply weight*2 t.csv -o out.lod.h5",
+}
+
+
+@pytest.mark.parametrize("isolate", ["", "--isolate"])
+@pytest.mark.parametrize("name", DIALECT)
+def test_csv_of_another_dialect_is_read(name: str, isolate: str, lod: Lod, folder: Path) -> None:
+    Path("t.csv").write_bytes("höhe;weight\nü;1\nä;2\n".encode("latin1"))
+    Path("u.csv").write_bytes("größe;tiefe\n3;4\n5;6\n".encode("latin1"))
+    words = [*DIALECT[name].split(), *isolate.split()]
+    assert lod(*words).code != 0
+    assert not Path("out.lod.h5").exists()
+    done = lod(*words, "--separator", "semicolon", "--encoding", "latin1")
+    assert done.code == 0, done.stderr
+    if name in ("head", "convert", "merge", "concat", "shuffle"):
+        assert set(tensor("out.lod.h5", "höhe").to_list()) == {"ä", "ü"}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said", "code"),
+    [
+        ("--separator", ";", "lod.h5 has no option 'separator' (--separator)", 4),
+        ("--encoding", "latin1", "lod.h5 has no option 'encoding' (--encoding)", 4),
+        ("--encoding", "klingon", "no encoding 'klingon'", 2),
+        ("--separator", "xyz", "expected one ASCII character", 2),
+    ],
+)
+def test_what_a_file_is_not_read_by_is_refused(
+    option: str, value: str, said: str, code: int, lod: Lod, folder: Path
+) -> None:
+    done = lod("inspect", "words.lod.h5", option, value)
+    assert done.code == code, done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
