@@ -50,7 +50,7 @@ class Zarr(Format):
     modules = ("lodcli.formats.zarr.arrays", "lodcli.formats.zarr.stores", "numpy.ma")
     # numcodecs decodes in C what nobody checked.
     isolated = True
-    needs = (Package("zarr", "lodcli[codecs]"),)
+    needs = (Package("zarr", "lodcli[zarr]"),)
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)

@@ -287,5 +287,5 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path, ours: Path) -> N
             [sys.executable, "-c", code, *args], capture_output=True, text=True, check=False
         )
         assert done.returncode == 4
-        assert "needs the package zarr; pip install 'lodcli[codecs]'" in done.stderr
+        assert "needs the package zarr; pip install 'lodcli[zarr]'" in done.stderr
         assert done.stderr.count("\n") == 1
