@@ -22,6 +22,7 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Marks
 
 LABEL = "label"
 LABEL_NAMES = "label_names"
@@ -33,11 +34,13 @@ class SktimeTs(Format):
 
     - "data": one level, "series"; float64, or what --dtype says. A missing value is NaN.
     - "label", one row a series: with `@classLabel` the place of its class in that list,
-      int64; with `@targetLabel` a number, float64. Neither: there is none.
+      int64, marked as categories if the classes are UTF-8; with `@targetLabel` a number,
+      float64. Neither: there is none.
     - "label_names": the classes as text, uint8, one level, "class".
 
     Writing takes the same tensors: "data", or a single one of any name, of one level and
-    rows (C,); whole numbers if float64 has them. Classes without names are called 0, 1, ..
+    rows (C,); whole numbers if float64 has them. Classes are the words of a label of
+    categories, else those of "label_names"; without either they are called 0, 1, ..
     Text is written with as many digits as give the same bits when read with the same dtype.
     The header comes first but tells what only the last series decides, so the lines wait
     in a nameless temporary file; the labels wait in memory. Comments and the problem's name
@@ -50,6 +53,7 @@ class SktimeTs(Format):
     row_ranks = 1
     many = True
     zero_rows = False
+    kept_marks = frozenset({"category"})
     options = frozenset({"dtype", "levels", "encoding"})
     binary = False
 
@@ -69,6 +73,11 @@ class SktimeTs(Format):
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
         kept = {LABEL: ("int64", "float64"), LABEL_NAMES: ("uint8",)}
         return spec.dtype.name in kept.get(spec.name, ("float64",))
+
+    def keeps_marks(self, spec: TensorSpec) -> bool:
+        words = spec.marks.categories
+        unheld = words is not None and (spec.name != LABEL or words.ordered)
+        return super().keeps_marks(spec) and not unheld
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)
@@ -100,8 +109,10 @@ class _TsSource(Source):
         data = TensorSpec(DEFAULT_NAME, dtype, (channels,), (LevelSpec("series", names[0]),))
         specs = [data]
         self._names: LoDTensor | None = None
+        self._marks = NO_MARKS if header.classes is None else _marks(header.classes)
         if header.labelled:
-            specs.append(TensorSpec(LABEL, np.dtype(np.float64 if header.target else np.int64)))
+            kind = np.dtype(np.float64 if header.target else np.int64)
+            specs.append(TensorSpec(LABEL, kind, marks=self._marks))
         if header.classes is not None:
             letters = np.frombuffer(b"".join(header.classes), np.uint8)
             lod = LoD.from_lengths([[len(name) for name in header.classes]], ["class"])
@@ -141,8 +152,16 @@ class _TsSource(Source):
     def _batch(self, series: _Series) -> dict[str, LoDTensor]:
         batch = {DEFAULT_NAME: LoDTensor(series.rows(self._dtype), series.lod(self._level))}
         if self._header.labelled:
-            batch[LABEL] = LoDTensor(series.label_rows())
+            batch[LABEL] = LoDTensor(series.label_rows(), marks=self._marks)
         return batch
+
+
+def _marks(classes: tuple[bytes, ...]) -> Marks:
+    """Return the marks of labels of these classes; none if they cannot be categories."""
+    try:
+        return Marks(unit=Categories(tuple(name.decode() for name in classes)))
+    except (UnicodeDecodeError, InvalidDataError):
+        return NO_MARKS
 
 
 class _Series:

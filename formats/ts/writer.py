@@ -186,13 +186,16 @@ class TsWriter:
 
     def _class_names(self, labels: Array) -> list[bytes]:
         names = self._names
-        if LABEL_NAMES not in self._specs:
+        words = self._specs[LABEL].marks.categories
+        if words is not None:
+            names = [word.encode() for word in words.words]
+        elif LABEL_NAMES not in self._specs:
             most = int(labels.max(initial=0))
             if most >= MOST_UNNAMED_CLASSES:
                 raise UnsupportedError(f"ts: class {most} is too large without {LABEL_NAMES}")
             names = [b"%d" % number for number in range(most + 1)]
         if not names:
-            raise UnsupportedError(f"ts needs at least one class; {LABEL_NAMES} is empty")
+            raise UnsupportedError("ts needs at least one class, found none")
         for name in names:
             if name.split() != [name] or b":" in name:
                 raise UnsupportedError(

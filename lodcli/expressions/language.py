@@ -174,6 +174,10 @@ class Evaluation(ABC, Generic[V]):
             self.fail(node, "is nested too deeply")
         return found
 
+    def word(self, node: ast.Constant, beside: ast.expr) -> V:
+        """Return the code of a word, compared with the categories of a tensor, or fail."""
+        self.fail(node, f"expected a number, found {node.value!r}")
+
     def both(self, node: ast.expr, function: np.ufunc, left: V, right: V) -> V:
         """Return a function of two values; if they do not fit, the column of `node` is shown."""
         try:
@@ -232,13 +236,15 @@ class Evaluation(ABC, Generic[V]):
         return found
 
     def _compare(self, node: ast.Compare) -> V:
-        left, found = self.of(node.left), None
-        for op, right_node in zip(node.ops, node.comparators, strict=True):
+        nodes = [node.left, *node.comparators]
+        left, found = self._beside(nodes[0], nodes[1], node.ops[0]), None
+        for place, op in enumerate(node.ops):
+            left_node, right_node = nodes[place : place + 2]
             if isinstance(op, ast.In | ast.NotIn):
                 right = left
-                one = self._member(left, right_node, isinstance(op, ast.NotIn))
+                one = self._member(left, left_node, right_node, isinstance(op, ast.NotIn))
             elif type(op) in _COMPARISONS:
-                right = self.of(right_node)
+                right = self._beside(right_node, left_node, op)
                 one = self.both(right_node, _COMPARISONS[type(op)], left, right)
             else:
                 self.fail(right_node, "compare with == and !=, not with is")
@@ -247,12 +253,20 @@ class Evaluation(ABC, Generic[V]):
         assert found is not None
         return found
 
-    def _member(self, left: V, node: ast.expr, inverted: bool) -> V:
+    def _beside(self, node: ast.expr, other: ast.expr, op: ast.cmpop) -> V:
+        """Return the values of a part that is compared with another: a word has a code there."""
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            return self.of(node)
+        if isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+            return self.word(node, other)
+        self.fail(node, "a word is compared with ==, != or in")
+
+    def _member(self, left: V, left_node: ast.expr, node: ast.expr, inverted: bool) -> V:
         if not isinstance(node, ast.Tuple | ast.List | ast.Set):
-            self.fail(node, "expected a list of numbers, as in (1, 3)")
+            self.fail(node, "expected a list of numbers or words, as in (1, 3)")
         members = []
         for one in node.elts:
-            member = self.data(self.of(one))
+            member = self.data(self._beside(one, left_node, ast.In()))
             if member.ndim:
                 self.fail(one, "expected a number")
             members.append(member)

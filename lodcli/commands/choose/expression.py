@@ -15,7 +15,10 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories
 
+# In a message.
+MOST_WORDS = 20
 _FUNCTIONS = ("length", *REDUCTIONS, "abs", "tensor")
 
 # By name, the index from the level of the items on, and the rows.
@@ -30,12 +33,20 @@ class Expression(Parsed):
     [True, False, True]
     """
 
+    # By tensor, the words that its codes stand for: from `check`.
+    categories: Mapping[str, Categories] = {}
+
     def check(self, schema: Schema) -> None:
-        """Raise ExpressionError if it does not fit the tensors of a schema."""
+        """Raise ExpressionError if it does not fit the tensors of a schema.
+
+        Words in it are then those of the categories of these tensors.
+        """
         tensors = {}
         for spec in schema:
             empty = spec.empty()
             tensors[spec.name] = (empty.lod, empty.data)
+        found = {spec.name: spec.marks.categories for spec in schema}
+        self.categories = {name: words for name, words in found.items() if words is not None}
         self.values(tensors, 0)
 
     def of_batch(self, batch: Mapping[str, LoDTensor], count: int) -> Array:
@@ -75,9 +86,25 @@ class _Items(Evaluation[Values]):
     def __init__(self, expression: Expression, tensors: Tensors) -> None:
         super().__init__(expression)
         self._tensors = tensors
+        self._expression = expression
 
     def constant(self, value: bool | int | float) -> Values:
         return Values(np.asarray(value))
+
+    def word(self, node: ast.Constant, beside: ast.expr) -> Values:
+        while isinstance(beside, ast.Subscript):
+            beside = beside.value
+        name = self._expression.named(beside)
+        words = self._expression.categories.get(name or "")
+        if words is None:
+            what = "this" if name is None else name
+            self.fail(node, f"expected a number, found {node.value!r}; {what} has no categories")
+        if node.value not in words.words:
+            known = ", ".join(map(repr, words.words[:MOST_WORDS]))
+            more = len(words.words) - MOST_WORDS
+            more_text = f" and {more:,} more" if more > 0 else ""
+            self.fail(node, f"no category {node.value!r} of {name}; there are: {known}{more_text}")
+        return Values(np.asarray(words.words.index(node.value)))
 
     def tensor(self, node: ast.expr, name: str) -> Values:
         if name not in self._tensors:

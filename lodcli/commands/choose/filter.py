@@ -45,6 +45,7 @@ def command(
       first last        the first and last row, as first(data)
       data[2]           column 2 of every row, as max(data[2])
       abs(x), tensor('NAME'), + - * / // %, == != < <= > >=, in (1, 3), and or not
+      label == "no", label in ("no", "yes")   words of categories
 
     \b
     Examples:

@@ -117,3 +117,56 @@ def test_convert_tells_what_becomes_of_categories_and_makes_them_text(lod: Lod) 
     assert tensor("n.lod.h5", "user").to_list() == [2, 0, 2, 1]
     done = lod("convert", "e.lod.h5::user", "o.jsonl", "--strict")
     assert done.code == 4
+
+
+@pytest.mark.parametrize(
+    ("expression", "users"),
+    [
+        ("user == 'c'", ["c", "c"]),
+        ("'c' != user", ["b", "a"]),
+        ("user in ('a', 'b')", ["b", "a"]),
+        ("user not in ('a', 'b') and n > 1", ["c"]),
+        ("any(tags == 'old')", ["c"]),
+        ("user == 'c' or user == 1", ["c", "c", "a"]),
+    ],
+)
+def test_filter_compares_categories_with_words(expression: str, users: list[str], lod: Lod) -> None:
+    for source in ("e.lod.h5", "e.lods"):
+        io.write("e.lods", io.read_all("e.lod.h5"), overwrite=True)
+        done = lod("filter", source, expression, "-o", "o.lod.h5", "-f")
+        assert done.code == 0, done.stderr
+        assert tensor("o.lod.h5", "user").to_list() == users
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("user == 'x'", "column 9: no category 'x' of user; there are: 'b', 'a', 'c'"),
+        ("user < 'b'", "column 8: a word is compared with ==, != or in"),
+        ("n == 'b'", "column 6: expected a number, found 'b'; n has no categories"),
+        ("length() == 'b'", "column 13: expected a number, found 'b'; this has no categories"),
+        ("user + 'b' > 1", "column 8: expected a number, found 'b'"),
+    ],
+)
+def test_words_that_are_no_categories_are_refused(expression: str, message: str, lod: Lod) -> None:
+    done = lod("filter", "e.lod.h5", expression, "-o", "o.lod.h5")
+    assert done.code == 2
+    assert message in done.stderr
+
+
+def test_sort_by_a_word_puts_its_items_last(lod: Lod) -> None:
+    done = lod("sort", "e.lod.h5", "--by", "user == 'c'", "-o", "o.lod.h5")
+    assert done.code == 0, done.stderr
+    assert tensor("o.lod.h5", "user").to_list() == ["b", "a", "c", "c"]
+
+
+def test_classes_of_ts_are_categories_and_come_back(lod: Lod) -> None:
+    head = "@univariate true\n@classLabel true {}\n@data\n"
+    Path("a.ts").write_text(head.format("rest sport") + "1,2:sport\n3:rest\n")
+    Path("b.ts").write_text(head.format("sport work") + "4:work\n5:sport\n")
+    done = lod("filter", "a.ts", "label == 'sport'", "-o", "o.lod.h5")
+    assert done.code == 0, done.stderr
+    assert tensor("o.lod.h5", "label").to_list() == ["sport"]
+    assert lod("concat", "a.ts", "b.ts", "-o", "c.ts").code == 0
+    assert tensor("c.ts", "label").to_list() == ["sport", "rest", "work", "sport"]
+    assert "@classLabel true rest sport work\n" in Path("c.ts").read_text()
