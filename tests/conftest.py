@@ -22,8 +22,16 @@ os.environ.pop("COLUMNS", None)
 
 # How long an example takes says something of the machine, and of compiling at first use; not
 # of the code.
-settings.register_profile("lod", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+#
+# Examples are drawn alike each time, so that the change is to blame for what fails.
+settings.register_profile(
+    "lod", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("lod")
+# To look for faults: new examples each time, and more where a test does not say how many.
+settings.register_profile(
+    "search", settings.get_profile("lod"), derandomize=False, max_examples=1000
+)
 # For runs under tools that slow everything down many times.
 settings.register_profile("few", settings.get_profile("lod"), max_examples=20)
 

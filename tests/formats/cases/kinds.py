@@ -92,6 +92,14 @@ def _named(name: str, tensor: LoDTensor) -> LoDTensor:
     return LoDTensor(tensor.values, tensor.lod.with_names(names), tensor.marks, tensor.nulls)
 
 
+def _told(name: str, tensor: LoDTensor) -> LoDTensor:
+    """Return what is told by lists that hold no string: an empty list may be one of numbers."""
+    strings = tensor.lod.levels and len(tensor.lod.levels[-1]) > 1
+    if strings or not tensor.marks.is_text:
+        return tensor
+    return LoDTensor(np.zeros(0), tensor.lod, nulls=tensor.nulls)
+
+
 def _numbers(content: Content) -> Content:
     """Return the content without marks: whether a column is text, its first value tells."""
     return {
@@ -188,10 +196,20 @@ KINDS = {
         "t.ts", options=_series, shape=_real, nans=True, refused=("ts holds", "ts: ", *EMPTY)
     ),
     "jsonl": Kind(
-        "t.jsonl", options=_fields, apart=True, nans=True, refused=(*APART, "JSON has none")
+        "t.jsonl",
+        options=_fields,
+        shape=_told,
+        apart=True,
+        nans=True,
+        refused=(*APART, "JSON has none"),
     ),
     "json": Kind(
-        "t.json", options=_fields, apart=True, nans=True, refused=(*APART, "JSON has none")
+        "t.json",
+        options=_fields,
+        shape=_told,
+        apart=True,
+        nans=True,
+        refused=(*APART, "JSON has none"),
     ),
     "csv": Kind(
         "t.csv",
