@@ -34,9 +34,9 @@ def arrow_schema(schema: Schema, *, labels: bool = False) -> pa.Schema:
         labels: whether categories are class labels of Hugging Face, and no dictionaries.
     """
     schema = with_labels(schema, always=labels)
-    nodes, attributes = tree(schema), _attributes(schema)
+    nodes, attributes, columns = tree(schema), _attributes(schema), _leaves(schema)
     said = {node.name: [attributes[spec.name] for spec in node.specs] for node in nodes}
-    return featured(pa.schema([field_of(node, _leaves(schema)) for node in nodes]), said)
+    return featured(pa.schema([field_of(node, columns) for node in nodes]), said)
 
 
 def _attributes(schema: Schema) -> dict[str, dict[str, Any]]:

@@ -475,13 +475,11 @@ class _Writing:
         refuse_unknown_options(self._kind.write_options, self._options, self._kind.name)
         schema = rekeyed(schema)
         broken = broken_columns(schema)
-        whole = schema = flattened(schema, broken)
-        if not self._kind.structs:
-            schema = flattened(schema, record_columns(schema))
-        if writes_words(self._kind, schema):
-            schema = in_words(schema)
-        self._kind.refuse_unheld(self._kind.laid_out(schema, self._options))
-        self.lost = losses(self._kind, whole, self._options)
+        held = self._held(schema)
+        if writes_words(self._kind, held):
+            held = in_words(held)
+        self._kind.refuse_unheld(self._kind.laid_out(held, self._options))
+        self.lost = losses(self._kind, flattened(schema, broken), self._options)
         if broken:
             why = "records, whose fields do not share their levels"
             self.lost = (*self.lost, Loss(self._kind.name, why, broken))
@@ -508,14 +506,17 @@ class _Writing:
         """Write batches to an output that was opened for them."""
         if codec is not None:
             output.pack(codec)
-        schema = flattened(schema, broken_columns(rekeyed(schema)))
-        if not self._kind.structs:
-            schema = flattened(schema, record_columns(schema))
+        schema = self._held(schema)
         found: Iterable[Batch] = marked(schema, batches)
         if writes_words(self._kind, schema):
             schema, found = in_words(schema), batches_in_words(found)
         self._incoming = _Incoming(self.with_held_nulls(schema, found) or found)
         self._kind.write(output, rekeyed(schema), self._incoming, self._options)
+
+    def _held(self, schema: Schema) -> Schema:
+        """Return the tensors in the records that the format writes."""
+        schema = flattened(schema, broken_columns(rekeyed(schema)))
+        return schema if self._kind.structs else flattened(schema, record_columns(schema))
 
     def with_held_nulls(self, schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch] | None:
         """Return the batches, which raise at a null that the format does not hold.

@@ -45,10 +45,10 @@ class Shared:
         """The tensors with the items as outermost level, counts unknown."""
         return tuple(
             replace(
-                spec.uncounted(),
-                levels=spec.uncounted().levels[self.level :],
+                spec,
+                levels=spec.levels[self.level :],
                 marks=replace(spec.marks, fields=()) if self.level else spec.marks,
-            )
+            ).uncounted()
             for spec in self.specs
         )
 

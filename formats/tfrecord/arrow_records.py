@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -52,17 +53,14 @@ class ExampleRecords(Records):
             self._listed = {spec.name for spec in specs if lists_of(spec) == LISTS}
         else:
             found = Inference()
-            for start, parsed in [first] if first else []:
-                with naming(_where(start, parsed)):
-                    found.add(parsed)
-            for start, parsed in pieces if self._again else ():
+            for start, parsed in chain([first] if first else [], pieces if self._again else ()):
                 with naming(_where(start, parsed)):
                     found.add(parsed)
             specs, self._listed = found.schema(whole=self._again), found.listed()
         self._specs = {spec.name: spec for spec in specs}
         self.schema = arrow_schema(specs)
         if not self._again and first is not None:
-            self._begun = _chained(first, pieces)
+            self._begun = chain([first], pieces)
 
     def batches(
         self, columns: Sequence[str], limit_bytes: int, start: int = 0, *, check: bool = True
@@ -190,11 +188,6 @@ class ExampleRecords(Records):
 
 def _mask(present: Array) -> Array | None:
     return None if present.all() else present
-
-
-def _chained(first: tuple[int, Parsed], rest: Pieces) -> Pieces:
-    yield first
-    yield from rest
 
 
 def _where(first: int, parsed: Parsed) -> str:

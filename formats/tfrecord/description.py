@@ -63,8 +63,7 @@ def told(description: bytes) -> Schema:
 
 
 def _uncounted(spec: TensorSpec) -> TensorSpec:
-    levels = tuple(replace(one, items=None) for one in spec.levels)
-    return replace(spec, rows=None, levels=levels, marks=spec.marks.of_values)
+    return replace(spec, marks=spec.marks.of_values).uncounted()
 
 
 @dataclass
@@ -147,6 +146,5 @@ class Inference:
 
 def inner(lists: Spans, name: str) -> Spans:
     """Return the Features of FeatureLists; the owner is the number of the list."""
-    numbered = Spans(lists.buffer, np.arange(lists.begin.size), lists.begin, lists.end)
     what = f"feature list {name!r}"
-    return fields(numbered, what).of(1, what)
+    return fields(lists.numbered(), what).of(1, what)

@@ -89,8 +89,7 @@ def parse(records: Spans) -> Parsed:
 def _named(maps: Spans, what: str) -> dict[str, Spans]:
     """Return the values of maps by their keys."""
     entries = fields(maps, what).of(1, what)
-    numbered = Spans(entries.buffer, np.arange(entries.begin.size), entries.begin, entries.end)
-    parts = fields(numbered, what)
+    parts = fields(entries.numbered(), what)
     keys, values = (_last(parts.of(number, what), entries.begin.size) for number in (1, 2))
     found: dict[str, Spans] = {}
     for name, places in _groups(keys):
@@ -140,8 +139,7 @@ def values_of(features: Spans, name: str) -> Values:
         InvalidDataError: some are of one kind and some of another.
     """
     count = features.begin.size
-    numbered = Spans(features.buffer, np.arange(count), features.begin, features.end)
-    found = fields(numbered, f"feature {name!r}")
+    found = fields(features.numbered(), f"feature {name!r}")
     kinds = np.zeros(count, np.int64)
     known = np.flatnonzero((found.number >= BYTES_LIST) & (found.number <= INT64_LIST))
     if (found.wire[known] != BYTES).any():

@@ -36,7 +36,7 @@ class Records(NamedTuple):
 
 def masked_crc(data: bytes) -> int:
     """Return the checksum of some bytes, as TFRecord stores it."""
-    found = int(google_crc32c.value(data))
+    found: int = google_crc32c.value(data)
     return ((found >> 15 | found << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
@@ -98,20 +98,16 @@ def _whole(data: bytes, number: int, position: int) -> tuple[list[int], list[int
     """Return where the whole records in `data` begin and end, checked, and the end of the last."""
     begins: list[int] = []
     ends: list[int] = []
-    at, size, value = 0, len(data), google_crc32c.value
+    at, size = 0, len(data)
     while at + HEAD_BYTES <= size:
         length, stored = _HEAD.unpack_from(data, at)
-        found = value(data[at : at + 8])
-        if ((found >> 15 | found << 17) + 0xA282EAD8) & 0xFFFFFFFF != stored:
+        if masked_crc(data[at : at + 8]) != stored:
             raise _wrong("length", number + len(begins), position + at)
         begin = at + HEAD_BYTES
         end = begin + length
         if end + 4 > size:
             break
-        found = value(data[begin:end])
-        if ((found >> 15 | found << 17) + 0xA282EAD8) & 0xFFFFFFFF != _CRC.unpack_from(data, end)[
-            0
-        ]:
+        if masked_crc(data[begin:end]) != _CRC.unpack_from(data, end)[0]:
             raise _wrong("data", number + len(begins), position + at)
         begins.append(begin)
         ends.append(end)

@@ -48,6 +48,10 @@ class Spans:
         """Return some of the parts: numbers or a mask."""
         return Spans(self.buffer, self.owner[places], self.begin[places], self.end[places])
 
+    def numbered(self) -> Spans:
+        """Return the parts, each of which belongs to itself."""
+        return Spans(self.buffer, np.arange(self.begin.size), self.begin, self.end)
+
     def counts(self, owners: int) -> Offsets:
         """Return how many parts each owner has."""
         return np.bincount(self.owner, minlength=owners)

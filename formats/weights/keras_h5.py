@@ -149,7 +149,8 @@ def _read(strict: Any, path: str, bounds: Bounds) -> Array:
     if len(column.shape) not in (1, 2):
         raise InvalidDataError(f"{path}: expected a matrix or a vector, found {column.shape}")
     bounds.check(column.size_bytes, f"{path}: declares")
-    out: Array = np.empty(column.shape, dtype)
+    # Zeros: where HDF5 fails to write, nothing of this process may be read.
+    out: Array = np.zeros(column.shape, dtype)
     strict.read_rows(column, 0, out)
     return out
 

@@ -522,13 +522,15 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     def identical(self, other: LoDTensor) -> bool:
         """Return whether dtype, shape, every bit of data, index, names, marks and nulls agrees."""
+        from lodcli.kernels.tensor.compare import same_bytes
+
         return (
             self.dtype == other.dtype
             and self._data.shape == other._data.shape
             and self._lod == other._lod
             and self._marks == other._marks
             and self._nulls == other._nulls
-            and self._data.tobytes() == other._data.tobytes()
+            and same_bytes(self._data, other._data)
         )
 
     def difference(self, other: LoDTensor, *, rtol: float = 0, atol: float = 0) -> str | None:

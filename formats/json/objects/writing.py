@@ -114,11 +114,7 @@ def _of_batch(node: Node, batch: Batch) -> _Texts:
 
 def _objects(node: Node, parts: Sequence[_Texts]) -> _Texts:
     """Return one object for each of the values of all fields; null where all are."""
-    keys = [json.dumps(field.name) for field in node.fields]
-    found = [
-        "{" + ",".join(map(":".join, zip(keys, values, strict=True))) + "}"
-        for values in zip(*(part.values for part in parts), strict=True)
-    ]
+    found = list(_braced(node.fields, parts))
     given = [part.nothing for part in parts if part.nothing is not None]
     if len(given) < len(parts):
         return _Texts(found, None)
@@ -127,6 +123,15 @@ def _objects(node: Node, parts: Sequence[_Texts]) -> _Texts:
     if not node.required:
         found = ["null" if empty else one for one, empty in zip(found, nothing, strict=True)]
     return _Texts(found, nothing)
+
+
+def _braced(fields: Sequence[Node], parts: Sequence[_Texts]) -> Iterator[str]:
+    """Return objects: of each field its name and the next of its values."""
+    keys = [json.dumps(field.name) for field in fields]
+    return (
+        "{" + ",".join(map(":".join, zip(keys, values, strict=True))) + "}"
+        for values in zip(*(part.values for part in parts), strict=True)
+    )
 
 
 def bare_lines(found: dict[str, list[str]]) -> Iterator[str]:
@@ -142,12 +147,8 @@ def object_lines(columns: Sequence[Node], found: dict[str, list[str]]) -> Iterat
         columns: of the file.
         found: by the first tensor of each of `line_parts`, as many samples.
     """
-    keys = [json.dumps(column.name) for column in columns]
-    parts = [_column(column, found).values for column in columns]
-    return (
-        "{" + ",".join(map(":".join, zip(keys, line, strict=True))) + "}\n"
-        for line in zip(*parts, strict=True)
-    )
+    parts = [_column(column, found) for column in columns]
+    return (f"{one}\n" for one in _braced(columns, parts))
 
 
 def _column(node: Node, found: dict[str, list[str]]) -> _Texts:

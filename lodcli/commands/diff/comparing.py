@@ -8,7 +8,6 @@ from itertools import zip_longest
 
 import numpy as np
 
-from lodcli.formats.arrays.byte_blocks import flat_bytes
 from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import TensorSpec
@@ -19,6 +18,7 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
+from lodcli.kernels.tensor.compare import same_bytes
 from lodcli.kernels.tensor.nulls import Mask
 
 
@@ -221,7 +221,7 @@ def _compare_values(
     lod = a.source.lods[one.name]
     result.rows = one.rows
     for start, x, y in checked(ahead(_blocks(a, b, one, two))):
-        if x.dtype == y.dtype and _same_bytes(x, y):
+        if x.dtype == y.dtype and same_bytes(x, y):
             continue
         unequal = _unequal(x, y, *tolerance)
         flat = np.flatnonzero(unequal)
@@ -258,15 +258,6 @@ def _blocks(
         with naming_file(b.label):
             y = b.source.read_rows(two.name, start, stop)
         yield start, x, y
-
-
-def _same_bytes(x: Array, y: Array) -> bool:
-    """Return whether two arrays of one dtype and shape are byte for byte the same."""
-    one, two = flat_bytes(x), flat_bytes(y)
-    whole = one.size // 8 * 8  # eight at a time
-    return np.array_equal(one[:whole].view(np.uint64), two[:whole].view(np.uint64)) and bytes(
-        one[whole:]
-    ) == bytes(two[whole:])
 
 
 def _unequal(x: Array, y: Array, rtol: float, atol: float) -> Array:

@@ -9,9 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lodcli.formats.core.io import open_source
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Item
+from lodcli.kernels.errors import LodError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -26,6 +29,15 @@ def content_of(folder: Path, suffix: str, data: bytes, **options: Any) -> dict[s
     path = folder / f"given{suffix}"
     path.write_bytes(data)
     return content(path, **options)
+
+
+def refused(path: Path, error: type[LodError], message: str, **options: Any) -> None:
+    """Assert that reading all of a file raises this, in one line that begins with its path."""
+    with pytest.raises(error) as caught:
+        content(path, **options)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def tensors_of(items: dict[str, Item]) -> dict[str, LoDTensor]:

@@ -18,6 +18,7 @@ from lodcli.formats.core.options import ReadOptions
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.opening import refused
 
 TEXTS = ["to", "", "be", "größer", "a\0b", " c ", "12345678", "or"]
 ENDS = [0, 3, 3, 8]
@@ -39,17 +40,6 @@ def _read(path: Path, **options: Any) -> LoDTensor:
             else:
                 assert source.slice("data", branch).identical(expected)
     return whole
-
-
-def _refused(path: Path, error: type[LodError], message: str, **options: Any) -> None:
-    with (
-        pytest.raises(error) as caught,
-        io.open_source(path, options=ReadOptions(**options)) as source,
-    ):
-        source.read()
-    assert str(caught.value).startswith(f"{path}: ")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def _texts_type(padding: int, width: int, charset: int = h5py.h5t.CSET_UTF8) -> Any:
@@ -127,9 +117,9 @@ def test_text_of_another_encoding_needs_its_name(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         file["t"] = np.array(["Grüß".encode("latin1"), b"x"])
         file["n"] = [1, 2]
-    _refused(path, InvalidDataError, "is not UTF-8 (byte 0xfc at position 2)", data="/t")
+    refused(path, InvalidDataError, "is not UTF-8 (byte 0xfc at position 2)", data="/t")
     assert _read(path, data="/t", encoding="latin1").to_list() == ["Grüß", "x"]
-    _refused(path, UnsupportedError, "--encoding is for text", data="/n", encoding="latin1")
+    refused(path, UnsupportedError, "--encoding is for text", data="/n", encoding="latin1")
 
 
 NUMBERS = {
@@ -223,16 +213,16 @@ def test_arrays_enumerations_and_fields_are_those_of_h5py(path: str, theirs: Pat
 def test_a_compound_names_its_fields(
     path: str, error: type[LodError], message: str, theirs: Path
 ) -> None:
-    _refused(theirs, error, message, data=path)
+    refused(theirs, error, message, data=path)
 
 
 @pytest.mark.parametrize("kind", [h5py.vlen_dtype("i4"), h5py.string_dtype(), h5py.ref_dtype])
-def test_fields_without_a_length_are_refused(kind: Any, tmp_path: Path) -> None:
+def test_fields_without_a_length_arerefused(kind: Any, tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("x", (2,), [("a", "i4"), ("b", kind)])
     assert _read(path, data="/x/a").data.tolist() == [0, 0]
-    _refused(path, UnsupportedError, "/x/b: holds no numbers", data="/x/b")
+    refused(path, UnsupportedError, "/x/b: holds no numbers", data="/x/b")
 
 
 def test_what_was_never_written_is_the_fill_value(tmp_path: Path) -> None:
@@ -256,7 +246,7 @@ def test_what_was_never_written_is_the_fill_value(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chunks", [None, (3,)])
 @pytest.mark.parametrize("how", ["undefined", "never"])
-def test_what_was_never_written_and_nothing_defines_is_refused(
+def test_what_was_never_written_and_nothing_defines_isrefused(
     how: str, chunks: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.h5"
@@ -273,7 +263,7 @@ def test_what_was_never_written_and_nothing_defines_is_refused(
             h5py.h5d.create(file.id, name, h5py.h5t.NATIVE_INT32, space, dcpl=plist)
         file["all"][:] = range(7)
     assert _read(path, data="/all").data.tolist() == list(range(7))
-    _refused(path, UnsupportedError, "never written, and it has no fill value", data="/none")
+    refused(path, UnsupportedError, "never written, and it has no fill value", data="/none")
 
 
 def _undefine(plist: Any) -> None:
@@ -339,7 +329,7 @@ def test_a_filter_that_nobody_has_is_named(tmp_path: Path) -> None:
     place = content.index(b"lzf\0") - 8
     assert content[place : place + 2] == (32000).to_bytes(2, "little")
     path.write_bytes(content[:place] + (305).to_bytes(2, "little") + content[place + 2 :])
-    _refused(path, UnsupportedError, "has its filter 305 ('lzf')", data="/x")
+    refused(path, UnsupportedError, "has its filter 305 ('lzf')", data="/x")
 
 
 def test_a_large_fill_takes_as_long_as_it_needs(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.broken.broken_hdf5 import OTHER_BYTES, OTHER_HDF5, put_others
+from tests.formats.cases.opening import refused
 
 LENGTHS = [[3, 1, 2], [3, 2, 4, 1, 2, 3]]
 ARTICLES = LoD.from_lengths(LENGTHS, ["article", "sentence"])
@@ -54,15 +55,9 @@ def _read(file: h5py.File, **options: Any) -> LoDTensor:
 
 
 def _refused(file: h5py.File, error: type[LodError], message: str, **options: Any) -> None:
-    path = file.filename
+    path = Path(file.filename)
     file.close()
-    with (
-        pytest.raises(error) as caught,
-        io.open_source(path, options=ReadOptions(**options)) as source,
-    ):
-        source.read()
-    assert str(caught.value).startswith(f"{path}: ")
-    assert message in str(caught.value)
+    refused(path, error, message, **options)
 
 
 def test_rows_and_offsets(theirs: h5py.File) -> None:
