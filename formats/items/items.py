@@ -13,13 +13,13 @@ from itertools import pairwise
 import numpy as np
 
 from lodcli.formats.core.batching import cuts
-from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.format import BATCH_BYTES, StoredRows
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.items.sharing import Shared
 from lodcli.formats.items.taking import part_indexes, taken
 from lodcli.formats.storage.prefetch import ahead
-from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
@@ -88,6 +88,18 @@ class Items:
         if name not in self._nulls:
             self._nulls[name] = self._source.read_nulls(name, self._shared.level, 0, self.count)
         return self._nulls[name]
+
+    def ends(self, name: str) -> Offsets:
+        """Return the rows of a tensor at which each item begins and the last ends, (count + 1,)."""
+        return np.asarray(self._ends[name], np.int64)
+
+    def rows(self, name: str) -> Array:
+        """Return all rows of a tensor."""
+        return self._source.read_rows(name, 0, int(self._ends[name][-1]))
+
+    def stored(self, name: str) -> StoredRows | None:
+        """Return where the rows of a tensor lie in the file; see Source."""
+        return self._source.stored_rows(name)
 
     def read(self, start: int, stop: int) -> dict[str, LoDTensor]:
         """Return items start..stop."""

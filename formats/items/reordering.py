@@ -1,8 +1,10 @@
 """Items in any order, of more than fit into memory.
 
-One pass over the file distributes the items to buckets on disk, each the items of one part of the
-result; then each bucket is read back and put in order in memory. Everything is read and written
-from front to back, where reading the items one by one would read a whole block for each.
+Large items of a file that the system can keep in memory are read one by one, from where they lie.
+Of others, one pass over the file distributes the items to buckets on disk, each the items of one
+part of the result; then each bucket is read back and put in order in memory. Everything is then
+read and written from front to back, where reading the items one by one would read a whole block
+for each.
 """
 
 from __future__ import annotations
@@ -15,13 +17,17 @@ import numpy as np
 
 from lodcli.formats.arrays.byte_blocks import flat_bytes
 from lodcli.formats.core.errors import naming_os
+from lodcli.formats.core.format import StoredRows
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.items.items import Items
+from lodcli.formats.items.stored_items import StoredItems
 from lodcli.formats.items.taking import part, taken, taken_index
 from lodcli.formats.storage.pread import read_into
+from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.platform import files
+from lodcli.kernels.platform import files, machine
+from lodcli.kernels.runtime import buffers as memory
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # Items that take no more together are reordered in memory.
@@ -29,6 +35,10 @@ IN_MEMORY_BYTES = 64 << 20
 BUCKET_BYTES = 16 << 20
 # Distributed at a time; many, so that each bucket gets a long piece.
 PASS_BYTES = 16 << 20
+# Items of this size on average are read one by one: reading one costs as much as distributing it.
+LARGE_ITEM_BYTES = 4 << 10
+# Tensors that take no more together are held in memory meanwhile.
+SMALL_BYTES = 16 << 20
 
 
 def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
@@ -45,6 +55,70 @@ def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
     buckets = (np.cumsum(sizes) - sizes) // BUCKET_BYTES
     borders = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), order.size]
     parts = [order[first:last] for first, last in pairwise(borders)]
+    found = _in_place(items)
+    yield from ahead(map(found.taken, parts) if found else _spooled(items, parts))
+
+
+def _in_place(items: Items) -> _InPlace | None:
+    """Return the items to be read where they lie, or None if that would take longer."""
+    small, large, small_bytes = [], {}, 0
+    for spec in items.schema:
+        size = (spec.rows or 0) * spec.row_bytes
+        stored = items.stored(spec.name)
+        if small_bytes + size <= SMALL_BYTES:
+            small.append(spec.name)
+            small_bytes += size
+        # A boolean is checked where it is read for the last time.
+        elif stored is None or spec.dtype == np.bool_ or size < LARGE_ITEM_BYTES * items.count:
+            return None
+        else:
+            large[spec.name] = stored
+    # Else the system reads a block for every item.
+    if 2 * int(items.bytes[-1]) > (machine.available_bytes() or 0):
+        return None
+    return _InPlace(items, small, large)
+
+
+class _InPlace:
+    """Items read where they lie.
+
+    Args:
+        items: of a file.
+        small: the tensors to hold in memory.
+        large: where the rows of the others lie.
+    """
+
+    def __init__(self, items: Items, small: list[str], large: dict[str, StoredRows]) -> None:
+        self._items = items
+        self._small = {name: LoDTensor(items.rows(name), items.lods[name]) for name in small}
+        self._large = {}
+        for spec in items.schema:
+            if spec.name in large:
+                ends = items.ends(spec.name) * spec.row_bytes
+                self._large[spec.name] = StoredItems(large[spec.name], ends)
+
+    def taken(self, wanted: Offsets) -> dict[str, LoDTensor]:
+        """Return these items."""
+        lods: dict[int, LoD] = {}
+        found = {}
+        for spec in self._items.schema:
+            name, lod = spec.name, self._items.lods[spec.name]
+            index = lods.setdefault(id(lod), taken_index(lod, wanted))
+            if name in self._small:
+                data = taken({name: self._small[name]}, wanted)[name].values
+            else:
+                rows = wanted.size if index.rows is None else index.rows
+                # From the pool, which has none smaller.
+                size = rows * spec.row_bytes
+                block = memory.empty((max(size, memory.LEAST_BYTES),), np.dtype(np.uint8))[:size]
+                self._large[name].read(wanted, block)
+                data = block.view(spec.dtype.newbyteorder("=")).reshape(rows, *spec.row_shape)
+            nulls = self._items.nulls(name).taken(lod, wanted)
+            found[name] = LoDTensor(data, index, spec.marks, nulls)
+        return found
+
+
+def _spooled(items: Items, parts: list[Offsets]) -> Iterator[dict[str, LoDTensor]]:
     with (
         naming_os(tempfile.gettempdir()),
         tempfile.TemporaryFile(prefix="lod-", buffering=0) as file,

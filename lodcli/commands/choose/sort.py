@@ -27,8 +27,8 @@ def command(
 ) -> None:
     """Sort the items of SOURCE, in all tensors that share them.
 
-    Items of equal keys stay in their order, those whose key is nan come last. More than 64 MB go
-    through a temporary file (TMPDIR says where).
+    Items of equal keys stay in their order, those whose key is nan come last. More than 64 MB may
+    go through a temporary file (TMPDIR says where).
 
     \b
     Examples:

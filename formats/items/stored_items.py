@@ -1,0 +1,91 @@
+"""Items of one tensor in any order, read from where they lie in a file, each checked.
+
+One pass over the file checks its blocks and keeps the running checksum at the end of every item.
+With those at both ends, an item is checked later without the rest of its blocks.
+"""
+
+from __future__ import annotations
+
+import google_crc32c
+import numpy as np
+
+from lodcli.formats.container.rows import PIECE_BYTES, on_threads
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.format import StoredRows
+from lodcli.formats.storage.pread import read_into
+from lodcli.kernels.index.checks import Array, Offsets
+
+
+class StoredItems:
+    """The items of one tensor; all blocks are checked when this is made.
+
+    Args:
+        stored: where the rows lie.
+        ends: (K + 1,) int64, where each item begins and the last one ends, in bytes.
+
+    Raises:
+        DamagedFileError: a checksum does not match.
+    """
+
+    def __init__(self, stored: StoredRows, ends: Offsets) -> None:
+        self._stored = stored
+        self._ends = ends
+        blocks = -(-int(ends[-1]) // stored.block_bytes)
+        self._blocks = np.zeros(blocks, np.uint32)
+        # At the end of each item, of the bytes of its last block until there.
+        self._sums = np.zeros(ends.size, np.uint32)
+        step = max(1, PIECE_BYTES // stored.block_bytes)
+        on_threads(
+            lambda first: self._sum(first, min(first + step, blocks)), range(0, blocks, step)
+        )
+        stored.check(self._blocks, 0)
+
+    def _sum(self, first: int, last: int) -> None:
+        """Compute the checksums of blocks first..last, and of the items that end in them."""
+        size = self._stored.block_bytes
+        begin, end = first * size, min(last * size, int(self._ends[-1]))
+        data = np.empty(end - begin, np.uint8)
+        read_into(self._stored.fd, data, self._stored.offset + begin)
+        item, stop = np.searchsorted(self._ends, (begin, end), "right").tolist()
+        ends = (self._ends[item:stop] - begin).tolist()
+        place = 0
+        sums: list[int] = []
+        for block in range(first, last):
+            border, state = min((block + 1) * size, end) - begin, 0
+            while len(sums) < len(ends) and ends[len(sums)] <= border:
+                state = google_crc32c.extend(state, data[place : ends[len(sums)]])
+                place = ends[len(sums)]
+                sums.append(state)
+            self._blocks[block] = google_crc32c.extend(state, data[place:border])
+            place = border
+        self._sums[item:stop] = sums
+
+    def read(self, wanted: Offsets, out: Array) -> None:
+        """Fill `out`, uint8, with these items, one behind the other.
+
+        Raises:
+            DamagedFileError: the file was changed since it was checked.
+        """
+        fd, offset, size = self._stored.fd, self._stored.offset, self._stored.block_bytes
+        starts, stops = self._ends[wanted], self._ends[wanted + 1]
+        before = np.where(starts % size, self._sums[wanted], 0).tolist()
+        after = self._sums[wanted + 1].tolist()
+        filled = 0
+        for start, stop, state, expected in zip(
+            starts.tolist(), stops.tolist(), before, after, strict=True
+        ):
+            data = out[filled : filled + stop - start]
+            filled += stop - start
+            read_into(fd, data, offset + start)
+            done = 0
+            for block in range(start // size, (stop - 1) // size):
+                border = (block + 1) * size - start
+                if google_crc32c.extend(state, data[done:border]) != self._blocks[block]:
+                    raise _changed()
+                done, state = border, 0
+            if done < data.size and google_crc32c.extend(state, data[done:]) != expected:
+                raise _changed()
+
+
+def _changed() -> DamagedFileError:
+    return DamagedFileError("the file was changed while it was read")

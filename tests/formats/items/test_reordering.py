@@ -1,0 +1,143 @@
+"""Items in any order: in memory, read where they lie, or by buckets in a temporary file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.formats.container import checksums
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.schema import Item
+from lodcli.formats.items import reordering
+from lodcli.formats.items.indexed_copy import indexed
+from lodcli.formats.items.items import Items
+from lodcli.formats.items.reordering import reordered
+from lodcli.formats.items.sharing import sharing
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.platform import machine
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+WAYS = ("in memory", "in place", "in buckets")
+
+
+def choose(patch: pytest.MonkeyPatch, way: str, small_bytes: int = 0) -> None:
+    """Make `reordered` take one way, with many parts."""
+    patch.setattr(reordering, "BUCKET_BYTES", 64)
+    patch.setattr(reordering, "PASS_BYTES", 64)
+    if way != "in memory":
+        patch.setattr(reordering, "IN_MEMORY_BYTES", -1)
+    patch.setattr(reordering, "SMALL_BYTES", small_bytes)
+    patch.setattr(reordering, "LARGE_ITEM_BYTES", 0 if way == "in place" else 1 << 40)
+
+
+def opened(path: Path) -> Iterator[Items]:
+    with io.open_source(path) as source:
+        shared = sharing(source.schema)
+        with indexed(source, shared.names) as found:
+            yield Items(found, shared)
+
+
+def content(lengths: list[list[int]]) -> dict[str, Item]:
+    """Two levels of rows, halves beside them, and a label an item."""
+    inner = [words for article in lengths for words in article]
+    lod = LoD.from_lengths([list(map(len, lengths)), inner], ["article", "sentence"])
+    rows = np.arange(sum(inner))
+    return {
+        "vectors": LoDTensor(np.stack([rows, -rows, rows * 7], 1).astype(np.float32), lod),
+        "halves": LoDTensor((rows / 2).astype(np.float16), lod),
+        "label": LoDTensor(np.arange(len(lengths), dtype=np.int64)),
+        "nothing": LoDTensor(np.zeros((len(lengths), 0), np.int8)),
+    }
+
+
+@given(
+    lengths=st.lists(st.lists(st.integers(0, 6), max_size=3), max_size=9),
+    block_bytes=st.sampled_from([1, 12, 30, 256 << 10]),
+    small_bytes=st.sampled_from([0, 40]),
+    data=st.data(),
+)
+def test_all_ways_give_the_same(
+    tmp_path_factory: pytest.TempPathFactory,
+    lengths: list[list[int]],
+    block_bytes: int,
+    small_bytes: int,
+    data: st.DataObject,
+) -> None:
+    path = tmp_path_factory.mktemp("items") / "content.lod.h5"
+    tensors = content(lengths)
+    order = data.draw(st.permutations(range(len(lengths))))
+    chosen = np.array(order[: data.draw(st.integers(0, len(order)))], np.int64)
+    expected = {name: tensor.to_list() for name, tensor in tensors.items()}  # type: ignore[union-attr]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checksums, "BLOCK_BYTES", block_bytes)
+        io.write(path, tensors)
+        for way in WAYS:
+            choose(patch, way, small_bytes)
+            for items in opened(path):
+                if way == "in place":
+                    assert reordering._in_place(items) is not None
+                found: dict[str, list[Any]] = {name: [] for name in tensors}
+                for batch in reordered(items, chosen):
+                    for name, tensor in batch.items():
+                        found[name] += tensor.to_list()
+                for name, values in expected.items():
+                    assert found[name] == [values[item] for item in chosen]
+
+
+@pytest.mark.parametrize("checked", [False, True], ids=["before the check", "after it"])
+def test_every_altered_byte_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checked: bool
+) -> None:
+    path = tmp_path / "content.lod.h5"
+    monkeypatch.setattr(checksums, "BLOCK_BYTES", 16)
+    choose(monkeypatch, "in place")
+    rows = np.arange(40, dtype=np.int16)
+    io.write(path, {"data": LoDTensor(rows, LoD.from_lengths([[7, 0, 1, 16, 8, 0, 8]]))})
+    good = path.read_bytes()
+    first = good.index(rows.tobytes())
+    order = np.array([3, 1, 0, 6, 5, 4, 2])
+    for place in range(first, first + rows.nbytes):
+        path.write_bytes(good)
+        for items in opened(path):
+            found = reordering._in_place(items) if checked else None
+            altered = bytearray(good)
+            altered[place] ^= 16
+            path.write_bytes(altered)
+            with pytest.raises(DamagedFileError, match="was changed" if checked else "altered"):
+                found.taken(order) if found else list(reordered(items, order))
+
+
+@pytest.mark.parametrize(
+    ("make", "available", "in_place"),
+    [
+        (lambda: LoDTensor(np.zeros((9, 8)), [[4, 5]]), 1 << 30, True),
+        (lambda: LoDTensor(np.zeros((9, 8)), [[4, 5]]), 9 * 64, False),
+        (lambda: LoDTensor(np.zeros((9, 8)), [[4, 5]]), None, False),
+        (lambda: LoDTensor(np.zeros((9, 8)), [[1] * 9]), 1 << 30, False),
+        (lambda: LoDTensor(np.zeros((99, 8), bool), [[49, 50]]), 1 << 30, False),
+    ],
+    ids=["large items", "too little memory", "unknown memory", "small items", "booleans"],
+)
+def test_what_is_read_in_place(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[], LoDTensor],
+    available: int | None,
+    in_place: bool,
+) -> None:
+    io.write(tmp_path / "content.lod.h5", {"data": make()})
+    choose(monkeypatch, "in place")
+    monkeypatch.setattr(reordering, "LARGE_ITEM_BYTES", 200)
+    monkeypatch.setattr(machine, "available_bytes", lambda: available)
+    for items in opened(tmp_path / "content.lod.h5"):
+        assert (reordering._in_place(items) is not None) == in_place
+    io.write(tmp_path / "packed.lod.h5", {"data": make()}, compression="deflate")
+    for items in opened(tmp_path / "packed.lod.h5"):
+        assert reordering._in_place(items) is None
