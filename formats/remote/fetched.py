@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from lodcli.formats.remote.objects import CONNECTIONS, RemoteObject
+from lodcli.formats.remote.objects import CONNECTIONS, RemoteObject, failed
 from lodcli.formats.remote.urls import shown
 from lodcli.kernels.platform import files
 
@@ -24,6 +24,8 @@ GRAIN_BYTES = 64 << 10
 MOST_AHEAD_BYTES = 32 << 20
 PART_BYTES = 8 << 20
 TAIL_GRAINS = 8
+# More is what no server has, and a byte for each grain would be too much.
+MOST_BYTES = 1 << 44
 
 
 class FetchedFile:
@@ -52,6 +54,9 @@ class FetchedFile:
                 self._fetch_part(0, None)
                 self._there = np.ones(0, np.bool_)
             else:
+                if self._object.size_bytes > MOST_BYTES:
+                    said = f"the server says that it has {self._object.size_bytes} bytes"
+                    raise failed(url, f"{said}; lod fetches at most {MOST_BYTES}")
                 os.ftruncate(self.fd, self._object.size_bytes)
                 self._there = np.zeros(-(-self._object.size_bytes // GRAIN_BYTES), np.bool_)
                 size = files.write_all_at(self.fd, self._object.head, 0)

@@ -166,6 +166,11 @@ def _grown(number: int, reply: Reply) -> Reply:
     return replace(reply, headers={"Content-Range": place})
 
 
+def _huge(number: int, reply: Reply) -> Reply:
+    place = re.sub(r"/\d+", f"/{10**17}", reply.headers["Content-Range"])
+    return replace(reply, headers={"Content-Range": place})
+
+
 def _elsewhere(number: int, reply: Reply) -> Reply:
     place = reply.headers["Content-Range"].replace("bytes ", "bytes 1")
     return replace(reply, headers={**reply.headers, "Content-Range": place})
@@ -192,6 +197,7 @@ def _later(change: Any) -> Any:
         (_later(_other), OSError, "was replaced by another object"),
         (_later(_grown), OSError, "was replaced by another object"),
         (_elsewhere, OSError, "another range: expected bytes 0 to 65536, found 10 to 65536"),
+        (_huge, OSError, "says that it has 100000000000000000 bytes; lod fetches at most"),
         (_later(_status(404)), FileNotFoundError, "No such file or directory"),
         (lambda number, reply: replace(reply, cut=0), OSError, "cannot be read: "),
     ],
