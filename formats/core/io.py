@@ -436,7 +436,7 @@ def planned(
     if not refused:
         incoming = _Incoming(batches)
         try:
-            for _ in writing.with_held_nulls(schema, incoming) or ():
+            for _ in writing.with_held_nulls(*writing.in_words(schema, incoming)) or ():
                 pass
         except LodError as error:
             if error is incoming.error:
@@ -507,9 +507,7 @@ class _Writing:
         if codec is not None:
             output.pack(codec)
         schema = self._held(schema)
-        found: Iterable[Batch] = marked(schema, batches)
-        if writes_words(self._kind, schema):
-            schema, found = in_words(schema), batches_in_words(found)
+        schema, found = self.in_words(schema, marked(schema, batches))
         self._incoming = _Incoming(self.with_held_nulls(schema, found) or found)
         self._kind.write(output, rekeyed(schema), self._incoming, self._options)
 
@@ -517,6 +515,12 @@ class _Writing:
         """Return the tensors in the records that the format writes."""
         schema = flattened(schema, broken_columns(rekeyed(schema)))
         return schema if self._kind.structs else flattened(schema, record_columns(schema))
+
+    def in_words(self, schema: Schema, batches: Iterable[Batch]) -> tuple[Schema, Iterable[Batch]]:
+        """Return words as text in the place of categories, if that is what the format holds."""
+        if not writes_words(self._kind, schema):
+            return schema, batches
+        return in_words(schema), batches_in_words(batches)
 
     def with_held_nulls(self, schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch] | None:
         """Return the batches, which raise at a null that the format does not hold.
