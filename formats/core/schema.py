@@ -13,8 +13,9 @@ from lodcli.formats.core.names import check_name
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.exchange.words import dtype_of_codes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import NO_MARKS, Marks
+from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Marks
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
 
@@ -109,6 +110,11 @@ class TensorSpec:
         """
         levels = (replace(level, key=key.format(level.key), items=None) for level in self.levels)
         return replace(self, levels=tuple(levels), rows=None)
+
+    def with_words(self, words: Categories) -> TensorSpec:
+        """Return this with codes of other words, of a dtype that holds them."""
+        dtype = dtype_of_codes(self.dtype, words)
+        return replace(self, dtype=dtype, marks=replace(self.marks, unit=words))
 
     def empty(self) -> LoDTensor:
         """Return a tensor of this description with no items at all."""

@@ -19,7 +19,6 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.exchange.words import dtype_of_codes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
@@ -116,14 +115,7 @@ def _recoded(
     if not words:
         return right
     schema = tuple(
-        replace(
-            spec,
-            dtype=dtype_of_codes(spec.dtype, words[spec.name]),
-            marks=replace(spec.marks, unit=words[spec.name]),
-        )
-        if spec.name in words
-        else spec
-        for spec in right[0]
+        spec.with_words(words[spec.name]) if spec.name in words else spec for spec in right[0]
     )
     marks = {spec.name: spec.marks for spec in right[0]}
 

@@ -14,7 +14,6 @@ from lodcli.formats.core.format import joined as joined_batches
 from lodcli.formats.core.schema import Batch, Item, LevelKeys, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.exchange.words import dtype_of_codes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Marks
 from lodcli.kernels.tensor.nulls import Nulls
@@ -174,8 +173,7 @@ def _with_all_words(
         with naming(source.label, one.name):
             assert one.marks.categories is not None
             words = words.with_words(one.marks.categories)
-    dtype = dtype_of_codes(spec.dtype, words)
-    return dataclasses.replace(spec, dtype=dtype, marks=dataclasses.replace(spec.marks, unit=words))
+    return spec.with_words(words)
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
