@@ -21,11 +21,28 @@ from lodcli.formats.zarr.attributes import refuse_long_names
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.marks import ALL_MARKS
 
+PACKAGE = Package("zarr", "lodcli[zarr]")
+_MODULES = ("lodcli.formats.zarr.arrays", "lodcli.formats.zarr.stores", "numpy.ma")
 # So that equal tensors make equal files.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
-class Zarr(Format):
+class _Store(Format):
+    """What a folder and a zip file of Zarr share."""
+
+    checksums = "XXH64 of every chunk"
+    dtypes = NPY_DTYPES
+    many = True
+    level_names = True
+    options = FLAT_OPTIONS
+    kept_marks = ALL_MARKS
+    structs = attributes = True
+    # numcodecs decodes in C what nobody checked.
+    isolated = True
+    needs = (PACKAGE,)
+
+
+class Zarr(_Store):
     """A folder of Zarr: `NAME/data`, `NAME/lod.0`, `NAME/lod.1`, .. for each tensor.
 
     When reading, any other array is a tensor without levels, or --data, --offsets and --lengths
@@ -38,19 +55,9 @@ class Zarr(Format):
     """
 
     name = "zarr"
-    checksums = "XXH64 of every chunk"
-    dtypes = NPY_DTYPES
-    many = True
-    level_names = True
-    options = FLAT_OPTIONS
-    kept_marks = ALL_MARKS
-    structs = attributes = True
     layout = "folder"
     folder_files = r"zarr\.json|(?:[^/]+/)*(?:zarr\.json|c(?:/[0-9]+)*)"
-    modules = ("lodcli.formats.zarr.arrays", "lodcli.formats.zarr.stores", "numpy.ma")
-    # numcodecs decodes in C what nobody checked.
-    isolated = True
-    needs = (Package("zarr", "lodcli[zarr]"),)
+    modules = _MODULES
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)
@@ -74,22 +81,13 @@ class Zarr(Format):
         _write(output, schema, batches, put)
 
 
-class ZarrZip(Format):
+class ZarrZip(_Store):
     """The same in one zip file, whose members are not compressed again. See Zarr."""
 
     name = "zarr-zip"
-    checksums = Zarr.checksums
-    dtypes = NPY_DTYPES
-    many = True
-    level_names = True
-    options = FLAT_OPTIONS
-    kept_marks = ALL_MARKS
-    structs = attributes = True
-    modules = (*Zarr.modules, "encodings.cp437")
+    modules = (*_MODULES, "encodings.cp437")
     # Of the event loop.
     descriptors = 16
-    isolated = True
-    needs = Zarr.needs
 
     def sniff(self, head: bytes) -> bool:
         first = first_name(head)
