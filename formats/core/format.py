@@ -411,12 +411,26 @@ class Format(ABC):
         if spec.dtype.name not in self.dtypes:
             raise UnsupportedError(
                 f"{self.name} holds no {spec.dtype.name}; {spec.name} has that dtype"
+                f"{self._cast_for(spec)}"
             )
         if self.row_ranks is not None and len(spec.row_shape) > self.row_ranks:
             raise UnsupportedError(
                 f"{self.name} holds rows of at most {_plural(self.row_ranks, 'dimension')}, "
                 f"those of {spec.name} have shape {spec.row_shape}"
             )
+
+    def _cast_for(self, spec: TensorSpec) -> str:
+        """Return which cast to a dtype that it holds loses nothing; "" if there is none."""
+        if spec.marks.kind is not None:
+            return ""
+        kinds = "iu" if spec.dtype.kind in "biu" else "f" if spec.dtype.kind in "fV" else "c"
+        # Nothing else fits into bfloat16, which NumPy may not know yet.
+        held = [one for one in map(np.dtype, self.dtypes - {"bfloat16"}) if one.kind in kinds]
+        exact = [one for one in held if np.can_cast(spec.dtype, one)]
+        if not exact:
+            return ""
+        best = min(exact, key=lambda one: (one.itemsize, one.name))
+        return f"; lod cast makes it {best.name}"
 
 
 def named_batches(label: str, batches: Callable[[], Iterator[Batch]]) -> Iterator[Batch]:

@@ -24,6 +24,7 @@ from lodcli.formats.core.options import (
     WriteOptions,
     read_options,
     refuse_unknown_options,
+    wide_dtype,
     write_options,
 )
 from lodcli.formats.core.schema import (
@@ -96,7 +97,12 @@ def open_file(
     with Input(path) as source, naming(source.label):
         kind = format_of(source, format_name, options)
         kind.require("reading")
-        dropped: dict[str, Any] = dict.fromkeys({*optional, "levels", "nulls"} - kind.options)
+        general = {"dtype", "dtype_unsafe", "levels", "nulls"}
+        dropped: dict[str, Any] = dict.fromkeys({*optional, *general} - kind.options)
+        # Readers of text are told the dtype; where values may be rounded, one that holds them.
+        casts = "dtype" not in kind.options or bool(options.dtype_unsafe and not kind.binary)
+        if casts and "dtype" in kind.options:
+            dropped["dtype"] = wide_dtype(options.dtype)
         told = dataclasses.replace(options, **dropped)
         refuse_unknown_options(kind.options, told, kind.name)
         if name is not None:
@@ -112,6 +118,14 @@ def open_file(
                 from lodcli.formats.items.without_nulls import WithoutNulls
 
                 opened = WithoutNulls(opened, str(options.nulls), records=bool(kind.record))
+            if options.dtype is not None:
+                from lodcli.formats.items.casting import Cast, numbers_as
+
+                asked = opened.schema if name is None else (find(opened.schema, name),)
+                dtypes = numbers_as(asked, options.dtype)
+                if casts:
+                    rounded = bool(options.dtype_unsafe)
+                    opened = Cast(opened, dtypes, rounded=rounded, flag="--dtype-unsafe")
             if options.levels is not None and "levels" not in kind.options:
                 only = find(opened.schema, name).name if one or name is not None else None
                 opened = NamedLevels(opened, options.levels, only)
@@ -144,7 +158,9 @@ def open_source(
             - levels: names of the levels, outermost first, for every format: of each tensor, as
               many as it has levels. `"day"` is the same as `["day"]`, here and below.
             - field: names of the fields or columns to read.
-            - dtype: the dtype of rows that a text file gives as numbers.
+            - dtype: the dtype of numbers, in every format; a value that is not exact in it is an
+              error.
+            - dtype_unsafe: whether such values are rounded.
             - nulls: what becomes of nulls, in every format: "keep" (the default); "empty", of lists
               and text; "zero", "nan" or "fill=X", of rows, and lists empty; "drop"; "error".
             - data, offsets, lengths: the arrays of a plain HDF5, npz or safetensors file that

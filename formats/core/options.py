@@ -28,7 +28,10 @@ class ReadOptions:
         levels: names of the levels, outermost first. Every format takes them.
         vocabulary: a text file of one token per line; rows become token numbers.
         field: which fields of a record to read.
-        dtype: the dtype to store the rows as.
+        dtype: the dtype to store the rows as. Every format takes it: of one that does not know it,
+            numbers are cast; text, times and categories are not.
+        dtype_unsafe: whether values are rounded to that dtype; else one that is not exact is an
+            error. Every format takes it.
         data: the dataset of a plain HDF5 file that holds the rows; the arrays of a flat
             file that do, with commas between.
         offsets: the datasets or arrays that hold offsets, outermost first.
@@ -51,6 +54,7 @@ class ReadOptions:
     vocabulary: Path | None = None
     field: tuple[str, ...] | None = None
     dtype: np.dtype[np.generic] | None = None
+    dtype_unsafe: bool | None = None
     data: str | None = None
     offsets: tuple[str, ...] | None = None
     lengths: tuple[str, ...] | None = None
@@ -65,6 +69,8 @@ class ReadOptions:
     skip_unsupported: bool | None = None
 
     def __post_init__(self) -> None:
+        if self.dtype_unsafe and self.dtype is None:
+            raise OptionError("dtype_unsafe rounds to a dtype; give --dtype as well")
         names = self.levels or ()
         if len(set(names)) < len(names):
             double = next(name for name in names if names.count(name) > 1)
@@ -107,6 +113,7 @@ class ReadKeywords(TypedDict, total=False):
     vocabulary: str | os.PathLike[str] | None
     field: Names | None
     dtype: npt.DTypeLike | None
+    dtype_unsafe: bool | None
     data: str | None
     offsets: Names | None
     lengths: Names | None
@@ -138,7 +145,7 @@ class WriteKeywords(TypedDict, total=False):
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
 
 _NAMES = frozenset({"levels", "field", "offsets", "lengths", "names", "cu_seqlens"})
-_SWITCHES = frozenset({"mmap", "skip_unsupported", "wide"})
+_SWITCHES = frozenset({"dtype_unsafe", "mmap", "skip_unsupported", "wide"})
 NULLS = ("keep", "empty", "zero", "nan", "drop", "error", "fill=X")
 # Of fields that are called otherwise in the shell, and of those that few formats take.
 _FLAGS = {"compression": "--compress", "vocabulary": "--vocab"}
@@ -238,6 +245,13 @@ def _dtype(value: Any) -> np.dtype[Any]:
     if dtype is None or dtype.name not in ALL_DTYPES:
         raise OptionError(f"dtype: no dtype {value!r}; there are: {', '.join(sorted(ALL_DTYPES))}")
     return dtype
+
+
+def wide_dtype(dtype: np.dtype[Any] | None) -> np.dtype[Any] | None:
+    """Return the dtype that holds numbers before they are rounded to one; None for whole ones."""
+    import numpy as np
+
+    return None if dtype is None or dtype.kind in "biu" else np.dtype(np.float64)
 
 
 def refuse_unknown_options(

@@ -282,8 +282,6 @@ def _text_length(text: str) -> int:
 
 def _dtype(leaves: frozenset[type], told: np.dtype[Any] | None) -> np.dtype[Any]:
     if str in leaves:
-        if told is not None and told != np.uint8:
-            raise UnsupportedError(f"text is read as its bytes, uint8; no dtype {told}")
         return np.dtype(np.uint8)
     if told is not None:
         if told.kind not in "biu" and told.name not in FLOATS:

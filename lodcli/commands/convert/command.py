@@ -72,8 +72,9 @@ class _Convert(options.Command):
     "--dtype",
     type=click.Choice(sorted(ALL_DTYPES)),
     metavar="DTYPE",
-    help="The dtype of numbers read from text, such as float32.",
+    help="The dtype of all numbers, such as float32; a value that is not exact in it is an error.",
 )
+@click.option("--dtype-unsafe", is_flag=True, help="Round numbers to --dtype.")
 @click.option(
     "--text-levels",
     type=click.Choice(["text", "bytes", "numbers"]),
@@ -125,6 +126,7 @@ def command(
     vocab: Path | None,
     field: tuple[str, ...],
     dtype: str | None,
+    dtype_unsafe: bool,
     text_levels: str | None,
     data: str | None,
     offsets: tuple[str, ...],
@@ -145,6 +147,7 @@ def command(
       lod convert articles.txt numbers.lod.h5 --vocab words.txt --levels article,sentence
       lod convert vowels.ts vowels.npz
       lod convert events.jsonl events.lod.h5 --levels day,hour --dtype int16
+      lod convert vowels.ts small.lod.h5 --dtype float32 --dtype-unsafe
       lod convert visits.csv visits.lod.h5 --levels user,visit --field value
       lod convert events.jsonl.gz events.npz
       lod convert articles.lod.h5 small.lod.h5 --compress
@@ -165,6 +168,7 @@ def command(
                 "vocabulary": vocab,
                 "field": field,
                 "dtype": dtype,
+                "dtype_unsafe": dtype_unsafe,
                 "data": data,
                 "offsets": offsets,
                 "lengths": lengths,

@@ -176,6 +176,7 @@ def test_a_tensor_called_categories_or_words_is_in_no_way(tmp_path: Path) -> Non
     assert all(isinstance(one, LoDTensor) and one.identical(LABELS) for one in found.values())
 
 
+@pytest.mark.slow  # for its memory
 def test_many_words_fit_and_more_are_refused_before_a_file_is_there(tmp_path: Path) -> None:
     many = LoDTensor([70_000]).as_categories([f"{n:0100}" for n in range(80_000)])
     for name in ("x.lod.h5", "x.lods", "x.npz"):

@@ -130,6 +130,24 @@ def test_cast_changes_dtypes_and_no_value(lod: Lod, folder: Path) -> None:
         assert item.lod.same_levels(tensor("many.lod.h5", name).lod)
 
 
+def test_cast_leaves_what_is_no_number(lod: Lod, folder: Path) -> None:
+    lines = '{"text":"a","ids":[1],"w":null}\n{"text":"b","ids":[2,3],"w":2}\n'
+    Path("r.jsonl").write_text(lines)
+    assert lod("convert", "r.jsonl", "r.lod.h5", "-q").code == 0
+    assert lod("cast", "r.lod.h5", "float32", "-o", "out.lod.h5").code == 0
+    assert lod("convert", "out.lod.h5", "out.jsonl", "-q").code == 0
+    assert Path("out.jsonl").read_text() == (
+        '{"text":"a","ids":[1.0],"w":null}\n{"text":"b","ids":[2.0,3.0],"w":2.0}\n'
+    )
+    done = lod("cast", "r.lod.h5", "text=int32", "-o", "no.lod.h5")
+    assert (done.code, done.stderr) == (
+        4,
+        "lod cast: r.lod.h5: text: is marked text, and cannot be int32; lod convert --text-levels "
+        "numbers makes it numbers\n",
+    )
+    assert not Path("no.lod.h5").exists()
+
+
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [

@@ -1,0 +1,147 @@
+"""Tensors of a file in other dtypes, each value checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.errors import naming
+from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, find
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.places import branch_of, named_branch
+from lodcli.kernels.index.selection import Key
+from lodcli.kernels.tensor.casting import cast
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+Dtypes = Mapping[str, np.dtype[Any]]
+
+
+def numbers_as(schema: Schema, dtype: np.dtype[Any]) -> dict[str, np.dtype[Any]]:
+    """Return this dtype for each tensor of numbers: text, times and categories are none.
+
+    Raises:
+        UnsupportedError: there is no such tensor.
+    """
+    found = {spec.name: dtype for spec in schema if not spec.array and spec.marks.kind is None}
+    if not found:
+        names = ", ".join(spec.name for spec in schema)
+        raise UnsupportedError(f"no tensor of numbers becomes {dtype.name}; there are: {names}")
+    return found
+
+
+class Cast(Source):
+    """A source of which some tensors have other dtypes.
+
+    Args:
+        inner: the open file.
+        dtypes: by tensor. Of marked ones, only codes of categories have another dtype.
+        rounded: see `lodcli.kernels.tensor.casting.cast`.
+        flag: the option that rounds, for messages.
+
+    Raises:
+        UnsupportedError: a tensor that cannot have the dtype; names it.
+    """
+
+    def __init__(self, inner: Source, dtypes: Dtypes, *, rounded: bool, flag: str) -> None:
+        self._inner = inner
+        self._dtypes = dtypes
+        self._rounded = rounded
+        self._flag = flag
+        self.left_out = inner.left_out
+        self.notes = inner.notes
+        self.records = inner.records
+        self.schema = tuple(map(self._spec, inner.schema))
+
+    def _spec(self, spec: TensorSpec) -> TensorSpec:
+        dtype = self._dtypes.get(spec.name, spec.dtype)
+        codes = spec.marks.categories is not None and dtype.kind in "iu"
+        if dtype != spec.dtype and not codes and (spec.array or spec.marks.kind is not None):
+            why = "is a TensorArray; `lod pack` it first"
+            if not spec.array:
+                why = (
+                    f"is marked {spec.marks.kind}, and cannot be {dtype.name}; lod convert "
+                    "--text-levels numbers makes it numbers"
+                )
+            raise UnsupportedError(f"{spec.name}: {why}")
+        return replace(spec, dtype=dtype)
+
+    @property
+    def checksums(self) -> str | None:  # type: ignore[override]
+        """See Source."""
+        return self._inner.checksums
+
+    @property
+    def partial(self) -> bool:
+        """See Source."""
+        return self._inner.partial
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        return self._cast(self._inner.batches(limit_bytes))
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        return self._cast(self._inner.batches_of(list(names), limit_bytes))
+
+    def read_index(self, name: str) -> LoD:
+        """See Source."""
+        return self._inner.read_index(name)
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        """See Source."""
+        spec = find(self.schema, name)
+        return self._made(spec, self._inner.slice(name, branch, level), None)
+
+    def close(self) -> None:
+        """See Source."""
+        self._inner.close()
+
+    def _cast(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        specs = {spec.name: spec for spec in self.schema}
+        before = dict.fromkeys(specs, 0)
+        for batch in batches:
+            made: dict[str, Item] = {}
+            for name, item in batch.items():
+                if isinstance(item, StoredArray):
+                    made[name] = item
+                    continue
+                made[name] = self._made(specs[name], item, before[name])
+                before[name] += len(item)
+            yield made
+
+    def _made(self, spec: TensorSpec, item: LoDTensor, before: int | None) -> LoDTensor:
+        """Return a tensor in its dtype.
+
+        Args:
+            spec: of it.
+            item: a part of it.
+            before: how many outermost items came before; None of a slice.
+        """
+        if item.dtype == spec.dtype:
+            return item
+        # Zeros where a row is null.
+        values, fits = cast(item.values, spec.dtype, rounded=self._rounded)
+        if not fits.all():
+            with naming(spec.name):
+                raise self._misfit(spec, item, int(np.argmin(fits)), before)
+        return LoDTensor(values, item.lod, item.marks, item.nulls)
+
+    def _misfit(
+        self, spec: TensorSpec, item: LoDTensor, place: int, before: int | None
+    ) -> InvalidDataError:
+        """Return the error about the value at a flat place."""
+        row, *column = (int(axis) for axis in np.unravel_index(place, item.values.shape))
+        value = item.values[(row, *column)]
+        where = ""
+        if before is not None:
+            first, *rest = branch_of(item.lod, item.lod.n_levels, row)
+            where = f"{named_branch(spec.level_names, (first + before, *rest), column)}: "
+        alone = cast(np.array([value]), spec.dtype, rounded=True)[1][0]
+        what = "is not exact in" if alone else "does not fit"
+        hint = f"; {self._flag} rounds it" if alone else ""
+        return InvalidDataError(f"{where}{value} {what} {spec.dtype.name}{hint}")
