@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import lodcli
+from tests.formats.cases.range_server import serving
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Done, environment
 
@@ -258,3 +259,15 @@ def test_a_quick_look_reads_no_more_than_it_shows(source: str) -> None:
     kind = "jsonl" if "[" in source else "csv"
     done = typed(f"({source} lod head - --from {kind} -q -n 2 --to jsonl) || test $? = 141")
     assert len(lines_of(done.stdout)) == 2
+
+
+def test_a_quick_look_at_a_url_fetches_no_more_than_it_shows(tmp_path: Path) -> None:
+    pytest.importorskip("urllib3")
+    lengths = [40] * 5000
+    tensor = lodcli.LoDTensor(np.zeros((200_000, 8), np.float32), [lengths])
+    lodcli.write(tmp_path / "t.lod.h5", tensor)
+    whole = (tmp_path / "t.lod.h5").read_bytes()
+    with serving(**{"t.lod.h5": whole}) as server:
+        done = typed(f"lod head {server.url}/t.lod.h5 -q -n 2 --to jsonl")
+    assert len(lines_of(done.stdout)) == 2
+    assert server.sent < len(whole) / 8
