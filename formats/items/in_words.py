@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from lodcli.formats.core.errors import naming
-from lodcli.formats.core.format import Format
+import numpy as np
+
+from lodcli.formats.core.batching import cuts
+from lodcli.formats.core.errors import TooLargeError, naming
+from lodcli.formats.core.format import BATCH_BYTES, Format
 from lodcli.formats.core.schema import Batch, Item, LevelSpec, Schema, TensorSpec
+from lodcli.formats.items.taking import part
+from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# Of the words of one item, as text.
+MOST_BYTES = 1 << 30
 
 
 def in_words(schema: Schema) -> Schema:
@@ -36,15 +44,46 @@ def _counted(spec: TensorSpec, levels: tuple[LevelSpec, ...]) -> tuple[LevelSpec
 
 
 def batches_in_words(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches with text in the place of categories."""
+    """Yield batches with text in the place of categories, in parts of about BATCH_BYTES.
+
+    Raises:
+        TooLargeError: the words of one item take more than MOST_BYTES.
+    """
     for batch in batches:
-        yield {name: _in_words(name, item) for name, item in batch.items()}
+        for piece in _pieces(batch):
+            yield {name: _in_words(name, item) for name, item in piece.items()}
+
+
+def _pieces(batch: Batch) -> Iterator[Batch]:
+    """Yield a batch in parts of which each has few bytes of words: a code may stand for many."""
+    tensors = {name: item for name, item in batch.items() if isinstance(item, LoDTensor)}
+    coded = [one for one in tensors.values() if one.marks.categories is not None]
+    if not coded or len(tensors) < len(batch) or len(set(map(len, tensors.values()))) > 1:
+        yield batch
+        return
+    for start, stop in cuts(list(map(_word_offsets, coded)), [1] * len(coded), BATCH_BYTES):
+        yield part(tensors, start, stop)
+
+
+def _word_offsets(tensor: LoDTensor) -> Offsets:
+    """Return, in bytes of words, where each outermost item begins and the last one ends."""
+    assert tensor.marks.categories is not None
+    sizes = [len(word.encode()) for word in tensor.marks.categories.words]
+    rows = np.array([*sizes, 0], np.int64)[tensor.values.reshape(tensor.rows, -1)].sum(axis=1)
+    offsets = np.concatenate([[0], np.cumsum(rows)])
+    return offsets[tensor.lod.absolute(0)] if tensor.lod.n_levels else offsets
 
 
 def _in_words(name: str, item: Item) -> Item:
     if not isinstance(item, LoDTensor) or item.marks.categories is None:
         return item
     with naming(name):
+        size = int(_word_offsets(item)[-1])
+        if size > MOST_BYTES:
+            raise TooLargeError(
+                f"the words of an item take {size} bytes as text, at most {MOST_BYTES} are written "
+                "at once; lod convert --text-levels numbers writes its codes"
+            )
         return item.as_text()
 
 

@@ -13,8 +13,8 @@ from tests.plugins.slow import chosen, is_quick
 
 # On its own, a process of the quick run: a laptop runs as many as it has cores.
 QUICK_BYTES = 1_000_000_000
-# All of torch, Keras, ONNX, pandas, polars and every compiled kernel in one process.
-ALL_BYTES = 2_000_000_000
+# All of torch, Keras, ONNX, pandas, polars, Zarr and every compiled kernel in one process.
+ALL_BYTES = 2_200_000_000
 SHOWN = 5
 _STATUS = Path("/proc/self/status")
 

@@ -52,7 +52,8 @@ def _words() -> Any:
     import pyarrow as pa
 
     places = pa.array(np.zeros(REPEATS, np.int32))
-    return pa.DictionaryArray.from_arrays(places, pa.array([WORD]))
+    # Of bytes: words would be categories, which stay codes.
+    return pa.DictionaryArray.from_arrays(places, pa.array([WORD.encode()]))
 
 
 def _list_of_words() -> Any:

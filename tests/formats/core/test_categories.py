@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
+from lodcli.formats.core.errors import TooLargeError
 from lodcli.formats.core.losses import losses
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import schema_of
 from lodcli.formats.core.table import TABLE
+from lodcli.formats.items import in_words
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -222,3 +224,31 @@ def test_rows_of_several_codes_are_lists_of_words(tmp_path: Path) -> None:
     assert lines == pairs.to_list() == pairs.as_text().to_list()
     nulls = LoDTensor.from_lists([[0, 2], None, [1, 1]], levels=0).as_categories(WORDS)
     assert nulls.as_text().to_list() == [["a", "Grüß"], None, ["", ""]]
+
+
+def test_a_batch_of_words_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_words, "BATCH_BYTES", 200)
+    codes = np.random.default_rng(3).integers(0, 3, 500)
+    lod = LoD.from_lengths([[2] * 100, [3, 2] * 100])
+    batch = {
+        "words": LoDTensor(codes, lod).as_categories(["", "é", "word " * 4]),
+        "rows": LoDTensor(np.arange(500), lod),
+    }
+    found = list(in_words.batches_in_words([batch]))
+    assert len(found) > 10
+    for name, whole in {"words": batch["words"].as_text(), "rows": batch["rows"]}.items():
+        parts = [piece[name] for piece in found]
+        assert all(isinstance(one, LoDTensor) for one in parts)
+        assert LoDTensor.concatenate(parts).identical(whole)  # type: ignore[arg-type]
+    assert max(piece["words"].rows for piece in found) < 400  # type: ignore[union-attr]
+
+
+def test_an_item_of_too_many_words_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_words, "MOST_BYTES", 50)
+    tensor = LoDTensor([0] * 8, [[4, 4]]).as_categories(["a word of 20 letters"])
+    message = r"words: the words of an item take \d+ bytes as text, at most 50 are written at once"
+    with pytest.raises(TooLargeError, match=message):
+        io.write(tmp_path / "t.jsonl", {"words": tensor})
+    assert not list(tmp_path.iterdir())
