@@ -38,13 +38,13 @@ from lodcli.formats.core.schema import (
     schema_of,
 )
 from lodcli.formats.core.table import SUFFIXES
-from lodcli.formats.items.in_words import batches_in_words, in_words, writes_words
 from lodcli.formats.storage.compression import require_zstandard, suffix_codec
 from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_folder
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.output_set import OutputSet
 from lodcli.formats.storage.outputs import Output, refuse_existing
 from lodcli.formats.structs.tree import broken_columns, flattened, record_columns
+from lodcli.formats.values.in_words import batches_in_words, in_words, writes_words
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.platform.processes import allow_descriptors
 from lodcli.kernels.runtime.devices import gpu_number, require_gpu
@@ -115,11 +115,11 @@ def open_file(
             elif not options.skip_unsupported:
                 opened.refuse_left_out()
             if options.nulls not in (None, "keep") and any(spec.nullable for spec in opened.schema):
-                from lodcli.formats.items.without_nulls import WithoutNulls
+                from lodcli.formats.values.without_nulls import WithoutNulls
 
                 opened = WithoutNulls(opened, str(options.nulls), records=bool(kind.record))
             if options.dtype is not None:
-                from lodcli.formats.items.casting import Cast, numbers_as
+                from lodcli.formats.values.casting import Cast, numbers_as
 
                 asked = opened.schema if name is None else (find(opened.schema, name),)
                 dtypes = numbers_as(asked, options.dtype)
@@ -546,7 +546,7 @@ class _Writing:
         kind = self._kind
         if not any(spec.nullable for spec in schema) or (kind.nulls and kind.null_items):
             return None
-        from lodcli.formats.items.without_nulls import refusing_nulls
+        from lodcli.formats.values.without_nulls import refusing_nulls
 
         what = f"for items and text {kind.name}" if kind.nulls else kind.name
         return refusing_nulls(batches, what, numbers=not kind.nulls)

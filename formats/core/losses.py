@@ -9,8 +9,8 @@ from itertools import islice, zip_longest
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Schema, TensorSpec
-from lodcli.formats.items.in_words import in_words, writes_words
 from lodcli.formats.structs.tree import record_columns
+from lodcli.formats.values.in_words import in_words, writes_words
 
 # In a message; a file may have thousands.
 MOST_SHOWN = 6

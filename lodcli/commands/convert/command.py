@@ -192,7 +192,7 @@ def command(
             schema, batches = _renamed(schema, batches, name)
         if text_levels is not None:
             from lodcli.formats.core.marks import remarked
-            from lodcli.formats.items.in_words import batches_in_words, in_words
+            from lodcli.formats.values.in_words import batches_in_words, in_words
 
             if text_levels == "text" and any(spec.marks.categories for spec in schema):
                 schema, batches = in_words(schema), batches_in_words(batches)

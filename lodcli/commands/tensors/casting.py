@@ -11,7 +11,7 @@ import numpy as np
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.options import read_options
 from lodcli.formats.core.schema import Schema, find
-from lodcli.formats.items.casting import Cast, numbers_as
+from lodcli.formats.values.casting import Cast, numbers_as
 from lodcli.kernels.errors import SelectionError
 from lodcli.shell.opened import opened
 from lodcli.shell.references import Reference

@@ -20,7 +20,7 @@ from lodcli.formats.core.losses import losses
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import schema_of
 from lodcli.formats.core.table import TABLE
-from lodcli.formats.items import in_words
+from lodcli.formats.values import in_words
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor

@@ -14,8 +14,8 @@ from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Batch, Item, Schema, rekeyed, schema_of
-from lodcli.formats.items.in_words import writes_words
 from lodcli.formats.testing.shapes import Content, shapes
+from lodcli.formats.values.in_words import writes_words
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.kinds import KINDS, check_same, items, read_back, require, written

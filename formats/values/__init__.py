@@ -1,0 +1,1 @@
+"""What becomes of values between a file and its reader or writer: casts, words, nulls."""
