@@ -90,7 +90,7 @@ def test_a_process_that_takes_too_much_memory_fails_the_run_and_names_the_test(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: str
 ) -> None:
     monkeypatch.setattr(memory, "QUICK_BYTES", 10**7)
-    pytester.makepyfile("def test_good(): pass\ndef test_hungry(): b'x' * 200_000_000")
+    pytester.makepyfile("def test_good(): pass\ndef test_hungry(): b'x' * 50_000_000")
     done = run(pytester, "-n", workers)
     done.assert_outcomes(passed=2)
     assert done.ret == pytest.ExitCode.TESTS_FAILED

@@ -154,6 +154,7 @@ def test_other_dictionaries_are_read_as_text(words: Any, tmp_path: Path) -> None
     assert read(tmp_path / "n.arrow").to_list() == [7, 9, 7]
 
 
+@pytest.mark.slow  # for its memory
 def test_many_words_keep_their_order_in_parquet(tmp_path: Path) -> None:
     words = [f"{7919 * n % 100_003:060}" for n in range(50_000)]
     tensor = LoDTensor(np.arange(49_999, -1, -1)).as_categories(words)
