@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -20,8 +21,18 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
     item = next(items, done)  # one alone needs no thread
     if item is done:
         return
-    with thread_pool(1, "lod-ahead") as pool:
+    threads: set[int] = set()
+
+    def following() -> object:
+        threads.add(threading.get_ident())
+        return next(items, done)
+
+    pool = thread_pool(1, "lod-ahead")
+    try:
         while item is not done:
-            coming = pool.submit(next, items, done)
+            coming = pool.submit(following)
             yield item  # type: ignore[misc]
             item = coming.result()
+    finally:
+        # Collected as garbage, this is closed in any thread; its own cannot wait for itself.
+        pool.shutdown(wait=threading.get_ident() not in threads)
