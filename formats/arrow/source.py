@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, chain
 from typing import Any
 
@@ -17,6 +18,7 @@ from lodcli.formats.arrow.labels import class_names
 from lodcli.formats.arrow.layout import (
     Node,
     Place,
+    Words,
     check_chosen,
     doubled,
     has_dictionary,
@@ -93,12 +95,16 @@ class RecordSource(Source):
         features = features_of(schema)
         left_out, inside = doubled(schema), names_in_structs(schema)
         nodes: dict[str, Node] = {}
+        worded: dict[str, Callable[[Words], Node | None]] = {}
         for field in schema:
             name = name_of(field.name)
             called = undotted(name) if name in inside else name
             node = None if name in left_out else node_of(field, chosen, left_out, called)
             if node is not None:
-                nodes[field.name] = self._with_words(field, node, called, chosen)
+                nodes[field.name] = node
+                if self.rereadable and has_dictionary(field.type):
+                    worded[field.name] = partial(node_of, field, chosen, {}, called)
+        nodes |= self._with_words(worded)
         for field in schema:
             name, node = name_of(field.name), nodes.get(field.name)
             if node is None:
@@ -128,18 +134,11 @@ class RecordSource(Source):
         if features and self.rereadable:
             self._name_classes(nodes, features)
 
-    def _with_words(
-        self, field: Any, node: Node, called: str, chosen: tuple[str, ...] | None
-    ) -> Node:
-        """Return the layout of a column whose dictionaries of text are categories."""
-        if not self.rereadable or not has_dictionary(field.type):
-            return node
-        coded = node_of(field, chosen, {}, called, lambda name: Categories(()))
-        assert coded is not None
-        words = words_of(self._records, {field.name: coded})
-        found = node_of(field, chosen, {}, called, words.get)
-        assert found is not None
-        return found
+    def _with_words(self, columns: Mapping[str, Callable[[Words], Node | None]]) -> dict[str, Node]:
+        """Return the layouts of columns whose dictionaries of text are categories."""
+        coded = {name: made(lambda tensor: Categories(())) for name, made in columns.items()}
+        words = words_of(self._records, _there(coded))
+        return _there({name: made(words.get) for name, made in columns.items()})
 
     def _name_classes(self, nodes: Mapping[str, Node], features: Mapping[str, Any]) -> None:
         """Mark the class labels of Hugging Face as categories, where all rows are of a class."""
@@ -351,6 +350,10 @@ class RecordSource(Source):
 
     def close(self) -> None:
         self._records.close()
+
+
+def _there(nodes: Mapping[str, Node | None]) -> dict[str, Node]:
+    return {name: node for name, node in nodes.items() if node is not None}
 
 
 class SeekableRecordSource(RecordSource):

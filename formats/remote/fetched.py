@@ -10,13 +10,13 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from lodcli.formats.remote.objects import CONNECTIONS, RemoteObject, failed
 from lodcli.formats.remote.urls import shown
 from lodcli.kernels.platform import files
+from lodcli.kernels.platform.pools import thread_pool
 
 # What is fetched begins and ends at multiples of it.
 GRAIN_BYTES = 64 << 10
@@ -97,7 +97,7 @@ class FetchedFile:
         if len(parts) == 1:
             self._fetch_part(*parts[0])
         else:
-            with ThreadPoolExecutor(min(CONNECTIONS, len(parts))) as pool:
+            with thread_pool(min(CONNECTIONS, len(parts)), "lod-fetch") as pool:
                 list(pool.map(lambda part: self._fetch_part(*part), parts))
         self._there[first:last] = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -57,12 +57,29 @@ def batches_in_words(batches: Iterable[Batch]) -> Iterator[Batch]:
 def _pieces(batch: Batch) -> Iterator[Batch]:
     """Yield a batch in parts of which each has few bytes of words: a code may stand for many."""
     tensors = {name: item for name, item in batch.items() if isinstance(item, LoDTensor)}
-    coded = [one for one in tensors.values() if one.marks.categories is not None]
+    coded = {
+        name: _word_offsets(one)
+        for name, one in tensors.items()
+        if one.marks.categories is not None
+    }
     if not coded or len(tensors) < len(batch) or len(set(map(len, tensors.values()))) > 1:
+        _check_words(coded, 0, -1)
         yield batch
         return
-    for start, stop in cuts(list(map(_word_offsets, coded)), [1] * len(coded), BATCH_BYTES):
+    for start, stop in cuts(list(coded.values()), [1] * len(coded), BATCH_BYTES):
+        _check_words(coded, start, stop)
         yield part(tensors, start, stop)
+
+
+def _check_words(offsets: Mapping[str, Offsets], start: int, stop: int) -> None:
+    """Raise TooLargeError if the words of some items take too much."""
+    for name, each in offsets.items():
+        size = int(each[stop] - each[start])
+        if size > MOST_BYTES:
+            raise TooLargeError(
+                f"{name}: the words of an item take {size} bytes as text, at most {MOST_BYTES} are "
+                "written at once; lod convert --text-levels numbers writes its codes"
+            )
 
 
 def _word_offsets(tensor: LoDTensor) -> Offsets:
@@ -78,12 +95,6 @@ def _in_words(name: str, item: Item) -> Item:
     if not isinstance(item, LoDTensor) or item.marks.categories is None:
         return item
     with naming(name):
-        size = int(_word_offsets(item)[-1])
-        if size > MOST_BYTES:
-            raise TooLargeError(
-                f"the words of an item take {size} bytes as text, at most {MOST_BYTES} are written "
-                "at once; lod convert --text-levels numbers writes its codes"
-            )
         return item.as_text()
 
 
