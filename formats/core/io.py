@@ -38,11 +38,12 @@ from lodcli.formats.core.schema import (
     schema_of,
 )
 from lodcli.formats.core.table import SUFFIXES
+from lodcli.formats.remote.urls import shown
 from lodcli.formats.storage.compression import require_zstandard, suffix_codec
 from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_folder
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.output_set import OutputSet
-from lodcli.formats.storage.outputs import Output, refuse_existing
+from lodcli.formats.storage.outputs import Output, refuse_existing, refuse_url
 from lodcli.formats.structs.tree import broken_columns, flattened, record_columns
 from lodcli.formats.values.in_words import batches_in_words, in_words, writes_words
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
@@ -609,7 +610,7 @@ def refuse_target(path: PathLike, kind: Format, *, overwrite: bool) -> None:
 
 
 def _target_label(path: PathLike) -> str:
-    return "standard output" if os.fspath(path) == "-" else os.fspath(path)
+    return "standard output" if os.fspath(path) == "-" else shown(os.fspath(path))
 
 
 def refuse_pipe(path: PathLike, kind: Format) -> None:
@@ -624,7 +625,9 @@ def output_format(path: PathLike, format_name: str | None) -> str:
 
     Raises:
         SelectionError: a path whose ending tells nothing.
+        UnsupportedError: a URL.
     """
+    refuse_url(path)
     if format_name:
         return table.get(format_name).name
     if os.fspath(path) == "-":

@@ -23,9 +23,13 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 def shown(url: str) -> str:
     """Return a URL without what may be a secret: user, password, query, fragment.
 
+    Any other path is returned as it is.
+
     >>> shown("https://me:secret@example.org/words.lod.h5?signature=1f")
     'https://example.org/words.lod.h5'
     """
+    if not is_url(url):
+        return url
     scheme, _, rest = url.partition("://")
     host, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

@@ -41,6 +41,13 @@ class TargetExistsError(LodError, OSError):
     """The target exists already and overwriting was not requested."""
 
 
+def refuse_url(target: str | os.PathLike[str]) -> None:
+    """Raise UnsupportedError if this is a URL; the message shows no password in it."""
+    if is_url(target):
+        label = shown(os.fspath(target))
+        raise UnsupportedError(f"{label}: lod writes no URLs; write a file, and copy it there")
+
+
 class Output:
     """A file being written.
 
@@ -77,11 +84,7 @@ class Output:
                 self._open_stdout(seekable)
             return
         self.label = os.fspath(target)
-        if is_url(target):
-            self.label = shown(self.label)
-            raise UnsupportedError(
-                f"{self.label}: lod writes no URLs; write a file, and copy it there"
-            )
+        refuse_url(target)
         if not files.OPEN_FILES_MOVE:
             raise UnsupportedError(
                 f"{self.label}: lod cannot rename an open file here, so it writes none; "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lodcli.formats.remote.urls import is_url
 from lodcli.shell import failures, options, output
 from lodcli.shell.printable import printable
 from lodcli.shell.references import Reference
@@ -59,6 +60,8 @@ def command(
         raise click.UsageError("--write-sums and --sums exclude each other")
     if (write_sums or sums) and any(source.path == "-" for source in sources):
         raise click.UsageError("standard input has no file with sums beside it; name a file")
+    if (write_sums or sums) and any(is_url(source.path) for source in sources):
+        raise click.UsageError("a URL has no file with sums beside it; name a file")
     if force and not write_sums:
         raise click.UsageError("--force is for --write-sums")
     results, codes = [], []
@@ -70,7 +73,7 @@ def command(
         codes += [code for _, code in told]
         if faults:
             messages = [message for message, _ in told]
-            result = {"file": source.path, "ok": False, "error": messages[0], "errors": messages}
+            result = {"file": source.file, "ok": False, "error": messages[0], "errors": messages}
             result["exit_code"] = _worst([code for _, code in told])
         results.append(result)
         if not as_json and not (result["ok"] and output.is_quiet()):
@@ -88,7 +91,7 @@ def _tried(
     from lodcli.formats.storage import sums
 
     path, faults = Path(source.path), list[Exception]()
-    result: dict[str, Any] = {"file": source.path, "ok": True}
+    result: dict[str, Any] = {"file": source.file, "ok": True}
     with _collecting(faults):
         if compare:
             result["sums"] = os.fspath(sums.sidecar_of(path))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lodcli.formats.core.names import split_reference
-from lodcli.formats.remote.urls import is_url, shown
+from lodcli.formats.remote.urls import shown
 from lodcli.kernels.errors import SelectionError
 
 if TYPE_CHECKING:
@@ -36,9 +36,12 @@ class Reference:
     @property
     def label(self) -> str:
         """What messages call the file."""
-        if self.path == "-":
-            return "standard input"
-        return shown(self.path) if is_url(self.path) else self.path
+        return "standard input" if self.path == "-" else self.file
+
+    @property
+    def file(self) -> str:
+        """What reports call the file: its path, or its URL without secrets."""
+        return shown(self.path)
 
 
 def parse_reference(text: str, format_name: str | None = None) -> Reference:

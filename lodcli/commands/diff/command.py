@@ -52,7 +52,7 @@ def command(
     with all_indexed(sources) as (one, two):
         result = compared(one, two, rtol=rtol, atol=atol, first=0 if stat else first)
     if as_json:
-        output.as_json(as_object(result, [source.path for source in sources]))
+        output.as_json(as_object(result, [source.file for source in sources]))
     elif shown := as_text(result, stat=stat):
         output.text(shown)
     if not result.equal:

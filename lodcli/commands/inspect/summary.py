@@ -131,7 +131,7 @@ def as_json(
 ) -> dict[str, Any]:
     """Return everything, for scripts."""
     return {
-        "file": opened.reference.path,
+        "file": opened.reference.file,
         "format": opened.format_name,
         "bytes": file_bytes(opened),
         "tensors": [

@@ -63,7 +63,7 @@ def command(source: Reference, at: str | None, level: int | str | None, as_json:
             shown = browser.line(browser.item) if browser.count else None
             output.as_json(
                 {
-                    "file": source.path,
+                    "file": source.file,
                     "tensor": browser.spec.name,
                     "level": browser.level_name,
                     "count": browser.count,

@@ -325,7 +325,40 @@ def test_commands_tell_what_is_wrong_with_a_url(server: Server) -> None:
         f"lod convert: {server.url}/copy.lod.h5: lod writes no URLs; write a file, and copy it "
         "there\n"
     )
-    assert _lod("verify", "--sums", f"{server.url}/large").stderr.count("\n") == 1
+    done = _lod("verify", "--sums", f"{server.url}/large")
+    assert done.returncode == 2
+    assert done.stderr.startswith("lod verify: a URL has no file with sums beside it")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("convert", "-", "URL"),
+        ("convert", "-", "URL.lod.h5"),
+        ("convert", "-", "URL", "--to", "npz"),
+        ("split", "-", "--by", "count", "1", "-o", "URL-{}.lod.h5"),
+        ("inspect", "URL"),
+        ("inspect", "URL", "--json"),
+        ("verify", "URL"),
+        ("verify", "URL", "--json"),
+        ("diff", "URL", "URL", "--json"),
+        ("head", "URL", "--to", "jsonl"),
+    ],
+)
+def test_commands_show_no_secret_of_a_url(server: Server, args: tuple[str, ...]) -> None:
+    url = server.url.replace("http://", "http://me:hidden@") + "/none?sig=hidden"
+    done = _lod(*(each.replace("URL", url) for each in args))
+    assert done.returncode > 0
+    assert "hidden" not in done.stdout + done.stderr
+    assert f"{server.url}/none" in done.stdout + done.stderr
+
+
+def test_reports_show_no_secret_of_a_url(server: Server) -> None:
+    url = server.url.replace("http://", "http://me:hidden@") + "/large"
+    for args in (["inspect", url, "--json"], ["verify", url], ["verify", url, "--json"]):
+        done = _lod(*args)
+        assert (done.returncode, "hidden" in done.stdout + done.stderr) == (0, False)
+    assert "hidden" not in _lod("diff", url, url, "--json").stdout
 
 
 def test_options_go_with_a_url(server: Server) -> None:
