@@ -9,7 +9,28 @@ struct alignas(N == 1 ? alignof(T) : sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pa
     T at[N];
 };
 
+// To global memory, in requests of 16 bytes where there are so many. The compiler by itself stores
+// values one by one where they were computed one by one.
 template <class T, int N> __device__ __forceinline__ void store(T* place, const Pack<T, N>& values) {
+#if defined(__CUDA_ARCH__)
+    if constexpr (N > 1 && sizeof(values) % 4 == 0) {
+        enum { WORDS = sizeof(values) / 4 };
+        unsigned words[WORDS];
+        memcpy(words, &values, sizeof(values));
+        if constexpr (WORDS == 1)
+            asm volatile("st.global.b32 [%0], %1;" ::"l"(place), "r"(words[0]) : "memory");
+        if constexpr (WORDS == 2)
+            asm volatile("st.global.v2.b32 [%0], {%1, %2};"
+                         ::"l"(place), "r"(words[0]), "r"(words[1]) : "memory");
+        if constexpr (WORDS >= 4)
+#pragma unroll
+            for (int i = 0; i < WORDS; i += 4)
+                asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+                             ::"l"((unsigned*)place + i), "r"(words[i]), "r"(words[i + 1]),
+                               "r"(words[i + 2]), "r"(words[i + 3]) : "memory");
+        return;
+    }
+#endif
     *(Pack<T, N>*)place = values;
 }
 
@@ -17,6 +38,15 @@ template <class To, class T, int N> __device__ __forceinline__ Pack<To, N> cast(
     Pack<To, N> result;
 #pragma unroll
     for (int n = 0; n < N; n++) result.at[n] = as<To, T>(values.at[n]);
+    return result;
+}
+
+// One or the other, value by value: of two whole packs, `?:` keeps both in local memory.
+template <class T, int N>
+__device__ __forceinline__ Pack<T, N> either(bool first, const Pack<T, N>& a, const Pack<T, N>& b) {
+    Pack<T, N> result;
+#pragma unroll
+    for (int n = 0; n < N; n++) result.at[n] = first ? a.at[n] : b.at[n];
     return result;
 }
 

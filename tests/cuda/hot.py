@@ -133,6 +133,8 @@ HOT: dict[str, tuple[str, ...]] = {
         "softmax_tiles<float, float, LOG_SOFTMAX, 4>",
         "softmax_tiles<bfloat16, float, SOFTMAX, 4>",
         "softmax_tiles<float16, float, SOFTMAX, 4>",
+        "softmax_tiles<double, double, SOFTMAX, 2>",
+        "softmax_tiles<double, double, LOG_SOFTMAX, 2>",
         "softmax_tiles<float, float, SOFTMAX_GRAD, 4>",
         "softmax_tiles<float, float, LOG_SOFTMAX_GRAD, 4>",
         "softmax_narrow_tiles<float, float, SOFTMAX>",
@@ -146,4 +148,50 @@ HOT: dict[str, tuple[str, ...]] = {
         "softmax_rest<float, float, SOFTMAX_GRAD, 4>",
         "softmax_narrow_rest<float, float, SOFTMAX>",
     ),
+}
+
+# Bits of each request to global memory, for rows and for offsets (64): loads, then stores.
+REQUESTS: dict[str, dict[str, tuple[set[int], set[int]]]] = {
+    "elementwise": {
+        "binary<int64, int64, double, double, DIV, 2>": ({64, 128}, {128}),
+        "binary_grad<float, MUL, 4>": ({32, 64, 128}, {128}),
+        "binary_grad<float, DIV, 4>": ({32, 64, 128}, {128}),
+    },
+    "norms": {
+        "norm_rows<float, LAYER, 4>": ({128}, {128}),
+        "norm_rows<float, RMS, 4>": ({128}, {128}),
+        "norm_grad_columns<float, 4>": ({32, 128}, {128}),
+    },
+    "pool": {
+        "pool_tiles<float, float, float, SUM, 4>": ({64, 128}, {64, 128}),
+        "pool_tiles<float, float, float, MAX, 4>": ({64, 128}, {64, 128}),
+        "pool_tiles<float, float, float, MAX_INDEX, 4>": ({64, 128}, {64, 128}),
+        "pool_tiles<bfloat16, float, bfloat16, SUM, 8>": ({64, 128}, {64, 128}),
+        "pool_tiles<float16, float, float16, SUM, 8>": ({64, 128}, {64, 128}),
+    },
+    "pool_grad": {
+        "pool_spread<float, float, 4>": ({64, 128}, {128}),
+        "pool_spread<float16, float, 8>": ({64, 128}, {128}),
+    },
+    "row_copies": {
+        "move_runs<uint4>": ({64, 128}, {128}),
+        "move_pad<uint4>": ({64, 128}, {128}),
+    },
+    "scan": {
+        "scan_rows<float, float, float, SUM, 4>": ({64, 128}, {128}),
+        "scan_rows<bfloat16, float, bfloat16, SUM, 8>": ({64, 128}, {128}),
+    },
+    "softmax": {
+        "softmax_tiles<float, float, SOFTMAX, 4>": ({32, 64, 128}, {128}),
+        "softmax_tiles<float, float, LOG_SOFTMAX, 4>": ({32, 64, 128}, {128}),
+        "softmax_tiles<float, float, SOFTMAX_GRAD, 4>": ({32, 64, 128}, {128}),
+        "softmax_tiles<float, float, LOG_SOFTMAX_GRAD, 4>": ({32, 64, 128}, {128}),
+        "softmax_tiles<double, double, SOFTMAX, 2>": ({32, 64, 128}, {128}),
+        "softmax_tiles<bfloat16, float, SOFTMAX, 4>": ({32, 64}, {64}),
+        "softmax_tiles<float16, float, SOFTMAX, 4>": ({32, 64}, {64}),
+    },
+    "softmax_long": {
+        "softmax_rest<float, float, SOFTMAX, 4>": ({64, 128}, {128}),
+        "softmax_rest<float, float, SOFTMAX_GRAD, 4>": ({32, 64, 128}, {128}),
+    },
 }

@@ -1,16 +1,22 @@
-"""Every .cu file compiles for every GPU that is supported, and the hot kernels spill nothing.
+"""Every .cu file compiles for every GPU that is supported; hot kernels use memory well.
 
-NVRTC needs no GPU; its compiler tells how many registers a kernel takes.
+That is: nothing of theirs lies in local memory, and rows are read and written in wide requests.
+NVRTC needs no GPU; its compiler reports registers and local memory of a kernel, and NVIDIA's
+disassembler shows its instructions.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cuda.hot import HEADERS, HOT, SOURCES
+from tests.cuda.hot import HEADERS, HOT, REQUESTS, SOURCES
 
 nvrtc: Any = pytest.importorskip(
     "cuda.bindings.nvrtc", reason="needs the packages cuda-bindings and nvidia-cuda-nvrtc"
@@ -24,8 +30,13 @@ OPTIONS = (
 )
 
 
-def _compiled(file: str, kernels: tuple[str, ...], architecture: int) -> str:
-    """Return what the compiler says of these kernels; fails with its errors."""
+def _compiled(
+    file: str, kernels: tuple[str, ...], architecture: int
+) -> tuple[str, bytes, dict[str, str]]:
+    """Return the compiler's messages, the machine code and the name of each kernel there.
+
+    Fails with the compiler's errors.
+    """
     headers = {path.name.encode(): path.read_bytes() for path in HEADERS}
     source = SOURCES[file].read_bytes()
     program = _done(
@@ -41,9 +52,14 @@ def _compiled(file: str, kernels: tuple[str, ...], architecture: int) -> str:
     nvrtc.nvrtcGetProgramLog(program, log)
     said = log.decode().rstrip("\0")
     assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, said
-    assert _done(nvrtc.nvrtcGetCUBINSize(program)) > 0
+    code = bytes(_done(nvrtc.nvrtcGetCUBINSize(program)))
+    assert code
+    nvrtc.nvrtcGetCUBIN(program, code)
+    names = {
+        one: _done(nvrtc.nvrtcGetLoweredName(program, one.encode())).decode() for one in kernels
+    }
     nvrtc.nvrtcDestroyProgram(program)
-    return said
+    return said, code, names
 
 
 def _done(answer: tuple[Any, ...]) -> Any:
@@ -65,12 +81,45 @@ def test_every_kernel_states_its_launch_bounds() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("file", HOT)
-def test_it_compiles_and_spills_nothing(file: str, architecture: int) -> None:
-    said = _compiled(file, HOT[file], architecture)
+def test_it_compiles_and_uses_no_local_memory(file: str, architecture: int) -> None:
+    said, _, _ = _compiled(file, HOT[file], architecture)
     assert "warning" not in said, said
-    spills = re.findall(r"(\d+) bytes spill (?:stores|loads)", said)
-    assert len(spills) == 2 * len(HOT[file])
-    assert set(spills) == {"0"}, said
+    local = re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", said)
+    assert len(local) == 3 * len(HOT[file])
+    assert set(local) == {"0"}, said
+
+
+def _disassembler() -> Path:
+    try:
+        files = metadata.files("nvidia-cuda-nvdisasm") or []
+    except metadata.PackageNotFoundError:
+        pytest.skip("needs the package nvidia-cuda-nvdisasm")
+    (found,) = (file for file in files if file.name == "nvdisasm")
+    return Path(os.fspath(found.locate()))
+
+
+# An instruction that reads or writes global memory; without a size, 32 bits.
+_REQUEST = re.compile(r"\b(LDG|STG)\.E(?:\.(64|128|[US]8|[US]16))?\b")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", [80, 90, 120])
+@pytest.mark.parametrize("file", REQUESTS)
+def test_rows_are_read_and_written_in_wide_requests(
+    file: str, architecture: int, tmp_path: Path
+) -> None:
+    disassembler = _disassembler()
+    _, code, names = _compiled(file, tuple(REQUESTS[file]), architecture)
+    (tmp_path / "code.cubin").write_bytes(code)
+    said = subprocess.run(
+        [disassembler, "-c", tmp_path / "code.cubin"], capture_output=True, text=True, check=True
+    ).stdout
+    instructions = dict(part.split(",", 1) for part in re.split(r"\.section\s+\.text\.", said)[1:])
+    for kernel, expected in REQUESTS[file].items():
+        found: dict[str, set[int]] = {"LDG": set(), "STG": set()}
+        for what, size in _REQUEST.findall(instructions[names[kernel]]):
+            found[what].add(int(size.lstrip("US") or 32))
+        assert (found["LDG"], found["STG"]) == expected, kernel
 
 
 def test_an_error_is_found() -> None:

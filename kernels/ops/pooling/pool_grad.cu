@@ -31,7 +31,7 @@ pool_spread(const T* __restrict__ upstream, const int64* __restrict__ offsets, i
                 if (how == MEAN || how == ROOT) given.at[n] = as<T, A>((A)given.at[n] / by);
         }
         const bool taken = how == FIRST ? row == start : how == LAST ? row == stop - 1 : true;
-        store(out + row * width + column, taken ? given : zero);
+        store(out + row * width + column, either(taken, given, zero));
     }
 }
 

@@ -201,7 +201,7 @@ scan_unit(const Turned<Rows>& data, const Turned<Out>& out, const Direction& way
                     if (row + i >= end) continue;
                     const Pack<A, N> before = total;
                     add<OP>(total, got[i]);
-                    out.put(row + i, cast<typename Out::Value>(exclusive ? before : total));
+                    out.put(row + i, cast<typename Out::Value>(either(exclusive != 0, before, total)));
                 }
             }
         }

@@ -12,8 +12,8 @@ enum { WARPS = 8, MOST_UNITS = 128 };
 
 // The segments that begin in a block's tiles and are more than one unit keeps, by number: those for
 // a warp first, those for the block from the other end on.
-template <int OP> struct Listed {
-    enum { MOST = MOST_UNITS * HEIGHT / Room<OP, 1>::KEPT };
+template <int OP, class A> struct Listed {
+    enum { MOST = MOST_UNITS * HEIGHT / Room<OP, A, 1>::KEPT };
     int64 segments[MOST];
     int many[2];
 
@@ -30,8 +30,8 @@ template <int OP> struct Listed {
 template <int OP, class A, int N, class Rows, class Out>
 __device__ __forceinline__ void
 softmax_unit(const Rows& x, const Rows& flow, const Out& out, int64 unit, bool has_columns,
-             const int64* __restrict__ offsets, int64 segments, int64 rows, Listed<OP>& listed) {
-    typedef Room<OP, N> Has;
+             const int64* __restrict__ offsets, int64 segments, int64 rows, Listed<OP, A>& listed) {
+    typedef Room<OP, A, N> Has;
     int64 segment = segment_of(offsets, segments, unit * HEIGHT);
     for (;;) {
         const int64 start = offsets[segment], stop = offsets[segment + 1];
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(256, 2)
 softmax_tiles(const T* __restrict__ x, const T* __restrict__ flow, const int64* __restrict__ offsets,
               int64 segments, int64 rows, int64 width, T* __restrict__ out) {
     __shared__ Pack<A, N> meeting[WARPS][32 / N];
-    __shared__ Listed<OP> listed;
+    __shared__ Listed<OP, A> listed;
     // Blocks that read the same rows run side by side.
     const unsigned across = (unsigned)((width / N + blockDim.x - 1) / blockDim.x);
     const int64 unit = (int64)(blockIdx.x / across) * blockDim.y + threadIdx.y;
@@ -144,8 +144,8 @@ narrow_unit(const Rows& x, const Rows& flow, const Out& out, int64 unit,
             close<OP>(parts);
             kept.write(out, start + last, parts);
 #pragma unroll 1
-            for (int at = 0; at < last; at += Room<OP, 1>::KEPT) {
-                kept.bring(x, flow, start + at, Room<OP, 1>::KEPT, 1);
+            for (int at = 0; at < last; at += Room<OP, A, 1>::KEPT) {
+                kept.bring(x, flow, start + at, Room<OP, A, 1>::KEPT, 1);
                 kept.write(out, start + at, parts);
             }
         }

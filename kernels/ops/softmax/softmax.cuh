@@ -6,8 +6,8 @@
 enum { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD };
 // Rows that a thread keeps, N values of each: what registers have room for, where gradients read two
 // values for each. More than LONG rows, for which a block has none, are those of a long segment.
-template <int OP, int N> struct Room {
-    enum { KEPT = OP >= SOFTMAX_GRAD ? 7 : 13, LONG = 8 * N * KEPT };
+template <int OP, class A, int N> struct Room {
+    enum { KEPT = OP >= SOFTMAX_GRAD ? 7 : sizeof(A) == 8 ? 10 : 13, LONG = 8 * N * KEPT };
 };
 
 __device__ __forceinline__ float power(float value) { return expf(value); }
@@ -68,7 +68,7 @@ template <int OP, class A> struct Rule {
 // Rows in registers: every `step`th of the `left` ones from a row on.
 template <int OP, class A, int N> struct Kept {
     typedef Rule<OP, A> Of;
-    enum { KEPT = Room<OP, N>::KEPT };
+    enum { KEPT = Room<OP, A, N>::KEPT };
     Pack<A, N> x[KEPT], flow[KEPT];
     int left, step;
 
@@ -128,7 +128,7 @@ template <int OP, class A, int N, class Rows>
 __device__ __forceinline__ Pack<Powers<A>, N>
 reduced(const Rows& x, const Rows& flow, int64 row, int count, Kept<OP, A, N>& kept, int& last) {
     typedef Rule<OP, A> Of;
-    enum { KEPT = Room<OP, N>::KEPT };
+    enum { KEPT = Room<OP, A, N>::KEPT };
     Pack<Powers<A>, N> parts = nothing<OP, A, N>();
 #pragma unroll 1
     for (int at = 0; at < count; at += KEPT) {

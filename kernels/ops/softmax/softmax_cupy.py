@@ -23,7 +23,7 @@ from lodcli.kernels.cuda.launch import (
 from lodcli.kernels.index.checks import Array, Offsets
 
 # As in parts.cuh and softmax.cuh.
-HEIGHT, KEPT, KEPT_OF_GRADIENTS = 64, 13, 7
+HEIGHT, KEPT, KEPT_OF_GRADIENTS = 64, {"float": 13, "double": 10}, 7
 
 
 def segment_softmax(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
@@ -77,7 +77,7 @@ def _write(op: str, x: Array, flow: Array, offsets: Offsets, out: Array) -> None
         many = at_once(width, rows, upstream, out, most=4)
         shape, teams = tiles(count, width // many, HEIGHT), _teams(count, width, many)
         name, types = "softmax", f"{types}, {many}"
-        most = 8 * many * (KEPT_OF_GRADIENTS if op.endswith("GRAD") else KEPT)
+        most = 8 * many * (KEPT_OF_GRADIENTS if op.endswith("GRAD") else KEPT[wide])
     given = (rows, upstream, where, offsets.size - 1, count, width)
     run("softmax", f"{name}_tiles<{types}>", *teams, *given, out)
     if shortest_and_longest(offsets)[1] <= most:

@@ -42,7 +42,7 @@ softmax_long(const T* __restrict__ x, const T* __restrict__ flow, const int64* _
     if (column >= width) return;
     const Columns<T, N> of_x = {x + column, width}, of_flow = {flow + column, width};
     long_parts<OP, A, N>(of_x, of_flow, unit, column, offsets, segments, rows, width,
-                         Room<OP, N>::LONG, carry, carry_keys);
+                         Room<OP, A, N>::LONG, carry, carry_keys);
 }
 template <class T, class A, int OP>
 __global__ void __launch_bounds__(256, 2)
