@@ -1,0 +1,67 @@
+"""README.md is short, its pictures and figures are those of real runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from lodcli.formats.core.table import TABLE
+from tests.pictures.draw import FOLDER, PICTURES, drawn
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "README.md").read_text("utf-8")
+# work and case in docs/benchmarks.md: how README.md names them, and the peer
+FIGURES = {
+    ("softmax", "B1"): ("softmax", "fbgemm jagged_softmax"),
+    ("lstm forward", "b"): ("LSTM, forward", "torch packed"),
+    ("jsonl_to_lod", "lines"): ("conversion of jsonl", "arrow json.read_json"),
+}
+
+
+def test_the_front_page_is_short() -> None:
+    assert len(PAGE.splitlines()) <= 150
+
+
+@pytest.mark.parametrize(("work", "case"), FIGURES)
+def test_figures_are_those_of_the_benchmarks(work: str, case: str) -> None:
+    name, peer = FIGURES[work, case]
+    said = re.search(rf"^\| {name}[^|]*\| ([\d. to]+) \|", PAGE, re.MULTILINE)
+    assert said is not None
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    row = re.search(rf"^\| {work} \| {case} \|[^|]*\| ([^,|]*)[,| ].*{peer}", page, re.MULTILINE)
+    assert row is not None
+    assert said[1] == row[1].replace("x", "").strip()
+
+
+def test_the_number_of_targets_is_that_of_the_benchmarks() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    row = re.search(r"^\| \*\*all\*\* \|(.*)\|$", page, re.MULTILINE)
+    assert row is not None
+    targets, reached, _, _, unmeasured = (int(one.strip(" *")) for one in row[1].split("|"))
+    assert f"{reached} of {targets - unmeasured} targets are reached" in " ".join(PAGE.split())
+
+
+def test_the_number_of_formats_is_true() -> None:
+    found = re.search(r"more than (\d+)\s+\[formats\]", PAGE)
+    assert found is not None
+    assert len(TABLE) > int(found[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_show_what_is_printed_now(name: str) -> None:
+    assert (FOLDER / f"{name}.svg").read_text("utf-8") == drawn(name), (
+        "run python -m tests.pictures"
+    )
+
+
+def test_pictures_load_nothing_from_elsewhere() -> None:
+    for name in PICTURES:
+        text = (FOLDER / f"{name}.svg").read_text("utf-8")
+        assert set(re.findall(r"https?://[^\"' )]*", text)) == {"http://www.w3.org/2000/svg"}
+        title = ElementTree.fromstring(text).find("{http://www.w3.org/2000/svg}title")
+        assert title is not None
+        assert title.text
