@@ -12,6 +12,7 @@ from typing import Any
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.schema import Batch, Item
 from lodcli.formats.core.table import SUFFIXES, TABLE
+from lodcli.formats.core.wrapped import Wrapped
 from lodcli.kernels import plugins
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
@@ -164,30 +165,12 @@ def _guarded(kind: type[Format], plugin: Plugin) -> type[Format]:
     return guarded
 
 
-class _GuardedSource(Source):
+class _GuardedSource(Wrapped):
     """A source of a plug-in, with the same guard."""
 
     def __init__(self, inner: Source, blaming: Callable[[], AbstractContextManager[None]]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._blaming = blaming
-        for name in Source.__annotations__:
-            if name != "checksums":
-                setattr(self, name, getattr(inner, name))
-
-    @property
-    def checksums(self) -> str | None:  # type: ignore[override]
-        """See Source."""
-        return self._inner.checksums
-
-    @property
-    def partial(self) -> bool:
-        """See Source."""
-        return self._inner.partial
-
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
-        with self._blaming():
-            yield from self._inner.batches(limit_bytes)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""

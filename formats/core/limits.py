@@ -14,6 +14,7 @@ from lodcli.formats.core.bounds import DEFAULT_LINE_BYTES, Bounds, default_bytes
 from lodcli.formats.core.format import BATCH_BYTES, Format, RowBlocks, Source, StoredRows
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Batch, Item, StoredArray, TensorSpec, find, known_rows
+from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -78,7 +79,7 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
     return inner if bounds.max_bytes is None else Limited(inner, bounds)
 
 
-class Limited(Source):
+class Limited(Wrapped):
     """A source that refuses to come to more than so many bytes.
 
     Args:
@@ -87,26 +88,8 @@ class Limited(Source):
     """
 
     def __init__(self, inner: Source, bounds: Bounds) -> None:
-        self.schema = inner.schema
-        self.left_out = inner.left_out
-        self.notes = inner.notes
-        self.records = inner.records
-        self._inner = inner
+        super().__init__(inner)
         self._bounds = bounds
-
-    @property
-    def partial(self) -> bool:
-        """See Source."""
-        return self._inner.partial
-
-    @property
-    def checksums(self) -> str | None:  # type: ignore[override]
-        """See Source."""
-        return self._inner.checksums
-
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
-        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
@@ -170,10 +153,6 @@ class Limited(Source):
         """
         self._refuse_declared([find(self.schema, name) for name in names])
         return self._inner
-
-    def close(self) -> None:
-        """See Source."""
-        self._inner.close()
 
     def _refuse_declared(self, specs: Iterable[TensorSpec]) -> None:
         self._bounds.check(sum(_declared_bytes(spec) for spec in specs), "declares")

@@ -10,6 +10,7 @@ import numpy as np
 
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Item, Schema, TensorSpec
+from lodcli.formats.core.wrapped import Wrapped
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -42,18 +43,15 @@ def in_columns(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
         yield found
 
 
-class WideSource(Source):
+class WideSource(Wrapped):
     """The columns of numbers as one tensor of rows (H,): NAME if they are NAME_0, NAME_1, ..
 
     Args:
         inner: the open file.
     """
 
-    records = True
-
     def __init__(self, inner: Source) -> None:
-        self._inner = inner
-        self.left_out = inner.left_out
+        super().__init__(inner)
         self._names = [spec.name for spec in inner.schema if not spec.marks]
         if not self._names:
             raise InvalidDataError(
@@ -66,7 +64,7 @@ class WideSource(Source):
         wide = replace(numbers[0], name=self._name, dtype=dtype, row_shape=(len(numbers),))
         self.schema = (wide, *others)
 
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
         for batch in self._inner.batches(limit_bytes):
             found = {name: item for name, item in batch.items() if name not in self._names}

@@ -11,6 +11,7 @@ import numpy as np
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, find
+from lodcli.formats.core.wrapped import Wrapped
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of, named_branch
@@ -34,7 +35,7 @@ def numbers_as(schema: Schema, dtype: np.dtype[Any]) -> dict[str, np.dtype[Any]]
     return found
 
 
-class Cast(Source):
+class Cast(Wrapped):
     """A source of which some tensors have other dtypes.
 
     Args:
@@ -48,13 +49,10 @@ class Cast(Source):
     """
 
     def __init__(self, inner: Source, dtypes: Dtypes, *, rounded: bool, flag: str) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._dtypes = dtypes
         self._rounded = rounded
         self._flag = flag
-        self.left_out = inner.left_out
-        self.notes = inner.notes
-        self.records = inner.records
         self.schema = tuple(map(self._spec, inner.schema))
 
     def _spec(self, spec: TensorSpec) -> TensorSpec:
@@ -70,20 +68,6 @@ class Cast(Source):
             raise UnsupportedError(f"{spec.name}: {why}")
         return replace(spec, dtype=dtype)
 
-    @property
-    def checksums(self) -> str | None:  # type: ignore[override]
-        """See Source."""
-        return self._inner.checksums
-
-    @property
-    def partial(self) -> bool:
-        """See Source."""
-        return self._inner.partial
-
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
-        return self._cast(self._inner.batches(limit_bytes))
-
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
         return self._cast(self._inner.batches_of(list(names), limit_bytes))
@@ -96,10 +80,6 @@ class Cast(Source):
         """See Source."""
         spec = find(self.schema, name)
         return self._made(spec, self._inner.slice(name, branch, level), None)
-
-    def close(self) -> None:
-        """See Source."""
-        self._inner.close()
 
     def _cast(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         specs = {spec.name: spec for spec in self.schema}

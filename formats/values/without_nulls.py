@@ -11,6 +11,7 @@ import numpy as np
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, tensor_of
+from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.taking import taken
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -59,7 +60,7 @@ def _placed(batches: Iterable[Batch]) -> Iterator[tuple[Batch, dict[str, str]]]:
             done[name] = done.get(name, 0) + len(tensor_of(item))
 
 
-class WithoutNulls(Source):
+class WithoutNulls(Wrapped):
     """A source whose nulls are filled, dropped or refused.
 
     Args:
@@ -70,11 +71,9 @@ class WithoutNulls(Source):
     """
 
     def __init__(self, inner: Source, how: str, *, records: bool) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._how = how
         self._records = records or len(inner.schema) == 1
-        self.left_out = inner.left_out
-        self.notes = inner.notes
         self.schema = tuple(map(self._spec, inner.schema))
 
     def _spec(self, spec: TensorSpec) -> TensorSpec:
@@ -82,26 +81,12 @@ class WithoutNulls(Source):
             spec = replace(spec.uncounted(), rows=spec.rows if spec.array else None)
         return replace(spec, nullable=False)
 
-    @property
-    def checksums(self) -> str | None:  # type: ignore[override]
-        """See Source."""
-        return self._inner.checksums
-
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
-        names = [spec.name for spec in self.schema]
-        return self._treated(self._inner.batches(limit_bytes), names)
-
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
         wanted = list(names)
         found = self._inner.batches_of(wanted, limit_bytes)
         asked = ({name: batch[name] for name in wanted if name in batch} for batch in found)
         return self._treated((batch for batch in asked if batch), wanted)
-
-    def close(self) -> None:
-        """See Source."""
-        self._inner.close()
 
     def _treated(self, batches: Iterator[Batch], names: list[str]) -> Iterator[Batch]:
         schema = tuple(spec for spec in self._inner.schema if spec.name in names)
