@@ -104,10 +104,15 @@ class Source(ABC):
     def _repr_html_(self) -> str:
         return schema_html(self.schema)
 
-    def refuse_left_out(self, name: str | None = None) -> None:
-        """Raise the error of a left-out part, or of a part of that name."""
+    def refuse_left_out(self, name: str | None = None, *, fields: bool = False) -> None:
+        """Raise the error of a left-out part, or of a part of that name.
+
+        Args:
+            name: of a tensor or records; None for any.
+            fields: whether one field of these records is enough.
+        """
         for one, error in self.left_out.items():
-            if name is None or one == name:
+            if name is None or one == name or (fields and one.startswith(f"{name}.")):
                 raise error
 
     @abstractmethod

@@ -12,12 +12,12 @@ from typing import Any, Unpack
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.errors import name_file, naming, naming_file
 from lodcli.formats.core.format import Format, Source
-from lodcli.formats.core.level_names import NamedLevels
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.losses import Loss, losses
 from lodcli.formats.core.marks import check_content, marked
 from lodcli.formats.core.names import split_reference
 from lodcli.formats.core.options import (
+    GENERAL,
     ReadKeywords,
     ReadOptions,
     WriteKeywords,
@@ -46,6 +46,12 @@ from lodcli.formats.storage.output_set import OutputSet
 from lodcli.formats.storage.outputs import Output, refuse_existing, refuse_url
 from lodcli.formats.structs.tree import broken_columns, flattened, record_columns
 from lodcli.formats.values.in_words import batches_in_words, in_words, writes_words
+from lodcli.formats.values.relabelled import (
+    Relabelled,
+    chosen_by_name,
+    with_level_names,
+    with_marks,
+)
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.platform.processes import allow_descriptors
 from lodcli.kernels.runtime.devices import gpu_number, require_gpu
@@ -98,23 +104,25 @@ def open_file(
     with Input(path) as source, naming(source.label):
         kind = format_of(source, format_name, options)
         kind.require("reading")
-        general = {"dtype", "dtype_unsafe", "levels", "nulls"}
-        dropped: dict[str, Any] = dict.fromkeys({*optional, *general} - kind.options)
+        dropped: dict[str, Any] = dict.fromkeys({*optional, *GENERAL} - kind.options)
         # Readers of text are told the dtype; where values may be rounded, one that holds them.
         casts = "dtype" not in kind.options or bool(options.dtype_unsafe and not kind.binary)
         if casts and "dtype" in kind.options:
             dropped["dtype"] = wide_dtype(options.dtype)
         told = dataclasses.replace(options, **dropped)
         refuse_unknown_options(kind.options, told, kind.name)
-        if name is not None:
+        if options.columns is not None and "field" in kind.options and options.field is None:
+            told = dataclasses.replace(told, field=tuple(dict.fromkeys(options.columns)))
+        if name is not None or options.columns is not None:
             # What nobody asked for may be of a kind that no tensor holds.
             told = dataclasses.replace(told, skip_unsupported=True)
         opened = open_within(limits or Limits(), kind, source, told)
         try:
-            if name is not None:
-                opened.refuse_left_out(name)
-            elif not options.skip_unsupported:
+            for wanted in (name,) if name is not None else options.columns or ():
+                opened.refuse_left_out(wanted, fields=not options.skip_unsupported)
+            if name is None and options.columns is None and not options.skip_unsupported:
                 opened.refuse_left_out()
+            opened = _relabelled(opened, kind, options, name, one=one)
             if options.nulls not in (None, "keep") and any(spec.nullable for spec in opened.schema):
                 from lodcli.formats.values.without_nulls import WithoutNulls
 
@@ -127,12 +135,24 @@ def open_file(
                 if casts:
                     rounded = bool(options.dtype_unsafe)
                     opened = Cast(opened, dtypes, rounded=rounded, flag="--dtype-unsafe")
-            if options.levels is not None and "levels" not in kind.options:
-                only = find(opened.schema, name).name if one or name is not None else None
-                opened = NamedLevels(opened, options.levels, only)
             yield OpenFile(opened, kind, source)
         finally:
             opened.close()
+
+
+def _relabelled(
+    opened: Source, kind: Format, options: ReadOptions, name: str | None, *, one: bool
+) -> Source:
+    """Return a source of which tensors are chosen, renamed and marked as the options say."""
+    levels = None if "levels" in kind.options else options.levels
+    if options.columns is not None or options.rename is not None or levels is not None:
+        chosen = chosen_by_name(opened.schema, options.columns, dict(options.rename or ()))
+        if levels is not None:
+            schema = tuple(chosen.values())
+            only = find(schema, name).name if one or name is not None else None
+            chosen = dict(zip(chosen, with_level_names(schema, levels, only), strict=True))
+        opened = Relabelled(opened, chosen)
+    return opened if options.text_levels is None else with_marks(opened, options.text_levels, name)
 
 
 @contextmanager
@@ -171,6 +191,11 @@ def open_source(
             - end_token, start_token: the tokens that end and begin a document in a run of tokens.
             - skip_unsupported: whether to leave out what no tensor can hold; see `left_out` of
               what is returned.
+            - columns: names of the tensors, or of records, to read, in every format.
+            - rename: new names of tensors, or of records, by those in the file, in every format;
+              `name` is then a new one.
+            - text_levels: "text" or "bytes" mark sequences of uint8 as that, and "text" makes
+              categories text; "numbers" leaves bytes and codes, in every format.
             - mmap: whether `read` may return maps of a lod.h5; see `read`.
 
     Yields:

@@ -48,6 +48,10 @@ class ReadOptions:
         mmap: whether rows may be maps of the file: see `lodcli.read`.
         skip_unsupported: whether to leave out what no tensor can hold, and read the rest. Every
             format takes it.
+        columns: names of the tensors or records to read, in this order. Every format takes it.
+        rename: pairs of a name of a tensor or records, and its new name. Every format takes it.
+        text_levels: "text" or "bytes" mark sequences of uint8 as that, and "text" makes categories
+            text; "numbers" leaves the bytes of text, and the codes. Every format takes it.
     """
 
     levels: tuple[str, ...] | None = None
@@ -67,6 +71,9 @@ class ReadOptions:
     wide: bool | None = None
     mmap: bool | None = None
     skip_unsupported: bool | None = None
+    columns: tuple[str, ...] | None = None
+    rename: tuple[tuple[str, str], ...] | None = None
+    text_levels: str | None = None
 
     def __post_init__(self) -> None:
         if self.dtype_unsafe and self.dtype is None:
@@ -126,6 +133,9 @@ class ReadKeywords(TypedDict, total=False):
     wide: bool | None
     mmap: bool | None
     skip_unsupported: bool | None
+    columns: Names | None
+    rename: Mapping[str, str] | None
+    text_levels: str | None
 
 
 class WriteKeywords(TypedDict, total=False):
@@ -144,8 +154,13 @@ class WriteKeywords(TypedDict, total=False):
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
 
-_NAMES = frozenset({"levels", "field", "offsets", "lengths", "names", "cu_seqlens"})
+_NAMES = frozenset({"levels", "field", "offsets", "lengths", "names", "cu_seqlens", "columns"})
 _SWITCHES = frozenset({"dtype_unsafe", "mmap", "skip_unsupported", "wide"})
+# What the options say that every format takes: those that no reader knows are done by `io`.
+GENERAL = frozenset(
+    {"levels", "dtype", "dtype_unsafe", "nulls", "columns", "rename", "text_levels"}
+)
+TEXT_LEVELS = ("text", "bytes", "numbers")
 NULLS = ("keep", "empty", "zero", "nan", "drop", "error", "fill=X")
 # Of fields that are called otherwise in the shell, and of those that few formats take.
 _FLAGS = {"compression": "--compress", "vocabulary": "--vocab"}
@@ -207,6 +222,10 @@ def _value(name: str, value: Any) -> Any:
         return names or None
     if name == "vocabulary":
         return Path(value)
+    if name == "rename":
+        return tuple(value.items()) or None
+    if name == "text_levels" and value not in TEXT_LEVELS:
+        raise OptionError(f"text_levels: expected {', '.join(TEXT_LEVELS)}, found {value!r}")
     if name == "dtype":
         return _dtype(value)
     if name == "nulls":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -49,7 +50,7 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
     """
     objects = any(type(value) is dict for value in values[:1])
     if not objects:
-        if options.field is not None:
+        if options.field is not None and options.field != (DEFAULT_NAME,):
             if values:
                 raise SelectionError(
                     f"line 1: has no fields to choose {', '.join(options.field)} from: "
@@ -61,10 +62,12 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
     left_out: LeftOut = {}
     fields, known = _fields(values, options, left_out)
     columns, all_sure = [], True
+    inside: dict[str, None] = {}
     for one in fields:
         with leaving_out(left_out, name_of(one)):
             part = field_values(values, one, known, 1)
             for inner in leaves(part, one, nulls=options.nulls in (None, "keep")):
+                inside[inner.name] = None
                 if not _is_chosen(inner.name, one, options):
                     continue
                 with leaving_out(left_out, inner.name):
@@ -73,6 +76,7 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
                         column.tensor(inner.values, 1)
                     columns.append(column)
                     all_sure &= sure
+    _refuse_unknown((*map(name_of, values[0]), *inside, *left_out), options)
     if not columns:
         raise next(iter(left_out.values()))
     deepest = max(len(column.spec.levels) for column in columns)
@@ -81,6 +85,14 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
             f"the fields have at most {deepest} levels, found {len(options.levels)} names"
         )
     return Columns(_distinct(columns), all_sure, known, left_out)
+
+
+def _refuse_unknown(known: Iterable[str], options: ReadOptions) -> None:
+    """Raise SelectionError unless each chosen name is one that is known, or of records."""
+    for one in map(name_of, options.field or ()):
+        if not any(name == one or name.startswith(f"{one}.") for name in known):
+            there = ", ".join(dict.fromkeys(known))
+            raise SelectionError(f"no field {shown(one)}; there are: {there}")
 
 
 def _distinct(columns: list[Column]) -> tuple[Column, ...]:
@@ -111,8 +123,10 @@ def _fields(
         called = {name_of(one): one for one in first}
         if len(set(options.field)) < len(options.field):
             raise SelectionError(f"a field is chosen twice: {', '.join(options.field)}")
-        fields = (_outermost(one, values[0], called) for one in options.field)
-        return tuple(dict.fromkeys(fields)), None
+        fields = dict.fromkeys(_outermost(one, values[0], called) for one in options.field)
+        if not fields.keys() <= values[0].keys():
+            _refuse_unknown(called, options)
+        return tuple(fields), None
     if not first:
         raise InvalidDataError("line 1: the object has no fields")
     names = list(map(name_of, first))

@@ -28,12 +28,18 @@ def renamed(schema: Schema, names: Mapping[str, str]) -> Schema:
     A tensor in records gets another field name, or becomes a column.
 
     Raises:
-        SelectionError: there is no such tensor, or records would have to move.
+        SelectionError: there is no such tensor, records would have to move, or two tensors would
+            have one name.
     """
     for old, new in names.items():
         named(schema, old)
         check_name(new)
-    return tuple(_renamed(spec, names) for spec in schema)
+    found = tuple(_renamed(spec, names) for spec in schema)
+    called = [spec.name for spec in found]
+    for name in called if names else ():
+        if called.count(name) > 1:
+            raise SelectionError(f"two tensors would be called {name}")
+    return found
 
 
 def _renamed(spec: TensorSpec, names: Mapping[str, str]) -> TensorSpec:

@@ -298,3 +298,20 @@ def _with_argument(target: Target, option: str | None, argument: str | None) -> 
 def names(text: str | None) -> tuple[str, ...] | None:
     """Return the names of a list such as `a,b,c`; None for none."""
     return None if text is None else tuple(part.strip() for part in text.split(","))
+
+
+def new_names(pairs: Iterable[str]) -> dict[str, str]:
+    """Return the new names of `OLD=NEW`, by the old ones.
+
+    Raises:
+        click.UsageError: something else, or a name that is renamed twice.
+    """
+    found: dict[str, str] = {}
+    for pair in pairs:
+        old, mark, new = pair.partition("=")
+        if not (old and mark and new):
+            raise click.UsageError(f"{pair!r} renames nothing; write OLD=NEW")
+        if old in found:
+            raise click.UsageError(f"{old} is renamed twice")
+        found[old] = new
+    return found

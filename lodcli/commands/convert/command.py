@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lodcli.formats.core.options import read_options
+from lodcli.formats.core.options import TEXT_LEVELS, read_options
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError
 from lodcli.shell import options
@@ -67,6 +67,17 @@ class _Convert(options.Command):
     metavar="FILE",
     help="Vocabulary file, one word a line: converts text to word numbers, and back.",
 )
+@click.option(
+    "--columns",
+    metavar="NAMES",
+    help="Read only these tensors, columns or fields, in this order: a,b.",
+)
+@click.option(
+    "--rename",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Another name for a tensor, column or field; repeat for each.",
+)
 @click.option("--field", multiple=True, metavar="NAME", help="Read only this field of each record.")
 @click.option(
     "--dtype",
@@ -77,7 +88,7 @@ class _Convert(options.Command):
 @click.option("--dtype-unsafe", is_flag=True, help="Round numbers to --dtype.")
 @click.option(
     "--text-levels",
-    type=click.Choice(["text", "bytes", "numbers"]),
+    type=click.Choice(TEXT_LEVELS),
     help="Mark sequences of uint8 as text (UTF-8) or bytes, or write text as the numbers of its "
     "bytes.",
 )
@@ -124,6 +135,8 @@ def command(
     levels: str | None,
     name: str | None,
     vocab: Path | None,
+    columns: str | None,
+    rename: tuple[str, ...],
     field: tuple[str, ...],
     dtype: str | None,
     dtype_unsafe: bool,
@@ -148,7 +161,8 @@ def command(
       lod convert vowels.ts vowels.npz
       lod convert events.jsonl events.lod.h5 --levels day,hour --dtype int16
       lod convert vowels.ts small.lod.h5 --dtype float32 --dtype-unsafe
-      lod convert visits.csv visits.lod.h5 --levels user,visit --field value
+      lod convert visits.csv visits.lod.h5 --levels user,visit --columns value
+      lod convert chat.parquet chat.lod.h5 --columns ids,text --rename ids=tokens
       lod convert events.jsonl.gz events.npz
       lod convert articles.lod.h5 small.lod.h5 --compress
       lod convert packed.npz frames.lod.h5 --data frames --offsets cu_seqlens
@@ -160,6 +174,13 @@ def command(
     """
     from lodcli.shell.opened import opened
 
+    new_names = options.new_names(rename)
+    chosen_columns = options.names(columns)
+    if source.name is not None and (columns is not None or rename):
+        if columns is not None:
+            raise click.UsageError("give a tensor as FILE::NAME or with --columns, not both")
+        chosen_columns = (source.name,)
+        source = dataclasses.replace(source, name=None)
     chosen = reading(
         read_options(
             None,
@@ -176,6 +197,9 @@ def command(
                 "wide": wide,
                 "end_token": end_token,
                 "start_token": start_token,
+                "columns": chosen_columns,
+                "rename": new_names,
+                "text_levels": text_levels,
             },
         )
     )
@@ -190,13 +214,6 @@ def command(
         schema, batches = file.schema, file.batches()
         if name is not None:
             schema, batches = _renamed(schema, batches, name)
-        if text_levels is not None:
-            from lodcli.formats.core.marks import remarked
-            from lodcli.formats.values.in_words import batches_in_words, in_words
-
-            if text_levels == "text" and any(spec.marks.categories for spec in schema):
-                schema, batches = in_words(schema), batches_in_words(batches)
-            schema = remarked(schema, text_levels)
         if dry_run:
             from lodcli.commands.convert.planning import show_plan
 

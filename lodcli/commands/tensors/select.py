@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from lodcli.shell import options
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
-
-if TYPE_CHECKING:
-    from lodcli.formats.core.schema import Schema, TensorSpec
 
 
 @click.command(cls=options.Command)
@@ -27,9 +22,6 @@ def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None
       lod select vowels.lod.h5 data | lod inspect -
     """
     from lodcli.commands.tensors.writing import write_tensors
-    from lodcli.formats.structs.names import named
+    from lodcli.formats.values.relabelled import chosen_by_name
 
-    def chosen(schema: Schema) -> dict[str, TensorSpec]:
-        return {spec.name: spec for name in tensors for spec in named(schema, name)}
-
-    write_tensors(source, target, chosen)
+    write_tensors(source, target, lambda schema: chosen_by_name(schema, tensors, {}))

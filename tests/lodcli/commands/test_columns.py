@@ -1,0 +1,45 @@
+"""`lod convert --columns` and `--rename`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lodcli.conftest import Lod
+
+RECORDS = '{"ids":[1,2],"turns":[{"role":"u","n":1}],"odd":1}\n{"ids":[],"turns":[],"odd":"x"}\n'
+
+
+@pytest.mark.usefixtures("folder")
+def test_convert_takes_columns_and_new_names_also_from_a_pipe(lod: Lod, shell: Lod) -> None:
+    Path("x.jsonl").write_text(RECORDS)
+    Path("good.jsonl").write_text(RECORDS.replace('"x"', "2"))
+    assert lod("convert", "good.jsonl", "x.lods").code == 0
+    options = "-q --to jsonl --columns turns,ids --rename ids=tokens --rename turns=t"
+    want = '{"t":[{"role":"u","n":1}],"tokens":[1,2]}\n{"t":[],"tokens":[]}\n'
+    for source in ("x.jsonl", "- --from jsonl < x.jsonl", "- < x.lods"):
+        done = shell(f"lod convert {source} {options}")
+        assert (done.code, done.stdout) == (0, want), done.stderr
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("x.jsonl --columns ids,turn", 2, "no field 'turn'; there are: ids, turns"),
+        ("x.jsonl --columns ids,turns.rol", 2, "no field 'turns.rol'; there are: ids, turns"),
+        ("x.jsonl --columns ids --rename turns=t", 2, "no tensor named 'turns'; there are: ids"),
+        ("x.jsonl --columns odd", 1, "line 2: field odd"),
+        ("x.jsonl::ids --columns ids", 2, "give a tensor as FILE::NAME or with --columns"),
+        ("x.jsonl --rename ids", 2, "'ids' renames nothing; write OLD=NEW"),
+        ("x.jsonl --columns ids --rename ids=a/b", 1, "cannot name a tensor: it holds '/'"),
+        ("x.jsonl::ids --rename ids=t", 0, ""),
+        ("x.jsonl::ids --text-levels text", 4, "ids: text is uint8"),
+    ],
+)
+def test_impossible_names_are_refused(line: str, code: int, message: str, lod: Lod) -> None:
+    Path("x.jsonl").write_text(RECORDS)
+    done = lod("convert", *line.split(), "-q", "-o", "out.jsonl")
+    assert done.code == code, done.stderr
+    assert message in done.stderr
