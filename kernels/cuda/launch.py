@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import cupy
 import numpy as np
 
+from lodcli.kernels.cuda import compiling
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import is_immutable
-
-_KERNELS = Path(__file__).parents[1]
-# Each .cu file by its name without ending, and the headers, by which kernels may differ.
-_SOURCES = {path.stem: path for path in _KERNELS.rglob("*.cu")}
-_HEADERS = sorted(_KERNELS.rglob("*.cuh"))
-_INCLUDED = sorted({path.parent for path in _HEADERS})
-# Line numbers in profiles cost nothing. C++17 is what every supported NVRTC takes.
-OPTIONS = ("-std=c++17", *(f"-I{folder}" for folder in _INCLUDED), "-lineinfo")
 
 C_TYPES = {
     "bool": "bool",
@@ -84,21 +75,7 @@ def run_together(
 
 @cache
 def _function(file: str, kernel: str, device: int, together: bool = False) -> Any:
-    """Return a compiled kernel; cupy keeps what it compiles on disk."""
-    code = _SOURCES[file].read_text("utf-8")
-    module = cupy.RawModule(
-        code=code,
-        options=(*OPTIONS, f"-DLOD_HEADERS=0x{_headers():08x}"),
-        name_expressions=(kernel,),
-        enable_cooperative_groups=together,
-    )
-    return module.get_function(kernel)
-
-
-@cache
-def _headers() -> int:
-    """Return a number for what the headers hold: cupy keeps kernels by their own source alone."""
-    return crc32(b"".join(path.read_bytes() for path in _HEADERS))
+    return compiling.function(file, kernel, together=together)
 
 
 class DeviceLimits(NamedTuple):
@@ -158,9 +135,15 @@ def _made_once(offsets: Offsets, what: str, make: Callable[[Offsets], Any]) -> A
     key = (id(offsets), what)
     found = _kept.get(key)
     if found is None or found[0]() is not offsets:
-        gone = weakref.ref(offsets, lambda _: _kept.pop(key, None))
+        gone = weakref.ref(offsets, lambda _: _let_go(key))
         found = _kept[key] = (gone, make(offsets))
     return found[1]
+
+
+def _let_go(key: tuple[int, str]) -> None:
+    _, made = _kept.pop(key, (None, None))
+    if isinstance(made, _Copy):
+        made.let_go()
 
 
 def on_device(offsets: Offsets) -> Array:
@@ -170,27 +153,49 @@ def on_device(offsets: Offsets) -> Array:
     if not is_immutable(offsets):
         return cupy.asarray(offsets)  # type: ignore[no-any-return]
     copy: _Copy = _made_once(offsets, f"device {cupy.cuda.runtime.getDevice()}", _copied)
-    event = copy.event
-    if event is not None:
-        # Another stream may ask for it while the copy still waits for its turn on the first.
-        if event.done:
-            copy.event = None
-        else:
-            cupy.cuda.get_current_stream().wait_event(event)
-    return copy.there
+    return copy.on_stream(cupy.cuda.get_current_stream())
 
 
 @dataclass
 class _Copy:
-    """An index on a device, and the event that it is there; None once it is."""
+    """An index on a device, which any stream may read.
+
+    Attributes:
+        there: the offsets.
+        device: its number.
+        stream: the one that copied it. Its memory returns to what this stream allocates from.
+        event: that it has arrived; None once it has.
+        readers: the other streams that were given it, by address.
+    """
 
     there: Array
+    device: int
+    stream: Any
     event: Any
+    readers: dict[int, Any] = field(default_factory=dict)
+
+    def on_stream(self, stream: Any) -> Array:
+        if stream.ptr != self.stream.ptr:
+            self.readers[stream.ptr] = stream
+        if self.event is not None:
+            # Another stream may ask for it while the copy still waits for its turn on the first.
+            if self.event.done:
+                self.event = None
+            else:
+                stream.wait_event(self.event)
+        return self.there
+
+    def let_go(self) -> None:
+        """Have the first stream wait for all readers before it uses the memory again."""
+        with cupy.cuda.Device(self.device):
+            for reader in self.readers.values():
+                self.stream.wait_event(reader.record())
 
 
 def _copied(offsets: Offsets) -> _Copy:
+    stream = cupy.cuda.get_current_stream()
     there = cupy.asarray(offsets)
-    return _Copy(there, cupy.cuda.get_current_stream().record())
+    return _Copy(there, cupy.cuda.runtime.getDevice(), stream, stream.record())
 
 
 def shortest_and_longest(offsets: Offsets) -> tuple[int, int]:

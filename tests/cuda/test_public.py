@@ -5,6 +5,7 @@ Runs where cupy and a GPU are, or with the stand-in that tests/cuda/run.sh puts 
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,43 @@ def test_a_stream_waits_for_the_index_that_another_has_asked_for(
     waited.clear()
     sequence_sum(tensor)
     assert not waited, "what is there needs no waiting"
+
+
+def test_memory_of_an_index_waits_for_every_stream_that_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It goes back to the first stream's pool, which might fill it while the other still reads."""
+    first, second = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+    waited: list[tuple[int, int]] = []
+    recorded: dict[int, int] = {}
+    record, wait = cupy.cuda.Stream.record, cupy.cuda.Stream.wait_event
+
+    def recording(stream: Any, *event: Any) -> Any:
+        made = record(stream, *event)
+        recorded[id(made)] = stream.ptr
+        return made
+
+    def waiting(stream: Any, event: Any) -> None:
+        waited.append((stream.ptr, recorded[id(event)]))
+        wait(stream, event)
+
+    def summed(on: list[Any]) -> None:
+        here = LoDTensor(np.arange(20.0).reshape(10, 2), LoD.from_lengths([[3, 0, 1, 4, 2]]))
+        tensor = here.to_device("cuda")
+        for stream in on:
+            with stream:
+                sequence_sum(tensor)
+        monkeypatch.setattr(cupy.cuda.Stream, "record", recording)
+        monkeypatch.setattr(cupy.cuda.Stream, "wait_event", waiting)
+
+    summed([first, second, first])
+    gc.collect()
+    assert waited == [(first.ptr, second.ptr)]
+    monkeypatch.undo()
+    waited.clear()
+    summed([first, first])
+    gc.collect()
+    assert not waited, "a stream keeps its own order"
 
 
 # -- a tensor whose rows lie on a GPU --------------------------------------------------

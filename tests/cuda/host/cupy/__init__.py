@@ -15,11 +15,12 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from cupy import cublas
 from cupy.device import cuda, get_default_memory_pool, refuse_while_capturing
-from cupy.kernels import RawModule
+from cupy.kernels import RawModule, nvrtc
 
 __all__ = ["RawModule", "cuda", "get_default_memory_pool"]
 __version__ = "0.host"
 cuda.cublas = cublas
+cuda.nvrtc = nvrtc
 
 
 # NumPy's functions that may be called with arrays on the device: the real one has them, with the

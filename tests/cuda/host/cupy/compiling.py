@@ -7,7 +7,7 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -18,30 +18,47 @@ FLAGS = ["-std=c++17", "-O1", LINES, "-fPIC", "-shared", "-fno-strict-aliasing",
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
-def compiled(source: str, options: Sequence[str]) -> ctypes.CDLL:
-    """Return the library of a source, compiled when it is not there yet."""
-    sanitize = os.environ.get("HOST_CUDA_SANITIZE") == "1"
-    flags = (*FLAGS, *(SANITIZE if sanitize else ()))
+def version() -> tuple[int, int]:
+    """Return what stands for the compiler's version: another one for other flags or headers."""
+    headers = "".join(path.read_text() for path in sorted(HOST.glob("*.h")))
+    return 0, int(hashlib.sha256("\0".join([headers, *_flags()]).encode()).hexdigest()[:8], 16)
+
+
+def compiled(source: str, headers: Mapping[str, bytes]) -> bytes:
+    """Return the library of a source and its headers."""
+    return _library(source, headers).read_bytes()
+
+
+def load(path: str) -> ctypes.CDLL:
+    """Load a library that was compiled, and what runs kernels before it."""
+    _load_runtime()
+    return ctypes.CDLL(path)
+
+
+def _flags() -> list[str]:
+    return [*FLAGS, *(SANITIZE if os.environ.get("HOST_CUDA_SANITIZE") == "1" else ())]
+
+
+def _folder() -> Path:
     folder = Path(os.environ.get("HOST_CUDA_CACHE", Path(tempfile.gettempdir()) / "host-cuda"))
     folder.mkdir(parents=True, exist_ok=True)
-    _load_runtime(flags, folder)
-    includes = [option[2:] for option in options if option.startswith("-I")]
-    return ctypes.CDLL(str(_library(source, includes, flags, folder)))
+    return folder
 
 
-def _library(source: str, includes: Sequence[str], flags: Sequence[str], folder: Path) -> Path:
-    headers = "".join(
-        path.read_text() for one in (HOST, *includes) for path in sorted(Path(one).glob("*.*h"))
-    )
-    key = hashlib.sha256("\0".join([source, headers, *flags]).encode()).hexdigest()[:24]
+def _library(source: str, headers: Mapping[str, bytes]) -> Path:
+    flags, folder = _flags(), _folder()
+    texts = [source, *(text.decode() for text in headers.values())]
+    key = hashlib.sha256("\0".join([*texts, str(version())]).encode()).hexdigest()[:24]
     library = folder / f"{key}.so"
     if not library.exists():
-        paths = [f"-I{path}" for path in (_prepared(flags, folder), *includes)]
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             file, made = Path(scratch, "kernel.cpp"), Path(scratch, "kernel.so")
             file.write_text(source)
+            for name, text in headers.items():
+                Path(scratch, name).write_bytes(text)
+            includes = [f"-I{path}" for path in (_prepared(flags, folder), HOST)]
             done = subprocess.run(
-                ["g++", *flags, *paths, str(file), "-o", str(made)],
+                ["g++", *flags, *includes, str(file), "-o", str(made)],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -53,10 +70,10 @@ def _library(source: str, includes: Sequence[str], flags: Sequence[str], folder:
 
 
 @cache
-def _load_runtime(flags: Sequence[str], folder: Path) -> None:
+def _load_runtime() -> None:
     """Load what runs kernels, so that their libraries find it."""
     source = (HOST / "host_cuda.cpp").read_text("utf-8")
-    ctypes.CDLL(str(_library(source, [], flags, folder)), ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(str(_library(source, {})), ctypes.RTLD_GLOBAL)
 
 
 def _prepared(flags: Sequence[str], folder: Path) -> Path:

@@ -97,6 +97,7 @@ class cuda:
     class Device:
         def __init__(self, number: int = 0) -> None:
             self.id = number
+            self.compute_capability = "90"
 
         def synchronize(self) -> None:
             pass

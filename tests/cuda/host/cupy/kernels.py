@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cupy.compiling import compiled
+from cupy.compiling import compiled, load, version
 from cupy.device import PROPERTIES, streams
 
 # A block's own array of a launch's size; g++ knows no such thing.
@@ -17,10 +17,10 @@ _SHARED = re.compile(r"extern __shared__ [^;]*?(\w+)\[\];")
 
 
 class _Kernel:
-    def __init__(self, library: ctypes.CDLL, number: int, name: str, together: bool) -> None:
-        self._call = getattr(library, f"host_cuda_call_{number}")
+    def __init__(self, library: ctypes.CDLL, name: str, together: bool) -> None:
+        self._call = library.host_cuda_call
         sizes = (ctypes.c_int * 64)()
-        count = getattr(library, f"host_cuda_parameters_{number}")(sizes)
+        count = library.host_cuda_parameters(sizes)
         self._sizes, self.name, self._together = list(sizes[:count]), name, together
         self.max_dynamic_shared_size_bytes = PROPERTIES["sharedMemPerBlock"]
 
@@ -77,28 +77,75 @@ def _value(arg: Any, size: int, name: str) -> Any:
 
 
 class RawModule:
-    """Kernels of CUDA C++, compiled for the CPU."""
+    """Machine code of one kernel, as nvrtc made it."""
 
-    def __init__(
-        self,
-        *,
-        code: str,
-        options: tuple[str, ...] = (),
-        name_expressions: Sequence[str] = (),
-        enable_cooperative_groups: bool = False,
-    ) -> None:
-        code = _SHARED.sub(r"static const host_cuda::Shared \1;", code)
-        parts = ['#include "host_cuda.h"', code]
-        for number, name in enumerate(name_expressions):
-            parts.append(
-                f'extern "C" void host_cuda_call_{number}(void** args, const unsigned* s) {{ '
-                f"host_cuda::call(&{name}, args, s); }}\n"
-                f'extern "C" int host_cuda_parameters_{number}(int* sizes) {{ '
-                f"return host_cuda::parameters(&{name}, sizes); }}"
-            )
-        self._names = {name: number for number, name in enumerate(name_expressions)}
-        self._library = compiled("\n".join(parts), options)
+    def __init__(self, *, path: str, enable_cooperative_groups: bool = False) -> None:
+        self._library = load(path)
         self._together = enable_cooperative_groups
 
     def get_function(self, name: str) -> _Kernel:
-        return _Kernel(self._library, self._names[name], name, self._together)
+        return _Kernel(self._library, name, self._together)
+
+
+class _Program:
+    def __init__(self, source: str, headers: dict[str, bytes]) -> None:
+        self.source, self.headers = source, headers
+        self.kernels: list[str] = []
+        self.code, self.log = b"", ""
+
+
+class nvrtc:
+    """The compiler, with the functions and types of cupy.cuda.nvrtc; it makes code for the CPU."""
+
+    getVersion = staticmethod(version)
+
+    class NVRTCError(RuntimeError):
+        pass
+
+    @staticmethod
+    def getSupportedArchs() -> tuple[int, ...]:
+        return (80, 90)
+
+    @staticmethod
+    def createProgram(
+        source: str, name: str, headers: Sequence[bytes], names: Sequence[bytes]
+    ) -> _Program:
+        return _Program(source, {n.decode(): h for n, h in zip(names, headers, strict=True)})
+
+    @staticmethod
+    def addNameExpression(program: _Program, kernel: str) -> None:
+        program.kernels.append(kernel)
+
+    @staticmethod
+    def compileProgram(program: _Program, options: Sequence[str]) -> None:
+        (name,) = program.kernels
+        code = _SHARED.sub(r"static const host_cuda::Shared \1;", program.source)
+        calls = (
+            f'extern "C" void host_cuda_call(void** args, const unsigned* s) {{ '
+            f"host_cuda::call(&{name}, args, s); }}\n"
+            f'extern "C" int host_cuda_parameters(int* sizes) {{ '
+            f"return host_cuda::parameters(&{name}, sizes); }}"
+        )
+        try:
+            program.code = compiled(
+                "\n".join(['#include "host_cuda.h"', code, calls]), program.headers
+            )
+        except RuntimeError as error:
+            program.log = str(error)
+            raise nvrtc.NVRTCError from None
+
+    @staticmethod
+    def getProgramLog(program: _Program) -> str:
+        return program.log
+
+    @staticmethod
+    def getCUBIN(program: _Program) -> bytes:
+        return program.code
+
+    @staticmethod
+    def getLoweredName(program: _Program, kernel: str) -> str:
+        return kernel
+
+    @staticmethod
+    def destroyProgram(program: _Program) -> None:
+        program.kernels.clear()
