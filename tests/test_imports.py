@@ -194,7 +194,7 @@ def test_a_test_imports_an_optional_package_only_once_it_runs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     listed = project["dependencies"] + project["optional-dependencies"]["test"]
     brought = {re.split(r"[^a-z0-9_-]", each, maxsplit=1)[0].replace("-", "_") for each in listed}
-    known = brought | {"lodcli", "samples", "tests"} | sys.stdlib_module_names
+    known = brought | {"docs", "lodcli", "samples", "tests"} | sys.stdlib_module_names
     wrong = [
         told(path, found, "import it in the test, behind pytest.importorskip")
         for name, path in TESTS.items()

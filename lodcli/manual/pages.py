@@ -35,22 +35,31 @@ def pages(version: str) -> dict[str, str]:
     context = click.Context(group, info_name="lod")
     return {
         f"{name.replace(' ', '-')}.1": page(name, command, version)
-        for name, command in _commands("lod", group, context)
+        for name, command in commands_below("lod", group, context)
     }
 
 
-def _commands(
+def commands_below(
     name: str, command: click.Command, context: click.Context
 ) -> Iterator[tuple[str, click.Command]]:
+    """Yield a command and all below it, with their words, such as "lod slice"."""
     yield name, command
     if command is group:
         for one in TABLE:
             below = group.get_command(context, one)
             assert below is not None
-            yield from _commands(f"{name} {one}", below, context)
+            yield from commands_below(f"{name} {one}", below, context)
     elif isinstance(command, click.Group):
         for one, below in command.commands.items():
             yield f"{name} {one}", below
+
+
+def examples_of(command: click.Command) -> tuple[str, list[str]]:
+    """Return the help text of a command without its examples, and these."""
+    text = (command.help or "").replace("\r", "") + "\n"
+    found = _EXAMPLES.search(text)
+    examples = [line.strip() for line in found[1].splitlines()] if found else []
+    return _EXAMPLES.sub("\n", text), examples
 
 
 def page(name: str, command: click.Command, version: str) -> str:
@@ -64,10 +73,7 @@ def page(name: str, command: click.Command, version: str) -> str:
     # Click keeps the option of help that is made here: it must be that of the command line.
     context = click.Context(command, info_name=name, **CONTEXT)
     title = name.replace(" ", "-")
-    text = (command.help or "").replace("\r", "") + "\n"
-    found = _EXAMPLES.search(text)
-    examples = [line.strip() for line in found[1].splitlines()] if found else []
-    body = _EXAMPLES.sub("\n", text)
+    body, examples = examples_of(command)
     summary = TABLE[name.split()[1]][1] if name.count(" ") == 1 else body.strip().partition("\n")[0]
     options = [one for one in command.get_params(context) if isinstance(one, click.Option)]
     records = [option.get_help_record(context) for option in options]

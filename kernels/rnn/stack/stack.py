@@ -38,7 +38,7 @@ class RNNWeights:
     """The weights of a whole RNN, or, in the same shape, their gradients.
 
     Attributes:
-        layers: layers[l][d], d 0 forward and 1 backward; all of one kind of cell.
+        layers: `layers[l][d]`, d 0 forward and 1 backward; all of one kind of cell.
 
     Raises:
         InvalidDataError: no layers, or directions or cells that differ.

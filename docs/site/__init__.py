@@ -1,0 +1,1 @@
+"""Makes the site of the pages in docs/: docs/build.sh."""
