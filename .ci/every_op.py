@@ -19,7 +19,7 @@ from lodcli.kernels.ops.norms import norms
 from lodcli.kernels.ops.padding import pad
 from lodcli.kernels.ops.pooling import pool, pool_grad
 from lodcli.kernels.ops.pooling import topk_avg_pooling as topk
-from lodcli.kernels.ops.scan import scan
+from lodcli.kernels.ops.scan import linear_scan, scan
 from lodcli.kernels.ops.scatter import scatter
 from lodcli.kernels.ops.slicing import reverse, slice
 from lodcli.kernels.ops.softmax import softmax
@@ -172,6 +172,10 @@ def _smooth(rows: LoDTensor, column: LoDTensor) -> dict[str, tuple[Callable[...,
         "rms_norm": (
             partial(norms.sequence_rms_norm, rows),
             partial(norms.sequence_rms_norm_grad, data, rows),
+        ),
+        "linear_scan": (
+            partial(linear_scan.sequence_linear_scan, rows, rows),
+            partial(linear_scan.sequence_linear_scan_grad, data, rows, rows),
         ),
         "row_conv": (
             partial(conv.sequence_row_conv, rows, weight[:2]),

@@ -117,6 +117,10 @@ from lodcli.kernels.ops.reshaping.lod_reset import (
 )
 from lodcli.kernels.ops.reshaping.reshape import sequence_reshape as sequence_reshape
 from lodcli.kernels.ops.reshaping.reshape import sequence_reshape_grad as sequence_reshape_grad
+from lodcli.kernels.ops.scan.linear_scan import sequence_linear_scan as sequence_linear_scan
+from lodcli.kernels.ops.scan.linear_scan import (
+    sequence_linear_scan_grad as sequence_linear_scan_grad,
+)
 from lodcli.kernels.ops.scan.scan import sequence_cumprod as sequence_cumprod
 from lodcli.kernels.ops.scan.scan import sequence_cumprod_grad as sequence_cumprod_grad
 from lodcli.kernels.ops.scan.scan import sequence_cumsum as sequence_cumsum
@@ -188,6 +192,8 @@ last = sequence_last
 last_grad = sequence_last_grad
 layer_norm = sequence_layer_norm
 layer_norm_grad = sequence_layer_norm_grad
+linear_scan = sequence_linear_scan
+linear_scan_grad = sequence_linear_scan_grad
 lod_append = sequence_lod_append
 lod_append_grad = sequence_lod_reset_grad
 lod_reset = sequence_lod_reset
@@ -309,6 +315,8 @@ __all__ = [
     "sequence_last_grad",
     "sequence_layer_norm",
     "sequence_layer_norm_grad",
+    "sequence_linear_scan",
+    "sequence_linear_scan_grad",
     "sequence_lod_append",
     "sequence_lod_append_grad",
     "sequence_lod_reset",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 
 def running(values: list[Any], product: bool, exclusive: bool, reverse: bool) -> list[Any]:
     """Return the running sum or product of the values of one column."""
@@ -16,6 +18,33 @@ def running(values: list[Any], product: bool, exclusive: bool, reverse: bool) ->
             total = total * value if product else total + value
         result.append(total)
     return result
+
+
+def linear_recurrence(
+    a: Any, b: Any, initial: Any, upstream: Any, lengths: list[int], reverse: bool
+) -> tuple[Any, Any, Any, Any]:
+    """Return the states of rows (N, D), and the gradients for a, b and initial, row by row."""
+    wide = np.result_type(a.dtype, np.float64)
+    states, of_a, of_b = (np.zeros(a.shape, wide) for _ in range(3))
+    of_initial = None if initial is None else np.zeros(initial.shape, wide)
+    at = 0
+    for s, n in enumerate(lengths):
+        rows = list(range(at, at + n))[:: -1 if reverse else 1]
+        before = np.zeros(a.shape[1]) if initial is None else initial[s].astype(wide)
+        start = before
+        for row in rows:
+            before = states[row] = a[row].astype(wide) * before + b[row]
+        flow = np.zeros(a.shape[1])
+        for place in range(n - 1, -1, -1):
+            row = rows[place]
+            flow = flow + upstream[row]
+            of_b[row] = flow
+            of_a[row] = flow * np.conj(states[rows[place - 1]] if place else start)
+            flow = flow * np.conj(a[row])
+        if of_initial is not None:
+            of_initial[s] = flow if n else 0
+        at += n
+    return states, of_a, of_b, of_initial
 
 
 def greater(a: Any, b: Any) -> bool:

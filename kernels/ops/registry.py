@@ -106,6 +106,7 @@ _ENTRIES = (
     OpEntry("interleave", "joining.windows", "the sequences of several tensors in turn", "y[p + s k] = x_p[s]", gradient="joining.windows.sequence_interleave_grad", tracked=("tensors",)),
     OpEntry("last", "pooling.pool", "the last row of every sequence", "y[s] = x[hi-1]", itemwise=True, gradient="pooling.pool_grad.sequence_last_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("layer_norm", "norms.norms", "every row normalised to mean 0 and variance 1 over its features", "y[r] = (x[r] - mean) / sqrt(var + eps) w + b", itemwise=True, gradient="norms.norms.sequence_layer_norm_grad", keeps="tensor", tracked=("tensor", "weight", "bias")),
+    OpEntry("linear_scan", "scan.linear_scan", "the linear recurrence h[t] = a[t] h[t-1] + b[t] along every sequence", "h[lo+t] = a[lo+t] h[lo+t-1] + b[lo+t]", gradient="scan.linear_scan.sequence_linear_scan_grad", keeps="b", tracked=("a", "b", "initial")),
     OpEntry("lod_append", "reshaping.lod_reset", "the same rows with more levels below", "y = x", gradient="reshaping.lod_reset.sequence_lod_reset_grad", options="--lengths 1,1,1"),
     OpEntry("lod_reset", "reshaping.lod_reset", "the same rows under another index", "y = x", gradient="reshaping.lod_reset.sequence_lod_reset_grad", options="--lengths 2,1"),
     OpEntry("log_softmax", "softmax.softmax", "the logarithm of softmax", "y = x - log sum exp x", itemwise=True, gradient="softmax.softmax.sequence_log_softmax_grad", keeps="tensor", tracked=("tensor",)),

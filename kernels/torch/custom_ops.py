@@ -214,7 +214,7 @@ class _Maker:
 
         def array(name: str, value: torch.Tensor) -> Any:
             sizes = [int(size) for size in value.shape]
-            if self.entry.is_index(name) or name in ("padded", "table"):
+            if self.entry.is_index(name) or name in ("initial", "padded", "table"):
                 sizes[:1] = [0] * len(sizes[:1])
             return np.ones(sizes, _array_dtype(value.dtype))
 

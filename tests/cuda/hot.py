@@ -125,6 +125,10 @@ HOT: dict[str, tuple[str, ...]] = {
         "scan_rows<bfloat16, float, bfloat16, SUM, 8>",
         "scan_rows<Complex<float>, Complex<float>, Complex<float>, PRODUCT, 2>",
         "scan_narrow_rows<float, float, float, SUM>",
+        "scan_through<Effect<float>, LINEAR>",
+        "linear_totals<float>",
+        "linear_rows<float>",
+        "linear_rows<Complex<float> >",
     ),
     "scatter": ("scatter_add<float>", "scatter_add<uint64>", "scatter_take<unsigned int>"),
     "softmax": (

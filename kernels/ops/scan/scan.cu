@@ -8,7 +8,7 @@
 // overflow where one from left to right would come back into range.
 #include "narrow.cuh"
 
-enum { SUM, PRODUCT };
+enum { SUM, PRODUCT, LINEAR };
 enum { LONG = HEIGHT };
 
 // For products; sums take the two parts as columns of their own.
@@ -16,6 +16,13 @@ template <class A> struct Complex { A real, imaginary; };
 template <class A> __device__ __forceinline__ Complex<A> times(Complex<A> a, Complex<A> b) {
     return {a.real * b.real - a.imaginary * b.imaginary, a.real * b.imaginary + a.imaginary * b.real};
 }
+template <class A> __device__ __forceinline__ Complex<A> plus(Complex<A> a, Complex<A> b) {
+    return {a.real + b.real, a.imaginary + b.imaginary};
+}
+// What a row makes of a state h: factor h + summand. See linear_scan.py.
+template <class A> struct Effect {
+    A factor, summand;
+};
 template <class A> struct Number {
     __device__ __forceinline__ static A of(int value) { return (A)value; }
 };
@@ -31,6 +38,13 @@ template <int OP, class A> struct Running {
 template <class A> struct Running<PRODUCT, A> {
     __device__ __forceinline__ static A none() { return Number<A>::of(1); }
     __device__ __forceinline__ static A join(A above, A below) { return times(above, below); }
+};
+template <class A> struct Running<LINEAR, Effect<A> > {
+    __device__ __forceinline__ static Effect<A> none() { return {Number<A>::of(1), Number<A>::of(0)}; }
+    __device__ __forceinline__ static Effect<A> join(Effect<A> above, Effect<A> below) {
+        return {times(below.factor, above.factor),
+                plus(times(below.factor, above.summand), below.summand)};
+    }
 };
 
 // Rows and offsets as they are, or from the last row to the first.
@@ -243,4 +257,55 @@ scan_narrow_rows(const T* __restrict__ data, const int64* __restrict__ offsets, 
     __syncthreads();
     const int64 from_row = way.reverse ? tile.top : first, stop = way.reverse ? rows - first : tile.bottom;
     if (from_row < stop) in_tile.write_back(from_row, stop);
+}
+
+// Of linear recurrences: rows of factors and summands, and of states.
+template <class T> struct Effects {
+    typedef Effect<T> Value;
+    typedef Pack<Effect<T>, 1> Values;
+    enum { BURST = 4 };
+    const T* factors;
+    const T* summands;
+    int64 width;
+
+    __device__ __forceinline__ Values at(int64 row) const {
+        return {{{factors[row * width], summands[row * width]}}};
+    }
+};
+template <class T> struct States {
+    typedef Effect<T> Value;
+    typedef Pack<Effect<T>, 1> Values;
+    T* data;
+    int64 width;
+
+    __device__ __forceinline__ void put(int64 row, const Values& values) const {
+        data[row * width] = values.at[0].summand;
+    }
+};
+
+template <class T>
+__global__ void __launch_bounds__(256)
+linear_totals(const T* __restrict__ factors, const T* __restrict__ summands,
+              const int64* __restrict__ offsets, int64 segments, int64 rows, int64 width,
+              int64 reverse, Effect<T>* __restrict__ totals, int64* __restrict__ keys) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    if (column >= width) return;
+    const Direction way = {offsets, segments, rows, reverse != 0};
+    const Turned<Effects<T> > from = {{factors + column, summands + column, width}, way};
+    total_of<LINEAR, Effect<T>, 1>(from, way, unit, column, width, totals, keys);
+}
+
+template <class T>
+__global__ void __launch_bounds__(256, 3)
+linear_rows(const T* __restrict__ factors, const T* __restrict__ summands,
+            const int64* __restrict__ offsets, int64 segments, int64 rows, int64 width,
+            int64 reverse, const Effect<T>* __restrict__ totals, T* __restrict__ out) {
+    const int64 unit = (int64)blockIdx.x * blockDim.y + threadIdx.y;
+    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    if (column >= width) return;
+    const Direction way = {offsets, segments, rows, reverse != 0};
+    const Turned<Effects<T> > from = {{factors + column, summands + column, width}, way};
+    const Turned<States<T> > to = {{out + column, width}, way};
+    scan_unit<LINEAR, Effect<T>, 1>(from, to, way, unit, column, width, 0, totals);
 }

@@ -83,20 +83,21 @@ def _scanned(op: str, data: Array, offsets: Offsets, exclusive: bool, reverse: b
     totals, keys = cupy.empty((units, width), dtype), cupy.empty(units, np.int64)
     if units:
         run("scan", f"{name}totals<{of_totals}>", *shape, *given, totals, keys)
-        _through(op, wide, totals, keys)
+        through(op, wide, totals, keys)
     run("scan", f"{name}rows<{types}>", *shape, *given, int(exclusive), totals, result)
     return result
 
 
-def _through(op: str, wide: str, totals: Array, keys: Array) -> None:
-    """Add to every total those before it of its segment."""
-    count, width = totals.shape
+def through(op: str, wide: str, totals: Array, keys: Array) -> None:
+    """Add to every total those before it of its segment: (units, width), or (units, width, 2)."""
+    count, width = totals.shape[:2]
     grid, block = tiles(count, width, HEIGHT)
     units = blocks(count, HEIGHT)
-    above, above_keys = cupy.empty((units, width), totals.dtype), cupy.empty(units, np.int64)
+    above = cupy.empty((units, *totals.shape[1:]), totals.dtype)
+    above_keys = cupy.empty(units, np.int64)
     if units > 1:
         args = (totals, keys, count, width, above, above_keys)
         run("scan", f"scan_above<{wide}, {op}>", grid, block, *args)
-        _through(op, wide, above, above_keys)
+        through(op, wide, above, above_keys)
     args = (totals, keys, count, width, above, above_keys)
     run("scan", f"scan_through<{wide}, {op}>", grid, block, *args)

@@ -40,6 +40,8 @@ CASES: dict[str, Case] = {
         given=one_tensor,
         torch=per_sequence(lambda torch, rows: rows.cumprod(0)),
     ),
+    "linear_scan": of.linear_scan(False),
+    "linear_scan reverse": of.linear_scan(True),
     "layer_norm": of.normed("layer_norm"),
     "rms_norm": of.normed("rms_norm"),
     "conv": of.convolved(-1, 1),

@@ -62,6 +62,30 @@ def cumsum(exclusive: bool, reverse: bool) -> Case:
     )
 
 
+def linear_scan(reverse: bool) -> Case:
+    def by_torch(setting: Setting, torch: Any, x: Parts) -> Any:
+        states = []
+        for s, (lo, hi) in enumerate(setting.cuts):
+            h, parts = x[2][s], []
+            for row in range(hi - 1, lo - 1, -1) if reverse else range(lo, hi):
+                h = x[0][row] * h + x[1][row]
+                parts.append(h)
+            states += parts[::-1] if reverse else parts
+        return torch.stack(states) if states else x[0]
+
+    return Case(
+        op="linear_scan",
+        inputs=lambda s: [(s.rows, 2), (s.rows, 2), (s.count, 2)],
+        given=lambda s, x: {
+            "a": s.tensor(x[0]),
+            "b": s.tensor(x[1]),
+            "initial": x[2],
+            "reverse": reverse,
+        },
+        torch=by_torch,
+    )
+
+
 def normed(name: str) -> Case:
     centred = name == "layer_norm"
 

@@ -69,6 +69,7 @@ MAKE: dict[str, Callable[[LoDTensor], dict[str, Any]]] = {
         "images": LoDTensor(x.data.reshape(x.rows, 1, 1, _width(x))), "kernels": (1, 1),
     },
     "interleave": lambda x: {"tensors": [x, x]},
+    "linear_scan": lambda x: {"a": x, "b": x},
     "lod_append": lambda x: {
         "tensor": LoDTensor(x.data, [[x.rows]]), "lengths": [[1] * x.rows],
     },

@@ -52,6 +52,8 @@ def takes(name: str, dtype: np.dtype[Any]) -> bool:
     """Return whether an op has a meaning for numbers of a dtype."""
     if name in FLOAT_ONLY:
         return dtype.kind == "f" or dtype == BFLOAT16
+    if name == "linear_scan":
+        return dtype.kind in "fc" or dtype == BFLOAT16
     if name in WHOLE_ONLY:
         return dtype.kind in "iu"
     if name == "mask":  # whole numbers; floats that are some

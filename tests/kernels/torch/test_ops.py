@@ -95,6 +95,10 @@ CASES: dict[str, Case] = {
         [ROWS, (3,), (3,)],
         lambda x, w, b: ours.layer_norm(jagged(x), weight=w, bias=b),
     ),
+    "linear_scan": (
+        [ROWS, ROWS, (4, 3)],
+        lambda a, b, h: ours.linear_scan(jagged(a), jagged(b), initial=h),
+    ),
     "merge_by_mask": (
         [(6, 3), (1, 3)],
         lambda x, y: ours.merge_by_mask(

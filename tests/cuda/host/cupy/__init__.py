@@ -245,6 +245,7 @@ for _name in (
     *("zeros", "ones", "full", "arange", "zeros_like", "empty_like", "concatenate", "matmul"),
     *("dot", "where", "repeat", "diff", "searchsorted", "cumsum", "take", "log", "divide"),
     *("stack", "split", "tanh", "exp", "sqrt", "sum", "max", "may_share_memory"),
+    *("broadcast_to", "conj", "roll"),
 ):
     globals()[_name] = _like(getattr(np, _name))
 

@@ -1,0 +1,225 @@
+"""Linear recurrence along the rows of each sequence.
+
+    h[lo+t] = a[lo+t] * h[lo+t-1] + b[lo+t],    h[lo-1] = initial[s], or 0
+
+by column; `reverse` runs from the sequence's end: h[lo+t] = a[lo+t] * h[lo+t+1] + b[lo+t].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.errors import NotFloatingError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.arguments import require_shape
+from lodcli.kernels.ops.common import is_float, is_half, segments
+from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
+from lodcli.kernels.runtime.arrays import as_array
+from lodcli.kernels.runtime.dispatch import Backend, on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+
+def sequence_linear_scan(
+    a: LoDTensor,
+    b: LoDTensor,
+    *,
+    initial: npt.ArrayLike | None = None,
+    reverse: bool = False,
+    level: int | str = -1,
+    backend: Backend = "auto",
+) -> LoDTensor:
+    """Return h[t] = a[t] * h[t-1] + b[t] along the rows of every sequence, by column.
+
+    Args:
+        a: data (N, ...), floating point or complex: what the state is multiplied by.
+        b: the same shape and index: what is added to it.
+        initial: (S, ...), the state before the first row of each of the S sequences (behind the
+            last with `reverse`). None: it is 0, and the first row of `a` is not used.
+        reverse: run from the end of the sequence: h[t] = a[t] * h[t+1] + b[t].
+        level: the level whose sequences are run through; by default the finest.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        Data (N, ...) under the index of `b`, in NumPy's dtype for the two; float16 and bfloat16
+        are computed in float32.
+
+        A sequence is computed from row to row. Compiled kernels cut one that is much longer than
+        256 KiB into blocks, to use all cores, and carry the state across a block by the product
+        of its `a`: rounded differently, and 0 where that product underflows. Where it overflows
+        or is NaN, the block waits for the one before. The result does not depend on the number
+        of threads.
+
+    Raises:
+        SelectionError: no such level.
+        NotFloatingError: whole numbers or booleans.
+        ShapeMismatchError: shapes or indexes that do not fit.
+
+    References:
+        Blelloch (1990), "Prefix sums and their applications", section 1.4; Merrill and Garland
+        (2016), "Single-pass parallel prefix scan with decoupled look-back".
+
+    >>> a = LoDTensor(np.array([9.0, 0.5, 0.5]), [[2, 1]])
+    >>> sequence_linear_scan(a, a.with_data([4.0, 1.0, 8.0])).data.tolist()
+    [4.0, 3.0, 8.0]
+    >>> sequence_linear_scan(a, a, initial=[1.0, 2.0]).data.tolist()
+    [18.0, 9.5, 1.5]
+    """
+    op = "sequence_linear_scan"
+    x, y, start, offsets = _checked(a, b, initial, level, op)
+    dtype = np.result_type(a.dtype, b.dtype)
+    run = on(backend, segment_linear_scan, size_bytes=y.nbytes)
+    out = run(x, y, offsets, initial=start, reverse=reverse)
+    with np.errstate(over="ignore"):  # float16 becomes inf
+        return b.with_data(out.astype(dtype, copy=False))
+
+
+def sequence_linear_scan_grad(
+    upstream: Upstream,
+    a: LoDTensor,
+    b: LoDTensor,
+    *,
+    initial: npt.ArrayLike | None = None,
+    reverse: bool = False,
+    level: int | str = -1,
+    result: LoDTensor | Array | None = None,
+    backend: Backend = "auto",
+) -> tuple[LoDTensor, LoDTensor, Array | None]:
+    """Return the gradients of `sequence_linear_scan` for `a`, `b` and `initial`.
+
+    With g[t] = upstream[t] + conj(a[t+1]) g[t+1]: g for `b`, g[t] conj(h[t-1]) for `a`, and
+    conj(a) g of the first row for `initial`; of complex numbers as torch defines it.
+
+    Args:
+        upstream: (N, ...), the gradient of the result.
+        a, b, initial, reverse, level: as they went in.
+        result: (N, ...), what `sequence_linear_scan` returned. None: it is computed again.
+        backend: "auto", "numpy", "numba" or "cupy".
+
+    Returns:
+        (N, ...) under the index of `a`, the same of `b`, and (S, ...), in the dtypes of what they
+        are the gradients of; None in the place of an `initial` that is None. Complex gradients
+        of real arguments are their real parts.
+
+    Raises:
+        SelectionError, NotFloatingError, ShapeMismatchError: as `sequence_linear_scan`; or
+            `upstream` or `result` has another shape or index than the result.
+
+    >>> a = LoDTensor(np.array([9.0, 0.5, 0.5]), [[2, 1]])
+    >>> b = a.with_data([4.0, 1.0, 8.0])
+    >>> of_a, of_b, _ = sequence_linear_scan_grad([1.0, 1.0, 1.0], a, b)
+    >>> of_a.data.tolist(), of_b.data.tolist()
+    ([0.0, 4.0, 0.0], [1.5, 1.0, 1.0])
+    """
+    op = "sequence_linear_scan_grad"
+    x, y, start, offsets = _checked(a, b, initial, level, op)
+    flow = upstream_of(upstream, b.data.shape, op, b.lod).astype(y.dtype, copy=False)
+    if result is None:
+        forward = on(backend, segment_linear_scan, size_bytes=y.nbytes)
+        h = forward(x, y, offsets, initial=start, reverse=reverse)
+    else:
+        h = rows_of(result).astype(y.dtype, copy=False)
+        require_shape(h.shape, b.data.shape, f"{op}: result")
+    run = on(backend, segment_linear_scan_grad, size_bytes=y.nbytes)
+    of_a, of_b, of_initial = run(flow, x, h, offsets, initial=start, reverse=reverse)
+    if initial is not None and of_initial is not None:
+        of_initial = _as(of_initial, as_array(initial).dtype)
+    return a._with_rows(_as(of_a, a.dtype)), b._with_rows(_as(of_b, b.dtype)), of_initial
+
+
+def _checked(
+    a: LoDTensor, b: LoDTensor, initial: npt.ArrayLike | None, level: int | str, op: str
+) -> tuple[Array, Array, Array | None, Offsets]:
+    """Return a, b and initial in the dtype of the work, and where the sequences lie."""
+    offsets = segments(b, level, op)
+    start = None if initial is None else as_array(initial)
+    given = {"a": a.data, "b": b.data, "initial": start}
+    for name, each in given.items():
+        if each is not None and not is_float(each.dtype) and each.dtype.kind != "c":
+            raise NotFloatingError(
+                f"{op}: expected floating or complex numbers for {name}, found {each.dtype}"
+            )
+    found = b.lod.difference(a.lod)
+    if found is None and a.data.shape != b.data.shape:
+        found = f"shape {a.data.shape} against {b.data.shape}"
+    if found is not None:
+        raise ShapeMismatchError(f"{op}: a and b differ: {found}")
+    dtype = np.result_type(*(each.dtype for each in given.values() if each is not None))
+    wide = np.dtype(np.float32) if is_half(dtype) else dtype.newbyteorder("=")
+    if start is not None:
+        require_shape(start.shape, (offsets.size - 1, *b.row_shape), f"{op}: initial")
+        start = start.astype(wide, copy=False)
+    return a.data.astype(wide, copy=False), b.data.astype(wide, copy=False), start, offsets
+
+
+def _as(gradient: Array, dtype: np.dtype[np.generic]) -> Array:
+    if gradient.dtype.kind == "c" and dtype.kind != "c":
+        gradient = gradient.real
+    with np.errstate(over="ignore"):
+        return gradient.astype(dtype, copy=False)
+
+
+# -- arrays ----------------------------------------------------------------------------
+
+
+@np.errstate(all="ignore")
+def segment_linear_scan(
+    a: Array, b: Array, offsets: Offsets, *, initial: Array | None, reverse: bool
+) -> Array:
+    """Return h[t] = a[t] h[t-1] + b[t] of every segment and column: (N, ...) to (N, ...).
+
+    Args:
+        a: (N, ...), of the dtype of `b`; or (1, ...), the same row for all.
+        b: (N, ...).
+        initial: (S, ...) or None.
+    """
+    if reverse:
+        start = None if initial is None else initial[::-1]
+        turned = offsets[-1] - offsets[::-1]
+        return segment_linear_scan(a[::-1], b[::-1], turned, initial=start, reverse=False)[::-1]
+    a = np.broadcast_to(a, b.shape)
+    out = np.empty_like(b)
+    lengths = np.diff(offsets)
+    order = np.argsort(-lengths, kind="stable")
+    starts, lengths = offsets[order], lengths[order]
+    state = None if initial is None else initial[order]
+    for t in range(int(lengths[0]) if lengths.size else 0):
+        # Those longer than t come first.
+        rows = starts[: np.searchsorted(-lengths, -t)] + t
+        state = b[rows] if state is None else a[rows] * state[: len(rows)] + b[rows]
+        out[rows] = state
+    return out
+
+
+@np.errstate(all="ignore")
+def segment_linear_scan_grad(
+    upstream: Array,
+    a: Array,
+    h: Array,
+    offsets: Offsets,
+    *,
+    initial: Array | None,
+    reverse: bool,
+) -> tuple[Array, Array, Array | None]:
+    """Return the gradients for a and b, (N, ...), and for initial, (S, ...) or None.
+
+    Args:
+        upstream: (N, ...), the gradient of h.
+        a: (N, ...) or (1, ...), as it went in; its gradient has N rows either way.
+        h: (N, ...), the result.
+    """
+    a = np.broadcast_to(a, h.shape)
+    full = offsets[:-1] < offsets[1:]
+    first = (offsets[1:] - 1 if reverse else offsets[:-1])[full]
+    step = -1 if reverse else 1
+    # The state before each row, and the factor of the row behind it: of another segment at the
+    # ends, where neither counts.
+    before = np.roll(h, step, axis=0)
+    before[first] = 0 if initial is None else initial[full]
+    factors = np.roll(a, -step, axis=0).conj()
+    flow = segment_linear_scan(factors, upstream, offsets, initial=None, reverse=not reverse)
+    of_initial = None
+    if initial is not None:
+        of_initial = np.zeros_like(initial)
+        of_initial[full] = a[first].conj() * flow[first]
+    return flow * before.conj(), flow, of_initial

@@ -1,0 +1,122 @@
+"""See linear_scan.py. Blocks of a long sequence are computed by all threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.native import load
+from lodcli.kernels.native.calls import Kernel
+from lodcli.kernels.native.pool import SHARED_BYTES, run_shared
+from lodcli.kernels.ops.common import flat_rows
+from lodcli.kernels.runtime.buffers import empty
+from lodcli.kernels.runtime.threads import thread_count
+
+# Of each array in a piece: all fit the second cache. Last digits of results depend on it.
+PIECE_BYTES = 1 << 17
+_LEAST_ROWS = 64
+
+_MODULE = "kernels.ops.scan.linear_scan_numba"
+_NAMES = ("linear", "linear_grad", "linear_complex", "linear_complex_grad")
+_linear, _linear_grad, _complex, _complex_grad = (load.kernel(_MODULE, name) for name in _NAMES)
+
+
+def segment_linear_scan(
+    a: Array, b: Array, offsets: Offsets, *, initial: Array | None, reverse: bool
+) -> Array:
+    """See linear_scan.py."""
+    x, y = flat_rows(a), flat_rows(b)
+    out = empty(y.shape, y.dtype)
+    start = None if initial is None else flat_rows(initial)
+    if y.size:
+        pieces = _Pieces(y, offsets, reverse)
+        pieces.run(
+            *(
+                (_complex if y.dtype.kind == "c" else _linear)[y.dtype.char],
+                3 * y.nbytes,
+                x,
+                y,
+                pieces.offsets,
+                start,
+                out,
+            ),
+            *(*pieces.scratch, offsets.size - 1, y.shape[1], _step(x, y), start is not None),
+            *(reverse, pieces.rows),
+        )
+    return out.reshape(b.shape)
+
+
+def segment_linear_scan_grad(
+    upstream: Array,
+    a: Array,
+    h: Array,
+    offsets: Offsets,
+    *,
+    initial: Array | None,
+    reverse: bool,
+) -> tuple[Array, Array, Array | None]:
+    """See linear_scan.py."""
+    flow, x, y = flat_rows(upstream), flat_rows(a), flat_rows(h)
+    of_a, of_b = empty(y.shape, y.dtype), empty(y.shape, y.dtype)
+    full = offsets[:-1] < offsets[1:]
+    first = (offsets[1:] - 1 if reverse else offsets[:-1])[full]
+    if y.size:
+        pieces = _Pieces(y, offsets, not reverse)
+        pieces.run(
+            *(
+                (_complex_grad if y.dtype.kind == "c" else _linear_grad)[y.dtype.char],
+                5 * y.nbytes,
+                flow,
+                x,
+                y,
+                pieces.offsets,
+                of_a,
+                of_b,
+            ),
+            *(*pieces.scratch, offsets.size - 1, y.shape[1], _step(x, y), not reverse),
+            pieces.rows,
+        )
+    of_initial = None
+    with np.errstate(all="ignore"):
+        if initial is None:
+            of_a[first] = 0 * of_b[first]
+        else:
+            start, factors = (
+                flat_rows(initial),
+                x if len(x) == len(y) else np.broadcast_to(x, y.shape),
+            )
+            of_a[first] = of_b[first] * start[full].conj()
+            of_initial = np.zeros_like(start)
+            of_initial[full] = factors[first].conj() * of_b[first]
+            of_initial = of_initial.reshape(initial.shape)
+    return of_a.reshape(h.shape), of_b.reshape(h.shape), of_initial
+
+
+def _step(a: Array, b: Array) -> int:
+    return b.shape[1] if len(a) == len(b) else 0
+
+
+class _Pieces:
+    """Rows cut into pieces of equal height, and what the pieces tell each other."""
+
+    def __init__(self, rows: Array, offsets: Offsets, reverse: bool) -> None:
+        count, width = rows.shape
+        self.rows = max(_LEAST_ROWS, PIECE_BYTES // (width * rows.itemsize))
+        self.count = -(-count // self.rows)
+        shape = (self.count, width)
+        self.scratch = (
+            *(np.empty(shape, rows.dtype), np.empty(shape, rows.dtype)),
+            np.zeros(self.count, np.int64),
+        )
+        turned = offsets[-1] - offsets[::-1] if reverse else offsets
+        self.offsets = np.ascontiguousarray(turned)
+
+    def run(self, kernel: Kernel, size_bytes: int, *arguments: Any) -> None:
+        """Do all pieces, by several threads if that is faster."""
+        if size_bytes < SHARED_BYTES or self.count < 2:
+            kernel.call(0, self.count, *arguments)
+        else:
+            # One at a time: a thread that took several would keep the next one waiting.
+            run_shared(kernel, self.count, thread_count(), *arguments, grain=1)

@@ -1,0 +1,267 @@
+"""Kernels of linear recurrences: blocks of rows in turn, their states passed on.
+
+Rows are cut into pieces of equal height, whatever segments they belong to, and counted in the
+order of the recurrence. A piece that lies within one segment does not wait for the state that it
+begins with: it finds out what it makes of any state (a factor and a summand for each column),
+waits for the piece before it, says at once what state the next one begins with, and computes its
+rows, which are still in the cache. Pieces begin in their order, so the one waited for is at work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.native import system_numba as system
+from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
+from lodcli.kernels.native.language_numba import address, function
+from lodcli.kernels.ops.scan.linear_rows_numba import (
+    all_finite,
+    complex_loops,
+    conjugate,
+    effect,
+    effects,
+    plain,
+    states,
+    states_of_four,
+)
+from lodcli.kernels.simd.lanes_numba import lanes_in, load, store
+from lodcli.kernels.simd.row_partition_numba import segment_at
+
+_SPINS = 100
+
+
+@function()
+def _wait(ready: Any, piece: int) -> None:
+    """Return once a piece has said which state the next one begins with."""
+    word, spins = address(ready) + 8 * piece, 0
+    while system.load(word) == 0:
+        spins += 1
+        if spins < _SPINS:
+            system.pause()
+        else:
+            system.sched_yield()
+
+
+@function()
+def _tell(ready: Any, piece: int) -> None:
+    system.store(address(ready) + 8 * piece, 1)
+
+
+@function()
+def _copy(row: Any, out: Any, width: int) -> None:
+    for k in range(width):
+        out[k] = row[k]
+
+
+def _blocks(states: Callable[..., Any], effect: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what computes a piece within one segment."""
+
+    @function()
+    def block(
+        a: Any, b: Any, times: Any, ends: Any, ready: Any, out: Any, number: int, count: int,
+        width: int, a_step: int, step: int,
+    ) -> None:  # fmt: skip
+        own, above, here = (
+            times + number * width,
+            ends + (number - 1) * width,
+            ends + number * width,
+        )
+        effect(a, b, own, here, count, width, a_step, step)
+        carried = all_finite(own, width)
+        _wait(ready, number - 1)
+        if carried:
+            for k in range(width):
+                here[k] = own[k] * above[k] + here[k]
+            _tell(ready, number)
+        states(a, b, above, out, count, width, a_step, step)
+        if not carried:
+            _copy(out + (count - 1) * step, here, width)
+            _tell(ready, number)
+
+    return block  # type: ignore[no-any-return]
+
+
+_wide_block = _blocks(states, effect)
+
+
+@function()
+def _block(
+    a: Any, b: Any, times: Any, ends: Any, ready: Any, out: Any, number: int, count: int,
+    width: int, a_step: int, step: int,
+) -> None:  # fmt: skip
+    """Compute a piece within one segment: rows of up to one vector in four parts at once.
+
+    A step takes as long as a sum takes to be there, whatever else the processor could do meanwhile.
+    """
+    if width > lanes_in(a) or count < 8:
+        _wide_block(a, b, times, ends, ready, out, number, count, width, a_step, step)
+        return
+    own, above, here = times + number * width, ends + (number - 1) * width, ends + number * width
+    quarter = count // 4
+    rest = count - 4 * quarter
+    p0, p1, p2, p3, t0, t1, t2, t3 = effects(a, b, quarter, width, a_step, step)
+    x, y, to = a + 4 * quarter * a_step, b + 4 * quarter * step, out + 4 * quarter * step
+    store(p0 * p1 * p2 * p3, own, 0, width)
+    carried = all_finite(own, width)
+    _wait(ready, number - 1)
+    if not carried:
+        states(a, b, above, out, count, width, a_step, step)
+        _copy(out + (count - 1) * step, here, width)
+        _tell(ready, number)
+        return
+    h0 = load(above, 0, width)
+    h1 = p0 * h0 + t0
+    h2 = p1 * h1 + t1
+    h3 = p2 * h2 + t2
+    end = p3 * h3 + t3
+    for row in range(rest):
+        end = load(x, row * a_step, width) * end + load(y, row * step, width)
+    store(end, here, 0, width)
+    _tell(ready, number)
+    states_of_four(a, b, (h0, h1, h2, h3), out, quarter, width, a_step, step)
+    states(x, y, to + -step, to, rest, width, a_step, step)
+
+
+def _scan(
+    states: Callable[..., Any], block: Callable[..., Any], behind: int
+) -> Callable[..., None]:
+    """Return the recurrence over one piece.
+
+    Args:
+        behind: 1 if the factor of a row is that of the row before it.
+    """
+
+    @function()
+    def begun(a: Any, b: Any, start: Any, out: Any, count: int, width: int, a_step: int, step: int,
+              has_start: bool) -> None:  # fmt: skip
+        """Write the states of rows that begin a segment."""
+        if has_start:
+            states(a, b, start, out, count, width, a_step, step)
+            return
+        _copy(b, out, width)
+        states(a + a_step, b + step, out, out + step, count - 1, width, a_step, step)
+
+    @function()
+    def piece(
+        a: Any, b: Any, offsets: Any, initial: Any, out: Any, times: Any, ends: Any, ready: Any,
+        segments: int, width: int, a_step: int, has_initial: bool, reverse: bool, piece_rows: int,
+        number: int,
+    ) -> None:  # fmt: skip
+        """Write the states of one piece. Offsets are those in the order of the recurrence."""
+        rows = offsets[segments]
+        top = number * piece_rows
+        bottom = min(top + piece_rows, rows)
+        step = width
+        if reverse:
+            last = rows - 1
+            a, b, out = a + last * a_step, b + last * width, out + last * width
+            a_step, step = -a_step, -step
+        a = a + (-behind * a_step)
+        s = segment_at(offsets, segments, top)
+        stop = offsets[s + 1]
+        above, here = ends + (number - 1) * width, ends + number * width
+        head = 0
+        if offsets[s] < top:
+            head = min(stop, bottom) - top
+        x, y, to = a + top * a_step, b + top * step, out + top * step
+        if head and stop > bottom:
+            block(x, y, times, ends, ready, to, number, head, width, a_step, step)
+            return
+        row = top + head
+        if head:
+            s += 1
+        while row < bottom:
+            while offsets[s + 1] == row:
+                s += 1
+            end = min(offsets[s + 1], bottom)
+            start = initial
+            if has_initial:
+                start = initial + (segments - 1 - s if reverse else s) * width
+            begun(
+                a + row * a_step, b + row * step, start, out + row * step, end - row, width, a_step,
+                step, has_initial,
+            )  # fmt: skip
+            if offsets[s + 1] > bottom:
+                _copy(out + (bottom - 1) * step, here, width)
+                _tell(ready, number)
+            row = end
+            s += 1
+        if head:
+            _wait(ready, number - 1)
+            states(x, y, above, to, head, width, a_step, step)
+
+    return piece  # type: ignore[no-any-return]
+
+
+@function()
+def _products(rows: Any, states: Any, out: Any, count: int) -> None:
+    for k in range(count):
+        out[k] = rows[k] * states[k].conjugate()
+
+
+def _declare(name: str, types: Sequence[str], forward: Any, backward: Any) -> None:
+    @kernel(name=name, types=types)
+    def linear(
+        a: Pointer[T], b: Pointer[T], offsets: Pointer[np.int64], initial: Pointer[T],
+        out: Pointer[T], times: Pointer[T], ends: Pointer[T], ready: Pointer[np.int64],
+        segments: int, width: int, a_step: int, has_initial: bool, reverse: bool, piece_rows: int,
+        first: int, last: int,
+    ) -> int:  # fmt: skip
+        """Write h[t] = a[t] h[t-1] + b[t] of rows (N, width).
+
+        Args:
+            times, ends: scratch, (pieces, width).
+            ready: (pieces,) zeros.
+            a_step: from one row of `a` to the next, `width` or 0.
+        """
+        for number in range(first, last):
+            forward(
+                a, b, offsets, initial, out, times, ends, ready, segments, width, a_step,
+                has_initial, reverse, piece_rows, number,
+            )  # fmt: skip
+        return 0
+
+    @kernel(name=f"{name}_grad", types=types)
+    def linear_grad(
+        flow: Pointer[T], a: Pointer[T], h: Pointer[T], offsets: Pointer[np.int64],
+        of_a: Pointer[T], of_b: Pointer[T], times: Pointer[T], ends: Pointer[T],
+        ready: Pointer[np.int64], segments: int, width: int, a_step: int, reverse: bool,
+        piece_rows: int, first: int, last: int,
+    ) -> int:  # fmt: skip
+        """Write the gradients for a and b; that of a segment's first row for a is to be mended.
+
+        Args:
+            offsets, reverse: in the order of the gradient, against that of h.
+            times, ends, ready, a_step: as in `linear`.
+        """
+        rows = offsets[segments]
+        # The state before a row of h lies behind it in this order.
+        behind = -1 if reverse else 1
+        for number in range(first, last):
+            backward(
+                a, flow, offsets, flow, of_b, times, ends, ready, segments, width, a_step, False,
+                reverse, piece_rows, number,
+            )  # fmt: skip
+            # While they are in the cache.
+            top, bottom = number * piece_rows, min((number + 1) * piece_rows, rows)
+            low, high = (rows - bottom, rows - top) if reverse else (top, bottom)
+            low, high = max(low, -behind), min(high, rows - behind)
+            _products(
+                of_b + low * width, h + (low + behind) * width, of_a + low * width,
+                (high - low) * width,
+            )  # fmt: skip
+        return 0
+
+
+_declare("linear", FLOATS, _scan(states, _block, 0), _scan(states, _block, 1))
+_declare(
+    "linear_complex",
+    ("complex64", "complex128"),
+    *(
+        _scan(loops[0], _blocks(*loops), behind)
+        for behind, loops in enumerate((complex_loops(plain), complex_loops(conjugate)))
+    ),
+)
