@@ -17,8 +17,8 @@ from tests.slow import slow_except
 
 ROOT = Path(__file__).parent.parent
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
-# Packages that the commands that mention them need, besides the project itself.
-_NEEDED = ("awkward", "polars", "zarr")
+# Words in commands, and the packages that these then need, besides the project itself.
+_NEEDED = {"awkward": "awkward", "lod plot": "matplotlib", "polars": "polars", "zarr": "zarr"}
 # Tools that are no packages.
 _TOOLS = ("make",)
 # Packages without which a block of Python that imports them is left out.
@@ -64,7 +64,9 @@ def test_console_blocks_print_what_they_say(page: Path, tmp_path: Path) -> None:
     }
     left_out = []
     for command, expected in steps(page):
-        missing = [name for name in _NEEDED if name in command and find_spec(name) is None]
+        missing = [
+            name for words, name in _NEEDED.items() if words in command and not find_spec(name)
+        ]
         missing += [tool for tool in _TOOLS if command.startswith(tool) and not which(tool)]
         if missing:
             left_out += missing
@@ -108,6 +110,16 @@ def test_a_page_that_lies_is_found() -> None:
     assert matches("a\n...\nc\n", "a\nb\nb\nc\n")
     assert not matches("a\nc\n", "a\nb\nc\n")
     assert not matches("a.c\n", "abc\n")
+
+
+# Specifications, lists and figures, which are looked up.
+_LOOKED_UP = {"README", "benchmarks", "format", "formats", "ops", "rnn", "stream"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_names_its_reader_and_what_he_can_do_after_it(page: Path) -> None:
+    head = page.read_text("utf-8")[:600]
+    assert page.stem in _LOOKED_UP or re.search(r"\*For\* .*\*Afterwards\*\s+you", head, re.DOTALL)
 
 
 def test_links_between_pages_lead_somewhere() -> None:

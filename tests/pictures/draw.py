@@ -8,6 +8,7 @@ from pathlib import Path
 
 import lodcli
 from lodcli import LoDTensor
+from tests.pictures.concepts import concepts
 from tests.pictures.ragged import ragged
 from tests.pictures.terminal import run, session
 
@@ -38,12 +39,34 @@ def _tour(folder: Path) -> str:
     )
 
 
+def _concept(name: str) -> Callable[[Path], str]:
+    return lambda _: concepts()[name]
+
+
+def _plot(file: str, *options: str) -> Callable[[Path], str]:
+    def draw(folder: Path) -> str:
+        run("lod convert samples/japanese_vowels.ts vowels.lod.h5", folder)
+        run(f"lod plot vowels.lod.h5::data {' '.join(options)} -o {file}.svg", folder)
+        return (folder / f"{file}.svg").read_text("utf-8")
+
+    return draw
+
+
 # name: function that draws it, in a folder that holds a link to samples/.
-PICTURES: dict[str, Callable[[Path], str]] = {"ragged": _sentences, "session": _tour}
+PICTURES: dict[str, Callable[[Path], str]] = {
+    "ragged": _sentences,
+    "session": _tour,
+    **{name: _concept(name) for name in concepts()},
+}
+# Likewise, by a version of matplotlib: another one draws them otherwise.
+PLOTS = {
+    "plot-lengths": _plot("plot-lengths"),
+    "plot-values": _plot("plot-values", "--kind values --item 3"),
+}
 
 
 def drawn(name: str) -> str:
     """Return a picture, drawn in a new folder."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "samples").symlink_to(ROOT / "samples")
-        return PICTURES[name](Path(folder))
+        return {**PICTURES, **PLOTS}[name](Path(folder))
