@@ -126,6 +126,11 @@ def encode(header: Header) -> bytes:
     return body + (_TAIL % crc32c(body)).encode()
 
 
+def checksum(raw: bytes) -> int:
+    """Return the CRC32C of a header, as its last member must say it."""
+    return crc32c(raw[:-_TAIL_BYTES])
+
+
 def _levels_json(levels: tuple[LevelSpec, ...]) -> list[dict[str, object]]:
     return [{"offsets": level.key, "name": level.name} for level in levels]
 
@@ -137,8 +142,7 @@ def decode(raw: bytes) -> Header:
         DamagedFileError: the checksum or any member is not what docs/format.md says.
         UnsupportedError: another version.
     """
-    body, tail = raw[:-_TAIL_BYTES], raw[-_TAIL_BYTES:]
-    expected = _TAIL % crc32c(body)
+    tail, expected = raw[-_TAIL_BYTES:], _TAIL % checksum(raw)
     try:
         content = json.loads(raw, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

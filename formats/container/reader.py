@@ -29,6 +29,14 @@ from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
 
 
+def header_checksum(fd: int) -> int:
+    """Return the CRC32C of the header of a container, of which nothing else is read.
+
+    The header holds the checksums of all rows, so that it tells one content from another.
+    """
+    return header.checksum(ContainerFile(fd, os.fstat(fd).st_size).header())
+
+
 class ContainerSource(IndexedSource):
     """An open container.
 
@@ -39,6 +47,9 @@ class ContainerSource(IndexedSource):
         label: what messages call the file.
         mmap: whether `read` may return maps of the file. They end the process with SIGBUS when
             the file is cut, and show what is written to it after it was checked.
+
+    Attributes:
+        header_crc32c: the CRC32C of the header; see `header_checksum`.
     """
 
     def __init__(self, fd: int, label: str, *, mmap: bool = False) -> None:
@@ -46,7 +57,9 @@ class ContainerSource(IndexedSource):
         self._label = label
         self._mmap = mmap
         file = ContainerFile(fd, os.fstat(fd).st_size)
-        found = header.decode(file.header())
+        text = file.header()
+        found = header.decode(text)
+        self.header_crc32c = header.checksum(text)
         self._entries = found.datasets
         self._rows = {
             path: Rows(fd, path, found.datasets[path], stored)

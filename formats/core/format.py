@@ -324,6 +324,16 @@ class Format(ABC):
         """
         return False
 
+    def stored_bytes(self, source: Input) -> int | None:
+        """Return the size of the file, or of all in the folder, as stored; None if not known.
+
+        It is not known of a pipe, nor of files that only the format knows to belong together.
+        What is read may come to a multiple of it; with None there is no such limit.
+        """
+        if source.is_folder:
+            return source.folder.size_bytes()
+        return source.stored_bytes if self.layout == "file" else None
+
     @abstractmethod
     def open(self, source: Input, options: ReadOptions) -> Source:
         """Return the open file. Raises our errors, with the file named by the caller."""

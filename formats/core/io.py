@@ -333,6 +333,7 @@ def write(
             - index_dtype: "int32" or "int64", of these.
             - form: one of torch's forms of sequences: "nested", "packed", "padded", "list", "flat".
             - end_token, start_token: the tokens that end and begin each item in a run of tokens.
+            - shards, shard_bytes: into how many shards a dataset is divided, or their most bytes.
 
     Raises:
         UnsupportedError: the format cannot hold a tensor, or does not know an option; or, if

@@ -47,23 +47,13 @@ class Limits:
         return Bounds(max_bytes, max(line_bytes, stored or 0))
 
 
-def stored_bytes(kind: Format, source: Input) -> int | None:
-    """Return the size of the file, or of all in the folder, as stored; None if not known.
-
-    It is not known of a pipe, nor of files that only the format knows to belong together.
-    """
-    if source.is_folder:
-        return source.folder.size_bytes()
-    return source.stored_bytes if kind.layout == "file" else None
-
-
 def open_within(limits: Limits, kind: Format, source: Input, options: ReadOptions) -> Source:
     """Return the open file, read within `limits`.
 
     Raises:
         LodError: as the format does, TooLargeError among them.
     """
-    stored = stored_bytes(kind, source)
+    stored = kind.stored_bytes(source)
     bounds = limits.bounds(stored)
     source.allow(bounds)
     if limits.isolate and not processes.CAN_ISOLATE:
@@ -72,7 +62,7 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
         from lodcli.formats.sandbox.source import IsolatedSource
 
         # How long it takes to read follows from what it decompresses to.
-        read_bytes = stored if source.is_folder else source.size_bytes
+        read_bytes = source.folder.size_bytes() if source.is_folder else source.size_bytes
         inner: Source = IsolatedSource(kind, source, options, bounds.max_bytes, read_bytes)
     else:
         inner = kind.open(source, options)

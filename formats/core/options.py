@@ -100,6 +100,9 @@ class WriteOptions:
         start_token: the token that begins each.
         separator: the character between the fields of a csv file.
         wide: whether rows of H numbers are H columns of a csv file.
+        shards: into how many containers a dataset is divided, about equal in bytes.
+        shard_bytes: of the rows and offsets of one of them, at most, unless one item alone has
+            more.
     """
 
     compression: str | None = None
@@ -111,6 +114,8 @@ class WriteOptions:
     start_token: int | None = None
     separator: str | None = None
     wide: bool | None = None
+    shards: int | None = None
+    shard_bytes: int | None = None
 
 
 class ReadKeywords(TypedDict, total=False):
@@ -150,6 +155,8 @@ class WriteKeywords(TypedDict, total=False):
     start_token: int | None
     separator: str | None
     wide: bool | None
+    shards: int | None
+    shard_bytes: int | None
 
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
@@ -163,7 +170,7 @@ GENERAL = frozenset(
 TEXT_LEVELS = ("text", "bytes", "numbers")
 NULLS = ("keep", "empty", "zero", "nan", "drop", "error", "fill=X")
 # Of fields that are called otherwise in the shell, and of those that few formats take.
-_FLAGS = {"compression": "--compress", "vocabulary": "--vocab"}
+_FLAGS = {"compression": "--compress", "shard_bytes": "--shard-size", "vocabulary": "--vocab"}
 _ONLY = {
     "compression": "lod.h5",
     "cu_seqlens": "npz and safetensors",
@@ -171,6 +178,8 @@ _ONLY = {
     "form": "torch",
     "index_dtype": "npz and safetensors",
     "mmap": "lod.h5",
+    "shard_bytes": "lod.dataset",
+    "shards": "lod.dataset",
     "start_token": "token files",
     "vocabulary": "text",
 }
@@ -232,6 +241,8 @@ def _value(name: str, value: Any) -> Any:
         filling = isinstance(value, str) and value.startswith("fill=") and value != "fill="
         if value not in NULLS[:-1] and not filling:
             raise OptionError(f"nulls: expected {', '.join(NULLS)}, found {value!r}")
+    if name in ("shards", "shard_bytes") and (type(value) is not int or value < 1):
+        raise OptionError(f"{name}: expected a whole number from 1, found {value!r}")
     if name == "encoding":
         from lodcli.formats.text.encodings import encoding_named
 

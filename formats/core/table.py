@@ -50,6 +50,9 @@ TABLE = {
         detected=True,
         announced=True,
     ),
+    "lod.dataset": Entry(
+        "lodcli.formats.dataset.format", "Dataset", folder_marks=("manifest.lod.h5",)
+    ),
     "hdf5": Entry("lodcli.formats.hdf5.plain", "PlainHdf5", (".h5", ".hdf5"), announced=True),
     "megatron": Entry(
         "lodcli.formats.tokens.megatron",

@@ -62,6 +62,12 @@ class FolderOutput(Output):
         self._parts.append(part)
         return part
 
+    def rename(self, part: str, name: str) -> None:
+        """Give a part that was written another name."""
+        assert self._partial is not None
+        with self.naming():
+            os.rename(self._partial / part, self._partial / name)
+
     def _make_partial(self, path: Path) -> tuple[int, str]:
         partial = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
         try:

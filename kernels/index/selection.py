@@ -70,7 +70,7 @@ def select(lod: LoD, rows: int, branch: tuple[Key, ...], level: int | str = 0) -
                     f"part {depth} of the branch is a range; only the last part may be one"
                 )
             return _range(lod, here, key, start, stop)
-        item = start + _index(lod, here, key, stop - start)
+        item = start + item_number(lod, here, key, stop - start)
         if here == lod.n_levels:
             rows_kept = slice(item, item + 1)
             return Selection(LoD(), rows_kept, True, here, item, item + 1, (here, item))
@@ -89,16 +89,31 @@ def _items(
 
 
 def _range(lod: LoD, level: int, key: slice, start: int, stop: int) -> Selection:
+    low, high = range_bounds(key, stop - start)
+    return _items(lod, level, start + low, start + high)
+
+
+def range_bounds(key: slice, count: int) -> tuple[int, int]:
+    """Return where a range of so many items begins and ends.
+
+    Raises:
+        SelectionError: it has a step, or goes from what is no number.
+    """
     if key.step not in (None, 1):
         raise SelectionError(f"a range has no step here, found {key.step}")
     try:
-        low, high, _ = key.indices(stop - start)
+        low, high, _ = key.indices(count)
     except TypeError:
         raise SelectionError(f"a range goes from one whole number to another, not {key}") from None
-    return _items(lod, level, start + low, start + max(low, high))
+    return low, max(low, high)
 
 
-def _index(lod: LoD, level: int, key: int, count: int) -> int:
+def item_number(lod: LoD, level: int, key: int, count: int) -> int:
+    """Return the number of an item of so many, which may be counted from the end.
+
+    Raises:
+        SelectionError: there is no such item; names the level.
+    """
     index = key + count if key < 0 else key
     if not 0 <= index < count:
         what = "rows" if level == lod.n_levels else lod.names[level] or f"level {level}"

@@ -35,6 +35,10 @@ TABLE = {
         "Put items of two files beside each other by their keys.",
     ),
     "split": ("lodcli.commands.split.command", "Divide the items of a file among several."),
+    "shard": (
+        "lodcli.commands.shard",
+        "Divide a file into a dataset: a folder of shards and a manifest.",
+    ),
     "diff": ("lodcli.commands.diff.command", "Show what differs between two files."),
     "plan": (
         "lodcli.commands.plan.command",
@@ -69,7 +73,7 @@ GROUPS = {
         *("slice", "head", "tail", "filter", "sample", "shuffle", "sort", "select", "drop"),
         *("rename", "cast"),
     ),
-    "Combine and divide": ("concat", "merge", "join", "group", "split"),
+    "Combine and divide": ("concat", "merge", "join", "group", "split", "shard"),
     "Compute": ("apply", "run-rnn", "train", "plan"),
     "Convert": ("convert", "weights", "unpack", "pack"),
     "Check and measure": ("verify", "bench"),

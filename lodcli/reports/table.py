@@ -13,6 +13,7 @@ WRITTEN = "written.Written"
 TABLE = {
     "inspect": "inspection.Inspection | inspection.Forms",
     "split": "written.Split",
+    "shard": WRITTEN,
     "diff": "comparison.Comparison",
     "plan": "batching.BatchPlan",
     "convert": f"converting.Formats | converting.ConversionPlan | {WRITTEN}",

@@ -53,6 +53,7 @@ LINES = {
     "join": ["clicks.csv clicks.csv --on user --how semi -o out.lod.h5"],
     "group": ["clicks.csv --by user -o out.lod.h5"],
     "split": ["words.lod.h5 --by count 2 -o 'p-{}.lod.h5'"],
+    "shard": ["words.lod.h5 shards --shards 2"],
     "diff": ["words.lod.h5 many.lod.h5", "words.lod.h5 words.lod.h5", "many.lod.h5 tags.lod.h5"],
     "plan": ["words.lod.h5 --tokens 10", "words.lod.h5 --tokens 10 --write out.lod.h5"],
     "unpack": ["words.lod.h5 -o out.lod.h5"],

@@ -128,6 +128,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "lod verify --write-sums events.jsonl",
         "lod convert vowels.ts vowels.lod.h5",
         "lod convert more.ts more.lod.h5",
+        "lod shard vowels.lod.h5 shards --shards 4",
         "lod unpack vowels.lod.h5 -o steps.lod.h5",
         "lod convert vowels.ts::data packed.npz --name frames --cu-seqlens cu_seqlens",
     )
@@ -162,7 +163,7 @@ def test_the_examples_of_the_help_run(prepared: Path, tmp_path: Path, line: str)
         pytest.importorskip("matplotlib")
     for path in prepared.iterdir():
         # What the example makes must not be there; what another made must not help it.
-        if not re.search(rf"(-o |> ?|convert \S+ ){re.escape(path.name)}\b", line):
+        if not re.search(rf"(-o |> ?|convert \S+ |shard \S+ ){re.escape(path.name)}\b", line):
             (tmp_path / path.name).symlink_to(path)
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line],

@@ -20,6 +20,7 @@ TOKENS = LoDTensor(np.arange(1, 13, dtype=np.uint16), LoD.from_lengths([[3, 4, 5
 FILES: dict[str, tuple[Path | str, dict[str, Any]]] = {
     "lod.h5": ("t.lod.h5", {}),
     "lod.stream": ("t.lods", {}),
+    "lod.dataset": ("t.dataset", {}),
     "hdf5": ("plain.h5", {"data": "/x", "offsets": ("/o",)}),
     "megatron": (THEIRS / "megatron.idx", {}),
     "awkward": (THEIRS / "awkward.npz", {}),
@@ -74,7 +75,8 @@ def made(path: Path, name: str) -> Path:
             file["x"], file["o"] = np.arange(4.0), [0, 1, 4]
     else:
         options = WriteOptions(form="list") if name == "torch" else WriteOptions()
-        io.write(path, TOKENS if name != "paddle" else _signed(), options=options)
+        content = TOKENS if name != "paddle" else _signed()
+        io.write(path, content, format_name=name, options=options)
     return path
 
 

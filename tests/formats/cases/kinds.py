@@ -162,6 +162,7 @@ EMPTY = ("no items", "no samples", "no empty", "without rows", "is empty")
 KINDS = {
     "lod.h5": Kind("t.lod.h5"),
     "lod.stream": Kind("t.lods"),
+    "lod.dataset": Kind("t", write=lambda content: {"shards": 3}),
     "npz": Kind("t.npz"),
     "npy": Kind("t.npy"),
     "awkward": Kind("t.npz", refused=APART),

@@ -33,6 +33,7 @@ TARGETS = {
     "out.parquet": ["out.parquet"],
     "datasets": ["out", "--to", "datasets"],
     "mds": ["out", "--to", "mds"],
+    "lod.dataset": ["out", "--to", "lod.dataset"],
     "out.jsonl": ["out.jsonl"],
     "out.jsonl.gz": ["out.jsonl.gz"],
     "out.csv": ["out.csv"],

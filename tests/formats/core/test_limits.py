@@ -12,7 +12,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.bounds import DEFAULT_BYTES, default_bytes
 from lodcli.formats.core.errors import TooLargeError
-from lodcli.formats.core.limits import Limits, stored_bytes
+from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.index.lod import LoD
@@ -91,8 +91,8 @@ def test_what_is_stored_is_not_known_of_a_pipe(tmp_path: Path) -> None:
     kind = table.get("jsonl")
     (tmp_path / "f").write_bytes(b"12345")
     with Input(tmp_path / "f") as source:
-        assert stored_bytes(kind, source) == 5
+        assert kind.stored_bytes(source) == 5
     reading, writing = os.pipe()
     os.close(writing)
     with Input.of_raw(open(reading, "rb", 0), "a pipe") as source:
-        assert stored_bytes(kind, source) is None
+        assert kind.stored_bytes(source) is None

@@ -193,6 +193,7 @@ def test_options_that_make_no_sense_are_refused(
 
 SUMMED = {
     "lod.h5": "CRC32C of header, index and rows",
+    "lod.dataset": "CRC32C of header, index and rows",
     "lod.stream": "CRC32C of every frame",
     "npz": "CRC-32 of every array",
     "awkward": "CRC-32 of every array",

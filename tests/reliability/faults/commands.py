@@ -29,7 +29,7 @@ class Command:
 
     Attributes:
         args: of `lod`, relative to the folder of the sources, `{out}` for that of the target;
-            all but the option that names the target.
+            all but the option that names the target, if none names it.
         target: what it writes, a file or a folder.
         files: the names of all files that are there afterwards: of a folder, in it.
         needs: a package that it cannot do without.
@@ -53,7 +53,8 @@ class Command:
 
     def line(self, out: Path, *, force: bool) -> list[str]:
         """Return the arguments of `lod`."""
-        target = () if self.beside else ("-o", str(out / (self.pattern or self.target)))
+        named = any("{out}" in arg for arg in self.args)
+        target = () if named else ("-o", str(out / (self.pattern or self.target)))
         args = [arg.replace("{out}", str(out)) for arg in self.args]
         return [*args, *target, *(["-f"] if force else [])]
 
@@ -92,6 +93,7 @@ def content_of(folder: Path) -> dict[str, bytes]:
 
 
 _MEMBERS = {
+    "lod.dataset": ("data-00000-of-00001.lod.h5", "manifest.lod.h5"),
     "megatron": ("t.bin", "t.idx"),
     "mds": ("index.json", "shard.00000.mds"),
     "datasets": ("data-00000-of-00001.arrow", "dataset_info.json", "state.json"),
@@ -136,6 +138,11 @@ COMMANDS: dict[str, Command] = {
         ("t-0.lod.h5", "t-1.lod.h5"),
         pattern="t-{}.lod.h5",
     ),
+    "shard": Command(
+        ("shard", _WORDS, "{out}/t", "--shards", "2"),
+        "t",
+        ("data-00000-of-00002.lod.h5", "data-00001-of-00002.lod.h5", "manifest.lod.h5"),
+    ),
     "head": _file("t.lod.h5", "head", _WORDS, "-n", "1"),
     "tail": _file("t.lod.h5", "tail", _WORDS, "-n", "1"),
     "sample": _file("t.lod.h5", "sample", _WORDS, "2"),
@@ -163,7 +170,7 @@ COMMANDS: dict[str, Command] = {
         f"convert to {name}, no renameat2": replace(
             _convert(name), lacking=frozenset({"renameat2"})
         )
-        for name in ("lod.h5", "megatron", "mds", "datasets", "zarr")
+        for name in ("lod.h5", "lod.dataset", "megatron", "mds", "datasets", "zarr")
     },
     "verify --write-sums": Command(
         ("verify", "--write-sums", "-q", f"{{out}}/{_WORDS}"),

@@ -255,7 +255,9 @@ def packed_sentences() -> Known:
 
 
 ZARR = {f"good/{name}zarr.json": "json" for name in ("", "data/", "data/data/", "data/lod.0/")}
+SHARDS = {f"good/{name}.lod.h5": "lod.h5" for name in ("manifest", "data-00000-of-00001")}
 PLAIN: dict[str, tuple[str, str, Content, dict[str, Any]]] = {
+    "lod.dataset": ("lod.dataset", "good", WORDS, {"kinds": SHARDS, "sealed": True}),
     "safetensors": ("safetensors", "good.safetensors", WORDS, {}),
     "safetensors, several": ("safetensors", "good.safetensors", SHARED, {}),
     "paddle": ("paddle", "good.lodt", WORDS, {}),

@@ -1,0 +1,1 @@
+"""Datasets: a folder of containers and a manifest. docs/datasets.md."""

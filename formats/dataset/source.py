@@ -1,0 +1,280 @@
+"""Reads a dataset: the manifest at once, a shard when something of it is asked for."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
+
+import numpy as np
+
+from lodcli.formats.container import header
+from lodcli.formats.container.reader import ContainerSource, header_checksum
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.schema import Batch, find
+from lodcli.formats.dataset import manifest as manifests
+from lodcli.formats.dataset.manifest import SHARDS, Manifest, counts_of, uncounted
+from lodcli.formats.storage.inputs import Input
+from lodcli.kernels.errors import LodError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key, item_number, range_bounds, select
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Mask
+
+# Each holds its index, and a descriptor.
+MOST_OPEN = 8
+
+T = TypeVar("T")
+
+
+class DatasetSource(IndexedSource):
+    """An open dataset. Memory holds the manifest, and the index once more than a slice is read.
+
+    Args:
+        folder: the open folder.
+    """
+
+    def __init__(self, folder: Input) -> None:
+        self._folder = folder
+        with naming(manifests.NAME), folder.beside(manifests.NAME) as file:
+            fd = file.make_seekable().fileno()
+            self._manifest = Manifest.read(ContainerSource(fd, manifests.NAME))
+        self.schema = self._manifest.counted()
+        self._expected = uncounted(self.schema)
+        self._ends = self._manifest.ends()
+        self._counts = np.diff(self._manifest.totals, axis=0)
+        self.lods: Mapping[str, LoD] = _Indexes(self)
+        self._open: OrderedDict[int, tuple[int, ContainerSource]] = OrderedDict()
+        # Batches are read ahead in a thread, while another reads elsewhere.
+        self._lock = threading.RLock()
+        self._checked = False
+
+    @property
+    def shard_names(self) -> list[str]:
+        """The names of the shards."""
+        return self._manifest.names
+
+    # -- shards --------------------------------------------------------------------
+
+    def faults(self) -> Iterator[LodError]:
+        """Yield what is wrong with the sizes and the headers of the shards, none of which is read.
+
+        Files with the name of a shard that the manifest does not know are wrong as well.
+        """
+        names = self._manifest.names
+        for number, name in enumerate(names):
+            try:
+                with naming(name):
+                    fd = self._descriptor(number, name)
+                    try:
+                        self._check_header(number, header_checksum(fd))
+                    finally:
+                        os.close(fd)
+            except LodError as error:
+                yield error
+        known = set(names)
+        for name in sorted(self._folder.folder.entries()[0]):
+            if re.fullmatch(SHARDS, name) and name not in known:
+                yield DamagedFileError(
+                    f"{name}: the manifest, of {len(names)} shards, does not name it"
+                )
+
+    def check(self) -> None:
+        """Raise the first of `faults`, before anything is done with more than a slice."""
+        if not self._checked:
+            for error in self.faults():
+                raise error
+            self._checked = True
+
+    def _descriptor(self, number: int, name: str) -> int:
+        """Open a shard that has the size it must have."""
+        folder, size = self._folder.folder, int(self._manifest.sizes[number])
+        try:
+            found = folder.stat(name)
+            if not stat.S_ISREG(found.st_mode):
+                raise DamagedFileError("is no regular file")
+            if found.st_size != size:
+                raise DamagedFileError(
+                    f"expected {size} bytes, as the manifest says, found {found.st_size}; it was "
+                    "changed, or is of another dataset"
+                )
+            return folder.open(name)
+        except FileNotFoundError:
+            raise DamagedFileError(
+                f"is missing; the manifest names {self._manifest.count} shards"
+            ) from None
+        except OSError as error:
+            error.filename = os.path.join(self._folder.label, name)
+            raise
+
+    def _check_header(self, number: int, found: int) -> None:
+        expected = int(self._manifest.sums[number])
+        if found != expected:
+            raise DamagedFileError(
+                f"{header.PATH}: expected CRC32C {expected:08x}, as the manifest says, found "
+                f"{found:08x}; it was changed, or is of another dataset"
+            )
+
+    def _opened(self, number: int) -> tuple[int, ContainerSource]:
+        name = manifests.shard_name(number, self._manifest.count)
+        with naming(name):
+            fd = self._descriptor(number, name)
+            try:
+                shard = ContainerSource(fd, name)
+                self._check_header(number, shard.header_crc32c)
+                if uncounted(shard.schema) != self._expected or not np.array_equal(
+                    counts_of(shard.schema), self._counts[number]
+                ):
+                    raise DamagedFileError("its tensors are not those that the manifest says")
+                return fd, shard
+            except BaseException:
+                os.close(fd)
+                raise
+
+    @contextmanager
+    def _shard(self, number: int) -> Iterator[ContainerSource]:
+        """Give a shard. The last ones stay open."""
+        with self._lock:
+            if number not in self._open:
+                self._open[number] = self._opened(number)
+                if len(self._open) > MOST_OPEN:
+                    os.close(self._open.popitem(last=False)[1][0])
+            self._open.move_to_end(number)
+            shard = self._open[number][1]
+            with naming(manifests.shard_name(number, self._manifest.count)):
+                yield shard
+
+    def _found(self, name: str, level: int, item: int) -> int:
+        """Return the shard that holds an item of a level."""
+        return int(np.searchsorted(self._ends[name, level], item, "right")) - 1
+
+    def _pieces(
+        self,
+        name: str,
+        level: int,
+        start: int,
+        stop: int,
+        read: Callable[[ContainerSource, int, int], T],
+    ) -> list[T]:
+        """Return what is read of the shards that hold items start..stop; of at least one."""
+        ends = self._ends[name, level]
+        first = max(0, min(self._found(name, level, start), self._manifest.count - 1))
+        found: list[T] = []
+        for number in range(first, self._manifest.count):
+            low, high = int(ends[number]), int(ends[number + 1])
+            if found and (low >= stop or low == high):
+                if low >= stop:
+                    break
+                continue
+            with self._shard(number) as shard:
+                found.append(read(shard, max(start, low) - low, max(start, min(stop, high)) - low))
+        return found
+
+    def close(self) -> None:
+        with self._lock:
+            while self._open:
+                os.close(self._open.popitem()[1][0])
+
+    # -- content -------------------------------------------------------------------
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        wanted = list(names)
+        self.check()
+        for number, name in enumerate(self._manifest.names):
+            # Not one of those that are kept open: it is closed under nobody's hands.
+            fd, shard = self._opened(number)
+            try:
+                with naming(name):
+                    yield from shard.batches_of(wanted, limit_bytes)
+            finally:
+                os.close(fd)
+
+    def read_rows(self, name: str, start: int, stop: int) -> Array:
+        level = len(find(self.schema, name).levels)
+        return _concatenated(
+            self._pieces(
+                name, level, start, stop, lambda shard, low, high: shard.read_rows(name, low, high)
+            )
+        )
+
+    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
+        if not find(self.schema, name).nullable:
+            return None
+
+        def read(shard: ContainerSource, low: int, high: int) -> tuple[Mask | None, int]:
+            return shard.read_mask(name, level, low, high), high - low
+
+        found = self._pieces(name, level, start, stop, read)
+        if all(mask is None for mask, _ in found):
+            return None
+        return _concatenated(
+            [np.ones(size, np.bool_) if mask is None else mask for mask, size in found]
+        )
+
+    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
+        spec = find(self.schema, name)
+        lod = spec.empty().lod
+        first = lod.level(level) if lod.n_levels or level != 0 else 0
+        if not 0 < len(branch) <= lod.n_levels + 1 - first or isinstance(branch[0], slice):
+            select(lod, 0, branch, level)  # says what is wrong; a range may be empty
+        key, *rest = branch
+        total = int(self._ends[name, first][-1])
+        if not isinstance(key, slice):
+            item = item_number(lod, first, key, total)
+            number = self._found(name, first, item)
+            with self._shard(number) as shard:
+                own = item - int(self._ends[name, first][number])
+                return shard.slice(name, (own, *rest), first)
+        low, high = range_bounds(key, total)
+
+        def read(shard: ContainerSource, start: int, stop: int) -> LoDTensor:
+            return shard.slice(name, (slice(start, stop), *rest), first)
+
+        return LoDTensor.concatenate(self._pieces(name, first, low, high, read))
+
+    def indexes(self) -> dict[str, LoD]:
+        """Return the index of every tensor, read from all shards."""
+        self.check()
+        chains = {spec.name: tuple(level.key for level in spec.levels) for spec in self.schema}
+        leads = {chain: name for name, chain in chains.items()}
+        parts: dict[tuple[str, ...], list[LoD]] = {chain: [] for chain in leads}
+        for number in range(self._manifest.count):
+            with self._shard(number) as shard:
+                for chain, name in leads.items():
+                    parts[chain].append(shard.lods[name])
+        whole = {chain: LoD.concatenate(lods) if chain else LoD() for chain, lods in parts.items()}
+        return {name: whole[chain] for name, chain in chains.items()}
+
+
+class _Indexes(Mapping[str, LoD]):
+    """The index of each tensor, read when the first one is asked for."""
+
+    def __init__(self, source: DatasetSource) -> None:
+        self._source = source
+        self._known: dict[str, LoD] = {}
+
+    def __getitem__(self, name: str) -> LoD:
+        if not self._known:
+            self._known = self._source.indexes()
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (spec.name for spec in self._source.schema)
+
+    def __len__(self) -> int:
+        return len(self._source.schema)
+
+
+def _concatenated(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

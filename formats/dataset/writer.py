@@ -1,0 +1,253 @@
+"""Writes a dataset: shards of whole outermost items as they come, then the manifest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+
+from lodcli.formats.container.format import Container
+from lodcli.formats.container.reader import ContainerSource
+from lodcli.formats.container.writer import write_container
+from lodcli.formats.core.batching import groups
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import Batch, Schema, find, tensor_of
+from lodcli.formats.dataset import manifest as manifests
+from lodcli.formats.dataset.manifest import Manifest, counts_of, refuse_columns, shard_name
+from lodcli.formats.items.indexed_copy import copied
+from lodcli.formats.items.items import Items
+from lodcli.formats.items.sharing import Shared
+from lodcli.formats.items.taking import item_count, part
+from lodcli.formats.storage.folder_output import FolderOutput
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.errors import OptionError
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+SHARD_BYTES = 256 << 20
+# An item costs its offset as well: many empty ones must be divided too.
+_ITEM_BYTES = 8
+
+Tensors = dict[str, LoDTensor]
+
+
+def write_dataset(
+    output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+) -> None:
+    """Write shards and the manifest to a folder, without committing it.
+
+    Memory holds a few batches. Tensors that come apart but belong together, and a stream that is
+    to be divided into a number of shards, are copied to a temporary container first.
+
+    Args:
+        output: the folder.
+        schema: what the batches hold together.
+        batches: see Source.
+        options: `shards` or `shard_bytes`; SHARD_BYTES if neither is given.
+    """
+    if options.shards is not None and options.shard_bytes is not None:
+        raise OptionError("shards and shard_bytes exclude each other")
+    assert isinstance(output, FolderOutput)
+    refuse_columns(schema)
+    batches = iter(batches)
+    first = next(batches, {})
+    batches = chain([first], batches)
+    counted = all(spec.rows is not None for spec in schema)
+    if (counted or options.shards is None) and first.keys() >= set(together(schema)):
+        _write(output, schema, batches, options)
+        return
+    with copied(schema, batches) as source:
+        names = [spec.name for spec in schema]
+        _write(output, source.schema, items_together(source, names), options)
+
+
+def together(schema: Schema) -> list[str]:
+    """Return the tensors that are divided alike: those with as many outermost items as the largest.
+
+    Of tensors of unknown counts, those that share their outermost level.
+    """
+    found = groups(schema)
+    counts = {spec.items for spec in schema}
+    if None not in counts:
+        alike = [[spec for spec in schema if spec.items == count] for count in counts]
+        found = sorted(alike, key=lambda specs: schema.index(specs[0]))
+    largest = max(found, key=lambda specs: sum((s.rows or 0) * s.row_bytes for s in specs))
+    return [spec.name for spec in largest]
+
+
+def items_together(source: IndexedSource, names: Sequence[str]) -> Iterator[Batch]:
+    """Yield tensors of a file so that those that are divided alike come together, first."""
+    schema = tuple(find(source.schema, name) for name in names)
+    lead = together(schema)
+    specs = tuple(spec for spec in schema if spec.name in lead)
+    items = Items(source, Shared(0, None, specs, ()))
+    yield from items.range(0, items.count)
+    others = [name for name in names if name not in lead]
+    for batch in source.batches_of(others) if others else ():
+        kept = {name: item for name, item in batch.items() if name in others}
+        if kept:
+            yield kept
+
+
+def _write(
+    output: FolderOutput, schema: Schema, batches: Iterable[Batch], options: WriteOptions
+) -> None:
+    row_bytes = {name: find(schema, name).row_bytes for name in together(schema)}
+    if options.shards is None:
+        divided = _Divided(batches, row_bytes, options.shard_bytes or SHARD_BYTES)
+    else:
+        lead = [find(schema, name) for name in row_bytes]
+        total = sum((spec.rows or 0) * spec.row_bytes for spec in lead)
+        divided = _Equally(
+            batches, row_bytes, options.shards, total + _ITEM_BYTES * (lead[0].items or 0)
+        )
+    shards = Shards(schema)
+    while not divided.done(shards.count):
+        # Their number, which is in their names, may not be known before the last one.
+        with output.part(shard_name(shards.count, options.shards or 0)) as shard:
+            shards.write(shard, divided.shard(shards.count), options.compression)
+    for number in range(shards.count if options.shards is None else 0):
+        output.rename(shard_name(number, 0), shard_name(number, shards.count))
+    with output.part(manifests.NAME) as file:
+        write_manifest(file, shards.manifest())
+
+
+class _Divided:
+    """Batches divided into shards of so many bytes at most, or of one item.
+
+    Args:
+        batches: see `write_dataset`.
+        row_bytes: of the tensors that are divided alike.
+        limit_bytes: of a shard.
+    """
+
+    def __init__(
+        self, batches: Iterable[Batch], row_bytes: Mapping[str, int], limit_bytes: int
+    ) -> None:
+        self._batches = iter(batches)
+        self._row_bytes = row_bytes
+        self._limit_bytes = limit_bytes
+        self._rest: Tensors = {}
+        self._position = self._start = 0
+        self._read = False
+
+    def done(self, number: int) -> bool:
+        """Return whether so many shards are all."""
+        return self._read
+
+    def shard(self, number: int) -> Iterator[Batch]:
+        """Yield the batches of the next shard."""
+        self._start = self._position
+        while True:
+            lead, self._rest = self._rest, {}
+            if not lead:
+                batch = next(self._batches, None)
+                if batch is None:
+                    self._read = True
+                    return
+                lead = {k: tensor_of(batch[k]) for k in batch if k in self._row_bytes}
+                others = {name: item for name, item in batch.items() if name not in lead}
+                if others:
+                    yield others
+                if not lead:
+                    continue
+            ends = self._position + self._ends(lead)
+            count, stop = item_count(lead), self._items(number, ends)
+            if stop or not count:
+                yield part(lead, 0, stop)
+            self._position = int(ends[stop])
+            if stop < count:
+                self._rest = part(lead, stop, count)
+                return
+
+    def _ends(self, lead: Tensors) -> Offsets:
+        """Return where each item begins and the last one ends, in bytes."""
+        found = np.arange(item_count(lead) + 1, dtype=np.int64) * _ITEM_BYTES
+        for name, tensor in lead.items():
+            rows = tensor.lod.absolute(0) if tensor.lod.n_levels else np.arange(tensor.rows + 1)
+            found += rows * self._row_bytes[name]
+        return found
+
+    def _items(self, number: int, ends: Offsets) -> int:
+        """Return how many of some items are of this shard."""
+        stop = int(np.searchsorted(ends, self._start + self._limit_bytes, "right")) - 1
+        return stop if stop or self._position > self._start else min(1, ends.size - 1)
+
+
+class _Equally(_Divided):
+    """Batches divided into so many shards, about equal in bytes; some may be empty.
+
+    Args:
+        batches, row_bytes: see `_Divided`.
+        count: of the shards.
+        total_bytes: of all of them.
+    """
+
+    def __init__(
+        self,
+        batches: Iterable[Batch],
+        row_bytes: Mapping[str, int],
+        count: int,
+        total_bytes: int,
+    ) -> None:
+        super().__init__(batches, row_bytes, total_bytes)
+        self._count = count
+
+    def done(self, number: int) -> bool:
+        return number == self._count
+
+    def _items(self, number: int, ends: Offsets) -> int:
+        if number == self._count - 1:
+            return ends.size - 1
+        border = -(-self._limit_bytes * (number + 1) // self._count)
+        return int(np.searchsorted(ends[:-1], border))
+
+
+def write_manifest(output: Output, manifest: Manifest) -> None:
+    """Write a manifest as a container."""
+    schema, batch = manifest.tensors()
+    Container().write(output, schema, [batch], WriteOptions())
+
+
+class Shards:
+    """What a manifest says of shards, which are written one after another.
+
+    Args:
+        schema: of all shards.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._nullable: set[str] = set()
+        self._counts: list[list[int]] = []
+        self._sizes: list[int] = []
+        self._sums: list[int] = []
+
+    @property
+    def count(self) -> int:
+        """How many shards were written."""
+        return len(self._sizes)
+
+    def write(self, output: Output, batches: Iterable[Batch], compression: str | None) -> None:
+        """Write a shard, without committing it."""
+        schema = tuple(spec.uncounted() for spec in self._schema)
+        empty = {spec.name: spec.empty() for spec in schema}
+        write_container(output, schema, chain([empty], batches), compression)
+        self.add(output.fd, output.label)
+
+    def add(self, fd: int, label: str) -> None:
+        """Add a shard that was written, which is read again as far as opening it does."""
+        source = ContainerSource(fd, label)
+        self._counts.append(counts_of(source.schema))
+        self._nullable |= {spec.name for spec in source.schema if spec.nullable}
+        self._sizes.append(os.fstat(fd).st_size)
+        self._sums.append(source.header_crc32c)
+
+    def manifest(self) -> Manifest:
+        """Return the manifest."""
+        schema = tuple(replace(spec, nullable=spec.name in self._nullable) for spec in self._schema)
+        return Manifest.of(schema, self._counts, self._sizes, np.array(self._sums, np.uint32))

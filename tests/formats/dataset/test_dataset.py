@@ -1,0 +1,274 @@
+"""Datasets: what is read of shards is what is read of one file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lodcli.formats.container.reader import ContainerSource
+from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.schema import schema_of
+from lodcli.formats.dataset import manifest as manifests
+from lodcli.formats.dataset.manifest import Manifest, shard_name
+from lodcli.formats.dataset.source import DatasetSource
+from lodcli.formats.dataset.writer import write_manifest
+from lodcli.formats.items.indexed_copy import copied
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import Key
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
+from tests.strategies import tensors
+
+EXAMPLES = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+KEYS = st.integers(-4, 4) | st.builds(
+    slice, st.none() | st.integers(-4, 4), st.none() | st.integers(-4, 4)
+)
+DIVIDED: st.SearchStrategy[dict[str, int]] = st.builds(dict, shards=st.integers(1, 5)) | st.builds(
+    dict, shard_bytes=st.integers(1, 90)
+)
+
+
+def sharded(folder: Path, content: Any, **how: Any) -> Path:
+    path = folder / "ds"
+    io.write(path, content, format_name="lod.dataset", overwrite=True, **how)
+    return path
+
+
+def articles() -> dict[str, LoDTensor]:
+    """Articles of sentences of words, their tags, a label beside each article, and 3 names."""
+    rng = np.random.default_rng(7)
+    sentences = rng.integers(0, 4, 12)
+    words = rng.integers(0, 5, sentences.sum())
+    lod = LoD.from_lengths([sentences, words], ["article", "sentence"])
+    ids = LoDTensor(np.arange(words.sum()), lod)
+    tags = LoDTensor(rng.random(words.sum()), lod)
+    nulls = Nulls.of([rng.random(12) < 0.7])
+    label = LoDTensor(np.arange(12, dtype=np.int8), nulls=nulls)
+    return {"ids": ids, "tags": tags, "label": label, "names": LoDTensor(np.array([4, 5, 6]))}
+
+
+@EXAMPLES
+@given(tensor=tensors(max_levels=3), how=DIVIDED, branch=st.lists(KEYS, max_size=3), data=st.data())
+def test_a_slice_of_shards_is_that_of_one_file(
+    tmp_path: Path, tensor: LoDTensor, how: dict[str, Any], branch: list[Key], data: st.DataObject
+) -> None:
+    level = data.draw(st.integers(-tensor.lod.n_levels, max(0, tensor.lod.n_levels - 1)))
+    path = sharded(tmp_path, tensor, **how)
+    io.write(tmp_path / "t.lod.h5", tensor, overwrite=True)
+    with io.open_source(path) as shards, io.open_source(tmp_path / "t.lod.h5") as one:
+        whole = shards.read()["data"]
+        assert isinstance(whole, LoDTensor)
+        assert whole.identical(tensor)
+        assert shards.read_index("data") == tensor.lod
+        try:
+            expected = one.slice("data", tuple(branch), level)
+        except SelectionError as error:
+            said = str(error).removeprefix(f"{tmp_path}/t.lod.h5: ")
+            with pytest.raises(SelectionError, match=re.escape(said)):
+                shards.slice("data", tuple(branch), level)
+            return
+        assert shards.slice("data", tuple(branch), level).identical(expected)
+
+
+@pytest.mark.parametrize("how", [{"shards": 5}, {"shard_bytes": 100}, {}], ids=str)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_all_tensors_of_a_file_are_kept(
+    tmp_path: Path, how: dict[str, Any], streamed: bool
+) -> None:
+    content = articles()
+    path = sharded(tmp_path, content, **how)
+    if streamed:  # in batches of tensors that come apart, one after another
+        shutil.rmtree(path)
+        with copied(schema_of(content), [content]) as source:
+            options = WriteOptions(**how)
+            io.write_batches(
+                path, source.schema, source.batches(64), format_name="lod.dataset", options=options
+            )
+    found = io.read_all(path)
+    assert list(found) == list(content)
+    for name, item in found.items():
+        assert isinstance(item, LoDTensor)
+        assert item.identical(content[name]), name
+    assert found["ids"].lod is found["tags"].lod  # type: ignore[union-attr]
+    # What belongs together is in one shard.
+    for shard in sorted(path.glob("data-*")):
+        one = io.read_all(shard)
+        assert len(one["ids"]) == len(one["tags"]) == len(one["label"])  # type: ignore[arg-type]
+
+
+def test_shards_are_about_equal_and_no_larger_than_asked(tmp_path: Path) -> None:
+    tensor = LoDTensor(np.zeros(100_000, np.uint8), [[100] * 1000])
+    path = sharded(tmp_path, tensor, shards=8)
+    sizes = [len(io.read(one)) for one in sorted(path.glob("data-*"))]  # type: ignore[arg-type]
+    assert sum(sizes) == 1000
+    assert max(sizes) - min(sizes) <= 1
+    path = sharded(tmp_path, tensor, shard_bytes=108 * 300)
+    sizes = [len(io.read(one)) for one in sorted(path.glob("data-*"))]  # type: ignore[arg-type]
+    assert sizes == [300, 300, 300, 100]
+
+
+def test_a_slice_opens_one_shard_and_opening_none(tmp_path: Path) -> None:
+    path = sharded(tmp_path, articles(), shards=4)
+    opened: list[int] = []
+    original = DatasetSource._opened
+
+    def counting(self: DatasetSource, number: int) -> Any:
+        opened.append(number)
+        return original(self, number)
+
+    with mock.patch.object(DatasetSource, "_opened", counting), io.open_source(path) as source:
+        assert not opened
+        source.slice("ids", (5,))
+        source.slice("ids", (7,), level="sentence")
+        assert len(opened) == len(set(opened)) <= 2
+    for name in sorted(path.glob("data-*"))[1:]:
+        name.unlink()  # others need not even be there
+    with io.open_source(path) as source:
+        assert source.slice("ids", (0,)).identical(articles()["ids"][0])
+
+
+MANY = """
+import resource, sys, time
+import lodcli
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with lodcli.open(sys.argv[1]) as source:
+    assert source.slice("data", (123456,)).data.tolist() == [1, 2]
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_a_slice_of_a_hundred_thousand_shards_takes_little_memory(tmp_path: Path) -> None:
+    """All but the one that is asked for are missing."""
+    count, item = 100_000, 123_456
+    tensor = LoDTensor(np.array([0, 1, 2], np.int32), [[1, 2]])
+    path = sharded(tmp_path, tensor, shards=1)
+    with Input(path / manifests.NAME) as file:
+        one = Manifest.read(ContainerSource(file.make_seekable().fileno(), "one"))
+    (path / shard_name(0, 1)).rename(path / shard_name(item // 2, count))
+    many = Manifest.of(
+        one.schema, [[2, 3]] * count, one.sizes.tolist() * count, np.repeat(one.sums, count)
+    )
+    with Output(path / manifests.NAME, overwrite=True, seekable=True) as output:
+        write_manifest(output, many)
+    # An item of even number has one row, here it is the second of its shard.
+    code = MANY.replace("123456", str(item + 1))
+    done = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 50_000  # KiB
+
+
+def missing(path: Path) -> None:
+    path.unlink()
+
+
+def longer(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"x")
+
+
+def foreign(path: Path) -> None:
+    """A shard of another dataset with the same sizes."""
+    other = path.parent.parent / "other"
+    content = {name: tensor for name, tensor in articles().items()}
+    content["ids"] = LoDTensor(content["ids"].data + 1, content["ids"].lod)
+    io.write(other, content, format_name="lod.dataset", shards=4)
+    shutil.copy(other / path.name, path)
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (missing, "is missing; the manifest names 4 shards"),
+        (longer, "expected [0-9]+ bytes, as the manifest says, found [0-9]+"),
+        (foreign, "/header: expected CRC32C [0-9a-f]{8}, as the manifest says, found"),
+        (a_folder, "is no regular file"),
+    ],
+)
+def test_a_shard_that_is_not_the_one_meant_is_named_before_any_work(
+    tmp_path: Path, change: Any, said: str
+) -> None:
+    path = sharded(tmp_path, articles(), shards=4)
+    shard = shard_name(2, 4)
+    change(path / shard)
+    with io.open_source(path) as source:
+        for work in (source.batches, lambda: iter([source.read_index("ids")])):
+            with pytest.raises(DamagedFileError, match=f"^{shard}: {said}"):
+                next(iter(work()))  # not only when it is its turn
+        with pytest.raises(DamagedFileError, match=shard):
+            source.slice("ids", (slice(None),))
+        assert source.slice("ids", (0,)).identical(articles()["ids"][0])
+
+
+def test_a_shard_that_no_manifest_names_is_named(tmp_path: Path) -> None:
+    path = sharded(tmp_path, articles(), shards=4)
+    shutil.copy(path / shard_name(0, 4), path / shard_name(0, 5))
+    with pytest.raises(DamagedFileError, match=r"00005\.lod\.h5: the manifest, of 4"):
+        io.read_all(path)
+
+
+def test_a_folder_without_a_manifest_is_no_dataset(tmp_path: Path) -> None:
+    path = sharded(tmp_path, articles(), shards=2)
+    (path / manifests.NAME).unlink()
+    with pytest.raises(IsADirectoryError):
+        io.read_all(path)
+
+
+def test_what_a_dataset_does_not_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="no tensor called shard-bytes"):
+        sharded(tmp_path, {"shard-bytes": LoDTensor(np.arange(3))})
+    with pytest.raises(OptionError, match="exclude each other"):
+        sharded(tmp_path, articles(), shards=2, shard_bytes=5)
+    with pytest.raises(OptionError, match="shards: expected a whole number from 1, found 0"):
+        sharded(tmp_path, articles(), shards=0)
+    assert not (tmp_path / "ds").exists()
+
+
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+    path = sharded(tmp_path, articles(), shards=12)
+    before = len(os.listdir("/proc/self/fd"))
+    with io.open_source(path) as source:
+        source.read_index("ids")
+        assert len(os.listdir("/proc/self/fd")) < before + 12
+        next(iter(source.batches()))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_another_program_reads_the_manifest(tmp_path: Path) -> None:
+    """As docs/datasets.md describes it, with h5py alone."""
+    h5py = pytest.importorskip("h5py")
+    path = sharded(tmp_path, articles(), shards=4)
+    rows = []
+    with h5py.File(path / manifests.NAME) as manifest:
+        totals = manifest["shard-totals/data"][:]
+        for number, size in enumerate(manifest["shard-bytes/data"][:]):
+            shard = path / f"data-{number:05d}-of-00004.lod.h5"
+            assert shard.stat().st_size == size
+            with h5py.File(shard) as file:
+                rows.append(file["ids/data"][:])
+                assert totals[number + 1, 2] - totals[number, 2] == len(rows[-1])
+    assert np.concatenate(rows).tolist() == articles()["ids"].data.tolist()
