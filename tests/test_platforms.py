@@ -15,6 +15,7 @@ import pytest
 import lodcli
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.sampling import THOROUGH
 from tests.test_imports import MODULES, ROOT, imports, parsed
 
 PLACE = "lodcli.kernels.platform"
@@ -178,6 +179,8 @@ def test_tests_pass_where_what_other_systems_lack_is_hidden(
 ) -> None:
     hidden = str(ROOT / "tests" / "hidden")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
+    if not THOROUGH:
+        command.append("--hypothesis-profile=few")
     done = subprocess.run(
         [*command, *HERE, *tests],
         env={**os.environ, "PYTHONPATH": hidden, "LOD_HIDDEN": what},

@@ -25,6 +25,7 @@ from tests.reliability.fuzz import campaign, known, reading, watchdog
 from tests.reliability.fuzz.bases import BASES
 from tests.reliability.mutators import hdf5
 from tests.reliability.mutators.table import FIELDS, REPAIRED
+from tests.sampling import many
 
 NEEDS = {
     "tfrecord, theirs": "tfrecord",
@@ -34,7 +35,7 @@ NEEDS = {
     "weights, onnx": "onnx",
 }
 QUICK = ("lod.stream", "lod.h5", "megatron", "weights, safetensors")
-FILES = 100
+FILES = many(100)
 
 
 def _require(name: str) -> None:

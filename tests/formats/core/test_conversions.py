@@ -33,6 +33,7 @@ from tests.formats.cases.kinds import (
     require,
     written,
 )
+from tests.sampling import many
 
 # Of each, what a format holds of these; the first of them.
 DTYPES = ("int64", "float64", "uint16", "uint8")
@@ -161,7 +162,7 @@ def check_reason(name: str, error: LodError) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("one", KINDS)
-@settings(max_examples=300)
+@settings(max_examples=many(300))
 @given(data=st.data())
 def test_every_format_is_converted_to_every_other(one: str, data: st.DataObject) -> None:
     require(one)

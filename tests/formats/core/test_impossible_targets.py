@@ -21,6 +21,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.kinds import KINDS, Content, contents, require
 from tests.lodcli.conftest import Lod, lod  # noqa: F401 - a fixture
+from tests.sampling import many
 
 # Errors about single values or lengths, which only reading can find.
 OF_VALUES = (
@@ -84,7 +85,7 @@ def test_what_a_format_cannot_hold_is_refused_before_rows_are_read(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=many(300), deadline=None)
 @given(data=st.data())
 def test_much_that_a_format_cannot_hold(name: str, data: st.DataObject) -> None:
     require(name)

@@ -22,6 +22,7 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.kinds import KINDS, Content, contents, items, require, written
+from tests.sampling import many
 
 Lost = dict[str, set[str]]
 
@@ -130,7 +131,7 @@ def test_what_is_declared_to_be_lost_is_lost_and_no_more(name: str, data: st.Dat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(data=st.data())
 def test_losses_of_many(name: str, data: st.DataObject) -> None:
     require(name)
