@@ -1,6 +1,8 @@
-"""CRC32C per block of rows, so that a slice checks only the blocks it reads."""
+"""CRC32C per block of rows, so that a slice checks only the blocks it reads, and these once."""
 
 from __future__ import annotations
+
+import os
 
 import google_crc32c
 
@@ -91,3 +93,51 @@ def first_other(found: Array, checksums: str) -> int | None:
         for block, start in enumerate(starts)
         if text[start : start + HEX_DIGITS] != checksums[start : start + HEX_DIGITS]
     )
+
+
+class FileState:
+    """Notices that an open file was written to."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._seen: tuple[int, int, int] | None = None
+        self.changes = 0
+
+    def look(self) -> int:
+        """Return how often the file was found changed."""
+        found = os.fstat(self._fd)
+        now = (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if now != self._seen:
+            self._seen = now
+            self.changes += 1
+        return self.changes
+
+
+class CheckedBlocks:
+    """The blocks of a dataset whose checksums were right when they were last read.
+
+    Args:
+        state: of the file.
+        count: of blocks.
+    """
+
+    def __init__(self, state: FileState, count: int) -> None:
+        self._state = state
+        self._count = count
+        self._changes = 0
+        self._whole = bytearray()
+
+    def hold(self, first: int, stop: int) -> bool:
+        """Return whether blocks first..stop are known to be whole.
+
+        Call it before they are read and `add` after: what changed in between is not held then.
+        """
+        changes = self._state.look()
+        if changes != self._changes:
+            self._changes = changes
+            self._whole = bytearray(self._count)
+        return self._whole.find(0, first, stop) < 0
+
+    def add(self, first: int, stop: int) -> None:
+        """Remember that blocks first..stop are whole."""
+        self._whole[first:stop] = b"\1" * (stop - first)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 
 from lodcli.formats.container import header
+from lodcli.formats.container.checksums import FileState
 from lodcli.formats.container.marked_arrays import with_words
 from lodcli.formats.container.rows import Rows
 from lodcli.formats.container.stored import ContainerFile
@@ -61,8 +62,9 @@ class ContainerSource(IndexedSource):
         found = header.decode(text)
         self.header_crc32c = header.checksum(text)
         self._entries = found.datasets
+        state = FileState(fd)
         self._rows = {
-            path: Rows(fd, path, found.datasets[path], stored)
+            path: Rows(fd, state, path, found.datasets[path], stored)
             for path, stored in file.datasets(found.datasets).items()
         }
         self.schema = tuple(

@@ -10,7 +10,12 @@ from contextlib import suppress
 import numpy as np
 
 from lodcli.formats.arrays.byte_blocks import Bytes, flat_bytes
-from lodcli.formats.container.checksums import first_bad_block, first_other
+from lodcli.formats.container.checksums import (
+    CheckedBlocks,
+    FileState,
+    first_bad_block,
+    first_other,
+)
 from lodcli.formats.container.chunks import decode
 from lodcli.formats.container.header import DatasetEntry
 from lodcli.formats.container.stored import Chunks, StoredDataset
@@ -37,32 +42,46 @@ class Rows:
 
     Args:
         fd: the open file; the caller keeps and closes it.
+        state: whether it changes.
         path: of the dataset, for messages.
         entry: what the header says of it.
         stored: where it lies.
     """
 
-    def __init__(self, fd: int, path: str, entry: DatasetEntry, stored: StoredDataset) -> None:
+    def __init__(
+        self, fd: int, state: FileState, path: str, entry: DatasetEntry, stored: StoredDataset
+    ) -> None:
         self._fd = fd
         self._path = path
         self._entry = entry
         self._dtype = numpy_type(entry.dtype)
         self._chunks = stored.chunks
         self.offset = stored.offset
+        self._checked = CheckedBlocks(state, -(-entry.shape[0] // entry.block_rows))
 
     def read(self, start: int, stop: int, *, check: bool = True) -> Array:
         """Return rows start..stop, of which only the blocks they touch are read.
 
+        Rows of blocks that were checked since the file last changed are read alone.
+
         Args:
             check: whether their checksums must match; without it, `check` is to follow.
         """
-        low, high = start, stop
-        if stop > start:
-            rows = self._entry.block_rows
-            low = start - start % rows
-            high = min(-(-stop // rows) * rows, self._entry.shape[0])
-        found = memory.empty((high - low, *self._entry.shape[1:]), self._dtype)
+        row_shape = self._entry.shape[1:]
+        if stop <= start:
+            return memory.empty((0, *row_shape), self._dtype)
+        rows = self._entry.block_rows
+        first, last = start // rows, -(-stop // rows)
+        if check and self._checked.hold(first, last) and self.offset is not None:
+            found = memory.empty((stop - start, *row_shape), self._dtype)
+            with naming(self._path):
+                self._fill(start, found)
+            return found
+        low, high = first * rows, min(last * rows, self._entry.shape[0])
+        found = memory.empty((high - low, *row_shape), self._dtype)
         self.fill(low, found, check=check)
+        if check:
+            self._checked.add(first, last)
         return found[start - low : stop - low]
 
     def fill(self, start: int, out: Array, *, check: bool = True) -> None:

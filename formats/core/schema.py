@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -90,7 +91,7 @@ class TensorSpec:
     @property
     def row_bytes(self) -> int:
         """Bytes of one row."""
-        return int(np.prod(self.row_shape, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.row_shape) * self.dtype.itemsize
 
     @property
     def items(self) -> int | None:
@@ -131,17 +132,16 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
     Raises:
         SelectionError: no such tensor, or no name and several to choose from; lists them.
     """
-    known = ", ".join(spec.name for spec in schema) or "none"
-    if name is None:
-        if len(schema) == 1:
-            return schema[0]
-        if not any(spec.name == DEFAULT_NAME for spec in schema):
-            what = f"holds {len(schema)} tensors; choose one with ::NAME: {known}"
-            raise SelectionError(what, [spec.name for spec in schema])
-        name = DEFAULT_NAME
+    if name is None and len(schema) == 1:
+        return schema[0]
+    wanted = DEFAULT_NAME if name is None else name
     for spec in schema:
-        if spec.name == name:
+        if spec.name == wanted:
             return spec
+    names = [spec.name for spec in schema]
+    known = ", ".join(names) or "none"
+    if name is None:
+        raise SelectionError(f"holds {len(schema)} tensors; choose one with ::NAME: {known}", names)
     raise SelectionError(f"no tensor named {name!r}; there are: {known}")
 
 

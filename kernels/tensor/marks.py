@@ -304,7 +304,7 @@ class Marks:
         """
         if not levels and self.unit is None and self.values is not None:
             return Marks(attributes=self.attributes) if before else self
-        return self if levels == before else replace(self, fields=())
+        return self if levels == before or not self.fields else replace(self, fields=())
 
     def below(self, new_levels: int) -> Marks:
         """Return the marks of the tensor under more outer levels; those of its column."""

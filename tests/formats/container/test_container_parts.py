@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lodcli.formats.container import checksums, rows
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.options import WriteOptions
@@ -23,6 +25,7 @@ from lodcli.kernels.errors import (
     SelectionError,
     UnsupportedError,
 )
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -120,6 +123,43 @@ def test_only_the_blocks_of_a_slice_are_checked(compression: str | None, tmp_pat
             source.read()
         with pytest.raises(DamagedFileError, match=f"/data: .*({what})"):
             list(source.batches(1 << 18))
+
+
+def test_a_block_is_checked_once_while_the_file_stays_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensor = _wide()
+    path = _write(tmp_path / "t.lod.h5", tensor, None)
+    checked: list[int] = []
+    check = checksums.first_bad_block
+
+    def noted(data: Array, sums: str, first: int, height: int) -> int | None:
+        checked.extend(range(first, first - (-len(data) // height)))
+        return check(data, sums, first, height)
+
+    monkeypatch.setattr(rows, "first_bad_block", noted)
+    with io.open_source(path) as source:
+        checked.clear()  # those of the index
+        ends = tensor.lod.absolute(2)
+        inside = int(np.searchsorted(ends, 2 * BLOCK + 5))
+
+        def sliced(item: int) -> None:
+            assert source.slice("data", (item,), 2).identical(tensor.select(item, level=2))
+
+        sliced(inside)
+        assert checked == [2]
+        sliced(inside + 1)
+        assert checked == [2]
+        sliced(0)
+        assert checked == [2, 0]
+        # Its times change, and nothing else: all is checked again.
+        os.utime(path, ns=(1, 1))
+        sliced(inside)
+        assert checked == [2, 0, 2]
+        _damage(path, 2 * BLOCK + 5)
+        for _ in range(2):
+            with pytest.raises(DamagedFileError, match="rows 65536 to 98303 were altered"):
+                source.slice("data", (inside,), 2)
 
 
 @COMPRESSIONS
