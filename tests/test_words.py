@@ -47,6 +47,17 @@ PLAIN = {
     r"gone from our hands": "lod has no control over",
     r"stays? what it was": "is unchanged",
     r"(of|by) our own\b": "lod's, a separate",
+    r"who is told": "callback",
+    r"what decides when": "dispatcher",
+    r"weights here run": "backward-only layers are not supported",
+    r"raised here, in its place": "exceptions propagate to the caller",
+    r"what the items are called": "key columns",
+    r"takes? its values from": "indices that sort",
+    r"\d+; 0 scores": "number of epochs; 0 only evaluates",
+    r"tells? \d+ % of [\w ]+ apart": "test accuracy",
+    r"(GPU|CUDA), it is said": "fails before reading input",
+    r"kinds? of numbers?": "dtype",
+    r"see_what_they_wrote": "acquire_fence",
 }
 # Where a phrase breaks over lines, a comment goes on with its sign.
 _PATTERNS = {
@@ -97,6 +108,39 @@ def test_pages_sources_and_messages_are_plain_english() -> None:
     ],
 )
 def test_a_riddle_is_found(text: str) -> None:
+    assert len(riddles(text)) == 1
+
+
+# The column "not" of the project's pairs of before and after.
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who is told when a kernel has to be compiled",
+        "Return what decides when it is called",
+        "gives several tensors; only the last op may",
+        "Refuse input that unpacks to more",
+        "a child process that can do nothing else",
+        "The gradient by what --emit says",
+        "without rows no tensor can be told",
+        "runs backwards only; weights here run forward",
+        "What it raises is raised here, in its place",
+        "needs at its door",
+        "What a file is, its content says, then its name",
+        "is refused by name",
+        "Lost when reading: what the items are called",
+        "Such files have no mark of their own",
+        "The places every sorted column takes its values from",
+        "Of all chance; 0.",
+        "30; 0 scores.",
+        "A count stands above the first of its items",
+        "tells 96 % of 370 utterances apart",
+        "Where there is no GPU, it is said before anything is read",
+        "What boots from a bidirectional RNN is refused",
+        "nobody waits for lengths of an index made on a GPU",
+        "float32, or another kind of number",
+    ],
+)
+def test_every_pair_of_the_style_is_in_the_table(text: str) -> None:
     assert len(riddles(text)) == 1
 
 

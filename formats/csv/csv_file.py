@@ -44,7 +44,7 @@ class Csv(Format):
     Records with the same value in such a column, one after another, are one item of that
     level. Every other column, or those that `--field` chooses, is a tensor over the same
     levels: text if its first value is no number, int64 if those of the first 64 KiB are
-    whole, else float64; `--dtype` overrules. What the items are called is lost. If one of those
+    whole, else float64; `--dtype` overrules. Key columns are not kept. If a key
     has no value, or with --nulls, an empty field of numbers is a null.
 
     Writing: a column a level, with the number of the item, then a column a tensor. The

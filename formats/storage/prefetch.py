@@ -14,8 +14,8 @@ T = TypeVar("T")
 def ahead(items: Iterator[T]) -> Iterator[T]:
     """Yield the items, computing the next one in a thread.
 
-    For what spends its time in the system or in compiled code, where Python lets go of its
-    lock. What it raises is raised here, in its place.
+    For iterators that spend their time in system calls or compiled code, which release the
+    interpreter's lock. Exceptions propagate to the caller, after the items before them.
     """
     done = object()
     item = next(items, done)  # one alone needs no thread

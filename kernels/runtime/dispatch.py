@@ -103,7 +103,7 @@ def _beside(reference: Callable[..., Any], suffix: str) -> Any:
 
 
 def _by_place(backend: Backend, reference: F, size_bytes: int) -> F:
-    """Return what decides when it is called: nothing is ever moved between devices."""
+    """Return a dispatcher that picks the backend by the device of the arrays; it moves none."""
 
     def call(*args: Any, **more: Any) -> Any:
         given = dict(zip(_parameters(reference), args, strict=False)) | more

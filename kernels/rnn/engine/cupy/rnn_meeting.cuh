@@ -11,11 +11,11 @@ __device__ __forceinline__ unsigned arrivals(const unsigned* count) {
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(count) : "memory");
     return seen;
 }
-__device__ __forceinline__ void see_what_they_wrote() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+__device__ __forceinline__ void acquire_fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 #else
 inline void arrive(unsigned* count) { ++*count; }
 inline unsigned arrivals(const unsigned* count) { return *count; }
-inline void see_what_they_wrote() {}
+inline void acquire_fence() {}
 #endif
 
 struct Meeting {
@@ -29,7 +29,7 @@ struct Meeting {
         if (threadIdx.x == 0) {
             arrive(arrived);
             while ((int)(arrivals(arrived) - awaited) < 0) __nanosleep(20);
-            see_what_they_wrote();
+            acquire_fence();
         }
         __syncthreads();
     }
