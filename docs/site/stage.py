@@ -21,7 +21,7 @@ from docs.site.python import python_pages  # noqa: E402
 SOURCES = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
     *("changes/README.md", "samples/README.md", "docs/**/*.md", "docs/**/*.svg"),
-    _WORKER := "docs/site/iframe_worker.js",
+    _WORKER := "docs/site/frame_worker.js",
 )
 _ELSEWHERE = "https://unpkg.com/iframe-worker/shim"  # the address that mkdocs-material writes
 _LOADED = re.compile(
