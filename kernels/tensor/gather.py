@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -82,14 +83,15 @@ def find_items(lod: LoD, items: Offsets, level: int | str = 0) -> FoundItems:
 def gather_items(data: Array, found: FoundItems) -> Array:
     """Return the rows of the items that were found in `data`, copied."""
     starts, bounds = found.starts, found.bounds
-    if is_on_device(data):
-        # Not row by row: the copy of an index to a GPU costs as much as that of rows.
+    if is_on_device(data) or data.flags.c_contiguous:
+        # Not row by row: the index of all rows may be larger than they are, and its copy to a GPU
+        # costs as much as that of rows.
         from lodcli.kernels.ops.slicing.slice import segment_slice
 
-        return on("auto", segment_slice)(data, starts, bounds)
-    rows = ranges(starts, bounds)
-    # take is several times faster than data[rows], but first copies all of strided data.
-    return data.take(rows, axis=0) if data.flags.c_contiguous else data[rows]
+        size = int(bounds[-1]) * math.prod(data.shape[1:]) * data.itemsize
+        return on("auto", segment_slice, size_bytes=size)(data, starts, bounds)
+    # What copies ranges of rows first copies all of strided data.
+    return data[ranges(starts, bounds)]
 
 
 def _checked_items(items: npt.ArrayLike, count: int) -> Offsets:

@@ -151,7 +151,13 @@ def segment_slice(
 ) -> Array:
     """Return rows starts[s] and on as segment s: offsets (S+1,) say how many."""
     result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
-    result[...] = data[ranges(starts, offsets)]
+    rows = ranges(starts, offsets)
+    if data.flags.c_contiguous:
+        # Several times faster than data[rows], but it copies all of strided data; and "clip" does
+        # not buffer the result. Rows are known to be there.
+        data.take(rows, axis=0, out=result, mode="clip")
+    else:
+        result[...] = data[rows]
     return result
 
 

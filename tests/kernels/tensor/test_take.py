@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime import dispatch
 from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.oracles import gathered, lengths_of, rows_of, sequences_of, tree_of
@@ -37,15 +38,22 @@ def test_sentences_leave_their_articles() -> None:
     assert taken.lod.names == ("sentence",)
 
 
-@given(tensors(any_bits=True), st.data())
-def test_taken_items_are_those_of_the_list(tensor: LoDTensor, data: st.DataObject) -> None:
+@pytest.mark.parametrize("compiled", [False, True])
+@settings(deadline=None)
+@given(tensor=tensors(any_bits=True), data=st.data())
+def test_taken_items_are_those_of_the_list(
+    compiled: bool, tensor: LoDTensor, data: st.DataObject
+) -> None:
     levels = tensor.lod.n_levels
     level = data.draw(st.integers(0, max(levels - 1, 0)))
     sequences = sequences_of(tree_of(tensor.recursive_sequence_lengths(), tensor.rows), level)
     last = max(len(sequences) - 1, 0)
     items = data.draw(st.lists(st.integers(0, last), max_size=6 if sequences else 0))
     part = [sequences[item] for item in items]
-    taken = take_items(tensor, items, level)
+    with pytest.MonkeyPatch.context() as patch:
+        if compiled:
+            patch.setattr(dispatch, "COMPILED_BYTES", 0)
+        taken = take_items(tensor, items, level)
     assert taken.recursive_sequence_lengths() == lengths_of(part, levels - level)
     expected = gathered(tensor.data, rows_of(part))
     assert taken.data.tobytes() == expected.tobytes()
