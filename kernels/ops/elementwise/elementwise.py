@@ -133,9 +133,20 @@ def paired(a: LoDTensor, b: LoDTensor, level: int | str, op: str) -> Offsets:
 def _combined(
     op: Arithmetic, tensor: LoDTensor, other: LoDTensor, level: int | str, backend: Backend
 ) -> LoDTensor:
-    offsets = joined(tensor, other, level, f"sequence_{op}")
+    name = f"sequence_{op}"
+    if is_paired(tensor, other, name):
+        pairwise = on(backend, segment_pairwise, size_bytes=tensor.nbytes)
+        return tensor.with_data(pairwise(op, tensor.data, other.data))
+    offsets = joined(tensor, other, level, name)
     run = on(backend, segment_binary, size_bytes=tensor.nbytes)
     return tensor.with_data(run(op, tensor.data, other.data, offsets))
+
+
+def is_paired(tensor: LoDTensor, other: LoDTensor, op: str) -> bool:
+    """Return whether the tensors have the same index and shape: value goes with value."""
+    _require_numbers(op, tensor, other)
+    same_shape = tensor.data.shape == other.data.shape
+    return same_shape and tensor.lod.difference(other.lod) is None
 
 
 def joined(tensor: LoDTensor, other: LoDTensor, level: int | str, op: str) -> Offsets:
@@ -179,6 +190,13 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets)
     """
     with np.errstate(all="ignore"):
         result: Array = UFUNCS[op](data, spread_values(data, values, offsets))
+    return result
+
+
+def segment_pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
+    """Return data combined with values of the same shape."""
+    with np.errstate(all="ignore"):
+        result: Array = UFUNCS[op](data, values)
     return result
 
 

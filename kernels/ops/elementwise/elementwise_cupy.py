@@ -45,6 +45,11 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets)
     return out
 
 
+def segment_pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
+    """See elementwise.py."""
+    return segment_binary(op, data, values, np.arange(len(data) + 1))
+
+
 def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
     """See elementwise.py."""
     dtype = summed_dtype(np.result_type(a.dtype, b.dtype))

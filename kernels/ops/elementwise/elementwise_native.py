@@ -10,6 +10,7 @@ from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
 from lodcli.kernels.ops.elementwise import elementwise as reference
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
+from lodcli.kernels.runtime.buffers import empty
 
 PIECE_BYTES = 1 << 18
 PIECES = 64
@@ -43,6 +44,27 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets)
         *(x.view(compiled), z.view(compiled), np.ascontiguousarray(offsets), out.view(compiled)),
         *(offsets.size - 1, width, z.shape[1], piece_rows),
     )
+    return out.reshape(data.shape)
+
+
+def segment_pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
+    """See elementwise.py. The values are taken as rows of as many as a piece holds."""
+    dtype = UFUNCS[op](data[:0], values[:0]).dtype
+    compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
+    # Compiled products of complex numbers are rounded otherwise than those of `x * y`.
+    if compiled is None or dtype.kind == "c":
+        return reference.segment_pairwise(op, data, values)
+    x, z = (np.ascontiguousarray(one, dtype).reshape(-1) for one in (data, values))
+    out = empty(x.shape, dtype)
+    width = PIECE_BYTES // dtype.itemsize
+    rows = x.size // width
+    run(
+        *(_binary[op][compiled], rows, 3 * out.nbytes, x.view(compiled), z.view(compiled)),
+        *(np.arange(rows + 1), out.view(compiled), rows, width, width, 1),
+    )
+    rest = slice(rows * width, None)
+    with np.errstate(all="ignore"):
+        UFUNCS[op](x[rest], z[rest], out=out[rest])
     return out.reshape(data.shape)
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.elementwise import elementwise_native
 from lodcli.kernels.ops.elementwise.elementwise import (
     Arithmetic,
     segment_binary,
@@ -83,6 +85,29 @@ def test_arithmetic_is_that_of_the_loops(
         for row, at in zip(found, part, strict=True):
             value = value.reshape(tensor.row_shape) if shape == "row" else value.reshape(())
             near(row, PLAIN[op](at, value), 1e-12)
+
+
+@on_every_backend
+@pytest.mark.parametrize("op", OPS)
+@settings(deadline=None, max_examples=40)
+@given(tensor=tensors(min_levels=1, any_bits=True), seed=st.integers(0, 2**32 - 1))
+def test_values_of_one_index_and_shape_are_combined_as_numpy_does(
+    backend: Backend, op: Arithmetic, tensor: LoDTensor, seed: int
+) -> None:
+    if tensor.dtype == np.bool_ or (op == "div" and tensor.dtype.kind in "iu"):
+        return
+    order = np.random.default_rng(seed).permutation(tensor.data.size)
+    other = tensor.with_data(tensor.data.reshape(-1)[order].reshape(tensor.data.shape))
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        # A few values a piece, and some left over.
+        patch.setattr(elementwise_native, "PIECE_BYTES", 48)
+        found = OPS[op](tensor, other, backend=backend)
+        wanted = PLAIN[op](tensor.data, other.data)
+    assert found.lod is tensor.lod
+    assert found.dtype == wanted.dtype
+    # NumPy knows a NaN of its own dtypes only.
+    wide = np.float32 if is_half(wanted.dtype) else wanted.dtype
+    np.testing.assert_array_equal(found.data.astype(wide), wanted.astype(wide))
 
 
 @on_every_backend
