@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +10,17 @@ import numpy as np
 
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
 from lodcli.formats.arrays.byte_blocks import Bytes
+from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.flat_arrays import mask_array_name
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.nulls import Mask
 
 MOST_ARRAY_BYTES = 2**63 - 1
 
@@ -72,6 +75,7 @@ class PlacedSource(IndexedSource):
         schema: its tensors, their counts known.
         arrays: the rows of each tensor.
         lods: the index of each tensor; one object where it is shared.
+        masks: of each tensor, by level.
     """
 
     def __init__(
@@ -80,14 +84,20 @@ class PlacedSource(IndexedSource):
         schema: Schema,
         arrays: Mapping[str, PlacedArray],
         lods: Mapping[str, LoD],
+        masks: Mapping[str, Mapping[int, PlacedArray]] | None = None,
     ) -> None:
         self._fd = fd
         self.schema = schema
         self._arrays = arrays
         self.lods = lods
+        self._masks = masks or {}
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         return read_rows(self._fd, self._arrays[name], start, stop)
+
+    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
+        mask = self._masks.get(name, {}).get(level)
+        return None if mask is None else read_rows(self._fd, mask, start, stop)
 
 
 # -- writing -----------------------------------------------------------------------
@@ -113,13 +123,16 @@ class Layout:
     Attributes:
         name: the array of a tensor's level, or of its rows (level -1). Levels of one name
             are one array.
-        plan: a function of a schema whose counts are all known.
+        plan: a function of a schema whose counts are all known, and of the levels that have a
+            mask, by tensor.
         index_dtype: int64 or int32, of the offsets.
+        masks: whether masks of nulls are arrays of the file; else nulls are refused.
     """
 
     name: Callable[[str, int], str]
-    plan: Callable[[Schema], Plan]
+    plan: Callable[[Schema, Mapping[str, Sequence[int]]], Plan]
     index_dtype: np.dtype[Any]
+    masks: bool = False
 
 
 def write_placed(output: Output, schema: Schema, batches: Iterable[Batch], layout: Layout) -> None:
@@ -137,7 +150,9 @@ def write_placed(output: Output, schema: Schema, batches: Iterable[Batch], layou
     """
     schema = keyed_by_array(schema, layout.name)
     counts = (n for spec in schema for n in (spec.rows, *(lv.items for lv in spec.levels)))
-    plan = None if None in counts else layout.plan(schema)
+    # Which masks there are is known last.
+    masked = layout.masks and any(spec.nullable for spec in schema)
+    plan = None if masked or None in counts else layout.plan(schema, {})
     with Spool(output) as spool:
 
         def open_sink(array: ArraySpec) -> _InPlace | SpooledArray:
@@ -146,11 +161,17 @@ def write_placed(output: Output, schema: Schema, batches: Iterable[Batch], layou
             return _InPlace(output, plan.positions[array.name])
 
         writer = ArrayWriter(
-            schema, lambda name: layout.name(name, -1), open_sink, index_dtype=layout.index_dtype
+            schema,
+            lambda name: layout.name(name, -1),
+            open_sink,
+            index_dtype=layout.index_dtype,
+            nulls=layout.masks,
         )
-        writer.write(batches)
+        masks = MaskWriter(schema if masked else (), open_sink, mask_array_name, packed=False)
+        writer.write(masks.watched(batches))
         schema, arrays = writer.finish()
-        plan = plan or layout.plan(schema)
+        plan = plan or layout.plan(schema, masks.levels())
+        arrays |= masks.finish()
         for position, piece in plan.pieces:
             output.write_at(piece, position)
         for name, (_, sink) in arrays.items():

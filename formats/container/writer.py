@@ -8,10 +8,11 @@ from dataclasses import replace
 from h5py import h5t
 
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter
+from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.container import header
 from lodcli.formats.container.chunks import CODECS
 from lodcli.formats.container.header import Header
-from lodcli.formats.container.marked_arrays import MaskWriter, write_words
+from lodcli.formats.container.marked_arrays import write_words
 from lodcli.formats.container.sinks import ChunkedSink, ContiguousSink, Sink
 from lodcli.formats.container.written_file import WrittenFile
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema
@@ -53,7 +54,7 @@ def write_container(
                 order_name=lambda name: header.part_path(name, "order"),
                 nulls=True,
             )
-        masks = MaskWriter(schema, lambda array: kind(file, array))
+        masks = MaskWriter(schema, lambda array: kind(file, array), header.mask_path, packed=True)
         writer.write(masks.watched(batches))
         schema, arrays = writer.finish()
         with output.naming():

@@ -1,7 +1,8 @@
 """Flat files: which arrays form which tensor, and their index.
 
 By name: the tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
-`NAME/lod.0`, ..; any other array `NAME` is a tensor without levels. Or as a person says:
+`NAME/lod.0`, ..; any other array `NAME` is a tensor without levels. Masks of nulls are `valid.0`,
+.., `valid.rows`, if the marks of the tensor name them. Or as a person says:
 these arrays are rows, and those the offsets (cu_seqlens, row_splits) or lengths of them all.
 """
 
@@ -9,14 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
-from lodcli.formats.core.marks import check_fit, from_flat_json
+from lodcli.formats.core.marks import Kept, check_fit, mask_name
 from lodcli.formats.core.names import check_name, component, name_of, named
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, LevelKeys, LevelSpec, Schema, TensorSpec
@@ -42,10 +43,17 @@ _NAME = re.compile(r"(?:(?P<name>[^/]+)/)?(?:(?P<data>data)|lod\.(?P<level>0|[1-
 
 @dataclass(frozen=True)
 class Parts:
-    """The names of the arrays that make one tensor: its rows, and its levels in order."""
+    """The names of the arrays that make one tensor.
+
+    Attributes:
+        data: its rows.
+        levels: in order.
+        masks: by level; the rows are the level below the finest.
+    """
 
     data: str
     levels: tuple[str, ...] = ()
+    masks: Mapping[int, str] = field(default_factory=dict)
 
 
 class ArrayInfo(Protocol):
@@ -61,18 +69,40 @@ class ArrayInfo(Protocol):
 
 def array_name(tensor: str, level: int) -> str:
     """Return the name of an array of a tensor; level -1 is its rows."""
-    prefix = "" if tensor == DEFAULT_NAME else f"{component(tensor)}/"
-    return f"{prefix}data" if level < 0 else f"{prefix}lod.{level}"
+    return _prefix(tensor) + ("data" if level < 0 else f"lod.{level}")
 
 
-def tensors_in(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
+def mask_array_name(spec: TensorSpec, level: int) -> str:
+    """Return the name of the array that is the mask of a level."""
+    return _prefix(spec.name) + mask_name(level, len(spec.levels))
+
+
+def _prefix(tensor: str) -> str:
+    return "" if tensor == DEFAULT_NAME else f"{component(tensor)}/"
+
+
+def tensors_in(
+    names: Collection[str], options: ReadOptions, kept: Mapping[str, Kept]
+) -> dict[str, Parts]:
     """Return the tensors that arrays of these names make.
+
+    Args:
+        names: of all arrays.
+        options: which are rows, and which the index.
+        kept: by tensor, what the file says of it: which arrays are masks.
 
     Raises:
         UnsupportedError, InvalidDataError: a name that no tensor has.
-        DamagedFileError: rows or levels are missing.
+        DamagedFileError: rows, levels or masks are missing.
         SelectionError: an array that was asked for is not there.
     """
+    masks: dict[str, dict[str, str]] = {}
+    for name in names:
+        owner, is_mask, part = _mask_of(name)
+        if is_mask and owner in kept and part in kept[owner].masks:
+            masks.setdefault(owner, {})[part] = name
+    masked = {name for found in masks.values() for name in found.values()}
+    names = [name for name in names if name not in masked]
     if options.data or options.offsets or options.lengths:
         return _chosen(names, options)
     found: dict[str, dict[int, str]] = {}
@@ -90,10 +120,39 @@ def tensors_in(names: Collection[str], options: ReadOptions) -> dict[str, Parts]
                 f"tensor {owner}: expected {len(levels) - 1} levels lod.0, lod.1, .., "
                 f"found {', '.join(f'lod.{n}' for n in sorted(levels) if n >= 0)}"
             )
-    return {
-        owner: Parts(levels[-1], tuple(levels[n] for n in range(len(levels) - 1)))
-        for owner, levels in found.items()
-    }
+    result = {}
+    for owner, levels in found.items():
+        depth = len(levels) - 1
+        said = kept[owner].masks if owner in kept else ()
+        result[owner] = Parts(
+            levels[-1],
+            tuple(levels[n] for n in range(depth)),
+            _by_level(owner, said, masks.get(owner, {}), depth),
+        )
+    return result
+
+
+def _mask_of(name: str) -> tuple[str, bool, str]:
+    """Return which tensor an array belongs to if it is a mask, whether it may be, and which."""
+    owner, slash, part = name.rpartition("/")
+    tensor = name_of(named(owner)) if slash else DEFAULT_NAME
+    return tensor, part.startswith("valid."), part
+
+
+def _by_level(
+    tensor: str, said: Collection[str], arrays: Mapping[str, str], depth: int
+) -> dict[int, str]:
+    """Return the arrays of masks that a file says a tensor has, by level."""
+    levels = {mask_name(level, depth): level for level in range(depth + 1)}
+    for part in said:
+        if part not in levels:
+            raise DamagedFileError(
+                f"tensor {tensor}: no mask {part[:40]!r} of {depth} levels; there may be: "
+                f"{', '.join(levels)}"
+            )
+        if part not in arrays:
+            raise DamagedFileError(f"tensor {tensor}: the mask {part} is not there")
+    return {levels[part]: arrays[part] for part in said}
 
 
 def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
@@ -134,7 +193,7 @@ def held(
     found = {}
     for name, parts in tensors.items():
         with leaving_out(left_out, name):
-            for array in parts.levels:
+            for array in (*parts.levels, *parts.masks.values()):
                 look(array)
             if not look(parts.data).shape:
                 raise InvalidDataError(
@@ -178,8 +237,22 @@ def described(
             check_rows(lod.levels, info.shape[0])
         levels, lods[name] = equal.shared(lod)
         dtype = info.dtype.newbyteorder("=")
-        specs.append(TensorSpec(name, dtype, info.shape[1:], levels, info.shape[0]))
+        spec = TensorSpec(
+            name, dtype, info.shape[1:], levels, info.shape[0], nullable=bool(parts.masks)
+        )
+        for level, array in parts.masks.items():
+            _require_mask(spec, level, arrays[array])
+        specs.append(spec)
     return tuple(specs), lods
+
+
+def _require_mask(spec: TensorSpec, level: int, info: ArrayInfo) -> None:
+    items = spec.levels[level].items if level < len(spec.levels) else spec.rows
+    if info.dtype != np.bool_ or info.shape != (items,):
+        raise DamagedFileError(
+            f"tensor {spec.name}: {info.label}: a mask of {items} items is bool of shape "
+            f"({items},), found {info.dtype} of shape {info.shape}"
+        )
 
 
 class EqualLevels:
@@ -207,23 +280,19 @@ class EqualLevels:
         return offsets
 
 
-def marked(schema: Schema, text: str | bytes | None) -> Schema | None:
+def marked(schema: Schema, kept: Mapping[str, Kept]) -> Schema:
     """Return a schema with the marks that a file keeps beside its arrays.
 
     Args:
         schema: from `described`.
-        text: what the file holds as MARKS; None for nothing.
-
-    Returns:
-        None if the text holds no marks.
+        kept: by tensor.
 
     Raises:
-        DamagedFileError, UnsupportedError: they do not fit, or are of a later version.
+        DamagedFileError: they do not fit.
     """
-    found = None if text is None else from_flat_json(text)
-    if found is None:
-        return None
-    result = tuple(replace(spec, marks=found.get(spec.name, spec.marks)) for spec in schema)
+    result = tuple(
+        replace(spec, marks=kept[spec.name].marks) if spec.name in kept else spec for spec in schema
+    )
     for spec in result:
         check_fit(spec, f"tensor {spec.name}")
     check_tree(result, "marks")

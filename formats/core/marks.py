@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from reprlib import repr as shown
-from typing import Any
+from typing import Any, NamedTuple
 
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.names import check_name
@@ -36,6 +36,8 @@ MOST_BYTES = 16 << 20
 # The member of tensors inside records, and how long a path may be.
 FIELDS = "fields"
 MOST_FIELDS = 64
+# The member of masks.
+NULLS = "nulls"
 # The member of what else is known of a tensor.
 ATTRIBUTES = "attributes"
 _NONE = frozenset[str]()
@@ -185,13 +187,59 @@ def check_fit(spec: TensorSpec, where: str) -> None:
         raise DamagedFileError(f"{where}: marks: {wrong}")
 
 
-def flat_json(schema: Schema) -> str | None:
+class Kept(NamedTuple):
+    """What a flat file keeps of a tensor beside its arrays.
+
+    Attributes:
+        marks: of the tensor.
+        masks: the names that its masks have within the tensor, such as "valid.0".
+    """
+
+    marks: Marks
+    masks: tuple[str, ...] = ()
+
+
+def mask_name(level: int, depth: int) -> str:
+    """Return what the mask of a level is called within a tensor of so many levels.
+
+    >>> mask_name(0, 1), mask_name(1, 1)
+    ('valid.0', 'valid.rows')
+    """
+    return f"valid.{level if level < depth else 'rows'}"
+
+
+def kept_json(spec: TensorSpec, masked: Iterable[int]) -> dict[str, Any]:
+    """Return the marks of a tensor in a flat file, and the names of the masks of these levels."""
+    masks = [mask_name(level, len(spec.levels)) for level in masked]
+    return to_json(spec.marks) | ({NULLS: masks} if masks else {})
+
+
+def kept_from_json(said: Any, where: str) -> Kept:
+    """Return what `kept_json` gave.
+
+    Raises:
+        DamagedFileError, UnsupportedError: it is damaged, or of a later version.
+    """
+    found = from_json(said, where, (NULLS,))
+    masks = said.get(NULLS, [])
+    texts = isinstance(masks, list) and all(isinstance(name, str) for name in masks)
+    if not texts or len(set(masks)) < len(masks) or (NULLS in said and not masks):
+        raise DamagedFileError(f"{where}: {NULLS}: expected names of masks, found {shown(masks)}")
+    return Kept(found, tuple(masks))
+
+
+def flat_json(schema: Schema, masked: Mapping[str, Iterable[int]]) -> str | None:
     """Return the marks of all tensors for a flat file; None if there are none.
+
+    Args:
+        schema: of the file.
+        masked: the levels that have a mask, by tensor.
 
     Raises:
         UnsupportedError: they take more than MOST_BYTES, which reading would not take for marks.
     """
-    marks = {spec.name: to_json(spec.marks) for spec in schema if spec.marks}
+    found = {spec.name: kept_json(spec, masked.get(spec.name, ())) for spec in schema}
+    marks = {name: said for name, said in found.items() if said}
     if not marks:
         return None
     text = json.dumps({**_FORMAT, "tensors": marks}, separators=(",", ":"))
@@ -203,8 +251,8 @@ def flat_json(schema: Schema) -> str | None:
     return text
 
 
-def from_flat_json(text: str | bytes) -> dict[str, Marks] | None:
-    """Return the marks by tensor that `flat_json` gave; None if this is something else.
+def from_flat_json(text: str | bytes) -> dict[str, Kept] | None:
+    """Return the marks and masks by tensor that `flat_json` gave; None if this is something else.
 
     Raises:
         DamagedFileError, UnsupportedError: it is ours, and damaged or of a later version.
@@ -220,7 +268,7 @@ def from_flat_json(text: str | bytes) -> dict[str, Marks] | None:
     tensors = content.get("tensors")
     if not isinstance(tensors, dict):
         raise DamagedFileError("marks: expected an object of tensors")
-    return {name: from_json(said, f"tensor {shown(name)}") for name, said in tensors.items()}
+    return {name: kept_from_json(said, f"tensor {shown(name)}") for name, said in tensors.items()}
 
 
 def remarked(schema: Schema, values: str) -> Schema:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import IO, Any, cast
 
 import numpy as np
 
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
+from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.core.batching import cuts, groups
 from lodcli.formats.core.flat_arrays import (
@@ -21,10 +23,12 @@ from lodcli.formats.core.flat_arrays import (
     held,
     index_dtype,
     marked,
+    mask_array_name,
     tensors_in,
 )
 from lodcli.formats.core.format import BATCH_BYTES, Format, LeftOut, Source
-from lodcli.formats.core.marks import MOST_BYTES, flat_json, from_flat_json, tensor_of
+from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.marks import MOST_BYTES, Kept, flat_json, from_flat_json, tensor_of
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find
@@ -34,12 +38,14 @@ from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import END_MARK, first_name, open_archive, shown
+from lodcli.formats.values.without_nulls import refusing_nulls
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import ALL_MARKS
+from lodcli.kernels.tensor.nulls import Mask, Nulls, item_ranges
 
 SpooledArrays = Mapping[str, tuple[ArraySpec, SpooledArray]]
 
@@ -64,6 +70,7 @@ class Npz(Format):
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS
     kept_marks = ALL_MARKS
+    nulls = True
     attributes = True
     structs = True
 
@@ -77,9 +84,13 @@ class Npz(Format):
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         names = array_names(schema, options)
+        if options.cu_seqlens:
+            # With names of the index given nothing would say which tensor a mask is of.
+            batches = refusing_nulls(batches, "npz with --cu-seqlens")
         with Spool(output) as spool:
-            _, arrays = spool_arrays(spool, schema, batches, names, index_dtype(options))
-            kept = flat_json(schema)
+            masks = None if options.cu_seqlens else spooled_masks(spool, schema, mask_array_name)
+            _, arrays = spool_arrays(spool, schema, batches, names, index_dtype(options), masks)
+            kept = flat_json(schema, {} if masks is None else masks.levels())
             with new_archive(output) as archive:
                 store(archive, arrays)
                 if kept is not None:
@@ -88,26 +99,41 @@ class Npz(Format):
                         member.write(text)
 
 
+def spooled_masks(
+    spool: Spool, schema: Schema, name: Callable[[TensorSpec, int], str]
+) -> MaskWriter[SpooledArray]:
+    """Return a writer of masks, as arrays of booleans of these names."""
+    return MaskWriter(schema, lambda array: SpooledArray(spool), name, packed=False)
+
+
 def spool_arrays(
     spool: Spool,
     schema: Schema,
     batches: Iterable[Batch],
     name: Callable[[str, int], str],
     index_dtype: np.dtype[Any],
+    masks: MaskWriter[SpooledArray] | None = None,
 ) -> tuple[Schema, SpooledArrays]:
     """Return the schema with all counts, and all batches as arrays by name.
 
     Args:
+        spool: what they are in.
+        schema: what the batches hold together.
+        batches: of the tensors.
         name: of the array of a tensor's level, or of its rows (level -1).
+        index_dtype: of the offsets.
+        masks: takes the nulls; None: they are refused.
     """
     writer = ArrayWriter(
         keyed_by_array(schema, name),
         lambda tensor: name(tensor, -1),
         lambda array: SpooledArray(spool),
         index_dtype=index_dtype,
+        nulls=masks is not None,
     )
-    writer.write(batches)
-    return writer.finish()
+    writer.write(batches if masks is None else masks.watched(batches))
+    counted, arrays = writer.finish()
+    return counted, arrays | (masks.finish() if masks is not None else {})
 
 
 def store(archive: zipfile.ZipFile, arrays: SpooledArrays) -> None:
@@ -145,7 +171,7 @@ def new_member(
         yield member
 
 
-class _NpzSource(Source):
+class _NpzSource(IndexedSource):
     """An open archive, its headers and indexes read and checked."""
 
     def __init__(self, source: Input, options: ReadOptions) -> None:
@@ -164,85 +190,112 @@ class _NpzSource(Source):
                 arrays[name] = read_member(self._archive, infos[name])
             return arrays[name]
 
-        text = self._marks(infos, look)
-        if text is not None:
+        kept = self._kept(infos, look)
+        if kept is not None:
             infos = {name: info for name, info in infos.items() if name != MARKS}
-        tensors = held(tensors_in(infos, options), look, self.left_out)
+        tensors = held(tensors_in(infos, options, kept or {}), look, self.left_out)
         self._data = {name: arrays[parts.data] for name, parts in tensors.items()}
-        self.schema, self._lods = described(
+        self._masks = {
+            name: {level: arrays[array] for level, array in parts.masks.items()}
+            for name, parts in tensors.items()
+        }
+        self.schema, self.lods = described(
             tensors, arrays, lambda name: self._whole(arrays[name]), options
         )
-        self.schema = marked(self.schema, text) or self.schema
+        self.schema = marked(self.schema, kept or {})
 
-    def _marks(
+    def _kept(
         self, infos: dict[str, zipfile.ZipInfo], look: Callable[[str], Member]
-    ) -> bytes | None:
-        """Return the member that holds the marks; None if there is none, or it is a tensor."""
+    ) -> dict[str, Kept] | None:
+        """Return what the member of marks says; None if there is none, or it is a tensor."""
         if MARKS not in infos or infos[MARKS].file_size > MOST_BYTES:
             return None
         member = look(MARKS)
         if member.dtype != np.uint8 or len(member.shape) != 1:
             return None
-        text = self._whole(member).tobytes()
-        return None if from_flat_json(text) is None else text
+        return from_flat_json(self._whole(member).tobytes())
 
     def _whole(self, member: Member) -> Array:
         self._bounds.check_block(member.info.file_size, f"{member.label}: decompresses to")
         with Rows(self._archive, member) as rows:
             return rows.take(member.shape[0])
 
-    def read_index(self, name: str) -> LoD:
-        return self._lods[find(self.schema, name).name]
-
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         spec = find(self.schema, name)
-        member = self._data[spec.name]
-        if member.header.fortran or member.info.compress_type != zipfile.ZIP_STORED:
-            return super().slice(name, branch, level)
-        assert spec.rows is not None
-        chosen = select(self._lods[spec.name], spec.rows, branch, level)
-        rows = stored_rows(self._file, member, chosen.rows.start, chosen.rows.stop)
-        if chosen.drops_row_axis:
-            return tensor_of(spec, rows, LoD()).select(0)
-        return tensor_of(spec, rows, chosen.lod)
+        members = (self._data[spec.name], *self._masks[spec.name].values())
+        if any(one.header.fortran or one.info.compress_type for one in members):
+            return Source.slice(self, name, branch, level)
+        return super().slice(name, branch, level)
+
+    def read_rows(self, name: str, start: int, stop: int) -> Array:
+        return stored_rows(self._file, self._data[name], start, stop)
+
+    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
+        mask = self._masks[name].get(level)
+        return None if mask is None else stored_rows(self._file, mask, start, stop)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        # From the beginning to the end, so that checksums are checked, and not by `read_rows`.
         for group in groups(self.schema):
             with ExitStack() as stack:
-                rows = {
-                    spec.name: stack.enter_context(Rows(self._archive, self._data[spec.name]))
-                    for spec in group
-                }
+                readers = {spec.name: self._reader(spec, stack) for spec in group}
                 if group[0].levels:
-                    yield from self._items(group, rows, limit_bytes)
+                    yield from self._in_order(group, readers, limit_bytes)
                 else:
-                    yield from _plain(group[0], rows[group[0].name], limit_bytes)
+                    yield from readers[group[0].name].plain(limit_bytes)
 
-    def _items(
-        self, group: list[TensorSpec], rows: dict[str, Rows], limit_bytes: int
+    def _reader(self, spec: TensorSpec, stack: ExitStack) -> _InOrder:
+        rows = stack.enter_context(Rows(self._archive, self._data[spec.name]))
+        masks = {
+            level: stack.enter_context(Rows(self._archive, mask))
+            for level, mask in self._masks[spec.name].items()
+        }
+        return _InOrder(spec, rows, masks)
+
+    def _in_order(
+        self, group: list[TensorSpec], readers: dict[str, _InOrder], limit_bytes: int
     ) -> Iterator[Batch]:
-        lods = {spec.name: self._lods[spec.name] for spec in group}
+        lods = {spec.name: self.lods[spec.name] for spec in group}
         offsets = [lod.absolute(0) for lod in lods.values()]
         for start, stop in cuts(offsets, [spec.row_bytes for spec in group], limit_bytes):
             # By identity: tensors of equal levels keep sharing one index.
-            parts = {id(lod): lod.items(0, start, stop) for lod in lods.values()}
-            batch = {}
-            for spec in group:
-                part, place = parts[id(lods[spec.name])]
-                data = rows[spec.name].take(place.stop - place.start)
-                batch[spec.name] = tensor_of(spec, data, part)
-            yield batch
+            parts = {id(lod): lod.items(0, start, stop)[0] for lod in lods.values()}
+            yield {
+                spec.name: readers[spec.name].take(
+                    parts[id(lods[spec.name])], item_ranges(lods[spec.name], 0, start, stop)
+                )
+                for spec in group
+            }
 
     def close(self) -> None:
         self._archive.close()
 
 
-def _plain(spec: TensorSpec, rows: Rows, limit_bytes: int) -> Iterator[Batch]:
-    """Yield the batches of a tensor without levels."""
-    assert spec.rows is not None
-    step = max(1, limit_bytes // max(1, spec.row_bytes))
-    for start in range(0, max(1, spec.rows), step):
-        yield {spec.name: tensor_of(spec, rows.take(min(step, spec.rows - start)), LoD())}
+@dataclass(frozen=True)
+class _InOrder:
+    """A tensor read from its beginning to its end, with its masks by level."""
+
+    spec: TensorSpec
+    rows: Rows
+    masks: Mapping[int, Rows]
+
+    def take(self, lod: LoD, ranges: Iterable[tuple[int, int]]) -> LoDTensor:
+        """Return the next part: its index, and from where to where it goes on each level."""
+        sizes = [high - low for low, high in ranges]
+        data = self.rows.take(sizes[-1])
+        masks = [
+            self.masks[level].take(size) if level in self.masks else None
+            for level, size in enumerate(sizes)
+        ]
+        return tensor_of(self.spec, data, lod, Nulls.of(masks))
+
+    def plain(self, limit_bytes: int) -> Iterator[Batch]:
+        """Yield the batches of a tensor without levels."""
+        assert self.spec.rows is not None
+        step = max(1, limit_bytes // max(1, self.spec.row_bytes))
+        for start in range(0, max(1, self.spec.rows), step):
+            stop = min(start + step, self.spec.rows)
+            yield {self.spec.name: self.take(LoD(), [(start, stop)])}
 
 
 def _by_name(members: list[zipfile.ZipInfo], left_out: LeftOut) -> dict[str, zipfile.ZipInfo]:

@@ -105,7 +105,12 @@ class Paddle(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        write_placed(output, schema, batches, Layout(array_name, _planned, _INT64))
+        write_placed(
+            output,
+            schema,
+            batches,
+            Layout(array_name, lambda counted, _: _planned(counted), _INT64),
+        )
 
 
 # -- reading -----------------------------------------------------------------------

@@ -7,7 +7,7 @@ reads only files with a name and writes only what is in memory whole, so it is n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -28,10 +28,11 @@ from lodcli.formats.core.flat_arrays import (
     held,
     index_dtype,
     marked,
+    mask_array_name,
     tensors_in,
 )
 from lodcli.formats.core.format import Format, LeftOut, Source
-from lodcli.formats.core.marks import flat_json
+from lodcli.formats.core.marks import flat_json, from_flat_json
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.safetensors.header import (
@@ -44,6 +45,7 @@ from lodcli.formats.safetensors.header import (
 )
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
+from lodcli.formats.values.without_nulls import refusing_nulls
 from lodcli.kernels.tensor.marks import ALL_MARKS
 
 
@@ -60,6 +62,7 @@ class Safetensors(Format):
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS
     kept_marks = ALL_MARKS
+    nulls = True
     attributes = True
     structs = True
     seekable_output = True
@@ -77,7 +80,8 @@ class Safetensors(Format):
             require_tensor_dtype(name, header)
             return arrays[name]
 
-        tensors = held(tensors_in(header.arrays, options), look, left_out)
+        kept = from_flat_json(header.metadata.get(MARKS, "")) or {}
+        tensors = held(tensors_in(header.arrays, options, kept), look, left_out)
         schema, lods = described(
             tensors,
             arrays,
@@ -85,8 +89,11 @@ class Safetensors(Format):
             options,
         )
         rows = {name: arrays[parts.data] for name, parts in tensors.items()}
-        schema = marked(schema, header.metadata.get(MARKS)) or schema
-        found = PlacedSource(fd, schema, rows, lods)
+        masks = {
+            name: {level: arrays[array] for level, array in parts.masks.items()}
+            for name, parts in tensors.items()
+        }
+        found = PlacedSource(fd, marked(schema, kept), rows, lods, masks)
         found.left_out = left_out
         return found
 
@@ -95,8 +102,8 @@ class Safetensors(Format):
     ) -> None:
         names, kind = array_names(schema, options), index_dtype(options)
 
-        def plan(counted: Schema) -> Plan:
-            kept = flat_json(counted)
+        def plan(counted: Schema, masked: Mapping[str, Sequence[int]]) -> Plan:
+            kept = flat_json(counted, masked)
             header = Header({}, {} if kept is None else {MARKS: kept})
             for spec in counted:
                 assert spec.rows is not None
@@ -104,8 +111,17 @@ class Safetensors(Format):
                 for level, found in enumerate(spec.levels):
                     assert found.items is not None
                     header.add(names(spec.name, level), kind, (found.items + 1,))
+                sizes = (*(found.items for found in spec.levels), spec.rows)
+                for level in masked.get(spec.name, ()):
+                    size = sizes[level]
+                    assert size is not None
+                    header.add(mask_array_name(spec, level), np.dtype(np.bool_), (size,))
             raw = encoded_header(header)
             positions = {name: len(raw) + array.start for name, array in header.arrays.items()}
             return Plan([(0, raw)], positions)
 
-        write_placed(output, schema, batches, Layout(names, plan, np.dtype(kind)))
+        masks = not options.cu_seqlens
+        if not masks:
+            # With names of the index given nothing would say which tensor a mask is of.
+            batches = refusing_nulls(batches, "safetensors with --cu-seqlens")
+        write_placed(output, schema, batches, Layout(names, plan, np.dtype(kind), masks))

@@ -237,8 +237,8 @@ def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> No
         branch = tuple(slice(*key) if isinstance(key, list) else key for key in request["branch"])
         found = opened.slice(request["name"], branch, request["level"])
         # An index of rows drops their axis, which a stream cannot.
-        single = found.data.ndim == len(find(opened.schema, request["name"]).row_shape)
-        _send(LoDTensor(found.data[np.newaxis]) if single else found, replies, single=single)
+        single = found.values.ndim == len(find(opened.schema, request["name"]).row_shape)
+        _send(LoDTensor(found.values[np.newaxis]) if single else found, replies, single=single)
 
 
 def _only(names: list[str], batches: Iterator[Batch]) -> Iterator[Batch]:

@@ -115,7 +115,7 @@ class _Plain:
 def _flat_items(flat: Mapping[str, _Plain], options: ReadOptions) -> dict[str, Item]:
     if not flat and not options.data:
         return {}
-    tensors = tensors_in(flat, options)
+    tensors = tensors_in(flat, options, {})
     _, lods = described(tensors, flat, lambda name: flat[name].array, options)
     return {name: LoDTensor(flat[part.data].array, lods[name]) for name, part in tensors.items()}
 

@@ -19,11 +19,12 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema
 from lodcli.formats.npz.npy_header import NPY_DTYPES
-from lodcli.formats.zarr.attributes import KEY, told, unescaped
+from lodcli.formats.zarr.attributes import KEY, kept_marks, told, unescaped
 from lodcli.formats.zarr.stores import ReadStore
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.nulls import Mask
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,13 @@ class ZarrSource(IndexedSource):
         store.whole = kept is not None
         # Whether the codecs of others check anything is not known.
         self.checksums = None if kept is not None else ""
-        tensors = held(tensors_in(names, options), look, self.left_out)
+        marks = {} if kept is None else kept_marks(kept)
+        tensors = held(tensors_in(names, options, marks), look, self.left_out)
         self._rows = {name: arrays[parts.data] for name, parts in tensors.items()}
+        self._masks = {
+            name: {level: arrays[array] for level, array in parts.masks.items()}
+            for name, parts in tensors.items()
+        }
         schema, lods = described(
             tensors,
             arrays,
@@ -75,7 +81,7 @@ class ZarrSource(IndexedSource):
         )
         self.schema, self.lods = schema, lods
         if kept is not None and not (options.data or options.offsets or options.lengths):
-            self._mark(told(kept, schema))
+            self._mark(told(kept, marks, schema))
 
     def _mark(self, schema: Schema) -> None:
         """Take the marks and the names of levels that the store keeps."""
@@ -105,6 +111,10 @@ class ZarrSource(IndexedSource):
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         return self._read(self._rows[name], start, stop)
+
+    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
+        mask = self._masks[name].get(level)
+        return None if mask is None else self._read(mask, start, stop)
 
     def _read(self, array: ZarrArray, start: int, stop: int) -> Array:
         size = (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize

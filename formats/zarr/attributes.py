@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from reprlib import repr as shown
 from typing import Any
@@ -13,6 +14,7 @@ from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.structs.tree import check_tree
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
+from lodcli.kernels.tensor.marks import Marks
 
 KEY = "lod"
 VERSION = 1
@@ -42,21 +44,23 @@ def refuse_long_names(schema: Schema) -> None:
             )
 
 
-def written(schema: Schema) -> dict[str, Any]:
-    """Return the attribute that keeps the names of levels, and marks."""
+def written(schema: Schema, masked: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """Return the attribute that keeps the names of levels, marks, and which masks there are."""
     tensors = {
-        spec.name: {"levels": list(spec.level_names), "marks": marks.to_json(spec.marks)}
+        spec.name: {
+            "levels": list(spec.level_names),
+            "marks": marks.kept_json(spec, masked.get(spec.name, ())),
+        }
         for spec in schema
     }
     return {"version": VERSION, "tensors": tensors}
 
 
-def told(kept: Any, schema: Schema) -> Schema:
-    """Return a schema with what `written` gave, in the order it gave.
+def kept_marks(kept: Any) -> dict[str, marks.Kept]:
+    """Return the marks and masks of what `written` gave, by tensor.
 
     Raises:
-        DamagedFileError: it does not fit the arrays.
-        UnsupportedError: it is of a later version.
+        DamagedFileError, UnsupportedError: it is damaged, or of a later version.
     """
     if not isinstance(kept, dict) or not isinstance(kept.get("tensors"), dict):
         raise DamagedFileError(f"attribute {KEY}: expected an object of tensors")
@@ -64,6 +68,25 @@ def told(kept: Any, schema: Schema) -> Schema:
         raise UnsupportedError(
             f"attribute {KEY}: of version {shown(kept.get('version'))}; this reads {VERSION}"
         )
+    return {
+        name: marks.kept_from_json(
+            said.get("marks") if isinstance(said, dict) else None, _where(name)
+        )
+        for name, said in kept["tensors"].items()
+    }
+
+
+def told(kept: Any, found: Mapping[str, marks.Kept], schema: Schema) -> Schema:
+    """Return a schema with what `written` gave, in the order it gave.
+
+    Args:
+        kept: what `kept_marks` took.
+        found: what it returned.
+        schema: of the arrays.
+
+    Raises:
+        DamagedFileError: it does not fit the arrays.
+    """
     specs = {spec.name: spec for spec in schema}
     for name in kept["tensors"]:
         if name not in specs:
@@ -71,13 +94,19 @@ def told(kept: Any, schema: Schema) -> Schema:
     for name in specs:
         if name not in kept["tensors"]:
             raise DamagedFileError(f"attribute {KEY}: tensor {name} is not described")
-    result = tuple(_told(specs[name], said) for name, said in kept["tensors"].items())
+    result = tuple(
+        _told(specs[name], said, found[name].marks) for name, said in kept["tensors"].items()
+    )
     check_tree(result, f"attribute {KEY}")
     return result
 
 
-def _told(spec: TensorSpec, said: Any) -> TensorSpec:
-    where = f"attribute {KEY}: tensor {spec.name}"
+def _where(name: str) -> str:
+    return f"attribute {KEY}: tensor {name}"
+
+
+def _told(spec: TensorSpec, said: Any, found: Marks) -> TensorSpec:
+    where = _where(spec.name)
     names = said.get("levels") if isinstance(said, dict) else None
     if not isinstance(names, list):
         raise DamagedFileError(f"{where}: expected the names of {len(spec.levels)} levels")
@@ -86,6 +115,6 @@ def _told(spec: TensorSpec, said: Any) -> TensorSpec:
     if not valid or len(names) != len(spec.levels) or len(set(given)) < len(given):
         raise DamagedFileError(f"{where}: expected the names of {len(spec.levels)} levels")
     levels = tuple(replace(one, name=name) for one, name in zip(spec.levels, names, strict=True))
-    result = replace(spec, levels=levels, marks=marks.from_json(said.get("marks"), where))
+    result = replace(spec, levels=levels, marks=found)
     marks.check_fit(result, where)
     return result

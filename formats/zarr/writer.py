@@ -13,8 +13,9 @@ from zarr.codecs import ZstdCodec
 
 from lodcli.formats.arrays.array_writer import ArraySpec
 from lodcli.formats.arrays.spool import Spool, SpooledArray
-from lodcli.formats.core.schema import Batch, Schema
-from lodcli.formats.npz.npz import spool_arrays
+from lodcli.formats.core.marks import mask_name
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec
+from lodcli.formats.npz.npz import spool_arrays, spooled_masks
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.zarr.attributes import KEY, group_of, written
 from lodcli.formats.zarr.stores import Collected
@@ -35,8 +36,11 @@ def write_arrays(
         put: takes each file of the store once, by its key.
     """
     with Spool(output) as spool:
-        counted, arrays = spool_arrays(spool, schema, batches, array_path, np.dtype(np.int64))
-        root = {"zarr_format": 3, "node_type": "group", "attributes": {KEY: written(counted)}}
+        masks = spooled_masks(spool, schema, mask_path)
+        kind = np.dtype(np.int64)
+        counted, arrays = spool_arrays(spool, schema, batches, array_path, kind, masks)
+        kept = {KEY: written(counted, masks.levels())}
+        root = {"zarr_format": 3, "node_type": "group", "attributes": kept}
         put("zarr.json", json.dumps(root).encode())
         for spec in counted:
             group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
@@ -50,6 +54,11 @@ def write_arrays(
 def array_path(tensor: str, level: int) -> str:
     """Return the path of the rows of a tensor (level -1), or of a level."""
     return f"{group_of(tensor)}/{'data' if level < 0 else f'lod.{level}'}"
+
+
+def mask_path(spec: TensorSpec, level: int) -> str:
+    """Return the path of the mask of a level, or of the rows."""
+    return f"{group_of(spec.name)}/{mask_name(level, len(spec.levels))}"
 
 
 def _files(array: ArraySpec, spooled: SpooledArray) -> Iterator[tuple[str, bytes]]:

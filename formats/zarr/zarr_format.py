@@ -36,6 +36,7 @@ class _Store(Format):
     level_names = True
     options = FLAT_OPTIONS
     kept_marks = ALL_MARKS
+    nulls = True
     structs = attributes = True
     # numcodecs decodes in C what nobody checked.
     isolated = True
