@@ -13,7 +13,7 @@ import pyarrow.types as types
 
 from lodcli.formats.arrow.sizes.buffers import is_text, is_view
 from lodcli.formats.core.format import LeftOut
-from lodcli.formats.core.names import check_name, name_of, undotted
+from lodcli.formats.core.names import check_name, name_of, repeated, undotted
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
@@ -374,11 +374,9 @@ def level_names(field: pa.Field, path: Sequence[Field], depth: int) -> tuple[str
 
 def doubled(schema: pa.Schema) -> LeftOut:
     """Return the error message for columns with a duplicate name."""
-    names = [name_of(name) for name in schema.names]
     return {
         name: InvalidDataError(f"two columns are named {shown(name)}; {_OTHERS}")
-        for name in names
-        if names.count(name) > 1
+        for name in repeated(map(name_of, schema.names))
     }
 
 

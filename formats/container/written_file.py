@@ -26,6 +26,9 @@ OLDEST = ("earliest", "v108")
 PLACED_BYTES = 1 << 20
 # For what HDF5 keeps of its own before the first such dataset.
 GAP_BYTES = 64 << 10
+# HDF5 looks through all gaps that alignment has left whenever it makes a dataset, and forgets them
+# when the file is closed.
+DATASETS_AT_ONCE = 256
 # From here on it pays to have the checksums made in another thread.
 SHARED_BYTES = 1 << 20
 
@@ -48,6 +51,7 @@ class WrittenFile:
         self._compression = compression
         self._file: Any = None
         self._pool: ThreadPoolExecutor | None = None
+        self._made = 0
 
     def open(self) -> None:
         """Begin the file."""
@@ -108,6 +112,10 @@ class WrittenFile:
             self._owned.kept_bytes = 0
             assert offset == at
             return h5d.open(self._file.id, path.encode())
+        self._made += 1
+        # Datasets in chunks stay open until they are complete.
+        if not (self._made % DATASETS_AT_ONCE or self._compression or self._owned.kept_bytes):
+            self._reopen(1, ALIGNMENT)
         plist = h5p.create(h5p.DATASET_CREATE)
         plist.set_obj_track_times(False)
         if chunk:

@@ -12,7 +12,7 @@ import numpy as np
 from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find, schema_html
+from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find_all, schema_html
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.dtypes import ALL_DTYPES
@@ -134,8 +134,7 @@ class Source(ABC):
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
         """Return the content in memory."""
         wanted = [spec.name for spec in self.schema] if names is None else list(names)
-        for name in wanted:
-            find(self.schema, name)
+        find_all(self.schema, wanted)
         return joined(self.schema, self.batches_of(wanted), wanted)
 
     def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from lodcli.formats.core.bounds import DEFAULT_LINE_BYTES, Bounds, default_bytes
 from lodcli.formats.core.format import BATCH_BYTES, Format, RowBlocks, Source, StoredRows
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.core.schema import Batch, Item, StoredArray, TensorSpec, find, known_rows
+from lodcli.formats.core.schema import (
+    Batch,
+    Item,
+    StoredArray,
+    TensorSpec,
+    find,
+    find_all,
+    known_rows,
+)
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
@@ -84,7 +92,7 @@ class Limited(Wrapped):
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
         wanted = list(names)
-        self._refuse_declared([find(self.schema, name) for name in wanted])
+        self._refuse_declared(find_all(self.schema, wanted))
         total = 0
         for batch in self._inner.batches_of(wanted, limit_bytes):
             total += sum(_item_bytes(item) for item in batch.values())
@@ -94,7 +102,7 @@ class Limited(Wrapped):
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
         """See Source."""
         wanted = None if names is None else list(names)
-        specs = self.schema if wanted is None else [find(self.schema, name) for name in wanted]
+        specs = self.schema if wanted is None else find_all(self.schema, wanted)
         self._refuse_declared(specs)
         if any(spec.rows is None for spec in specs):
             return super().read(wanted)  # counts as it goes
@@ -141,7 +149,7 @@ class Limited(Wrapped):
         Raises:
             TooLargeError: they declare more.
         """
-        self._refuse_declared([find(self.schema, name) for name in names])
+        self._refuse_declared(find_all(self.schema, names))
         return self._inner
 
     def _refuse_declared(self, specs: Iterable[TensorSpec]) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 import zlib
+from collections import Counter
+from collections.abc import Iterable
 
 from lodcli.kernels.errors import InvalidDataError
 
@@ -68,6 +70,15 @@ def name_of(text: str) -> str:
 
 def _encoded(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
+
+
+def repeated(names: Iterable[str]) -> dict[str, int]:
+    """Return the names that come more than once, in order, and how often.
+
+    >>> repeated(["a", "b", "a"])
+    {'a': 2}
+    """
+    return {name: count for name, count in Counter(names).items() if count > 1}
 
 
 def undotted(name: str) -> str:

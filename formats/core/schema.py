@@ -145,6 +145,12 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
     raise SelectionError(f"no tensor named {name!r}; there are: {known}")
 
 
+def find_all(schema: Schema, names: Iterable[str]) -> Schema:
+    """Return the tensors of these names, in this order; see `find`."""
+    known = {spec.name: spec for spec in schema}
+    return tuple(known[name] if name in known else find(schema, name) for name in names)
+
+
 def known_rows(spec: TensorSpec, lod: LoD) -> int:
     """Return the number of rows of a tensor whose index is known.
 

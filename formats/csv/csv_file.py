@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
-from lodcli.formats.core.names import name_of
+from lodcli.formats.core.names import name_of, repeated
 from lodcli.formats.core.options import SEPARATORS, ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.csv.records import Records, Table, quoted, wrong_width
@@ -229,9 +229,10 @@ class _CsvSource(Source):
             raise UnsupportedError(f"a column holds numbers; no dtype {options.dtype}")
         levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
         self._columns, specs, self.left_out = [], [], {}
+        twice = repeated(names)
         for column in chosen:
             with leaving_out(self.left_out, names[column]):
-                if names.count(names[column]) > 1:
+                if names[column] in twice:
                     raise InvalidDataError(
                         f"line 1: two columns are named {shown(names[column])}; {_OTHERS}"
                     )

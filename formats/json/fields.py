@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.format import LeftOut, leaving_out
-from lodcli.formats.core.names import name_of, undotted
+from lodcli.formats.core.names import name_of, repeated, undotted
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, TensorSpec
 from lodcli.formats.json.columns import NUMBERS, Column
@@ -129,8 +129,7 @@ def _fields(
         return tuple(fields), None
     if not first:
         raise InvalidDataError("line 1: the object has no fields")
-    names = list(map(name_of, first))
-    for one in {one for one in names if names.count(one) > 1}:
+    for one in repeated(map(name_of, first)):
         left_out[one] = InvalidDataError(f"line 1: two fields are named {shown(one)}")
     known = first
     if options.skip_unsupported:

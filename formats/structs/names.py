@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lodcli.formats.core.names import check_name
+from lodcli.formats.core.names import check_name, repeated
 from lodcli.formats.core.schema import Schema, TensorSpec, find
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor.marks import Field
@@ -35,10 +35,8 @@ def renamed(schema: Schema, names: Mapping[str, str]) -> Schema:
         named(schema, old)
         check_name(new)
     found = tuple(_renamed(spec, names) for spec in schema)
-    called = [spec.name for spec in found]
-    for name in called if names else ():
-        if called.count(name) > 1:
-            raise SelectionError(f"two tensors would be called {name}")
+    for name in repeated(spec.name for spec in found) if names else ():
+        raise SelectionError(f"two tensors would be called {name}")
     return found
 
 

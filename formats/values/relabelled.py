@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lodcli.formats.core.format import BATCH_BYTES, RowBlocks, Source, StoredRows
 from lodcli.formats.core.marks import check_content, marked, remarked
-from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, find
+from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, find, find_all
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.structs.names import named, renamed
 from lodcli.formats.values.in_words import batches_in_words, in_words
@@ -110,7 +110,8 @@ class Relabelled(Wrapped):
     def __init__(self, inner: Source, chosen: Chosen) -> None:
         super().__init__(inner)
         self._chosen = dict(chosen)
-        self._old = {spec.name: find(inner.schema, old) for old, spec in chosen.items()}
+        olds = find_all(inner.schema, chosen)
+        self._old = {spec.name: old for spec, old in zip(chosen.values(), olds, strict=True)}
         self.schema = tuple(chosen.values())
 
     def _pair(self, name: str) -> tuple[TensorSpec, TensorSpec]:
@@ -140,13 +141,15 @@ class Relabelled(Wrapped):
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """See Source."""
-        wanted = [self._pair(name)[0].name for name in names]
+        wanted = [self._old[spec.name].name for spec in find_all(self.schema, names)]
         return self._marked(self._inner.batches_of(wanted, limit_bytes))
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
         """See Source."""
         wanted = [spec.name for spec in self.schema] if names is None else list(names)
-        found = self._inner.read([self._pair(name)[0].name for name in wanted])
+        found = self._inner.read(
+            [self._old[spec.name].name for spec in find_all(self.schema, wanted)]
+        )
         return {name: item for batch in self._marked([found]) for name, item in batch.items()}
 
     def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:

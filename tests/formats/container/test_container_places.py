@@ -7,12 +7,13 @@ import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats.container import sinks
+from lodcli.formats.container import sinks, written_file
 from lodcli.formats.container.owned import OwnedFile
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, schema_of
@@ -109,3 +110,30 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(OSError, match="No space left"):
         io.write_batches(tmp_path / "x.lod.h5", uncounted(batch(0)), batches(8))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("rows", [None, 3])
+def test_the_gaps_that_hdf5_looks_through_do_not_grow_with_the_number_of_tensors(
+    rows: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written_file, "DATASETS_AT_ONCE", 16)
+    gaps = []
+    create = written_file.WrittenFile.create
+
+    def watched(self: Any, *args: Any, **rest: Any) -> Any:
+        gaps.append(self._file.id.get_freespace())
+        return create(self, *args, **rest)
+
+    monkeypatch.setattr(written_file.WrittenFile, "create", watched)
+    content = {f"t{n}": LoDTensor([n, 2, 3], [[2, 1]]) for n in range(100)}
+    schema = schema_of(content)
+    if rows is None:
+        schema = tuple(spec.uncounted() for spec in schema)
+    io.write_batches(tmp_path / "t.lod.h5", schema, [content])
+    assert len(gaps) > 200
+    assert max(gaps[100:]) < 2 * max(gaps[:40])
+    found = io.read_all(tmp_path / "t.lod.h5")
+    assert all(item.identical(found[name]) for name, item in content.items())  # type: ignore[arg-type]
+    with h5py.File(tmp_path / "t.lod.h5") as file:
+        places = [file[f"t{n}/data"].id.get_offset() for n in range(100)]
+    assert all(place % written_file.ALIGNMENT == 0 for place in places)
