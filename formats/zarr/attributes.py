@@ -14,7 +14,6 @@ from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.structs.tree import check_tree
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
-from lodcli.kernels.tensor.marks import Marks
 
 KEY = "lod"
 VERSION = 1
@@ -69,10 +68,9 @@ def kept_marks(kept: Any) -> dict[str, marks.Kept]:
             f"attribute {KEY}: of version {shown(kept.get('version'))}; this reads {VERSION}"
         )
     return {
-        name: marks.kept_from_json(
-            said.get("marks") if isinstance(said, dict) else None, _where(name)
-        )
+        name: marks.kept_from_json(said["marks"], _where(name))
         for name, said in kept["tensors"].items()
+        if isinstance(said, dict) and "marks" in said
     }
 
 
@@ -95,7 +93,7 @@ def told(kept: Any, found: Mapping[str, marks.Kept], schema: Schema) -> Schema:
         if name not in kept["tensors"]:
             raise DamagedFileError(f"attribute {KEY}: tensor {name} is not described")
     result = tuple(
-        _told(specs[name], said, found[name].marks) for name, said in kept["tensors"].items()
+        _told(specs[name], said, found.get(name)) for name, said in kept["tensors"].items()
     )
     check_tree(result, f"attribute {KEY}")
     return result
@@ -105,7 +103,7 @@ def _where(name: str) -> str:
     return f"attribute {KEY}: tensor {name}"
 
 
-def _told(spec: TensorSpec, said: Any, found: Marks) -> TensorSpec:
+def _told(spec: TensorSpec, said: Any, found: marks.Kept | None) -> TensorSpec:
     where = _where(spec.name)
     names = said.get("levels") if isinstance(said, dict) else None
     if not isinstance(names, list):
@@ -115,6 +113,8 @@ def _told(spec: TensorSpec, said: Any, found: Marks) -> TensorSpec:
     if not valid or len(names) != len(spec.levels) or len(set(given)) < len(given):
         raise DamagedFileError(f"{where}: expected the names of {len(spec.levels)} levels")
     levels = tuple(replace(one, name=name) for one, name in zip(spec.levels, names, strict=True))
-    result = replace(spec, levels=levels, marks=found)
+    if found is None:
+        raise DamagedFileError(f"{where}: has no marks")
+    result = replace(spec, levels=levels, marks=found.marks)
     marks.check_fit(result, where)
     return result

@@ -30,10 +30,10 @@ TOLD = {
     "x.lod.h5 t.npy": (4, "refused: npy holds one tensor, this has 2 (a, b); choose one"),
     "x.lod.h5::a t.npy": (4, "refused: npy holds 0 levels, a has 2"),
     "x.lod.h5 t.nwb": (4, "nwb is read-only"),
-    "n.lod.h5 t.npz": (4, "refused: data: row <0,1> is null; npz has no nulls"),
+    "n.lod.h5 t.npz --to awkward": (4, "refused: data: row <0,1> is null; awkward has no nulls"),
     "x.lod.h5::a t.txt": (4, "refused: text holds bytes (uint8), a is int64; give --vocab"),
     "n.lod.h5 t.csv": (0, "csv keeps everything"),
-    "n.lod.h5 t.npz --nulls zero": (0, "npz keeps everything"),
+    "n.lod.h5 t.npz --to awkward --nulls zero": (0, "awkward keeps everything"),
 }
 
 

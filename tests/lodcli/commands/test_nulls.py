@@ -108,7 +108,7 @@ REFUSED = {
     "apply sum IN::l -o out.lod.h5": "item of level 0 <1> is null",
     "filter IN f>0 -o out.lod.h5": "f: row <1> is null; an expression has no nulls",
     "sort IN --by f -o out.lod.h5": "f: row <1> is null; an expression has no nulls",
-    "convert IN::f out.npz": "f: row <1> is null; npz has no nulls",
+    "convert IN::f out.npy": "f: row <1> is null; npy has no nulls",
     "convert IN::f --nulls error -o out.lods": "f: row <1> is null; --nulls error",
     "convert IN::l --nulls empty -o out.lods": "row <0,1> is null, and no row is empty",
 }
