@@ -64,9 +64,10 @@ class DatasetSource(IndexedSource):
 
     # -- shards --------------------------------------------------------------------
 
-    def faults(self) -> Iterator[LodError]:
-        """Yield what is wrong with the sizes and the headers of the shards, none of which is read.
+    def faults(self) -> Iterator[tuple[str, LodError]]:
+        """Yield what is wrong with the sizes and the headers of shards, whose rows are not read.
 
+        Each comes with the name of the shard, which the error names as well.
         Files with the name of a shard that the manifest does not know are wrong as well.
         """
         names = self._manifest.names
@@ -79,18 +80,17 @@ class DatasetSource(IndexedSource):
                     finally:
                         os.close(fd)
             except LodError as error:
-                yield error
+                yield name, error
         known = set(names)
         for name in sorted(self._folder.folder.entries()[0]):
             if re.fullmatch(SHARDS, name) and name not in known:
-                yield DamagedFileError(
-                    f"{name}: the manifest, of {len(names)} shards, does not name it"
-                )
+                said = f"{name}: the manifest, of {len(names)} shards, does not name it"
+                yield name, DamagedFileError(said)
 
     def check(self) -> None:
         """Raise the first of `faults`, before anything is done with more than a slice."""
         if not self._checked:
-            for error in self.faults():
+            for _, error in self.faults():
                 raise error
             self._checked = True
 
@@ -191,14 +191,21 @@ class DatasetSource(IndexedSource):
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         wanted = list(names)
         self.check()
-        for number, name in enumerate(self._manifest.names):
-            # Not one of those that are kept open: it is closed under nobody's hands.
-            fd, shard = self._opened(number)
-            try:
-                with naming(name):
-                    yield from shard.batches_of(wanted, limit_bytes)
-            finally:
-                os.close(fd)
+        for number in range(self._manifest.count):
+            yield from self.shard_batches(number, wanted, limit_bytes)
+
+    def shard_batches(
+        self, number: int, names: Iterable[str] | None = None, limit_bytes: int = BATCH_BYTES
+    ) -> Iterator[Batch]:
+        """Yield the batches of one shard, of all tensors or some; see `batches_of`."""
+        wanted = [spec.name for spec in self.schema] if names is None else list(names)
+        # Not one of those that are kept open: it is closed under nobody's hands.
+        fd, shard = self._opened(number)
+        try:
+            with naming(manifests.shard_name(number, self._manifest.count)):
+                yield from shard.batches_of(wanted, limit_bytes)
+        finally:
+            os.close(fd)
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         level = len(find(self.schema, name).levels)

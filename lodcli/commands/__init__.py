@@ -60,7 +60,7 @@ TABLE = {
     ),
     "train": ("lodcli.commands.train.command", "Train an RNN classifier of sequences."),
     "weights": ("lodcli.commands.weights", "Show or convert the weights of a trained RNN."),
-    "verify": ("lodcli.commands.verify", "Check every byte of files."),
+    "verify": ("lodcli.commands.verify.command", "Check every byte of files."),
     "completion": ("lodcli.commands.about.completion", "Print the completion script of a shell."),
     "env": ("lodcli.commands.about.env", "Print the environment variables that lod reads."),
     "schema": ("lodcli.commands.about.schema", "Print the JSON Schema of what --json prints."),

@@ -31,6 +31,7 @@ _OTHER_CODECS = (
     *("blosc", "brotli", "bz2", "bzip2", "gz", "gzip", "lzf", "lzma", "none", "snappy", "szip"),
     *("xz", "zlib", "zstandard"),
 )
+MOST_JOBS = 1024
 _NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
 
 
@@ -154,6 +155,19 @@ def seed(text: str = "Random seed.", default: int | None = 0) -> Callable[[F], F
         default=default,
         show_default=True,
         metavar="SEED",
+        help=text,
+    )
+
+
+def jobs(text: str) -> Callable[[F], F]:
+    """--jobs, with a help text."""
+    return click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(1, MOST_JOBS),
+        default=1,
+        show_default=True,
+        metavar="N",
         help=text,
     )
 

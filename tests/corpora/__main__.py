@@ -75,7 +75,7 @@ def _load() -> None:
     import lodcli.commands.convert.command
     import lodcli.commands.inspect.command
     import lodcli.commands.slice
-    import lodcli.commands.verify
+    import lodcli.commands.verify.command
     import lodcli.formats.arrow.sizes.ipc
     import lodcli.formats.arrow.sizes.parquet
     import lodcli.formats.arrow.source  # noqa: F401

@@ -10,7 +10,7 @@ import h5py  # noqa: F401
 
 import lodcli.commands.convert.command
 import lodcli.commands.inspect.command
-import lodcli.commands.verify
+import lodcli.commands.verify.command
 import lodcli.commands.weights
 import lodcli.formats.container.format
 import lodcli.formats.sandbox.source

@@ -28,6 +28,12 @@ NO_CHECKSUMS = "no checksums in this format: structure only"
 @click.option(
     "-f", "--force", is_flag=True, help="With --write-sums: replace FILE.sha256 if it exists."
 )
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Of datasets, check only sizes and headers of the shards, and read no rows.",
+)
+@options.jobs("Read the shards of a dataset in N processes.")
 @options.as_json
 @options.quiet
 @click.pass_context
@@ -37,6 +43,8 @@ def command(
     write_sums: bool,
     sums: bool,
     force: bool,
+    quick: bool,
+    jobs: int,
     as_json: bool,
 ) -> None:
     """Read every byte of the files and check everything that the format allows.
@@ -46,7 +54,8 @@ def command(
 
     Many formats have no checksums, so a changed number goes unnoticed. --write-sums stores
     SHA-256 sums of a file, a pair or a folder beside it, in the format of sha256sum, and
-    --sums compares: each altered, missing or new file gets one line.
+    --sums compares: each altered, missing or new file gets one line. So does each damaged shard of
+    a dataset.
 
     \b
     Examples:
@@ -54,6 +63,7 @@ def command(
       lod verify --json articles.lod.h5
       lod verify --write-sums vowels.ts
       lod verify --sums events.jsonl
+      lod verify --jobs 2 shards
       lod slice articles.lod.h5 2 | lod verify -
     """
     if write_sums and sums:
@@ -62,11 +72,15 @@ def command(
         raise click.UsageError("standard input has no file with sums beside it; name a file")
     if (write_sums or sums) and any(is_url(source.path) for source in sources):
         raise click.UsageError("a URL has no file with sums beside it; name a file")
+    if quick and (write_sums or sums):
+        raise click.UsageError("--quick and the sums of whole files exclude each other")
     if force and not write_sums:
         raise click.UsageError("--force is for --write-sums")
     results, codes = [], []
     for source in sources:
-        result, faults = _tried(source, write=write_sums, compare=sums, force=force)
+        result, faults = _tried(
+            source, write=write_sums, compare=sums, force=force, quick=quick, jobs=jobs
+        )
         told = [failures.explained(fault) for fault in faults]
         for fault in faults:
             failures.report(fault, ctx.command_path, as_json=as_json)
@@ -85,7 +99,7 @@ def command(
 
 
 def _tried(
-    source: Reference, *, write: bool, compare: bool, force: bool
+    source: Reference, *, write: bool, compare: bool, force: bool, quick: bool, jobs: int
 ) -> tuple[dict[str, Any], list[Exception]]:
     """Return the result for a file, and all errors found in it."""
     from lodcli.formats.storage import sums
@@ -97,7 +111,7 @@ def _tried(
             result["sums"] = os.fspath(sums.sidecar_of(path))
             faults += sums.differences(path)
     with _collecting(faults):
-        result |= _verified(source)
+        result |= _verified(source, faults, quick=quick, jobs=jobs)
         if write:
             result["sums"] = os.fspath(sums.write_sums(path, overwrite=force))
     return result, faults
@@ -117,11 +131,25 @@ def _worst(codes: list[int]) -> int:
     return failures.INVALID if failures.INVALID in codes else max(codes, default=0)
 
 
-def _verified(source: Reference) -> dict[str, Any]:
-    """Read a whole file and return a summary of its content."""
+def _verified(
+    source: Reference, faults: list[Exception], *, quick: bool, jobs: int
+) -> dict[str, Any]:
+    """Read a whole file and return a summary of its content.
+
+    Faults of the shards of a dataset are added to `faults`; the first of any other file is raised.
+    """
+    from lodcli.commands.verify.shards import is_dataset, verified_dataset
+    from lodcli.formats.core.limits import Limits
     from lodcli.formats.core.marks import marked
+    from lodcli.kernels.errors import UnsupportedError
+    from lodcli.shell.limits import limits
     from lodcli.shell.opened import opened, share_of, size_of
 
+    # A sandbox reads all shards in one process; a tensor of a dataset is read like that of a file.
+    if not (source.name or limits() != Limits()) and is_dataset(source.path):
+        return verified_dataset(source.path, quick=quick, jobs=jobs, faults=faults)
+    if quick:
+        raise UnsupportedError(f"{source.label}: --quick is for datasets, as a whole")
     rows = size_bytes = 0
     with opened(source) as file:
         schema = file.schema

@@ -1,0 +1,105 @@
+"""Verifying the shards of a dataset, each by itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from lodcli.formats.container.format import Container
+from lodcli.formats.core.errors import naming, naming_os
+from lodcli.formats.core.marks import marked
+from lodcli.formats.dataset import manifest
+from lodcli.formats.dataset.source import DatasetSource
+from lodcli.formats.storage.inputs import Input
+from lodcli.kernels.errors import InvalidDataError, LodError
+from lodcli.kernels.runtime.worker_processes import in_processes
+from lodcli.shell.opened import size_of
+
+# Shards of one task: opening the manifest is then little of its work.
+_MOST_SHARDS = 64
+
+
+class _Task(NamedTuple):
+    """Shards to read.
+
+    Attributes:
+        path: of the dataset.
+        numbers: of the shards.
+    """
+
+    path: str
+    numbers: tuple[int, ...]
+
+
+def is_dataset(path: str) -> bool:
+    """Return whether a folder has a manifest."""
+    return os.path.isfile(os.path.join(path, manifest.NAME))
+
+
+def verified_dataset(
+    path: str, *, quick: bool, jobs: int, faults: list[Exception]
+) -> dict[str, Any]:
+    """Return a summary of a dataset, and add all that is wrong with it to `faults`.
+
+    Args:
+        path: of the folder.
+        quick: whether only sizes and headers are checked, and no rows.
+        jobs: how many processes read the shards.
+        faults: of each shard at most one.
+    """
+    with _opened(path) as source:
+        wrong = {name: error for name, error in source.faults()}
+        for error in wrong.values():
+            faults.append(_named(path, error))
+        numbers = [n for n, name in enumerate(source.shard_names) if name not in wrong]
+        schema, count = source.schema, len(source.shard_names)
+    size_bytes, checked = 0, f"sizes and headers of {count} shards"
+    if not quick:
+        checked = Container.checksums
+        step = max(1, min(_MOST_SHARDS, len(numbers) // (4 * jobs)))
+        tasks = [_Task(path, tuple(numbers[n : n + step])) for n in range(0, len(numbers), step)]
+        for size, found in in_processes(_read, tasks, jobs):
+            size_bytes += size
+            faults += found
+    return {
+        "format": "lod.dataset",
+        "tensors": len(schema),
+        "rows": sum(spec.rows or 0 for spec in schema),
+        "levels": max(len(spec.levels) for spec in schema),
+        "bytes": size_bytes,
+        "checksums": checked,
+        "checked": checked,
+    }
+
+
+def _read(task: _Task) -> tuple[int, list[Exception]]:
+    """Read shards; return the bytes of their rows, and what is wrong with each."""
+    size_bytes = 0
+    faults: list[Exception] = []
+    with _opened(task.path) as source:
+        for number in task.numbers:
+            try:
+                for batch in marked(source.schema, source.shard_batches(number)):
+                    size_bytes += size_of(batch)[1]
+            except LodError as error:
+                faults.append(_named(task.path, error))
+            except OSError as error:
+                faults.append(error)
+    return size_bytes, faults
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[DatasetSource]:
+    with naming_os(path), naming(path), Input(path) as folder:
+        source = DatasetSource(folder)
+        try:
+            yield source
+        finally:
+            source.close()
+
+
+def _named(path: str, error: LodError) -> InvalidDataError:
+    """Return an error as one that any process can send to another."""
+    return InvalidDataError(f"{path}: {error}")
