@@ -34,6 +34,9 @@ Reports = Mapping[str, Mapping[str, Any]]
 
 INTRODUCTION = f"""# Benchmarks
 
+*For* people who ask how fast `lod` is. *Afterwards* you know where it is faster than which peer, where
+it is slower, and how to repeat it.
+
 The speed of lod compared with other software and with the limits of the machine. A figure
 is a ratio between candidates that ran interleaved on the same machine, so slow drift of the machine
 affects all equally; absolute times depend on the machine. [benchmarking.md](benchmarking.md) says
