@@ -34,8 +34,8 @@ Reports = Mapping[str, Mapping[str, Any]]
 
 INTRODUCTION = f"""# Benchmarks
 
-*For* people who ask how fast `lod` is. *Afterwards* you know where it is faster than which peer, where
-it is slower, and how to repeat it.
+*For* people who ask how fast `lod` is. *Afterwards* you know where it is faster than which
+peer, where it is slower, and how to repeat it.
 
 The speed of lod compared with other software and with the limits of the machine. A figure
 is a ratio between candidates that ran interleaved on the same machine, so slow drift of the machine

@@ -10,8 +10,8 @@ from lodcli.kernels.ops.registry import OPS, OpEntry
 _HEAD = """\
 # Sequence ops
 
-*For* people who look for an op. *Afterwards* you know its equation, the levels and dtypes it takes, and
-its options.
+*For* people who look for an op. *Afterwards* you know its equation, the levels and dtypes it
+takes, and its options.
 
 Generated from the registry `kernels/ops/registry.py` by
 `python -m lodcli.commands.apply.op_page > docs/ops.md`; a test checks that it is up to date.
