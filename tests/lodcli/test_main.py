@@ -131,7 +131,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "lod shard vowels.lod.h5 shards --shards 4",
         "lod unpack vowels.lod.h5 -o steps.lod.h5",
         "lod convert vowels.ts::data packed.npz --name frames --cu-seqlens cu_seqlens",
+        "lod convert chat.jsonl chat.parquet",
     )
+    (folder / "chat.jsonl").write_text('{"ids":[1,2],"text":"hi","day":1}\n')
     (folder / "visits.csv").write_text("user,visit,value\na,1,5\na,2,7\nb,1,8\n")
     (folder / "clicks.csv").write_text("user,day,value\nbob,2,1.5\nann,1,2\nbob,1,8\n")
     (folder / "users.csv").write_text("user,born\nann,1912\nbob,1936\ncid,1815\n")
