@@ -14,7 +14,7 @@ from lodcli.shell.references import Reference
 
 def item_values(expression: Expression, items: Items, source: Reference) -> Array:
     """Return the value of an expression for every item, (K,), read in one pass if it must be."""
-    expression.check(items.schema)
+    expression.check(items.schema, source.name)
     if not expression.tensors:
         none = {spec.name: spec.empty().data for spec in items.schema}
         tensors = {name: (lod, none[name]) for name, lod in items.lods.items()}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from lodcli.commands.choose.item_values import REDUCTIONS, Values, combined
-from lodcli.expressions.language import Evaluation, Parsed
+from lodcli.expressions.language import Evaluation, Parsed, function_name
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.errors import InvalidDataError
@@ -35,11 +35,14 @@ class Expression(Parsed):
 
     # By tensor, the words that its codes stand for: from `check`.
     categories: Mapping[str, Categories] = {}
+    # The tensors that length() may be of, if there is no telling them apart: from `check`.
+    measured: tuple[str, ...] = ()
 
-    def check(self, schema: Schema) -> None:
+    def check(self, schema: Schema, lead: str | None = None) -> None:
         """Raise ExpressionError if it does not fit the tensors of a schema.
 
-        Words in it are then those of the categories of these tensors.
+        Words in it are then those of the categories of these tensors, and lengths of items those
+        of `lead`, or of the tensors with most levels.
         """
         tensors = {}
         for spec in schema:
@@ -47,6 +50,12 @@ class Expression(Parsed):
             tensors[spec.name] = (empty.lod, empty.data)
         found = {spec.name: spec.marks.categories for spec in schema}
         self.categories = {name: words for name, words in found.items() if words is not None}
+        deepest = max((len(spec.levels) for spec in schema), default=0)
+        several = [spec for spec in schema if len(spec.levels) == deepest]
+        chosen = [spec for spec in schema if spec.name == lead and spec.levels]
+        if chosen or len({spec.levels for spec in several}) == 1:
+            several = (chosen or several)[:1]
+        self.measured = tuple(spec.name for spec in several)
         self.values(tensors, 0)
 
     def of_batch(self, batch: Mapping[str, LoDTensor], count: int) -> Array:
@@ -148,12 +157,14 @@ class _Items(Evaluation[Values]):
     def _length(self, node: ast.Call) -> Values:
         if len(node.args) > 1 or node.keywords:
             self.fail(node, "write length(), length(LEVEL) or length(TENSOR)")
-        lod = max((lod for lod, _ in self._tensors.values()), key=lambda lod: lod.n_levels)
-        if not lod.n_levels:
+        measured = self._expression.measured or tuple(self._tensors)[:1]
+        deepest = [self._tensors[name][0] for name in measured]
+        if not any(lod.n_levels for lod in deepest):
             self.fail(node, "the items are rows and have no length")
-        depth = 0
         if node.args:
-            lod, depth = self._level(node.args[0], lod)
+            lod, depth = self._level(node.args[0], deepest)
+        else:
+            lod, depth = self._only(node, deepest), 0
         lengths = lod.lengths(depth)
         if not depth:
             return Values(lengths)
@@ -162,18 +173,31 @@ class _Items(Evaluation[Values]):
             offsets = level[offsets]
         return Values(lengths, offsets)
 
-    def _level(self, node: ast.expr, deepest: LoD) -> tuple[LoD, int]:
+    def _only(self, node: ast.expr, deepest: Sequence[LoD]) -> LoD:
+        """Return the index of the one tensor whose items are measured, or fail."""
+        if len(deepest) > 1:
+            names = self._expression.measured
+            self.fail(
+                node,
+                f"each of {', '.join(names)} has lengths of its own: write length({names[0]}), "
+                f"or FILE::{names[0]} for the file",
+            )
+        return deepest[0]
+
+    def _level(self, node: ast.expr, deepest: Sequence[LoD]) -> tuple[LoD, int]:
         """Return the index that has a level or is a tensor's, and the level's number in it."""
         level: object = getattr(node, "value", None)
         if isinstance(node, ast.Name):
             level = node.id
-        if isinstance(level, int) and 0 <= level < deepest.n_levels:
-            return deepest, level
+        if isinstance(node, ast.Call) and function_name(node) == "tensor":
+            level = self._expression.named(node)
+        if isinstance(level, int) and 0 <= level < deepest[0].n_levels:
+            return self._only(node, deepest), level
         for lod, _ in self._tensors.values():
             if isinstance(level, str) and lod.names.count(level) == 1:
                 return lod, lod.names.index(level)
         if isinstance(level, str) and level in self._tensors and self._tensors[level][0].n_levels:
             return self._tensors[level][0], 0
-        names = [name for name in deepest.names if name]
-        known = ", ".join([*names, *map(str, range(deepest.n_levels))])
+        names = [name for name in deepest[0].names if name]
+        known = ", ".join([*names, *map(str, range(deepest[0].n_levels))])
         self.fail(node, f"no level {ast.unparse(node)} from the items down; there are: {known}")

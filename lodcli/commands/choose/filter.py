@@ -71,7 +71,7 @@ def command(
         numbers = None if indices is None else read_numbers(indices)
         used = () if parsed is None else parsed.tensors
         with items_or_stream(source, level, used) as (shared, items, batches):
-            chosen = Filter(shared, parsed, numbers, invert=invert)
+            chosen = Filter(shared, parsed, numbers, invert=invert, lead=source.name)
             if items is not None and not used:
                 # The index tells all, and only what is kept is read.
                 kept = chosen.of_index(items)

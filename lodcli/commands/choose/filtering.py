@@ -27,6 +27,7 @@ class Filter:
         expression: what must hold; None: nothing.
         numbers: the items that may be kept, increasing; None: all.
         invert: whether the others are kept instead.
+        lead: the tensor whose lengths are meant where none is named.
 
     Raises:
         ExpressionError: the expression does not fit the tensors.
@@ -39,13 +40,14 @@ class Filter:
         numbers: Offsets | None,
         *,
         invert: bool,
+        lead: str | None = None,
     ) -> None:
         self._schema = shared.schema
         self._expression = expression
         self._numbers = numbers
         self._invert = invert
         if expression is not None:
-            expression.check(self._schema)
+            expression.check(self._schema, lead)
 
     def of_index(self, items: Items) -> Offsets:
         """Return the items that are kept, where the expression asks for no values of tensors."""

@@ -191,6 +191,35 @@ def test_a_filter_keeps_what_python_would(
     assert chosen("rest.lod.h5") == [one for one in whole if not holds(*one)]
 
 
+@pytest.mark.parametrize("name", ["t.jsonl", "t.parquet", "t.lod.h5"])
+def test_lengths_are_of_the_tensor_that_the_reference_names(
+    lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = ['{"text":"abc","ids":[1]}', '{"text":"d","ids":[1,2,3]}']
+    Path("t.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    if name != "t.jsonl":
+        assert lod("convert", "t.jsonl", name).code == 0
+    for source, expression, kept in (
+        (f"{name}::ids", "length() > 1", 1),
+        (f"{name}::text", "length() > 1", 0),
+        (f"{name}::ids", "length(0) > 1", 1),
+        (name, "length(ids) > 1", 1),
+        (f"{name}::text", "length(tensor('ids')) > 1", 1),
+    ):
+        assert lod("filter", source, expression, "-fo", "out.jsonl").code == 0
+        assert Path("out.jsonl").read_text().splitlines() == [lines[kept]], (source, expression)
+    assert lod("sort", f"{name}::ids", "--by=-length", "-fo", "out.jsonl").code == 0
+    assert Path("out.jsonl").read_text().splitlines() == lines[::-1]
+    Path("out.jsonl").unlink()
+    for words in (("filter", name, "length() > 1"), ("sort", name)):
+        refused = lod(*words, "-o", "out.jsonl")
+        assert refused.code == 2
+        expected = "each of text, ids has lengths of its own: write length(text), or FILE::text"
+        assert expected in refused.stderr
+        assert not Path("out.jsonl").exists()
+
+
 def test_an_expression_in_the_place_of_the_file_shows_the_order(
     lod: Lod, labelled: list[list[int]]
 ) -> None:
