@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lodcli.formats.core.schema import Schema, TensorSpec, find, rekeyed
+from lodcli.formats.structs.names import named
 from lodcli.kernels.errors import SelectionError
 
 
@@ -65,8 +66,8 @@ def sharing(
 
     Args:
         schema: of a file.
-        name: a tensor that has the level; None: the file has only one such level, or it is
-            that of a tensor that is used, or of the one called "data".
+        name: a tensor or records that have the level; None: the file has only one such level, or
+            it is that of a tensor that is used, or of the one called "data".
         level: its number or name; None: the outermost.
         used: names of tensors of which at least one shares it, in order of preference.
         records: whether all tensors have equally many outermost items, though nothing is counted.
@@ -94,15 +95,14 @@ def _lead(
     records: bool,
 ) -> TensorSpec:
     if name is not None:
-        return find(specs, name)
+        return named(specs, name)[0]
     known = [spec for spec in specs if spec.name in used]
     known.sort(key=lambda spec: -len(spec.levels))
     candidates = known or [spec for spec in specs if spec.levels and not spec.array]
     if records:
         candidates = candidates or list(specs)
     if isinstance(level, str):
-        named = [spec for spec in candidates if level in spec.level_names]
-        candidates = named or candidates
+        candidates = [s for s in candidates if level in s.level_names] or candidates
     if known and not known[0].levels:
         # Beside labels the sequences they belong to: it is their levels that can be named.
         return next((s for s in specs if s.levels and s.items == known[0].items), known[0])

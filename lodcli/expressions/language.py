@@ -73,6 +73,7 @@ class Parsed:
         }
         nodes = list(ast.walk(self.tree))
         self._level_names |= {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        self._level_names |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
         names = [name for node in nodes if (name := self.named(node)) is not None]
         self.tensors = tuple(dict.fromkeys(names))
 
@@ -80,9 +81,7 @@ class Parsed:
         """Return the tensor that a part is, by its name or as tensor('NAME'); None of others."""
         if isinstance(node, ast.Call) and function_name(node) == "tensor":
             return self._string(node)
-        if isinstance(node, ast.Name) and id(node) not in self._level_names:
-            return node.id
-        return None
+        return None if id(node) in self._level_names else dotted(node)
 
     def fail(self, node: ast.expr, what: str) -> NoReturn:
         """Raise what is wrong with a part of it."""
@@ -114,6 +113,15 @@ class Parsed:
             if isinstance(name, str):
                 return name
         self.fail(call, "write tensor('NAME')")
+
+
+def dotted(node: ast.AST) -> str | None:
+    """Return a name, or one of a field of records such as s.t.x; None of others."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *names[::-1]]) if isinstance(node, ast.Name) else None
 
 
 def function_name(call: ast.Call) -> str:
@@ -195,6 +203,12 @@ class Evaluation(ABC, Generic[V]):
 
     def _name(self, node: ast.Name) -> V:
         return self.tensor(node, node.id)
+
+    def _attribute(self, node: ast.Attribute) -> V:
+        name = dotted(node)
+        if name is None:
+            self.fail(node, "a dot can only be in a name")
+        return self.tensor(node, name)
 
     def _subscript(self, node: ast.Subscript) -> V:
         values = self.of(node.value)
@@ -292,7 +306,6 @@ class Evaluation(ABC, Generic[V]):
 
 
 _NAMES: dict[type[ast.expr], str] = {
-    ast.Attribute: "a dot",
     ast.Lambda: "lambda",
     ast.IfExp: "if",
     ast.JoinedStr: "text",

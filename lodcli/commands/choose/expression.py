@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import numpy as np
 
 from lodcli.commands.choose.item_values import REDUCTIONS, Values, combined
-from lodcli.expressions.language import Evaluation, Parsed, function_name
+from lodcli.expressions.language import Evaluation, Parsed, dotted, function_name
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
+from lodcli.formats.structs.names import named
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -35,8 +37,10 @@ class Expression(Parsed):
 
     # By tensor, the words that its codes stand for: from `check`.
     categories: Mapping[str, Categories] = {}
-    # The tensors that length() may be of, if there is no telling them apart: from `check`.
-    measured: tuple[str, ...] = ()
+    # The tensors that length() may be of: from `check`.
+    measured: Schema = ()
+    # By the name of lists of records, a tensor in them and their level: from `check`.
+    records: Mapping[str, tuple[str, int]] = {}
 
     def check(self, schema: Schema, lead: str | None = None) -> None:
         """Raise ExpressionError if it does not fit the tensors of a schema.
@@ -50,12 +54,15 @@ class Expression(Parsed):
             tensors[spec.name] = (empty.lod, empty.data)
         found = {spec.name: spec.marks.categories for spec in schema}
         self.categories = {name: words for name, words in found.items() if words is not None}
-        deepest = max((len(spec.levels) for spec in schema), default=0)
-        several = [spec for spec in schema if len(spec.levels) == deepest]
-        chosen = [spec for spec in schema if spec.name == lead and spec.levels]
-        if chosen or len({spec.levels for spec in several}) == 1:
-            several = (chosen or several)[:1]
-        self.measured = tuple(spec.name for spec in several)
+        chosen = [s for s in named(schema, lead) if s.levels] if lead is not None else []
+        self.measured = tuple(chosen[:1] or (spec for spec in schema if spec.levels))
+        self.records = {}
+        for spec in schema:
+            for above, below in pairwise(spec.marks.fields):
+                if below.level > above.level:
+                    path = spec.marks.fields[: spec.marks.fields.index(below)]
+                    name = ".".join(field.name for field in path)
+                    self.records.setdefault(name, (spec.name, above.level))
         self.values(tensors, 0)
 
     def of_batch(self, batch: Mapping[str, LoDTensor], count: int) -> Array:
@@ -157,14 +164,9 @@ class _Items(Evaluation[Values]):
     def _length(self, node: ast.Call) -> Values:
         if len(node.args) > 1 or node.keywords:
             self.fail(node, "write length(), length(LEVEL) or length(TENSOR)")
-        measured = self._expression.measured or tuple(self._tensors)[:1]
-        deepest = [self._tensors[name][0] for name in measured]
-        if not any(lod.n_levels for lod in deepest):
+        if not any(lod.n_levels for lod, _ in self._tensors.values()):
             self.fail(node, "the items are rows and have no length")
-        if node.args:
-            lod, depth = self._level(node.args[0], deepest)
-        else:
-            lod, depth = self._only(node, deepest), 0
+        lod, depth = self._level(node.args[0]) if node.args else (self._at(node, 0), 0)
         lengths = lod.lengths(depth)
         if not depth:
             return Values(lengths)
@@ -173,31 +175,40 @@ class _Items(Evaluation[Values]):
             offsets = level[offsets]
         return Values(lengths, offsets)
 
-    def _only(self, node: ast.expr, deepest: Sequence[LoD]) -> LoD:
-        """Return the index of the one tensor whose items are measured, or fail."""
-        if len(deepest) > 1:
-            names = self._expression.measured
+    def _at(self, node: ast.expr, depth: int) -> LoD:
+        """Return the index of the tensors that have a level of this number, or fail."""
+        found = [spec for spec in self._expression.measured if len(spec.levels) > depth]
+        if len({spec.levels[: depth + 1] for spec in found}) > 1:
+            names = [spec.name for spec in found]
             self.fail(
                 node,
                 f"each of {', '.join(names)} has lengths of its own: write length({names[0]}), "
                 f"or FILE::{names[0]} for the file",
             )
-        return deepest[0]
+        return self._tensors[found[0].name][0] if found else self._deepest()
 
-    def _level(self, node: ast.expr, deepest: Sequence[LoD]) -> tuple[LoD, int]:
+    def _deepest(self) -> LoD:
+        """Return the index with most levels, of those whose lengths may be meant."""
+        measured = [self._tensors[spec.name] for spec in self._expression.measured]
+        lods = (lod for lod, _ in measured or self._tensors.values())
+        return max(lods, key=lambda lod: lod.n_levels)
+
+    def _level(self, node: ast.expr) -> tuple[LoD, int]:
         """Return the index that has a level or is a tensor's, and the level's number in it."""
-        level: object = getattr(node, "value", None)
-        if isinstance(node, ast.Name):
-            level = node.id
+        deepest = self._deepest()
+        level: object = dotted(node) or getattr(node, "value", None)
         if isinstance(node, ast.Call) and function_name(node) == "tensor":
             level = self._expression.named(node)
-        if isinstance(level, int) and 0 <= level < deepest[0].n_levels:
-            return self._only(node, deepest), level
+        if isinstance(level, int) and 0 <= level < deepest.n_levels:
+            return self._at(node, level), level
         for lod, _ in self._tensors.values():
             if isinstance(level, str) and lod.names.count(level) == 1:
                 return lod, lod.names.index(level)
         if isinstance(level, str) and level in self._tensors and self._tensors[level][0].n_levels:
             return self._tensors[level][0], 0
-        names = [name for name in deepest[0].names if name]
-        known = ", ".join([*names, *map(str, range(deepest[0].n_levels))])
+        if isinstance(level, str) and level in self._expression.records:
+            name, depth = self._expression.records[level]
+            return self._tensors[name][0], depth
+        names = [name for name in deepest.names if name]
+        known = ", ".join([*names, *map(str, range(deepest.n_levels))])
         self.fail(node, f"no level {ast.unparse(node)} from the items down; there are: {known}")

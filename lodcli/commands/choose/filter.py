@@ -44,6 +44,7 @@ def command(
       any all           of an item without values they are nan, but sum is 0
       first last        the first and last row, as first(data)
       data[2]           column 2 of every row, as max(data[2])
+      turns.ids         a tensor in records; length(turns): how many records
       abs(x), tensor('NAME'), + - * / // %, == != < <= > >=, in (1, 3), and or not
       label == "no", label in ("no", "yes")   words of categories
 

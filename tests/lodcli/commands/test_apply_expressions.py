@@ -124,7 +124,7 @@ def test_an_expression_is_that_of_numpy(lod: Lod, values: dict[str, LoDTensor], 
         ("(x > 0) - (x > 1)", 0, "subtract is not defined for bool and bool"),
         ("x @ 2", 0, "only + - * / // % and ** can be used here"),
         ("label + 99999", 0, "99999"),
-        ("x.data", 0, "a dot cannot be used here"),
+        ("x.data", 0, "no tensor 'x.data'; there are"),
         ("2 * 3", 0, "names no tensor"),
     ],
 )

@@ -220,6 +220,63 @@ def test_lengths_are_of_the_tensor_that_the_reference_names(
         assert not Path("out.jsonl").exists()
 
 
+@pytest.mark.parametrize(
+    ("reference", "expression", "kept"),
+    [
+        ("", "length(turns) > 1", [0]),
+        ("::turns", "length() > 1", [0]),
+        ("", "max(length(turns.words)) == 2", [0]),
+        ("::turns.words", "max(length(1)) == 3", [0]),
+        ("", "any(turns.words == 9)", [1]),
+        ("", "sum(turns.words) == 9 and n == 2", [1]),
+        ("", "length(text) == 1", [1]),
+    ],
+)
+def test_fields_of_records_are_called_by_their_paths(
+    lod: Lod,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reference: str,
+    expression: str,
+    kept: list[int],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        '{"turns":[{"words":[1,2,3]},{"words":[]}],"n":1,"text":"ab"}',
+        '{"turns":[{"words":[9]}],"n":2,"text":"c"}',
+    ]
+    Path("t.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    assert lod("filter", f"t.jsonl{reference}", expression, "-o", "out.jsonl").code == 0
+    assert Path("out.jsonl").read_text().splitlines() == [lines[item] for item in kept]
+
+
+@pytest.mark.parametrize(
+    ("reference", "expression", "expected"),
+    [
+        ("", "length() > 1", "each of turns.words, text has lengths of its own"),
+        ("", "turns.other == 1", "no tensor 'turns.other' with these items"),
+        ("::text", "max(length(1)) > 1", "no level 1 from the items down; there are: 0"),
+        ("", "length(turns.other) > 1", "no level turns.other from the items down"),
+        ("", "(1 + 1).real == 2", "column 1: a dot can only be in a name"),
+        ("::none", "n == 1", "no tensor named 'none'; there are: turns.words, n, text"),
+    ],
+)
+def test_wrong_names_of_fields_are_shown(
+    lod: Lod,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reference: str,
+    expression: str,
+    expected: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.jsonl").write_text('{"turns":[{"words":[1,2,3]}],"n":1,"text":"ab"}\n')
+    done = lod("filter", f"t.jsonl{reference}", expression, "-o", "out.jsonl")
+    assert done.code == 2
+    assert expected in done.stderr
+    assert not Path("out.jsonl").exists()
+
+
 def test_an_expression_in_the_place_of_the_file_shows_the_order(
     lod: Lod, labelled: list[list[int]]
 ) -> None:
@@ -269,7 +326,7 @@ def test_items_are_kept_by_number(lod: Lod, labelled: list[list[int]]) -> None:
         ("length > 0", 1, "write length(..)"),
         ("label = 1", 0, "equality is =="),
         ("label == 1 && 1", 0, "write and, or, not"),
-        ("__import__('os').system('true')", 1, "a dot cannot be used here"),
+        ("__import__('os').system('true')", 1, "a dot can only be in a name"),
         ("[x for x in (1,)]", 1, "cannot be used here"),
         ("label ** 9", 1, "only + - * / // and %"),
         ("label == 'é' or nothing", 10, "expected a number"),
