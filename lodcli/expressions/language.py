@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -33,6 +33,8 @@ _COMPARISONS: dict[type[ast.cmpop], np.ufunc] = {
     ast.Gt: np.greater,
     ast.GtE: np.greater_equal,
 }
+
+_LISTS = (ast.Tuple, ast.List, ast.Set)
 
 V = TypeVar("V")
 
@@ -186,6 +188,10 @@ class Evaluation(ABC, Generic[V]):
         """Return the code of a word, compared with the categories of a tensor, or fail."""
         self.fail(node, f"expected a number, found {node.value!r}")
 
+    def texts(self, node: ast.expr, words: Sequence[str]) -> V | None:
+        """Return which texts of a tensor are one of some words; None if it holds no text."""
+        return None
+
     def both(self, node: ast.expr, function: np.ufunc, left: V, right: V) -> V:
         """Return a function of two values; if they do not fit, the column of `node` is shown."""
         try:
@@ -251,21 +257,42 @@ class Evaluation(ABC, Generic[V]):
 
     def _compare(self, node: ast.Compare) -> V:
         nodes = [node.left, *node.comparators]
-        left, found = self._beside(nodes[0], nodes[1], node.ops[0]), None
-        for place, op in enumerate(node.ops):
-            left_node, right_node = nodes[place : place + 2]
-            if isinstance(op, ast.In | ast.NotIn):
-                right = left
-                one = self._member(left, left_node, right_node, isinstance(op, ast.NotIn))
-            elif type(op) in _COMPARISONS:
-                right = self._beside(right_node, left_node, op)
-                one = self.both(right_node, _COMPARISONS[type(op)], left, right)
-            else:
-                self.fail(right_node, "compare with == and !=, not with is")
-            found = one if found is None else self.both(node, np.logical_and, found, one)
-            left = right
-        assert found is not None
+        found = self._compared(nodes[0], node.ops[0], nodes[1])
+        for place, op in enumerate(node.ops[1:], 1):
+            more = self._compared(nodes[place], op, nodes[place + 1])
+            found = self.both(node, np.logical_and, found, more)
         return found
+
+    def _compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V:
+        texts = self._texts(left, op, right)
+        if texts is not None:
+            return texts
+        values = self._beside(left, right, op)
+        if isinstance(op, ast.In | ast.NotIn):
+            return self._member(values, left, right, isinstance(op, ast.NotIn))
+        if type(op) not in _COMPARISONS:
+            self.fail(right, "compare with == and !=, not with is")
+        return self.both(right, _COMPARISONS[type(op)], values, self._beside(right, left, op))
+
+    def _texts(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
+        """Return which texts are one of the words beside them; None if there are no texts."""
+        pairs: list[tuple[ast.expr, list[ast.expr]]] = []
+        if isinstance(op, ast.Eq | ast.NotEq):
+            pairs = [(left, [right]), (right, [left])]
+        elif isinstance(op, ast.In | ast.NotIn) and isinstance(
+            right, ast.Tuple | ast.List | ast.Set
+        ):
+            pairs = [(left, right.elts)]
+        for node, others in pairs:
+            words = [one.value for one in others if isinstance(one, ast.Constant)]
+            strings = [word for word in words if isinstance(word, str)]
+            if not strings or len(strings) < len(others):
+                continue
+            found = self.texts(node, strings)
+            if found is not None:
+                inverted = isinstance(op, ast.NotEq | ast.NotIn)
+                return self.mapped(np.logical_not, found) if inverted else found
+        return None
 
     def _beside(self, node: ast.expr, other: ast.expr, op: ast.cmpop) -> V:
         """Return the values of a part that is compared with another: a word has a code there."""
@@ -276,7 +303,7 @@ class Evaluation(ABC, Generic[V]):
         self.fail(node, "a word is compared with ==, != or in")
 
     def _member(self, left: V, left_node: ast.expr, node: ast.expr, inverted: bool) -> V:
-        if not isinstance(node, ast.Tuple | ast.List | ast.Set):
+        if not isinstance(node, _LISTS):
             self.fail(node, "expected a list of numbers or words, as in (1, 3)")
         members = []
         for one in node.elts:

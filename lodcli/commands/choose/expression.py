@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from lodcli.commands.choose.item_values import REDUCTIONS, Values, combined
+from lodcli.commands.choose.item_values import REDUCTIONS, Values, below, combined, texts_among
 from lodcli.expressions.language import Evaluation, Parsed, dotted, function_name
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
@@ -35,6 +35,8 @@ class Expression(Parsed):
     [True, False, True]
     """
 
+    # The tensors that hold text: from `check`.
+    of_text: frozenset[str] = frozenset()
     # By tensor, the words that its codes stand for: from `check`.
     categories: Mapping[str, Categories] = {}
     # The tensors that length() may be of: from `check`.
@@ -54,15 +56,16 @@ class Expression(Parsed):
             tensors[spec.name] = (empty.lod, empty.data)
         found = {spec.name: spec.marks.categories for spec in schema}
         self.categories = {name: words for name, words in found.items() if words is not None}
+        self.of_text = frozenset(spec.name for spec in schema if spec.marks.is_text)
         chosen = [s for s in named(schema, lead) if s.levels] if lead is not None else []
         self.measured = tuple(chosen[:1] or (spec for spec in schema if spec.levels))
         self.records = {}
         for spec in schema:
-            for above, below in pairwise(spec.marks.fields):
-                if below.level > above.level:
-                    path = spec.marks.fields[: spec.marks.fields.index(below)]
+            for depth, (one, inner) in enumerate(pairwise(spec.marks.fields), 1):
+                if inner.level > one.level:
+                    path = spec.marks.fields[:depth]
                     name = ".".join(field.name for field in path)
-                    self.records.setdefault(name, (spec.name, above.level))
+                    self.records.setdefault(name, (spec.name, one.level))
         self.values(tensors, 0)
 
     def of_batch(self, batch: Mapping[str, LoDTensor], count: int) -> Array:
@@ -122,6 +125,13 @@ class _Items(Evaluation[Values]):
             self.fail(node, f"no category {node.value!r} of {name}; there are: {known}{more_text}")
         return Values(np.asarray(words.words.index(node.value)))
 
+    def texts(self, node: ast.expr, words: Sequence[str]) -> Values | None:
+        name = self._expression.named(node)
+        if name not in self._expression.of_text:
+            return None
+        lod, data = self._tensors[name]
+        return Values(texts_among(data, lod.levels[-1], words), below(lod, lod.n_levels - 1))
+
     def tensor(self, node: ast.expr, name: str) -> Values:
         if name not in self._tensors:
             hint = f"; write {name}(..)" if name in _FUNCTIONS else ""
@@ -167,13 +177,7 @@ class _Items(Evaluation[Values]):
         if not any(lod.n_levels for lod, _ in self._tensors.values()):
             self.fail(node, "the items are rows and have no length")
         lod, depth = self._level(node.args[0]) if node.args else (self._at(node, 0), 0)
-        lengths = lod.lengths(depth)
-        if not depth:
-            return Values(lengths)
-        offsets = lod.levels[0]
-        for level in lod.levels[1:depth]:
-            offsets = level[offsets]
-        return Values(lengths, offsets)
+        return Values(lod.lengths(depth), below(lod, depth))
 
     def _at(self, node: ast.expr, depth: int) -> LoD:
         """Return the index of the tensors that have a level of this number, or fail."""

@@ -46,7 +46,7 @@ def command(
       data[2]           column 2 of every row, as max(data[2])
       turns.ids         a tensor in records; length(turns): how many records
       abs(x), tensor('NAME'), + - * / // %, == != < <= > >=, in (1, 3), and or not
-      label == "no", label in ("no", "yes")   words of categories
+      lang == "en", label in ("no", "yes")    text, and words of categories
 
     \b
     Examples:

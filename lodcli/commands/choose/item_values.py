@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.pooling.pool import (
     segment_first,
     segment_last,
@@ -41,6 +42,38 @@ class Values:
         if dtype.itemsize == 2:
             return self.data.astype(np.float32)
         return self.data
+
+
+def below(lod: LoD, level: int) -> Offsets | None:
+    """Return where the items of a level that each outermost item has begin and end.
+
+    None for level 0, of which every item is one.
+    """
+    if not level:
+        return None
+    offsets = lod.levels[0]
+    for each in lod.levels[1:level]:
+        offsets = each[offsets]
+    return offsets
+
+
+def texts_among(data: Array, offsets: Offsets, words: Iterable[str]) -> Array:
+    """Return which texts are one of some words, (K,) bool.
+
+    Args:
+        data: (N,) uint8, the bytes of all texts.
+        offsets: (K + 1,) where each begins and ends.
+        words: in any order.
+    """
+    lengths = np.diff(offsets)
+    found = np.zeros(lengths.size, np.bool_)
+    for word in words:
+        content = np.frombuffer(word.encode(), np.uint8)
+        places = np.flatnonzero(lengths == content.size)
+        for position, byte in enumerate(content):
+            places = places[data[offsets[places] + position] == byte]
+        found[places] = True
+    return found
 
 
 def combined(function: np.ufunc, left: Values, right: Values) -> Values:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -250,6 +251,47 @@ def test_fields_of_records_are_called_by_their_paths(
     assert Path("out.jsonl").read_text().splitlines() == [lines[item] for item in kept]
 
 
+TEXTS: dict[str, Callable[[str, list[str]], bool]] = {
+    'lang == "en"': lambda lang, tags: lang == "en",
+    '"größ" != lang': lambda lang, tags: lang != "größ",
+    'lang in ("en", "")': lambda lang, tags: lang in ("en", ""),
+    'lang not in ("en", "enx", "eno")': lambda lang, tags: lang not in ("en", "enx"),
+    'any(tags == "a")': lambda lang, tags: "a" in tags,
+    'sum(tags != "") == length(tags)': lambda lang, tags: "" not in tags,
+    'lang == "en" or all(tags in ("a", "b"))': lambda lang, tags: (
+        lang == "en" or set(tags) <= {"a", "b"}
+    ),
+}
+
+
+@pytest.mark.parametrize("expression", TEXTS)
+@pytest.mark.parametrize("name", ["t.jsonl", "t.lod.h5"])
+def test_texts_are_compared_with_words(
+    lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expression: str, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(8)
+    records = [
+        {
+            "lang": str(rng.choice(["en", "enx", "größ", "", "ne"])),
+            "tags": [str(tag) for tag in rng.choice(["a", "b", "", "äb"], rng.integers(0, 4))],
+        }
+        for _ in range(60)
+    ]
+    lines = [json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in records]
+    Path("t.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    if name != "t.jsonl":
+        assert lod("convert", "t.jsonl", name).code == 0
+    assert lod("filter", name, expression, "-o", "out.jsonl").code == 0
+    kept = [
+        line
+        for line, one in zip(lines, records, strict=True)
+        if TEXTS[expression](str(one["lang"]), list(one["tags"]))
+    ]
+    assert 0 < len(kept) < 60
+    assert Path("out.jsonl").read_text().splitlines() == kept
+
+
 @pytest.mark.parametrize(
     ("reference", "expression", "expected"),
     [
@@ -258,6 +300,10 @@ def test_fields_of_records_are_called_by_their_paths(
         ("::text", "max(length(1)) > 1", "no level 1 from the items down; there are: 0"),
         ("", "length(turns.other) > 1", "no level turns.other from the items down"),
         ("", "(1 + 1).real == 2", "column 1: a dot can only be in a name"),
+        ("", 'text < "b"', "a word is compared with ==, != or in"),
+        ("", 'n == "b"', "expected a number, found 'b'; n has no categories"),
+        ("", 'text in ("b", 3)', "column 10: expected a number, found 'b'"),
+        ("", "text == 97", "has several values for an item, one for each row"),
         ("::none", "n == 1", "no tensor named 'none'; there are: turns.words, n, text"),
     ],
 )
