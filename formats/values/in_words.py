@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -86,7 +87,8 @@ def _word_offsets(tensor: LoDTensor) -> Offsets:
     """Return, in bytes of words, where each outermost item begins and the last one ends."""
     assert tensor.marks.categories is not None
     sizes = [len(word.encode()) for word in tensor.marks.categories.words]
-    rows = np.array([*sizes, 0], np.int64)[tensor.values.reshape(tensor.rows, -1)].sum(axis=1)
+    codes = tensor.values.reshape(tensor.rows, math.prod(tensor.values.shape[1:]))
+    rows = np.array([*sizes, 0], np.int64)[codes].sum(axis=1)
     offsets = np.concatenate([[0], np.cumsum(rows)])
     return offsets[tensor.lod.absolute(0)] if tensor.lod.n_levels else offsets
 

@@ -243,6 +243,22 @@ def test_a_batch_of_words_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -
     assert max(piece["words"].rows for piece in found) < 400  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("row_shape", [(), (2,), (0,)])
+@pytest.mark.parametrize("lengths", [None, [[]], [[0, 0]]])
+def test_a_batch_without_codes_stays_without_words(
+    row_shape: tuple[int, ...], lengths: Any
+) -> None:
+    rows = np.zeros((0, *row_shape), np.int64)
+    lod = LoD() if lengths is None else LoD.from_lengths(lengths)
+    whole = LoDTensor(rows, lod).as_categories(["a", "b"])
+    found = list(in_words.batches_in_words([{"words": whole}]))
+    assert sum(len(piece["words"]) for piece in found) == len(whole)
+    assert [piece["words"].lod.n_levels for piece in found] == [
+        whole.as_text().lod.n_levels for _ in found
+    ]
+    assert len(found) == 1
+
+
 def test_an_item_of_too_many_words_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
