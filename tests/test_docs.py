@@ -16,7 +16,8 @@ from lodcli.formats.core.table import SUFFIXES, TABLE
 from tests.slow import slow_except
 
 ROOT = Path(__file__).parent.parent
-PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
+FORMATS = sorted((ROOT / "docs" / "formats").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *FORMATS]
 # Words in commands, and the packages that these then need, besides the project itself.
 _NEEDED = {"awkward": "awkward", "lod plot": "matplotlib", "polars": "polars", "zarr": "zarr"}
 # Tools that are no packages.
@@ -127,9 +128,9 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 def test_every_format_is_described() -> None:
     page = (ROOT / "docs" / "formats.md").read_text()
+    assert {path.stem for path in FORMATS} == set(TABLE)
     for name in TABLE:
-        assert f"\n## {name}\n" in page, name
-        assert f"| `{name}` |" in page, name
+        assert f"| [`{name}`](formats/{name}.md) |" in page, name
     for suffix in SUFFIXES:
         assert f"`{suffix}`" in page, suffix
 

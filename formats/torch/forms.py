@@ -1,4 +1,4 @@
-"""torch's layouts of sequences: see docs/formats.md, "torch"."""
+"""torch's layouts of sequences: see docs/formats/torch.md."""
 
 from __future__ import annotations
 

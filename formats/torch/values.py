@@ -1,4 +1,4 @@
-"""Converts the content of a .pt file to tensors: see docs/formats.md, "torch"."""
+"""Converts the content of a .pt file to tensors: see docs/formats/torch.md."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def documented() -> dict[str, dict[str, str]]:
         if line
     ]
     head = lines[0]
-    return {row[0].strip("`"): dict(zip(head, row, strict=True)) for row in lines[2:]}
+    return {row[0].split("`")[1]: dict(zip(head, row, strict=True)) for row in lines[2:]}
 
 
 @pytest.mark.parametrize("info", formats(), ids=[info.name for info in formats()])

@@ -169,7 +169,7 @@ def stream(path: Path) -> Content:
 
 
 def npz(path: Path) -> Content:
-    """Read an archive with NumPy, named as docs/formats.md says."""
+    """Read an archive with NumPy, named as docs/formats/npz.md says."""
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     assert len(arrays) == len(file.files)
