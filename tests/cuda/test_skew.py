@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 cupy: Any = pytest.importorskip("cupy")
-OPTIONS: Any = importlib.import_module("lodcli.kernels.cuda.launch").OPTIONS
+compiling: Any = importlib.import_module("lodcli.kernels.cuda.compiling")
 pytestmark = pytest.mark.gpu
 
 # One long sequence, empty ones on both sides of it, and a short one at the end.
@@ -96,16 +97,19 @@ def test_sequences_that_end_where_a_tile_does(name: str) -> None:
     compared(name, LoDTensor(rows, LoD.from_lengths([lengths])))
 
 
-def test_the_way_over_empty_sequences_is_short() -> None:
+def test_the_way_over_empty_sequences_is_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lengths = np.array([1, *[0] * 5000, 2, 0, 0, 3, *[0] * 70, 1, 1, *[0] * 9])
     offsets = lengths_to_offsets(lengths, level=0)
     numbers = np.repeat(np.arange(lengths.size), lengths)
     pairs = [(one, row) for one in {0, *numbers} for row in range(numbers.size)]
     begin, rows = np.array([pair for pair in pairs if offsets[pair[0]] <= pair[1]]).T
     found, looks = cupy.zeros(rows.size, np.int64), cupy.zeros(rows.size, np.int64)
-    module = cupy.RawModule(code=LOOKS, options=OPTIONS, name_expressions=("after<int64>",))
+    (tmp_path / "looks.cu").write_text(LOOKS)
+    monkeypatch.setitem(compiling.SOURCES, "looks", tmp_path / "looks.cu")
     there = [cupy.asarray(np.ascontiguousarray(one)) for one in (offsets, begin, rows)]
-    module.get_function("after<int64>")(
+    compiling.function("looks", "after<int64>")(
         (1,), (1,), (there[0], lengths.size, rows.size, *there[1:], found, looks)
     )
     np.testing.assert_array_equal(cupy.asnumpy(found), numbers[rows])
