@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 
 from tests.cuda.hot import HEADERS, HOT, REQUESTS, SOURCES
+from tests.sampling import THOROUGH
 
 nvrtc: Any = pytest.importorskip(
     "cuda.bindings.nvrtc", reason="needs the packages cuda-bindings and nvidia-cuda-nvrtc"
 )
 
-ARCHITECTURES = (75, 80, 90, 100, 120)
+ARCHITECTURES = (75, 80, 90, 100, 120) if THOROUGH else (75, 90, 120)
 # As in lodcli.kernels.cuda.compiling, which needs cupy; and figures of each kernel.
 OPTIONS = (
     *(b"-std=c++17", b"-lineinfo", b"--device-as-default-execution-space"),
@@ -103,7 +104,7 @@ _REQUEST = re.compile(r"\b(LDG|STG)\.E(?:\.(64|128|[US]8|[US]16))?\b")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", [80, 90, 120])
+@pytest.mark.parametrize("architecture", [80, 90, 120] if THOROUGH else [90])
 @pytest.mark.parametrize("file", REQUESTS)
 def test_rows_are_read_and_written_in_wide_requests(
     file: str, architecture: int, tmp_path: Path
