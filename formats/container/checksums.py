@@ -127,17 +127,20 @@ class CheckedBlocks:
         self._changes = 0
         self._whole = bytearray()
 
-    def hold(self, first: int, stop: int) -> bool:
-        """Return whether blocks first..stop are known to be whole.
+    def hold(self, first: int, stop: int) -> tuple[bool, int]:
+        """Return whether blocks first..stop are known to be whole, and how often the file changed.
 
         Call it before they are read and `add` after: what changed in between is not held then.
         """
         changes = self._state.look()
         if changes != self._changes:
-            self._changes = changes
-            self._whole = bytearray(self._count)
-        return self._whole.find(0, first, stop) < 0
+            self._changes, self._whole = changes, bytearray(self._count)
+        return self._whole.find(0, first, stop) < 0, changes
 
-    def add(self, first: int, stop: int) -> None:
-        """Remember that blocks first..stop are whole."""
-        self._whole[first:stop] = b"\1" * (stop - first)
+    def add(self, first: int, stop: int, changes: int) -> None:
+        """Remember that blocks first..stop were whole after so many changes.
+
+        Other threads read as well: one may have found another change meanwhile.
+        """
+        if changes == self._changes:
+            self._whole[first:stop] = b"\1" * (stop - first)

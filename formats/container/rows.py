@@ -72,7 +72,8 @@ class Rows:
             return memory.empty((0, *row_shape), self._dtype)
         rows = self._entry.block_rows
         first, last = start // rows, -(-stop // rows)
-        if check and self._checked.hold(first, last) and self.offset is not None:
+        whole, changes = self._checked.hold(first, last) if check else (False, 0)
+        if whole and self.offset is not None:
             found = memory.empty((stop - start, *row_shape), self._dtype)
             with naming(self._path):
                 self._fill(start, found)
@@ -81,7 +82,7 @@ class Rows:
         found = memory.empty((high - low, *row_shape), self._dtype)
         self.fill(low, found, check=check)
         if check:
-            self._checked.add(first, last)
+            self._checked.add(first, last, changes)
         return found[start - low : stop - low]
 
     def fill(self, start: int, out: Array, *, check: bool = True) -> None:

@@ -162,6 +162,23 @@ def test_a_block_is_checked_once_while_the_file_stays_the_same(
                 source.slice("data", (inside,), 2)
 
 
+def test_a_block_read_before_a_change_is_not_taken_for_whole(tmp_path: Path) -> None:
+    """Two threads read; one finds the change while the other still checks what was there before."""
+    path = tmp_path / "x"
+    path.write_bytes(b"1")
+    with path.open("rb") as file:
+        blocks = checksums.CheckedBlocks(checksums.FileState(file.fileno()), 3)
+        held, before = blocks.hold(0, 1)
+        assert not held
+        os.utime(path, ns=(1, 1))
+        _, after = blocks.hold(2, 3)
+        blocks.add(0, 1, before)
+        assert blocks.hold(0, 1) == (False, after)
+        blocks.add(0, 2, after)
+        assert blocks.hold(0, 2) == (True, after)
+        assert blocks.hold(0, 3) == (False, after)
+
+
 @COMPRESSIONS
 @EXAMPLES
 @given(parts=st.lists(tensors(), min_size=1, max_size=3), limit=st.integers(0, 300))
