@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -13,6 +10,7 @@ from shutil import which
 import pytest
 
 from lodcli.formats.core.table import SUFFIXES, TABLE
+from tests.console import on_terminal
 from tests.slow import slow_except
 
 ROOT = Path(__file__).parent.parent
@@ -56,13 +54,6 @@ def matches(expected: str, found: str) -> bool:
 )
 def test_console_blocks_print_what_they_say(page: Path, tmp_path: Path) -> None:
     (tmp_path / "samples").symlink_to(ROOT / "samples")
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "COLUMNS": "80",
-        "LANG": "C.UTF-8",
-        "NO_COLOR": "1",
-    }
     left_out = []
     for command, expected in steps(page):
         missing = [
@@ -72,17 +63,8 @@ def test_console_blocks_print_what_they_say(page: Path, tmp_path: Path) -> None:
         if missing:
             left_out += missing
             continue
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=tmp_path,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert matches(expected, done.stdout), f"$ {command}\nprints\n{done.stdout}"
+        printed = on_terminal(command, tmp_path, colours=False).stdout
+        assert matches(expected, printed), f"$ {command}\nprints\n{printed}"
     if left_out:  # and all other commands did what the page says
         pytest.importorskip(left_out[0])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from lodcli.formats.core.names import check_name, repeated
 from lodcli.formats.core.schema import Schema, TensorSpec, find
@@ -44,8 +45,7 @@ def _renamed(spec: TensorSpec, names: Mapping[str, str]) -> TensorSpec:
     fields = spec.marks.fields
     new = names.get(spec.name)
     if new is None:
-        for depth in range(1, len(fields)):
-            old = ".".join(field.name for field in fields[:depth])
+        for depth, old in enumerate(records_above(spec), 1):
             if old not in names:
                 continue
             last = _last(names[old], fields[: depth - 1])
@@ -72,6 +72,18 @@ def _last(name: str, above: Sequence[Field]) -> str | None:
     return name.removeprefix(prefix) or None if name.startswith(prefix) else None
 
 
+def records_above(spec: TensorSpec) -> list[str]:
+    """Return the names of the records that a tensor is in, outermost first.
+
+    >>> from lodcli.kernels.tensor.marks import Marks
+    >>> import numpy as np
+    >>> marks = Marks(fields=(Field("s", 0), Field("t", 0), Field("x", 0)))
+    >>> records_above(TensorSpec("s.t.x", np.dtype(np.int64), marks=marks))
+    ['s', 's.t']
+    """
+    return list(accumulate((field.name for field in spec.marks.fields[:-1]), "{}.{}".format))
+
+
 def within(spec: TensorSpec, name: str) -> int:
     """Return how many fields of a tensor's path make a name of records; 0 if none do.
 
@@ -81,8 +93,5 @@ def within(spec: TensorSpec, name: str) -> int:
     >>> within(TensorSpec("s.t.x", np.dtype(np.int64), marks=marks), "s.t")
     2
     """
-    names = [field.name for field in spec.marks.fields]
-    for depth in range(1, len(names)):
-        if ".".join(names[:depth]) == name:
-            return depth
-    return 0
+    above = records_above(spec)
+    return above.index(name) + 1 if name in above else 0

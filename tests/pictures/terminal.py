@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from tests.console import on_terminal
 from tests.pictures.svg import CHARACTER_WIDTH, Drawing
 
 _STYLE = """
@@ -24,23 +22,8 @@ _CODE = re.compile(r"\x1b\[([0-9;]*)m")
 
 def run(command: str, folder: Path) -> str:
     """Return what a command prints on a terminal of 80 columns with colours."""
-    environment = {
-        **{name: value for name, value in os.environ.items() if name != "NO_COLOR"},
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "COLUMNS": "80",
-        "LANG": "C.UTF-8",
-        "CLICOLOR_FORCE": "1",
-    }
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=True,
-    )
+    done = on_terminal(command, folder, colours=True)
+    done.check_returncode()
     return done.stdout
 
 

@@ -19,6 +19,7 @@ from lodcli.kernels.cuda.launch import (
     tiles,
 )
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.scan.linear_scan import gradients
 from lodcli.kernels.ops.scan.scan_cupy import HEIGHT, LONG, through
 
 
@@ -62,18 +63,8 @@ def segment_linear_scan_grad(
     reverse: bool,
 ) -> tuple[Array, Array, Array | None]:
     """See linear_scan.py."""
-    a = cupy.broadcast_to(a, h.shape)
-    first, full = _firsts(offsets, reverse)
-    step = -1 if reverse else 1
-    before = cupy.roll(h, step, axis=0)
-    before[first] = 0 if initial is None else initial[full]
-    factors = cupy.conj(cupy.roll(a, -step, axis=0))
-    flow = segment_linear_scan(factors, upstream, offsets, initial=None, reverse=not reverse)
-    of_initial = None
-    if initial is not None:
-        of_initial = cupy.zeros_like(initial)
-        of_initial[full] = cupy.conj(a[first]) * flow[first]
-    return flow * cupy.conj(before), flow, of_initial
+    firsts = _firsts(offsets, reverse)
+    return gradients(cupy, segment_linear_scan, firsts, upstream, a, h, offsets, initial, reverse)
 
 
 def _firsts(offsets: Offsets, reverse: bool) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from lodcli.commands.choose.item_values import REDUCTIONS, Values, below, combin
 from lodcli.expressions.language import Evaluation, Parsed, dotted, function_name
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
-from lodcli.formats.structs.names import named
+from lodcli.formats.structs.names import named, records_above
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -48,7 +48,7 @@ class Expression(Parsed):
         """Raise ExpressionError if it does not fit the tensors of a schema.
 
         Words in it are then those of the categories of these tensors, and lengths of items those
-        of `lead`, or of the tensors with most levels.
+        of `lead`, or those that all tensors have in common.
         """
         tensors = {}
         for spec in schema:
@@ -61,10 +61,9 @@ class Expression(Parsed):
         self.measured = tuple(chosen[:1] or (spec for spec in schema if spec.levels))
         self.records = {}
         for spec in schema:
-            for depth, (one, inner) in enumerate(pairwise(spec.marks.fields), 1):
+            steps = pairwise(spec.marks.fields)
+            for name, (one, inner) in zip(records_above(spec), steps, strict=True):
                 if inner.level > one.level:
-                    path = spec.marks.fields[:depth]
-                    name = ".".join(field.name for field in path)
                     self.records.setdefault(name, (spec.name, one.level))
         self.values(tensors, 0)
 
