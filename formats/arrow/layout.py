@@ -166,11 +166,13 @@ class _Reading:
         kind = field.type
         if depth > MOST_LEVELS:
             raise UnsupportedError(f"column {shown(name)}: nested deeper than {MOST_LEVELS} levels")
-        if types.is_struct(kind):
-            path = (*path[:-1], replace(path[-1], required=not field.nullable))
-            return self._record(kind, name, depth, path, levels, nullable)
+        encoded = plain_type(kind) != kind  # a dictionary may hold nulls
+        nullable = nullable or encoded
+        if types.is_struct(plain_type(kind)):
+            required = not (field.nullable or encoded)
+            path = (*path[:-1], replace(path[-1], required=required))
+            return self._record(plain_type(kind), name, depth, path, levels, nullable)
         own = path if len(path) > 1 or path[0].name != name else ()
-        nullable = nullable or kind != plain_type(kind)  # a dictionary may hold nulls
         row = _row(kind, name, self._words) if self._is_chosen(name) else None
         if row is not None:
             return replace(row, nullable=nullable, marks=replace(row.marks, fields=own))
@@ -347,7 +349,7 @@ def leaf_field(field: pa.Field, path: Sequence[Field]) -> pa.Field:
         kind = field.type
         while (item := item_field(kind)) is not None:
             kind = item.type
-        field = next(inner for inner in kind if name_of(inner.name) == one.name)
+        field = next(inner for inner in plain_type(kind) if name_of(inner.name) == one.name)
     return field
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as types
 
 from lodcli.formats.arrow.sizes.buffers import (
@@ -77,15 +78,29 @@ def check_views(array: Any, bounds: Bounds) -> None:
 
 
 def _taken(words: Any, indices: Any, bounds: Bounds) -> Any:
-    if types.is_string(words.type) or types.is_binary(words.type):
-        words = large_binary(words)  # else no more than 2 GiB could be made of it
-    words = without_views(words, bounds)
     there = indices.drop_null() if indices.null_count else indices
-    places = integers(there)
     sizes = item_bytes(words)
     if sizes.size:
-        bounds.check_block(int(sizes[places].sum()), _WHAT)
-    return words.take(indices)
+        bounds.check_block(int(sizes[integers(there)].sum()), _WHAT)
+    return _picked(words, indices, bounds)
+
+
+def _picked(words: Any, indices: Any, bounds: Bounds) -> Any:
+    """Return words by their numbers; what pyarrow cannot take from is undone first."""
+    if isinstance(words, pa.ExtensionArray):
+        return _picked(words.storage, indices, bounds)
+    if isinstance(words, pa.RunEndEncodedArray):
+        return _picked(words.values, array_of(_runs(words)).take(indices), bounds)
+    if types.is_struct(words.type):
+        fields = [words.field(number) for number in range(words.type.num_fields)]
+        parts = [_picked(one, indices, bounds) for one in fields]
+        missing = None
+        if words.null_count or indices.null_count:
+            missing = pc.invert(words.is_valid().take(indices).fill_null(False))
+        return pa.StructArray.from_arrays(parts, [one.name for one in words.type], mask=missing)
+    if types.is_string(words.type) or types.is_binary(words.type):
+        words = large_binary(words)  # else no more than 2 GiB could be made of it
+    return without_views(words, bounds).take(indices)
 
 
 def _runs(array: Any) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,71 @@ def test_other_dictionaries_are_read_as_text(words: Any, tmp_path: Path) -> None
     numbers = pa.array([7, 9, 7]).dictionary_encode()
     pf.write_feather(pa.table({"c": numbers}), tmp_path / "n.arrow", compression="uncompressed")
     assert read(tmp_path / "n.arrow").to_list() == [7, 9, 7]
+
+
+# Values of dictionaries that are no text; the last is null.
+VALUES: dict[str, Any] = {
+    "int64": pa.array([5, -6, None]),
+    "double": pa.array([1.5, 2.5, None]),
+    "bool": pa.array([True, False, None]),
+    "timestamp": pa.array([1, 2, None], pa.timestamp("us", "UTC")),
+    "decimal": pa.array([Decimal("1.20"), Decimal("3.40"), None]),
+    "binary": pa.array([b"ab", b"", None]),
+    "list": pa.array([[1, 2], [], None]),
+    "list of text": pa.array([["a", "bc"], [], None], pa.list_(pa.string_view())),
+    "fixed list": pa.array([[1, 2], [3, 4], None], pa.list_(pa.int64(), 2)),
+    "map": pa.array([[("a", 1)], [], None], pa.map_(pa.string(), pa.int64())),
+    "runs": pa.RunEndEncodedArray.from_arrays([1, 3], [5, 6]),
+    "struct": pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": None}, None]),
+    "struct of structs": pa.array([{"a": {"b": [1]}, "c": 1}, {"a": {"b": []}, "c": 2}, None]),
+    "struct of runs": pa.StructArray.from_arrays(
+        [pa.RunEndEncodedArray.from_arrays([1, 3], [5, 6])], ["a"]
+    ),
+    "struct of dictionaries": pa.StructArray.from_arrays(
+        [pa.array(["a", "b", "c"]).dictionary_encode(), pa.array(["x", "y", None])], ["a", "b"]
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", ["arrow", "arrows"])
+@pytest.mark.parametrize("name", VALUES)
+def test_dictionaries_of_other_values_are_read_as_their_values(
+    name: str, ending: str, tmp_path: Path
+) -> None:
+    values = VALUES[name]
+    codes = [0, 1, None, 2, 1, 0, 0]
+    column = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), values)
+    write(tmp_path / f"in.{ending}", pa.table({"c": column, "n": pa.array(range(7))}))
+    found = io.read_all(tmp_path / f"in.{ending}")
+    io.write(tmp_path / "x.lod.h5", found)
+    io.write(tmp_path / "out.arrow", io.read_all(tmp_path / "x.lod.h5"))
+    back = pf.read_table(tmp_path / "out.arrow")
+    words = values.to_pylist()
+    wanted = [None if code is None else words[code] for code in codes]
+    if name == "map":  # records of key and value
+        wanted = [
+            one and [dict(zip(("key", "value"), pair, strict=True)) for pair in one]
+            for one in wanted
+        ]
+    assert back["c"].to_pylist() == wanted
+    assert back["n"].to_pylist() == list(range(7))
+
+
+def test_a_dictionary_of_structs_in_lists_of_structs_is_read(tmp_path: Path) -> None:
+    words = pa.array([{"x": 1, "y": "a"}, {"x": 2, "y": "b"}])
+    coded = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1], pa.uint16()), words)
+    structs = pa.StructArray.from_arrays([coded, pa.array([7, 8, 9])], ["w", "n"])
+    column = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3], pa.int32()), structs)
+    write(tmp_path / "x.arrow", pa.table({"c": column}))
+    found = io.read_all(tmp_path / "x.arrow")
+    lists = {name: one.to_list() for name, one in found.items() if isinstance(one, LoDTensor)}
+    assert lists == {
+        "c.w.x": [[2, 1], [], [2]],
+        "c.w.y": [["b", "a"], [], ["b"]],
+        "c.n": [[7, 8], [], [9]],
+    }
+    io.write(tmp_path / "y.arrow", found)
+    assert pf.read_table(tmp_path / "y.arrow")["c"].to_pylist() == column.to_pylist()
 
 
 @pytest.mark.slow  # for its memory

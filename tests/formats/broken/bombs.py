@@ -62,6 +62,13 @@ def _list_of_words() -> Any:
     return pa.LargeListArray.from_arrays(pa.array([0, REPEATS]), _words())
 
 
+def _coded_structs() -> Any:
+    import pyarrow as pa
+
+    words = pa.array([{"n": list(range(13_000)), "x": 1}])
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(REPEATS, np.int8)), words)
+
+
 def _growing_words() -> Any:
     import pyarrow as pa
 
@@ -171,6 +178,7 @@ def bombs() -> dict[str, Bomb]:
         "arrow lz4": (".arrow", _ipc(_zeros, "lz4")),
         "arrow stream zstd": (".arrows", _ipc(_zeros, "zstd", stream=True)),
         "arrow dictionary": (".arrow", _ipc(_words)),
+        "arrow dictionary of structs": (".arrow", _ipc(_coded_structs)),
         "arrow runs": (".arrow", _ipc(lambda: _runs([7], 2_000_000_000))),
         "arrow runs of words": (".arrow", _ipc(lambda: _runs([WORD], REPEATS))),
         "arrow views": (".arrow", _ipc(_views)),
