@@ -13,6 +13,8 @@ from lodcli.kernels.rnn.cells.lstm.lstm import LSTMCell as LSTMCell
 from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights as LSTMWeights
 from lodcli.kernels.rnn.cells.registry import CELLS as CELLS
 from lodcli.kernels.rnn.cells.registry import CellEntry as CellEntry
+from lodcli.kernels.rnn.cells.weights import LayerWeights as LayerWeights
+from lodcli.kernels.rnn.cells.weights import Sizes as Sizes
 from lodcli.kernels.rnn.engine.engine import RNNGradients as RNNGradients
 from lodcli.kernels.rnn.engine.engine import RNNResult as RNNResult
 from lodcli.kernels.rnn.engine.engine import RNNTape as RNNTape
@@ -101,6 +103,7 @@ __all__ = [
     "LSTMCell",
     "LSTMWeights",
     "Labelled",
+    "LayerWeights",
     "LevelGradients",
     "LevelShape",
     "Loss",
@@ -119,6 +122,7 @@ __all__ = [
     "RNNWeights",
     "Recipe",
     "Scored",
+    "Sizes",
     "StackGradients",
     "StackResult",
     "StackTape",

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.stack.stack import seeded_weights
 
 # name: (kind, arguments of seeded_weights, options)
@@ -48,7 +47,7 @@ def cell_weights(
     *,
     dtype: npt.DTypeLike = np.float64,
     hidden: int = 3,
-) -> CellWeights:
+) -> Any:
     """Return weights of a variant: 5 inputs, 3 hidden, so that no two sizes are equal."""
     kind, arguments, options = VARIANTS[variant]
     weights = seeded_weights(kind, 5, hidden, rng=rng, dtype=dtype, **arguments)

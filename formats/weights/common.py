@@ -12,9 +12,23 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUWeights
 from lodcli.kernels.rnn.cells.registry import weights_class
+from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 
 Said = dict[str, str | bool]
+
+
+def gated(cell: LayerWeights) -> CellWeights:
+    """Return a cell of torch's, Keras's, ONNX's or Paddle's.
+
+    Raises:
+        UnsupportedError: it is another.
+    """
+    if not isinstance(cell, CellWeights):
+        raise UnsupportedError(
+            f"has no {cell.KIND}; write safetensors or torch, which hold every cell"
+        )
+    return cell
 
 
 def two_biases(cell: CellWeights) -> tuple[Array, Array] | None:
@@ -29,9 +43,8 @@ def two_biases(cell: CellWeights) -> tuple[Array, Array] | None:
 def with_two_biases(weights: RNNWeights) -> RNNWeights:
     """Return weights of two biases or none, as torch's modules have them."""
 
-    def completed(cell: CellWeights) -> CellWeights:
-        biases = two_biases(cell)
-        if biases is None:
+    def completed(cell: LayerWeights) -> LayerWeights:
+        if not isinstance(cell, CellWeights) or (biases := two_biases(cell)) is None:
             return cell
         return dataclasses.replace(cell, bias_ih=biases[0], bias_hh=biases[1])
 
@@ -56,7 +69,7 @@ def keeping_by_update(weights: RNNWeights) -> RNNWeights:
         UnsupportedError: a gate that is no sigmoid.
     """
 
-    def turned(cell: CellWeights) -> CellWeights:
+    def turned(cell: LayerWeights) -> LayerWeights:
         assert isinstance(cell, PaddleGRUWeights)
         if cell.origin_mode:
             return cell

@@ -28,7 +28,7 @@ from lodcli.formats.core.schema import Item
 from lodcli.formats.hdf5.datasets import MODULES
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.weights.common import keeping_by_update
+from lodcli.formats.weights.common import gated, keeping_by_update
 from lodcli.formats.weights.keras_layers import Layer, from_keras, stacked, to_keras
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -194,12 +194,12 @@ def image_of(weights: RNNWeights) -> tuple[bytes, list[dict[str, Any]]]:
     require_memory()
     with h5py.File(image, "w") as file:
         for number, layer in enumerate(weights.layers):
-            kind, config, _ = to_keras(layer[0])
+            kind, config, _ = to_keras(gated(layer[0]))
             base = "simple_rnn" if kind == "SimpleRNN" else kind.lower()
             name = ("bidirectional" if len(layer) == 2 else base) + (f"_{number}" if number else "")
             for cell, direction in zip(layer, ("forward_layer/", "backward_layer/"), strict=False):
                 inner = direction if len(layer) == 2 else ""
-                _, own, arrays = to_keras(cell)
+                _, own, arrays = to_keras(gated(cell))
                 if own != config:
                     raise UnsupportedError("Keras wants a bias in both directions, or in neither")
                 for place, array in enumerate(arrays):

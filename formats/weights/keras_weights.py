@@ -138,7 +138,7 @@ def _snake(name: str) -> str:
 def write(weights: RNNWeights, output: Output) -> None:
     """Write a model of these layers that keras.models.load_model loads."""
     image, described = image_of(weights)
-    dtype = weights.layers[0][0].weight_hh.dtype.name
+    dtype = weights.layers[0][0].dtype.name
     layers = [
         _described(
             "InputLayer",

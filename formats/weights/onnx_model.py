@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.weights.common import keeping_by_update, two_biases
+from lodcli.formats.weights.common import gated, keeping_by_update, two_biases
 from lodcli.formats.weights.onnx_tables import ACTIVATIONS, ORDERS, PEEPHOLES, onnx
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -34,7 +34,8 @@ def model_of(weights: RNNWeights) -> Any:
     stored: list[Any] = []
     value = "X"
     last = len(weights.layers) - 1
-    for number, layer in enumerate(weights.layers):
+    for number, cells in enumerate(weights.layers):
+        layer = tuple(map(gated, cells))
         names = _store(number, layer, stored)
         rnn = f"Y_l{number}"
         nodes.append(
@@ -59,7 +60,7 @@ def model_of(weights: RNNWeights) -> Any:
 def _model(weights: RNNWeights, nodes: list[Any], stored: list[Any]) -> Any:
     package = onnx()
     helper, kinds = package.helper, package.TensorProto
-    dtype = helper.np_dtype_to_tensor_dtype(weights.layers[0][0].weight_hh.dtype)
+    dtype = helper.np_dtype_to_tensor_dtype(weights.layers[0][0].dtype)
     graph = helper.make_graph(
         nodes,
         "rnn",

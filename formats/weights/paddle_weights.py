@@ -17,7 +17,7 @@ from lodcli.formats.core.schema import Item, schema_of
 from lodcli.formats.paddle.lod_tensor import Paddle
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.weights.common import one_bias
+from lodcli.formats.weights.common import gated, one_bias
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights
@@ -66,7 +66,7 @@ def write(weights: RNNWeights, output: Output) -> None:
     tensors: list[Array] = []
     for layer in weights.layers:
         for cell in layer:
-            tensors += _to_paddle(cell)
+            tensors += _to_paddle(gated(cell))
     if len(weights.layers) * weights.directions == 2:
         _refuse_ambiguous(weights)
     items: dict[str, Item] = {str(n): LoDTensor(array) for n, array in enumerate(tensors)}

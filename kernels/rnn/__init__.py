@@ -2,7 +2,8 @@
 
 plan          which rows run at which step
 activations   sigmoid, tanh, relu, identity
-cell          what every cell is made of
+weights       what every cell declares of its arrays
+cell          the interface of a cell that is run step by step
 elman, gru, gru_paddle, lstm   one cell each: equations, gate order, weight shapes
 cells         the table of cells
 layer         one layer in one direction, by NumPy

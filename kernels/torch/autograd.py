@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.stack.stack import (
     RNNWeights,
     StackGradients,
@@ -22,7 +22,7 @@ from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.exchange.torch import rows_to_torch
 
 # Makes the weights of one layer in one direction of its arrays, in torch's order.
-MakeCell = Callable[[list[Array]], CellWeights]
+MakeCell = Callable[[list[Array]], LayerWeights]
 
 
 def run_layers(

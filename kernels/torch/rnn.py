@@ -12,8 +12,8 @@ from torch.nn.utils.rnn import PackedSequence
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.cells.registry import weights_class
+from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.tensor.exchange.torch import step_order
 from lodcli.kernels.torch.autograd import gather, indices, run_layers
 from lodcli.kernels.torch.sequences import Sequences, sequences
@@ -164,8 +164,9 @@ def _is_exporting() -> bool:
 _not_compiled: Any = torch._disable_dynamo(_Ragged._forward)  # type: ignore[attr-defined]
 
 
-def _cell(kind: type[CellWeights], options: dict[str, Any], arrays: list[Array]) -> CellWeights:
-    return kind(**dict(zip(_FIELDS, arrays, strict=False)), **options)
+def _cell(kind: type[LayerWeights], options: dict[str, Any], arrays: list[Array]) -> LayerWeights:
+    fields: dict[str, Any] = dict(zip(_FIELDS, arrays, strict=False))
+    return kind(**fields, **options)
 
 
 class LSTM(_Ragged, torch.nn.LSTM):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lodcli.kernels.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from lodcli.kernels.rnn.cells.cell import Cell, CellWeights
+    from lodcli.kernels.rnn.cells.cell import Cell
+    from lodcli.kernels.rnn.cells.weights import LayerWeights
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class CellEntry:
     module: str
     stem: str
 
-    def weights(self) -> type[CellWeights]:
+    def weights(self) -> type[LayerWeights]:
         """Return the class of its weights; its file is imported only now."""
         return self._load("", "Weights")  # type: ignore[no-any-return]
 
@@ -53,20 +54,20 @@ CELLS: dict[str, CellEntry] = {
 }
 
 
-def weights_class(kind: str) -> type[CellWeights]:
+def weights_class(kind: str) -> type[LayerWeights]:
     """Return the weights class of a kind of cell.
 
     Raises:
         UnsupportedError: there is no such cell; the message lists those there are.
 
-    >>> weights_class("lstm").GATES
-    4
+    >>> weights_class("lstm").KIND
+    'lstm'
     """
     if kind not in CELLS:
         raise UnsupportedError(f"cell: expected one of {', '.join(CELLS)}, found {kind!r}")
     return CELLS[kind].weights()
 
 
-def cell_of(weights: CellWeights) -> Cell[Any]:
+def cell_of(weights: LayerWeights) -> Cell[Any]:
     """Return the cell that steps with `weights`."""
     return CELLS[weights.KIND].cell()(weights)

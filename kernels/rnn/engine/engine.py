@@ -15,14 +15,15 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.rnn.cells.cell import CellWeights, State, require_real
+from lodcli.kernels.rnn.cells.cell import State
+from lodcli.kernels.rnn.cells.weights import LayerWeights, require_real
 from lodcli.kernels.rnn.engine import layer
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import COMPILED_BYTES, Backend, on
 from lodcli.kernels.runtime.threads import thread_count
 
-W = TypeVar("W", bound=CellWeights)
+W = TypeVar("W", bound=LayerWeights)
 # From so many floating-point operations on compiled code repays its loading, a third of a second,
 # once a process. Who trains does so many times.
 COMPILED_WORK = 1e8
@@ -210,7 +211,7 @@ def rnn_backward(
     return RNNGradients(found.input, found.weights, first[0], first[1] if len(first) == 2 else None)
 
 
-def _on(backend: Backend, weights: CellWeights, data: Array, keep: bool) -> tuple[Any, Any]:
+def _on(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tuple[Any, Any]:
     """Return the functions of layer.py on a backend.
 
     Raises:
@@ -224,28 +225,27 @@ def _on(backend: Backend, weights: CellWeights, data: Array, keep: bool) -> tupl
                 f"peepholes, projections or chosen activations; use --backend numpy"
             )
         backend = "numpy"
-    work = 2.0 * len(data) * weights.GATES * weights.hidden_size
-    work *= weights.output_size + (0 if weights.weight_ih is None else weights.input_size)
+    work = float(len(data)) * weights.operations
     repays = work >= (COMPILED_TRAINING_WORK if keep else COMPILED_WORK)
     size_bytes = COMPILED_BYTES if repays else 0
     forward = on(backend, layer.layer_forward, size_bytes=size_bytes)
     return forward, on(backend, layer.layer_backward, size_bytes=size_bytes)
 
 
-def _check_data(data: Array, weights: CellWeights, suffix: str) -> None:
+def _check_data(data: Array, weights: LayerWeights, suffix: str) -> None:
     if data.dtype not in (np.float32, np.float64):
         raise InvalidDataError(f"data: expected float32 or float64, found {data.dtype}")
     if data.ndim != 2 or data.shape[1] != weights.input_size:
-        source = f"weight_ih{suffix}"
-        if weights.weight_ih is None:
-            source = f"weight_hh{suffix}, the data being projected already"
+        source = f"{weights.INPUT_WEIGHT}{suffix}"
+        if weights.takes_projected:
+            source = f"{weights.STATE_WEIGHT}{suffix}, the data being projected already"
         raise ShapeMismatchError(
             f"data: expected (N, {weights.input_size}) for {source}, found {data.shape}"
         )
 
 
 def _initial_states(
-    initial: States | None, weights: CellWeights, sequences: int, data: Array
+    initial: States | None, weights: LayerWeights, sequences: int, data: Array
 ) -> State:
     states = States() if initial is None else initial
     given = _checked_states("initial", (states.hidden, states.cell), weights, sequences, data)
@@ -255,7 +255,7 @@ def _initial_states(
     )
 
 
-def _require_together(data: Array, weights: CellWeights, suffix: str) -> None:
+def _require_together(data: Array, weights: LayerWeights, suffix: str) -> None:
     """Refuse data and weights in different memories: nothing is ever moved unasked.
 
     Raises:
@@ -275,7 +275,7 @@ def _require_together(data: Array, weights: CellWeights, suffix: str) -> None:
 def _checked_states(
     what: str,
     given: tuple[Array | None, Array | None],
-    weights: CellWeights,
+    weights: LayerWeights,
     rows: int,
     data: Array,
 ) -> tuple[Array | None, ...]:

@@ -25,7 +25,7 @@ from numpy.typing import DTypeLike
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
-from lodcli.kernels.rnn.cells.cell import require_real
+from lodcli.kernels.rnn.cells.weights import require_real
 from lodcli.kernels.rnn.engine.plan import checked_offsets, plan_steps
 from lodcli.kernels.rnn.nested.initial_states import Boot, boot_shape, booted
 from lodcli.kernels.rnn.stack.stack import RNNWeights, StackTape, stack_forward

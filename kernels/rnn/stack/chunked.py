@@ -19,13 +19,13 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
-from lodcli.kernels.rnn.cells.cell import CellWeights
+from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.engine.engine import RNNResult, RNNTape, States, rnn_backward, rnn_forward
 from lodcli.kernels.rnn.engine.layer import LayerGradients
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.runtime.dispatch import Backend
 
-W = TypeVar("W", bound=CellWeights)
+W = TypeVar("W", bound=LayerWeights)
 
 
 @dataclass(frozen=True)

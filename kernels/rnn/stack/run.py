@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.rnn.cells.cell import require_real
+from lodcli.kernels.rnn.cells.weights import require_real
 from lodcli.kernels.rnn.stack.chunked import Chunking
 from lodcli.kernels.rnn.stack.stack import RNNWeights, StackTape, stack_forward
 from lodcli.kernels.rnn.stack.states import last_of

@@ -8,7 +8,6 @@ stacked (layers*directions, S, H) in the order l0, l0_reverse, l1, l1_reverse, .
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -19,8 +18,8 @@ from numpy.typing import DTypeLike
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.cells.registry import weights_class
+from lodcli.kernels.rnn.cells.weights import LayerWeights, Sizes
 from lodcli.kernels.rnn.engine.engine import (
     RNNGradients,
     RNNResult,
@@ -45,7 +44,7 @@ class RNNWeights:
         ShapeMismatchError: weights that do not fit each other, by torch's names.
     """
 
-    layers: tuple[tuple[CellWeights, ...], ...]
+    layers: tuple[tuple[LayerWeights, ...], ...]
 
     def __post_init__(self) -> None:
         counts = {len(layer) for layer in self.layers}
@@ -64,7 +63,7 @@ class RNNWeights:
             expected_input = first.output_size * self.directions
 
     def _check_direction(
-        self, weights: CellWeights, suffix: str, layer: int, input_size: int
+        self, weights: LayerWeights, suffix: str, layer: int, input_size: int
     ) -> None:
         first = self.layers[0][0]
         if weights.KIND != first.KIND:
@@ -72,27 +71,30 @@ class RNNWeights:
                 f"weights{suffix}: expected cells of kind {first.KIND}, found {weights.KIND}"
             )
         weights.check(suffix)
-        if weights.weight_ih is None and layer:
-            raise InvalidDataError(f"weight_ih{suffix}: only layer 0 can do without it")
-        if (weights.weight_ih is None) != (first.weight_ih is None) and not layer:
+        if weights.takes_projected and layer:
+            raise InvalidDataError(
+                f"{weights.INPUT_WEIGHT}{suffix}: only layer 0 can do without it"
+            )
+        if weights.takes_projected != first.takes_projected and not layer:
             raise InvalidDataError(
                 "weight_ih_l0, weight_ih_l0_reverse: expected both or neither, found one"
             )
         if weights.state_sizes != first.state_sizes:
             raise ShapeMismatchError(
-                f"weight_hh{suffix}: expected the state sizes of weight_hh_l0, "
-                f"{first.state_sizes}, found {weights.state_sizes}"
+                f"{weights.STATE_WEIGHT}{suffix}: expected the state sizes of "
+                f"{weights.STATE_WEIGHT}_l0, {first.state_sizes}, found {weights.state_sizes}"
             )
         if weights.input_size != input_size:
-            rows = weights.GATES * weights.hidden_size
-            raise ShapeMismatchError(
-                f"weight_ih{suffix}: expected shape {(rows, input_size)}, "
-                f"found {(rows, weights.input_size)}"
+            field, sizes = weights.INPUT_WEIGHT, weights.sizes()
+            expected, found = (
+                weights.weight_shapes(dataclasses.replace(sizes, input=size))[field]
+                for size in (input_size, weights.input_size)
             )
+            raise ShapeMismatchError(f"{field}{suffix}: expected shape {expected}, found {found}")
 
     @property
     def cell(self) -> str:
-        """The kind of cell: "elman", "gru", "gru_paddle" or "lstm"."""
+        """The kind of cell, one of CELLS."""
         return self.layers[0][0].KIND
 
     @property
@@ -120,7 +122,7 @@ class RNNWeights:
         names = ("", "_reverse")[: self.directions]
         return [tuple(f"_l{layer}{name}" for name in names) for layer in range(len(self.layers))]
 
-    def map(self, function: Callable[[CellWeights], CellWeights]) -> RNNWeights:
+    def map(self, function: Callable[[LayerWeights], LayerWeights]) -> RNNWeights:
         """Return weights with `function` applied to every layer and direction."""
         return RNNWeights(
             tuple(tuple(function(weights) for weights in layer) for layer in self.layers)
@@ -165,7 +167,7 @@ class StackTape:
     """What stack_backward needs: the tape of every layer and direction."""
 
     weights: RNNWeights
-    tapes: tuple[tuple[RNNTape[CellWeights], ...], ...]
+    tapes: tuple[tuple[RNNTape[LayerWeights], ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,10 +232,10 @@ def stack_forward(
         raise UnsupportedError("reverse: these weights are bidirectional and run both ways already")
     hidden = _by_direction("initial_hidden", initial_hidden, weights)
     cell = _by_direction("initial_cell", initial_cell, weights)
-    run: Callable[..., RNNResult[CellWeights]] = partial(rnn_forward, keep=keep, cells=False)
+    run: Callable[..., RNNResult[LayerWeights]] = partial(rnn_forward, keep=keep, cells=False)
     if keep and chunking is not None:
         run = partial(chunked_forward, chunking=chunking)
-    results: list[list[RNNResult[CellWeights]]] = []
+    results: list[list[RNNResult[LayerWeights]]] = []
     for suffixes, layer in zip(weights.suffixes(), weights.layers, strict=True):
         results.append(
             [
@@ -288,7 +290,7 @@ def stack_backward(
     hidden = reversed(list(_by_direction("grad_last_hidden", grad_last_hidden, weights)))
     cell = reversed(list(_by_direction("grad_last_cell", grad_last_cell, weights)))
     grad = _checked_grad_outputs(grad_outputs, tape)
-    found: list[RNNGradients[CellWeights]] = []
+    found: list[RNNGradients[LayerWeights]] = []
     for tapes in reversed(tape.tapes):
         shares = np.split(grad, weights.directions, axis=1)
         layer = [
@@ -347,18 +349,20 @@ def seeded_weights(
     bidirectional: bool = False,
     projection_size: int = 0,
     peepholes: bool = False,
-    bias: bool = True,
+    bias: bool | None = None,
     rng: np.random.Generator,
     dtype: DTypeLike = np.float32,
 ) -> RNNWeights:
-    """Return random weights, uniform between -1/sqrt(H) and 1/sqrt(H), as torch starts.
+    """Return random weights as training starts from: torch's, uniform up to 1/sqrt(H).
 
-    The numbers do not depend on `dtype` beyond rounding: they are drawn as float64.
+    Each cell's file says what else it starts from. The numbers do not depend on `dtype` beyond
+    rounding: they are drawn as float64.
 
     Args:
-        cell: "elman", "gru", "gru_paddle" or "lstm".
+        cell: one of CELLS.
         projection_size: P of an LSTM with a projection; 0 is without.
         peepholes: of an LSTM.
+        bias: None is as torch's module, or the published implementation of the cell, has it.
         rng: where the numbers come from.
 
     Raises:
@@ -373,30 +377,15 @@ def seeded_weights(
     for name, size in (("input", input_size), ("hidden", hidden_size), ("layers", layers)):
         if size < 1:
             raise InvalidDataError(f"{name}: expected a size of at least 1, found {size}")
-    for name, wanted in (("projection", projection_size), ("peepholes", peepholes)):
-        if wanted and kind.KIND != "lstm":
-            raise UnsupportedError(f"cell {cell}: only an lstm has a {name}")
-    bound = 1 / math.sqrt(hidden_size)
-    gates, output = kind.GATES * hidden_size, projection_size or hidden_size
+    bias = kind.HAS_BIAS if bias is None else bias
+    extras = {"bias": bias, "peepholes": peepholes}
     directions = 2 if bidirectional else 1
 
-    def draw(layer: int) -> CellWeights:
-        width = input_size if layer == 0 else output * directions
-        shapes: dict[str, tuple[int, ...]] = {
-            "weight_ih": (gates, width),
-            "weight_hh": (gates, output),
-        }
-        if bias:
-            shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
-        if projection_size:
-            shapes["weight_hr"] = (projection_size, hidden_size)
-        if peepholes:
-            shapes["peepholes"] = (3, hidden_size)
-        drawn: dict[str, Any] = {
-            name: rng.uniform(-bound, bound, shape).astype(dtype) for name, shape in shapes.items()
-        }
-        return kind(**drawn)
+    def draw(width: int) -> LayerWeights:
+        has = frozenset(name for name, wanted in extras.items() if wanted)
+        return kind.seeded(Sizes(width, hidden_size, projection_size, has), rng, dtype)
 
-    return RNNWeights(
-        tuple(tuple(draw(layer) for _ in range(directions)) for layer in range(layers))
-    )
+    first = tuple(draw(input_size) for _ in range(directions))
+    width = first[0].output_size * directions
+    rest = (tuple(draw(width) for _ in range(directions)) for _ in range(layers - 1))
+    return RNNWeights((first, *rest))

@@ -15,20 +15,28 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.cells.registry import CELLS, weights_class
+from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 
-_ENTRY = re.compile(
-    r"(?P<prefix>(?:.*\.)?)"
-    r"(?P<field>weight_ih|weight_hh|bias_ih|bias_hh|weight_hr|peepholes)"
-    r"_l(?P<layer>0|[1-9][0-9]*)(?P<reverse>_reverse)?"
-)
 _DIRECTIONS = ("", "_reverse")
+
+
+@cache
+def _entry() -> re.Pattern[str]:
+    """Return the pattern of the names of all cells' weights."""
+    names = sorted({name for kind in CELLS for name in weights_class(kind).names()})
+    return re.compile(
+        r"(?P<prefix>(?:.*\.)?)"
+        rf"(?P<name>{'|'.join(map(re.escape, names))})"
+        r"_l(?P<layer>0|[1-9][0-9]*)(?P<reverse>_reverse)?"
+    )
 
 
 class StateDict(dict[str, Array]):
@@ -61,12 +69,12 @@ def state_dict(weights: RNNWeights) -> StateDict:
     entries = StateDict(said={"": {"cell": weights.cell, **unusual_options(weights)}})
     for suffixes, layer in zip(weights.suffixes(), weights.layers, strict=True):
         for suffix, direction in zip(suffixes, layer, strict=True):
-            if direction.weight_ih is None:
+            if direction.takes_projected:
                 raise InvalidDataError(
-                    f"weight_ih{suffix}: a state dict needs it, but these weights take "
-                    "data that are projected already"
+                    f"{direction.INPUT_WEIGHT}{suffix}: a state dict needs it, but these weights "
+                    "take data that are projected already"
                 )
-            entries.update({name + suffix: a for name, a in direction.arrays().items()})
+            entries.update({name + suffix: a for name, a in direction.named().items()})
     return entries
 
 
@@ -105,8 +113,8 @@ def weights_from_state_dict(
     Args:
         entries: arrays by name. The one prefix that RNN weights have ("rnn.",
             "encoder.lstm.") is stripped, and what lies outside of it is left alone.
-        cell: "elman", "gru", "gru_paddle" or "lstm"; None takes what a StateDict says, else
-            reads it off the shapes, where a GRU is torch's.
+        cell: one of CELLS; None takes what a StateDict says, else reads it off the names and
+            shapes, where a GRU is torch's.
         prefix: which RNN, if there are several; "" is the one without a prefix.
         options: of the cells, for what `entries` do not say: see RNNWeights.with_options.
 
@@ -125,19 +133,21 @@ def weights_from_state_dict(
     """
     picked = _pick_prefix(entries, prefix)
     found = _entries_under(entries, picked, strict=prefix is None)
-    layers, directions = _extent(found)
-    for layer in range(layers):
-        for name in ("weight_ih", "weight_hh"):
-            for direction in range(directions):
-                if name not in found.get((layer, direction), {}):
-                    missing = f"{picked}{name}_l{layer}{_DIRECTIONS[direction]}"
-                    raise InvalidDataError(f"state dict: {missing} is missing")
     said = dict(entries.said.get(picked, {})) if isinstance(entries, StateDict) else {}
     told = said.pop("cell", None)
     untold = entries.untold if isinstance(entries, StateDict) else ()
     if cell is not None and told is not None and cell != told:
         raise OptionError(f"state dict: the cell is said to be {told}, not {cell}")
-    kind = _cell_kind(found[0, 0], str(told) if cell is None and told is not None else cell)
+    layers, directions = _extent(found)
+    named = str(told) if cell is None and told is not None else cell
+    likely = _likely_kind(found, named)
+    for layer in range(layers):
+        for name in likely.required():
+            for direction in range(directions):
+                if name not in found.get((layer, direction), {}):
+                    missing = f"{picked}{name}_l{layer}{_DIRECTIONS[direction]}"
+                    raise InvalidDataError(f"state dict: {missing} is missing")
+    kind = _gated_kind(found[0, 0], named) if issubclass(likely, CellWeights) else likely
     weights = RNNWeights(
         tuple(
             tuple(_direction(kind, found[layer, d]) for d in range(directions))
@@ -173,7 +183,7 @@ def require_shape(
 
 def rnn_prefixes(entries: Mapping[str, Array]) -> list[str]:
     """Return the prefixes, with their dots, under which there are RNN weights; sorted."""
-    matches = (_ENTRY.fullmatch(name) for name in entries)
+    matches = (_entry().fullmatch(name) for name in entries)
     return sorted({match["prefix"] for match in matches if match})
 
 
@@ -204,7 +214,7 @@ def _pick_prefix(entries: Mapping[str, Array], wanted: str | None) -> str:
 def _entries_under(
     entries: Mapping[str, Array], prefix: str, *, strict: bool
 ) -> dict[tuple[int, int], dict[str, Array]]:
-    """Return the arrays by field, by (layer, direction).
+    """Return the arrays by name, by (layer, direction).
 
     An unknown name right beside the weights ("rnn.weight_xx_l0") is refused: the module
     that has it computes something else. Other modules' entries are left alone, except
@@ -214,10 +224,10 @@ def _entries_under(
     for name, array in entries.items():
         if not name.startswith(prefix):
             continue
-        match = _ENTRY.fullmatch(name.removeprefix(prefix))
+        match = _entry().fullmatch(name.removeprefix(prefix))
         if match and not match["prefix"]:
             place = int(match["layer"]), int(bool(match["reverse"]))
-            found.setdefault(place, {})[match["field"]] = array
+            found.setdefault(place, {})[match["name"]] = array
         elif "." not in name.removeprefix(prefix):
             raise InvalidDataError(f"state dict: {name} is not a weight of an RNN known here")
         elif strict and not prefix:
@@ -233,9 +243,18 @@ def _extent(found: dict[tuple[int, int], dict[str, Array]]) -> tuple[int, int]:
     return 1 + max(layer for layer, _ in found), 1 + max(direction for _, direction in found)
 
 
-def _cell_kind(first: dict[str, Array], wanted: str | None) -> type[CellWeights]:
+def _likely_kind(
+    found: dict[tuple[int, int], dict[str, Array]], wanted: str | None
+) -> type[LayerWeights]:
+    """Return the weights class that has most of the names; of equals, the first in CELLS."""
+    if wanted is not None:
+        return weights_class(wanted)
+    names = {name for arrays in found.values() for name in arrays}
+    return max(map(weights_class, CELLS), key=lambda one: len(names & set(one.names())))
+
+
+def _gated_kind(first: dict[str, Array], wanted: str | None) -> type[CellWeights]:
     """Return the weights class whose number of gates the first layer has."""
-    kind = None if wanted is None else weights_class(wanted)
     weight_hh, weight_hr = first["weight_hh"], first.get("weight_hr")
     if weight_hh.ndim != 2 or (weight_hr is not None and weight_hr.ndim != 2):
         raise ShapeMismatchError(
@@ -244,24 +263,23 @@ def _cell_kind(first: dict[str, Array], wanted: str | None) -> type[CellWeights]
         )
     rows = weight_hh.shape[0]
     hidden = weight_hh.shape[1] if weight_hr is None else weight_hr.shape[1]
-    classes = [weights_class(name) for name in CELLS]
+    every = [one for one in map(weights_class, CELLS) if issubclass(one, CellWeights)]
+    classes = [one for one in every if wanted in (None, one.KIND)]
     fitting = [one for one in classes if hidden and rows == one.GATES * hidden]
-    if kind is None and fitting:
-        return fitting[0]
-    if kind is None or kind not in fitting:
-        gates = ", ".join(f"{c.GATES * hidden} ({c.KIND})" for c in classes)
+    if not fitting:
+        gates = ", ".join(f"{one.GATES * hidden} ({one.KIND})" for one in classes)
         raise ShapeMismatchError(
-            f"weight_hh_l0: expected rows for a hidden size of {hidden}: "
-            f"{gates if kind is None else f'{kind.GATES * hidden} ({kind.KIND})'}; found {rows}"
+            f"weight_hh_l0: expected rows for a hidden size of {hidden}: {gates}; found {rows}"
         )
-    return kind
+    return fitting[0]
 
 
-def _direction(kind: type[CellWeights], arrays: dict[str, Array]) -> CellWeights:
-    fields: dict[str, Any] = dict(arrays)
-    unknown = set(fields) - set(kind.__dataclass_fields__)
+def _direction(kind: type[LayerWeights], arrays: dict[str, Array]) -> LayerWeights:
+    names = kind.names()
+    unknown = set(arrays) - set(names)
     if unknown:
         raise InvalidDataError(
             f"state dict: a cell of kind {kind.KIND} has no {', '.join(sorted(unknown))}"
         )
+    fields: dict[str, Any] = {names[name]: array for name, array in arrays.items()}
     return kind(**fields)

@@ -20,7 +20,8 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.pooling.pool import segment_mean
 from lodcli.kernels.ops.pooling.pool_grad import segment_mean_grad
-from lodcli.kernels.rnn.cells.cell import CellWeights, column_sums
+from lodcli.kernels.rnn.cells.cell import column_sums
+from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.stack.stack import (
     RNNWeights,
     StackResult,
@@ -90,9 +91,10 @@ class Classifier:
             RNN_PREFIX + "{}" + suffix for layer in self.rnn.suffixes() for suffix in layer
         )
 
-        def filled(one: CellWeights) -> CellWeights:
+        def filled(one: LayerWeights) -> LayerWeights:
             place = next(places)
-            new: dict[str, Any] = {name: arrays[place.format(name)] for name in one.arrays()}
+            names = one.names()
+            new: dict[str, Any] = {names[name]: arrays[place.format(name)] for name in one.named()}
             return dataclasses.replace(one, **new)
 
         rnn = self.rnn.map(filled)
@@ -135,7 +137,7 @@ def seeded_classifier(
     """
     rnn = seeded_weights(cell, input_size, hidden_size, rng=rng, **more)
     bound = 1 / np.sqrt(rnn.output_size)
-    dtype = rnn.layers[0][0].weight_hh.dtype
+    dtype = rnn.layers[0][0].dtype
     weight, bias = (
         rng.uniform(-bound, bound, shape).astype(dtype)
         for shape in ((classes, rnn.output_size), (classes,))

@@ -29,6 +29,6 @@ def rnn(cell: str, dtype: str = "float64", **options: Any) -> RNNWeights:
 
 def outputs(weights: RNNWeights, data: np.ndarray[Any, Any] | None = None) -> Any:
     """Return what the RNN makes of three sequences of 5, 3 and 1 rows."""
-    dtype = weights.layers[0][0].weight_hh.dtype.name
+    dtype = weights.layers[0][0].dtype.name
     given = rows(dtype=dtype) if data is None else data
     return stack_forward(given, OFFSETS, weights).outputs

@@ -22,12 +22,12 @@ Sak et al., 2014.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.activations import activation_named
 from lodcli.kernels.rnn.cells.cell import (
@@ -38,6 +38,7 @@ from lodcli.kernels.rnn.cells.cell import (
     column_sums,
     linear_gradients,
 )
+from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,6 +56,7 @@ class LSTMWeights(CellWeights):
 
     KIND: ClassVar[str] = "lstm"
     GATES: ClassVar[int] = 4
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"bias", "projection", "peepholes"})
     ACTIVATION_FIELDS: ClassVar[tuple[str, ...]] = (
         "gate_activation",
         "cell_activation",
@@ -68,10 +70,18 @@ class LSTMWeights(CellWeights):
     candidate_activation: str = "tanh"
     coupled: bool = False
 
-    @property
-    def output_size(self) -> int:
-        """P with a projection, H without."""
-        return self.hidden_size if self.weight_hr is None else int(self.weight_hr.shape[0])
+    @classmethod
+    def weight_shapes(cls, sizes: Sizes) -> Shapes:
+        shapes = super().weight_shapes(sizes)
+        if sizes.projection:
+            shapes["weight_hr"] = (sizes.projection, sizes.hidden)
+        if "peepholes" in sizes.extras:
+            shapes["peepholes"] = (3, sizes.hidden)
+        return shapes
+
+    def sizes(self) -> Sizes:
+        width = 0 if self.weight_hr is None else int(self.weight_hr.shape[0])
+        return dataclasses.replace(super().sizes(), projection=width)
 
     @property
     def state_sizes(self) -> tuple[int, ...]:
@@ -83,19 +93,13 @@ class LSTMWeights(CellWeights):
         extras = self.weight_hr is not None or self.peepholes is not None or self.coupled
         return activations == ("sigmoid", "tanh", "tanh") and not extras
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        own = {
-            "weight_hr": (self.output_size, self.hidden_size),
-            "peepholes": (3, self.hidden_size),
-        }
-        return super().shapes() | own
+    @property
+    def operations(self) -> int:
+        return super().operations - (0 if self.peepholes is None else 2 * self.peepholes.size)
 
-    def _check_ranks(self, suffix: str) -> None:
-        super()._check_ranks(suffix)
-        if self.weight_hr is not None and self.weight_hr.ndim != 2:
-            raise ShapeMismatchError(
-                f"weight_hr{suffix}: expected 2 dimensions, found shape {self.weight_hr.shape}"
-            )
+    def check_ranks(self, suffix: str) -> None:
+        super().check_ranks(suffix)
+        require_rank(f"weight_hr{suffix}", self.weight_hr, 2)
 
 
 class LSTMCell(Cell[LSTMWeights]):

@@ -192,7 +192,7 @@ def test_without_rows_the_last_states_gradient_passes_through(sequences: int) ->
     assert found.initial_cell is not None
     assert found.initial_cell.tolist() == [[1.0] * 3] * sequences
     assert found.input.shape == (0, 4)
-    assert not found.weights.weight_hh.any()
+    assert not found.weights.arrays()["weight_hh"].any()
 
 
 def test_wrong_arguments_are_told_as_without_chunks() -> None:

@@ -88,7 +88,7 @@ def problem(
     rng = np.random.default_rng(seed)
     kind, options = CELLS[cell]
     stack = seeded_weights(kind, inputs, hidden, bias=bias, rng=rng, dtype=dtype)
-    weights = stack.with_options(**options).layers[0][0]
+    weights: Any = stack.with_options(**options).layers[0][0]
     if projected:
         weights = dataclasses.replace(weights, weight_ih=None)
     rows, sequences = sum(lengths), len(lengths)

@@ -183,8 +183,8 @@ def test_seeded_weights_repeat_and_do_not_depend_on_the_dtype() -> None:
     ("arguments", "error", "message"),
     [
         ({"cell": "qrnn"}, UnsupportedError, "cell: expected one of elman, gru, gru_paddle, lstm"),
-        ({"cell": "gru", "peepholes": True}, UnsupportedError, "only an lstm has a peepholes"),
-        ({"cell": "gru", "projection_size": 2}, UnsupportedError, "only an lstm has a projection"),
+        ({"cell": "gru", "peepholes": True}, UnsupportedError, "cell gru: has no peepholes"),
+        ({"cell": "gru", "projection_size": 2}, UnsupportedError, "cell gru: has no projection"),
         ({"cell": "gru", "layers": 0}, InvalidDataError, "layers: expected a size of at least 1"),
     ],
 )
@@ -223,7 +223,8 @@ def test_layers_that_do_not_fit_each_other_are_refused() -> None:
     wide = LSTMWeights(weight_ih=np.ones((16, 5)), weight_hh=np.ones((16, 4)))
     with pytest.raises(ShapeMismatchError, match=r"weight_hh_l0_reverse: expected the state sizes"):
         RNNWeights(((narrow.layers[0][0], wide),))
-    projected = dataclasses.replace(narrow.layers[0][0], weight_ih=None)
+    first: Any = narrow.layers[0][0]
+    projected = dataclasses.replace(first, weight_ih=None)
     with pytest.raises(InvalidDataError, match="expected both or neither, found one"):
         RNNWeights(((narrow.layers[0][0], projected),))
     with pytest.raises(InvalidDataError, match="weight_ih_l1: only layer 0 can do without it"):

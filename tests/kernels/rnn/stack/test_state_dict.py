@@ -155,7 +155,7 @@ def test_a_state_dict_without_an_rnn_is_refused(found: dict[str, Array]) -> None
 
 
 def test_weights_for_projected_data_have_no_state_dict() -> None:
-    weights = weights_from_state_dict(entries("gru")).layers[0][0]
+    weights: Any = weights_from_state_dict(entries("gru")).layers[0][0]
     projected = type(weights)(weight_ih=None, weight_hh=weights.weight_hh)
     with pytest.raises(InvalidDataError, match="weight_ih_l0: a state dict needs it"):
         state_dict(RNNWeights(((projected,),)))

@@ -1,0 +1,266 @@
+"""Weights of one layer in one direction: what a kind of cell declares of its arrays.
+
+A kind is a frozen dataclass whose fields are arrays and options. It declares the shape of each
+array once, by sizes (`weight_shapes`); what is checked, drawn at random, and read from and
+written to a state dict follows from that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.immutable import immutable
+from lodcli.kernels.rnn.cells.activations import activation_named
+from lodcli.kernels.runtime.arrays import is_on_device
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes that decide the shapes of a layer's arrays.
+
+    Attributes:
+        input: D, the width of a row of data.
+        hidden: H.
+        projection: the width of an output that is a projection of the state; 0 for none.
+        extras: what else is there, of what the kind allows: "bias", "peepholes".
+    """
+
+    input: int
+    hidden: int
+    projection: int = 0
+    extras: frozenset[str] = frozenset()
+
+
+def weight(name: str, *, optional: bool = False) -> Any:
+    """Return a field for an array that a state dict calls `name`, which is no identifier."""
+    more: dict[str, Any] = {"default": None} if optional else {}
+    return dataclasses.field(metadata={"name": name}, **more)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LayerWeights(ABC):
+    """The weights of one layer in one direction, of any kind of cell.
+
+    Attributes:
+        KIND: what the command line and files call the cell.
+        OPTIONAL: the sizes and extras of `Sizes` that the kind can do with.
+        HAS_BIAS: whether random weights have biases, if nothing is said.
+        ACTIVATION_FIELDS: the fields that hold the name of an activation.
+        INPUT_WEIGHT, STATE_WEIGHT: the fields whose shapes tell D and H, for messages.
+    """
+
+    KIND: ClassVar[str]
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset()
+    HAS_BIAS: ClassVar[bool] = True
+    ACTIVATION_FIELDS: ClassVar[tuple[str, ...]] = ()
+    INPUT_WEIGHT: ClassVar[str]
+    STATE_WEIGHT: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def weight_shapes(cls, sizes: Sizes) -> Shapes:
+        """Return the shape of every array that weights of these sizes have, by field."""
+
+    @abstractmethod
+    def sizes(self) -> Sizes:
+        """Return the sizes of these weights, as their arrays tell; `check` then compares."""
+
+    @classmethod
+    def drawn(
+        cls, field: str, shape: tuple[int, ...], sizes: Sizes, rng: np.random.Generator
+    ) -> Array:
+        """Return random values of one array, float64: uniform up to 1/sqrt(H), as in torch."""
+        bound = 1 / math.sqrt(sizes.hidden)
+        return rng.uniform(-bound, bound, shape)
+
+    @classmethod
+    def seeded(cls, sizes: Sizes, rng: np.random.Generator, dtype: DTypeLike) -> Self:
+        """Return random weights of the given sizes.
+
+        Raises:
+            UnsupportedError: the kind has no projection, or not one of the extras.
+        """
+        wanted = {*sizes.extras, *(["projection"] if sizes.projection else [])}
+        for name in sorted(wanted - cls.OPTIONAL):
+            raise UnsupportedError(f"cell {cls.KIND}: has no {name}")
+        arrays: dict[str, Any] = {
+            field: cls.drawn(field, shape, sizes, rng).astype(dtype)
+            for field, shape in cls.weight_shapes(sizes).items()
+        }
+        return cls(**arrays)
+
+    @classmethod
+    @cache
+    def names(cls) -> Mapping[str, str]:
+        """Return the field of each array by its name in a state dict, less layer and direction."""
+        return {
+            field.metadata.get("name", field.name): field.name
+            for field in dataclasses.fields(cls)
+            if not isinstance(field.default, str | bool)
+        }
+
+    @classmethod
+    def required(cls) -> tuple[str, ...]:
+        """Return the names in a state dict of the arrays that must be there."""
+        missing = dataclasses.MISSING
+        needed = {field.name for field in dataclasses.fields(cls) if field.default is missing}
+        return tuple(name for name, field in cls.names().items() if field in needed)
+
+    @property
+    def hidden_size(self) -> int:
+        """H."""
+        return self.sizes().hidden
+
+    @property
+    def input_size(self) -> int:
+        """D, the width of a row of data."""
+        return self.sizes().input
+
+    @property
+    def output_size(self) -> int:
+        """The width of a hidden state, and of an output: H, or P with a projection."""
+        sizes = self.sizes()
+        return sizes.projection or sizes.hidden
+
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        """The width of each part of a state; the first is that of an output."""
+        return (self.output_size,)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the arrays."""
+        dtype: np.dtype[Any] = next(iter(self.arrays().values())).dtype
+        return dtype
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether this is a plain form of a cell, which compiled backends have."""
+        return False
+
+    @property
+    def takes_projected(self) -> bool:
+        """Whether the data are the projected inputs already."""
+        return False
+
+    @property
+    def operations(self) -> int:
+        """The operations of a step of one sequence: those of its matrix products.
+
+        A product of an (m, k) matrix and a vector is m*k multiplications and as many additions;
+        the elementwise rest is left out, as is usual.
+        """
+        return 2 * sum(array.size for array in self.arrays().values() if array.ndim > 1)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays there are, by field, in the order of the fields."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if isinstance(value, np.ndarray) or is_on_device(value)
+        }
+
+    def named(self) -> dict[str, Array]:
+        """Return the arrays there are, by their names in a state dict."""
+        arrays = self.arrays()
+        return {name: arrays[field] for name, field in self.names().items() if field in arrays}
+
+    def check(self, suffix: str = "") -> None:
+        """Refuse weights that do not fit each other.
+
+        Args:
+            suffix: what follows a weight's name in messages: "_l0", "_l1_reverse".
+
+        Raises:
+            ShapeMismatchError: a shape; InvalidDataError: a dtype or an activation.
+        """
+        self.check_ranks(suffix)
+        expected = self.weight_shapes(self.sizes())
+        for name, field in self.names().items():
+            array = getattr(self, field)
+            if array is None:
+                continue
+            if array.shape != expected[field]:
+                raise ShapeMismatchError(
+                    f"{name}{suffix}: expected shape {expected[field]}, found {array.shape}"
+                )
+            require_real(name + suffix, array)
+        for field in self.ACTIVATION_FIELDS:
+            activation_named(getattr(self, field))
+
+    @abstractmethod
+    def check_ranks(self, suffix: str) -> None:
+        """Refuse arrays from which no sizes can be read.
+
+        Raises:
+            ShapeMismatchError: says which.
+        """
+
+    def astype(self, dtype: DTypeLike) -> Self:
+        """Return the weights in `dtype`; arrays of that dtype are shared, not copied."""
+        if all(array.dtype == dtype for array in self.arrays().values()):
+            return self
+        return self.moved(lambda array: array.astype(dtype, copy=False))
+
+    def moved(self, move: Callable[[Array], Array]) -> Self:
+        """Return the weights with each array put through `move`: cupy.asarray, for a GPU."""
+        there: dict[str, Any] = {name: move(array) for name, array in self.arrays().items()}
+        return dataclasses.replace(self, **there)
+
+    def plus(self, other: Self) -> Self:
+        """Return the sums of two weights' arrays, as of gradients of two parts of a batch."""
+        theirs = other.arrays()
+        sums: dict[str, Any] = {name: array + theirs[name] for name, array in self.arrays().items()}
+        return dataclasses.replace(self, **sums)
+
+    def frozen(self) -> Self:
+        """Return read-only copies of the weights.
+
+        Compiled backends put weights in an order of their own. With frozen ones they do so
+        once, and not in every run.
+        """
+
+        def frozen(array: Array) -> Array:
+            copy = array.copy()
+            # Nothing in a GPU's memory can be made read-only.
+            return immutable(copy) if isinstance(copy, np.ndarray) else copy
+
+        return self.moved(frozen)
+
+    def zeros_like(self) -> Self:
+        """Return weights of the same shapes, all zero: the gradient when nothing ran."""
+        return self.moved(np.zeros_like)
+
+
+def require_rank(name: str, array: Array | None, rank: int) -> None:
+    """Refuse an array of another number of dimensions, if there is one.
+
+    Raises:
+        ShapeMismatchError: names the array and its shape.
+    """
+    if array is not None and array.ndim != rank:
+        s = "s" if rank > 1 else ""
+        raise ShapeMismatchError(f"{name}: expected {rank} dimension{s}, found shape {array.shape}")
+
+
+def require_real(name: str, array: Array) -> None:
+    """Refuse an array that is not numbers, or complex.
+
+    Raises:
+        InvalidDataError: names the array and its dtype.
+    """
+    if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
+        raise InvalidDataError(f"{name}: expected real numbers, found {array.dtype}")
