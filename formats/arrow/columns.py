@@ -50,8 +50,9 @@ class ColumnReader:
 
     Attributes:
         records: by the name of its structs, whether some were null (True), or none was, and some
-            held nothing but nulls (False). It is filled while reading; one null among the other
-            kind is an error, for tensors hold no difference.
+            held nothing but nulls (False). It is filled while reading.
+        both: the structs of which there are both kinds, so that a tensor tells which are null.
+            Once settled, one null among the other kind is an error for others.
     """
 
     def __init__(
@@ -63,11 +64,20 @@ class ColumnReader:
         self._bounds = bounds
         self._null_records = null_records
         self.records = {one.name: False for one in records(node) if one.required}
+        self.both = set[str]()
+        self._settled = False
 
-    def settle(self) -> None:
-        """Take structs of which nothing was told so far for such that may be null."""
+    def settle(self, *, both: bool = False) -> None:
+        """Take structs of which nothing was told so far for such that may be null.
+
+        Args:
+            both: whether there may be both kinds of all that the file lets be null.
+        """
+        self._settled = True
         for one in records(self._node):
             self.records.setdefault(one.name, True)
+            if (both or not one.fields) and one.present is not None:
+                self.both.add(one.name)
 
     def tensors(self, array: pa.Array, first: int) -> dict[str, LoDTensor]:
         """Return the tensors of an array whose first record has the number `first`.
@@ -111,11 +121,16 @@ class ColumnReader:
             for number, below in node.fields:
                 part = array.field(number) if parts is None else parts[number]
                 self._read(part, below, levels, masks, found, valid)
+            told = node.present
+            if told is not None and (not self._settled or node.name in self.both):
+                rows = np.ones(len(array), _BOOL) if valid is None else valid
+                lod = LoD(levels, self._names[told.name])
+                found[told.name] = LoDTensor(rows, lod, told.marks, Nulls.of((*masks, None)))
 
     def _tell_nulls(
         self, array: Any, node: Record, levels: tuple[Offsets, ...], above: Mask | None
     ) -> None:
-        """Record whether structs are null; raise where some are, and some have only nulls."""
+        """Record which structs are null or have only nulls; raise where that came too late."""
         valid, nothing = _mask(array), self._all_null(array, node)
         for is_null, places in (
             (True, None if valid is None else ~valid if above is None else ~valid & above),
@@ -123,16 +138,20 @@ class ColumnReader:
         ):
             if places is None or not places.any():
                 continue
-            if self.records.setdefault(node.name, is_null) != is_null:
+            if self.records.setdefault(node.name, is_null) == is_null or node.name in self.both:
+                continue
+            if not self._settled or node.present is None:  # not asked for, or not yet known
+                self.both.add(node.name)
+            else:
                 branch = _branch(levels, int(np.argmax(places)))
                 where = f"column {shown(self._name)}, record {self._first + branch[0]}"
                 if branch[1:]:
                     where += f", item <{','.join(map(str, branch[1:]))}>"
                 what = "null" if is_null else "nothing but nulls"
-                other = "nothing but nulls" if is_null else "null"
                 raise InvalidDataError(
-                    f"{where}: a record of {shown(node.name)} is {what}, another {other}, and "
-                    "tensors hold no difference; --nulls zero or drop replaces both"
+                    f"{where}: a record of {shown(node.name)} is {what}, and none of the first is; "
+                    "--nulls keep tells null records from such of nothing but nulls, zero or drop "
+                    "replaces both"
                 )
 
     def _all_null(self, array: Any, node: Record) -> Mask | None:

@@ -13,7 +13,7 @@ import pyarrow.types as types
 
 from lodcli.formats.arrow.sizes.buffers import is_text, is_view
 from lodcli.formats.core.format import LeftOut
-from lodcli.formats.core.names import check_name, name_of, repeated, undotted
+from lodcli.formats.core.names import check_name, name_of, presence_name, repeated, undotted
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
@@ -23,7 +23,7 @@ from lodcli.kernels.tensor.exchange.arrow_units import marks_of
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Field, Marks
 
 MOST_LEVELS = 64
-_BYTES = np.dtype(np.uint8)
+_BYTES, _BOOL = np.dtype(np.uint8), np.dtype(np.bool_)
 # By the name of a tensor of dictionary-encoded text, its words; None where it is read as text.
 Words = Callable[[str], Categories | None]
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
@@ -67,11 +67,13 @@ class Record:
         name: of the part of the column.
         fields: which, each with its number.
         required: whether the file says that none is null.
+        present: the tensor that may tell which of them are null; None if nothing asks for it.
     """
 
     name: str
     fields: tuple[tuple[int, Node], ...]
     required: bool = False
+    present: Leaf | None = None
 
 
 Node = Leaf | Level | Record
@@ -110,7 +112,7 @@ def node_of(
 
 
 def places(node: Node, keys: tuple[str, ...] = ()) -> Iterator[Place]:
-    """Yield the tensors below a node, in order."""
+    """Yield the tensors below a node, in order, with those that tell which records are null."""
     if isinstance(node, Leaf):
         yield Place(node, keys)
     elif isinstance(node, Level):
@@ -118,6 +120,8 @@ def places(node: Node, keys: tuple[str, ...] = ()) -> Iterator[Place]:
     else:
         for _, below in node.fields:
             yield from places(below, keys)
+        if node.present is not None:
+            yield Place(node.present, keys)
 
 
 class _Reading:
@@ -215,7 +219,13 @@ class _Reading:
                 fields.append((number, below))
         if kind.num_fields == 0 and self._is_chosen(name):
             raise UnsupportedError(f"column {shown(name)}: a struct without fields has no values")
-        return Record(name, tuple(fields), path[-1].required) if fields else None
+        required = path[-1].required
+        own = presence_name(one.removeprefix(f"{name}.") for one in seen)
+        told = None
+        if not required and self._is_chosen(f"{name}.{own}"):
+            marks = Marks(fields=(*path, Field(own, levels, present=True)))
+            told = Leaf(f"{name}.{own}", _BOOL, marks=marks, nullable=nullable and levels > 0)
+        return Record(name, tuple(fields), required, told) if fields or told else None
 
     def _is_chosen(self, name: str) -> bool:
         return self._chosen is None or any(is_within(name, one) for one in self._chosen)
@@ -293,7 +303,7 @@ def _row(kind: pa.DataType, name: str, words: Words) -> Leaf | None:
     if types.is_fixed_size_binary(kind):
         return Leaf(name, np.dtype(np.uint8), (*shape, kind.byte_width))
     if types.is_null(kind):
-        return Leaf(name, np.dtype(np.bool_), shape)
+        return Leaf(name, _BOOL, shape)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         return Leaf(name, _dtype(kind), shape)
     marks = marks_of(kind)

@@ -80,6 +80,7 @@ class RecordSource(Source):
         with damage():
             self._describe(options)
         self._skips = bool(options.skip_unsupported)
+        self._tells_records = options.nulls == "keep"
         if records.mapped:
             self._survey()
         else:
@@ -113,8 +114,12 @@ class RecordSource(Source):
                 one = place.leaf.name
                 if one in self._places:
                     left_out[one] = InvalidDataError(f"two columns are named {shown(one)}")
-                self._places[one] = self._attributed(place, field, features.get(field.name))
                 self._owners[one] = field.name
+                if place.leaf.marks.tells_records:
+                    self._names[one] = self._names_beside(place)
+                    self._places[one] = place
+                    continue
+                self._places[one] = self._attributed(place, field, features.get(field.name))
                 self._names[one] = level_names(field, place.leaf.marks.fields, len(place.keys))
             self._columns[field.name] = ColumnReader(
                 name,
@@ -133,6 +138,14 @@ class RecordSource(Source):
             raise next(iter(self.left_out.values()))
         if features and self.rereadable:
             self._name_classes(nodes, features)
+
+    def _names_beside(self, place: Place) -> tuple[str | None, ...]:
+        """Return the names of levels that the fields beside a tensor have."""
+        depth = len(place.keys)
+        for name, other in self._places.items():
+            if depth and other.keys[:depth] == place.keys:
+                return self._names[name][:depth]
+        return (None,) * depth
 
     def _with_words(self, columns: Mapping[str, Callable[[Words], Node | None]]) -> dict[str, Node]:
         """Return the layouts of columns whose dictionaries of text are categories."""
@@ -228,19 +241,25 @@ class RecordSource(Source):
 
     def _settle_records(self) -> None:
         """Mark structs as never null where the first records say so; else nulls are null."""
-        for name, place in self._places.items():
-            told, fields = self._columns[self._owners[name]].records, place.leaf.marks.fields
+        for reader in self._columns.values():
+            reader.settle(both=self._tells_records and not self._records.mapped)
+        for name, place in list(self._places.items()):
+            reader, fields = self._columns[self._owners[name]], place.leaf.marks.fields
+            told = reader.records
             names = list(accumulate((undotted(one.name) for one in fields), "{}.{}".format))
+            if place.leaf.marks.tells_records and names[-2] not in reader.both:
+                del self._places[name]
+                continue
             settled = tuple(
-                replace(one, required=True) if told.get(part) is False else one
+                replace(one, required=True)
+                if told.get(part) is False and part not in reader.both
+                else one
                 for part, one in zip(names[:-1], fields, strict=False)
             )
             if settled != fields[:-1]:
                 marks = replace(place.leaf.marks, fields=(*settled, *fields[-1:]))
                 self._places[name] = replace(place, leaf=replace(place.leaf, marks=marks))
                 self._settled.add(name)
-        for reader in self._columns.values():
-            reader.settle()
 
     def _empties(self) -> Tensors:
         return {name: self._spec(name).empty() for name in self._places}

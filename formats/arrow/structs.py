@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def field_of(node: Node, columns: pa.Schema) -> pa.Field:
         return pa.field(node.name, kind, nullable=field.nullable, metadata=field.metadata)
     kind = pa.struct([field_of(one, columns) for one in node.fields])
     nullable = any(spec.nullable for spec in node.specs)
-    own = nullable and not node.required
+    own = (nullable and not node.required) or node.present is not None
     for level in range(node.inner - node.level):
         kind = pa.large_list(pa.field("item", kind, nullable=nullable if level else own))
     return pa.field(node.name, kind, nullable=nullable if node.inner > node.level else own)
@@ -55,16 +56,27 @@ def array_of(node: Node, field: pa.Field, arrays: Mapping[str, pa.Array]) -> pa.
         opened.append((kind, offsets, valid))
         kind = kind.value_type
     inner = [array_of(one, kind.field(n), parts) for n, one in enumerate(node.fields)]
-    missing = None
-    if not node.required and all(part.null_count for part in parts.values()):
-        missing = pc.is_null(next(iter(parts.values())))
-        for part in parts.values():
-            missing = pc.and_(missing, pc.is_null(part))
+    missing = _missing(node, parts)
     found: Any = pa.StructArray.from_arrays(inner, fields=list(kind), mask=missing)
     for kind, offsets, valid in reversed(opened):
         buffers = [valid, pa.py_buffer(offsets)]
         found = pa.Array.from_buffers(kind, len(offsets) - 1, buffers, children=[found])
     return found
+
+
+def _missing(node: Node, parts: Mapping[str, Any]) -> Any:
+    """Return which records are null; None if none is."""
+    fields = [spec.name for spec in node.specs if not spec.marks.tells_records]
+    if node.present is None:
+        if node.required or not all(parts[name].null_count for name in fields):
+            return None
+        return reduce(pc.and_, [parts[name].is_null() for name in fields])
+    told = next(node.present.specs).name
+    missing = pc.invert(parts[told].fill_null(False))
+    for name in fields:
+        if pc.any(pc.and_(missing, parts[name].is_valid())).as_py():
+            raise InvalidDataError(f"{told} tells that a record is null of which {name} is not")
+    return missing
 
 
 def _opened(node: Node, parts: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:

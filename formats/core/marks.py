@@ -68,7 +68,8 @@ def to_json(marks: Marks, *, words: bool = True) -> dict[str, Any]:
         said |= {name: value for name, value in members if name != "kind" and value is not None}
     if marks.fields:
         said[FIELDS] = [
-            {"name": one.name, "level": one.level} | ({"required": True} if one.required else {})
+            {"name": one.name, "level": one.level}
+            | {said: True for said in ("required", "present") if getattr(one, said)}
             for one in marks.fields
         ]
     if marks.attributes:
@@ -159,9 +160,10 @@ def _fields(said: Any, where: str) -> tuple[Field, ...]:
         )
     for one in said:
         members = one.keys() if isinstance(one, dict) else set()
-        if not {"name", "level"} <= members <= {"name", "level", "required"}:
+        if not {"name", "level"} <= members <= {"name", "level", "required", "present"}:
             raise DamagedFileError(f"{where}: fields: no name and level: {shown(one)}")
-        name, level, required = one["name"], one["level"], one.get("required", False)
+        name, level = one["name"], one["level"]
+        required, present = one.get("required", False), one.get("present", False)
         above = found[-1].level if found else 0
         if type(level) is not int or level < above or (not found and level):
             raise DamagedFileError(
@@ -172,11 +174,15 @@ def _fields(said: Any, where: str) -> tuple[Field, ...]:
             raise DamagedFileError(
                 f"{where}: fields: required is true, and of records, found {shown(one)}"
             )
+        if "present" in one and (present is not True or one is not said[-1] or not found):
+            raise DamagedFileError(
+                f"{where}: fields: present is true, and of a field of records, found {shown(one)}"
+            )
         try:
             check_name(name if isinstance(name, str) else "")
         except InvalidDataError as error:
             raise DamagedFileError(f"{where}: fields: {error}") from None
-        found.append(Field(name, level, required))
+        found.append(Field(name, level, required, present))
     return tuple(found)
 
 
@@ -302,6 +308,8 @@ def _misfit(spec: TensorSpec, marks: Marks) -> str | None:
         return None
     if marks.fields and marks.fields[-1].level > len(spec.levels) - (marks.values is not None):
         return f"field {marks.path} begins below the levels, of which there are {len(spec.levels)}"
+    if marks.tells_records and marks.fields[-1].level < len(spec.levels):
+        return f"{marks.path} tells which records are null, and has levels below them"
     return marks.misfit(spec.dtype, spec.row_shape, len(spec.levels))
 
 

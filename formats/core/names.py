@@ -102,3 +102,15 @@ def component(name: str, reserved: frozenset[str] = _FOLDERS) -> str:
 def named(part: str) -> str:
     """Return the name from an escaped part of a path: the inverse of `component`."""
     return part.removeprefix(_MARK)
+
+
+def presence_name(fields: Iterable[str]) -> str:
+    """Return what the field is called that tells which records of these fields are null.
+
+    >>> presence_name(["x", "present"])
+    'present_'
+    """
+    known, found = set(fields), "present"
+    while found in known:
+        found += "_"
+    return found

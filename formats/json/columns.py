@@ -51,7 +51,7 @@ class Column:
     @property
     def _path(self) -> str:
         """The fields from the line's object down."""
-        return ".".join([str(self.field), *(one.key for one in self.inside)])
+        return ".".join([str(self.field), *(one.key for one in self.inside if one.key is not None)])
 
     def tensor(self, values: list[Any], first: int) -> LoDTensor:
         """Return the values of lines as one tensor; the first line has the number `first`.

@@ -14,7 +14,7 @@ from lodcli.formats.core.names import name_of, repeated, undotted
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, TensorSpec
 from lodcli.formats.json.columns import NUMBERS, Column
-from lodcli.formats.json.objects.reading import Leaf, kind_of, leaves
+from lodcli.formats.json.objects.reading import Leaf, NullObjects, kind_of, leaves
 from lodcli.formats.text.lines import shown
 from lodcli.formats.text.numerals import FLOATS
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError, counted
@@ -33,12 +33,14 @@ class Columns:
         sure: whether their depth is certain.
         known: the fields that a line may have; None for any.
         left_out: what no tensor can hold of the others.
+        nulls: which objects are null; None if it makes no difference.
     """
 
     found: tuple[Column, ...]
     sure: bool
     known: tuple[str, ...] | None = None
     left_out: LeftOut = field(default_factory=dict)
+    nulls: NullObjects | None = None
 
 
 def find_columns(values: list[Any], options: ReadOptions) -> Columns:
@@ -63,10 +65,13 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
     fields, known = _fields(values, options, left_out)
     columns, all_sure = [], True
     inside: dict[str, None] = {}
+    nulls = None
+    if options.nulls in (None, "keep"):
+        nulls = NullObjects(both=options.nulls == "keep")
     for one in fields:
         with leaving_out(left_out, name_of(one)):
             part = field_values(values, one, known, 1)
-            for inner in leaves(part, one, nulls=options.nulls in (None, "keep")):
+            for inner in leaves(part, one, nulls):
                 inside[inner.name] = None
                 if not _is_chosen(inner.name, one, options):
                     continue
@@ -84,7 +89,9 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
         raise UnsupportedError(
             f"the fields have at most {deepest} levels, found {len(options.levels)} names"
         )
-    return Columns(_distinct(columns), all_sure, known, left_out)
+    if nulls is not None:
+        nulls.settle(column.inside for column in columns)
+    return Columns(_distinct(columns), all_sure, known, left_out, nulls)
 
 
 def _refuse_unknown(known: Iterable[str], options: ReadOptions) -> None:

@@ -14,7 +14,7 @@ from lodcli.formats.json.columns import Column
 from lodcli.formats.json.compiled_reader import BLOCK_BYTES, Block, FastColumns, repaid_bytes
 from lodcli.formats.json.compiled_writer import FastLines
 from lodcli.formats.json.fields import Columns, field_values, find_columns
-from lodcli.formats.json.objects.reading import NullObjects, picked
+from lodcli.formats.json.objects.reading import picked
 from lodcli.formats.json.objects.writing import (
     bare_lines,
     line_parts,
@@ -171,7 +171,7 @@ class JsonSource(Source):
         self._reader = LineReader(source, encoding=options.encoding, derived=lines)
         found = self._found(options)
         self._columns, self._known = found.found, found.known
-        self._objects = _objects(found, options)
+        self._objects = found.nulls
         self.left_out = found.left_out
         self._fast = _scanning(found)
         self.schema = tuple(column.spec for column in self._columns)
@@ -247,20 +247,10 @@ class JsonSource(Source):
             values = field_values(values, column.field, self._known, first)
             if self._objects is not None and column.inside and column.spec.nullable:
                 self._objects.check(values, column.inside, first)
+            lacking = column.spec.nullable or column.spec.marks.tells_records
             for step in column.inside:
-                values = picked(values, step, first)
+                values = picked(values, step, first, nullable=lacking)
         return column.tensor(values, first)
-
-
-def _objects(found: Columns, options: ReadOptions) -> NullObjects | None:
-    """Return what tells null objects from others; None if nobody needs to know."""
-    if options.nulls not in (None, "keep"):
-        return None
-    objects = NullObjects()
-    for column in found.found:
-        for step, field in zip(column.inside, column.spec.marks.fields, strict=False):
-            objects.found[step.name] = not field.required
-    return objects
 
 
 def _scanning(found: Columns) -> FastColumns:

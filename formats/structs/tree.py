@@ -22,6 +22,8 @@ class Node:
         fields: of the records, in order; () of a tensor.
         inner: the level at which the records are, as many levels are above them.
         required: whether no record is null.
+        present: the tensor that tells which records are null, if there is one; else those are of
+            which all fields are null.
     """
 
     name: str
@@ -30,14 +32,20 @@ class Node:
     fields: tuple[Node, ...] = ()
     inner: int = 0
     required: bool = False
+    present: Node | None = None
 
     @property
     def specs(self) -> Iterator[TensorSpec]:
         """The tensors of the node, in order."""
         if self.spec is not None:
             yield self.spec
-        for node in self.fields:
+        for node in self.parts:
             yield from node.specs
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The fields of the records, and what tells which of these are null."""
+        return self.fields if self.present is None else (*self.fields, self.present)
 
     def __str__(self) -> str:
         if self.spec is not None:
@@ -105,7 +113,15 @@ def _node(specs: Sequence[TensorSpec], depth: int) -> Node:
                 f"{first.name} and {spec.name} are fields of {field.name} and do not share the "
                 f"{inner} levels above it"
             )
-    return Node(field.name, field.level, None, _nodes(specs, depth + 1), inner, field.required)
+    fields = _nodes(specs, depth + 1)
+    told = [one for one in fields if one.spec is not None and one.spec.marks.tells_records]
+    if not told or len(fields) == 1:  # alone it is a field as any other
+        return Node(field.name, field.level, None, fields, inner, field.required)
+    if len(told) > 1 or field.required:
+        others = "none is" if field.required else f"so does field {told[1].name}"
+        raise InvalidDataError(f"{next(told[0].specs).name} tells which records are null; {others}")
+    rest = tuple(one for one in fields if one is not told[0])
+    return Node(field.name, field.level, None, rest, inner, present=told[0])
 
 
 def flattened(schema: Schema, columns: Iterable[str]) -> Schema:

@@ -74,7 +74,9 @@ class WithoutNulls(Wrapped):
         super().__init__(inner)
         self._how = how
         self._records = records or len(inner.schema) == 1
-        self.schema = tuple(map(self._spec, inner.schema))
+        # Without nulls no record is one.
+        told = (spec for spec in inner.schema if not spec.marks.tells_records)
+        self.schema = tuple(map(self._spec, told))
 
     def _spec(self, spec: TensorSpec) -> TensorSpec:
         if self._how == "drop" and any(one.nullable for one in self._inner.schema):

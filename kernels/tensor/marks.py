@@ -212,12 +212,15 @@ class Field:
         name: of the column, or of the field of a record.
         level: at which it begins: as many levels are above it.
         required: whether it holds records of which none is null; else one is null where all its
-            fields are.
+            fields are, or where a field tells.
+        present: whether it is the field that tells: true where there is a record, false where it
+            is null.
     """
 
     name: str
     level: int
     required: bool = False
+    present: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +268,11 @@ class Marks:
         return self.unit if isinstance(self.unit, Categories) else None
 
     @property
+    def tells_records(self) -> bool:
+        """Whether the rows tell which records are there, and which are null."""
+        return bool(self.fields) and self.fields[-1].present
+
+    @property
     def path(self) -> str:
         """The fields as text, with brackets for each level between them."""
         found = "".join(
@@ -280,6 +288,9 @@ class Marks:
 
     def misfit(self, dtype: np.dtype[Any], row_shape: tuple[int, ...], levels: int) -> str | None:
         """Return why a tensor of this description cannot have these marks; None if it can."""
+        if self.tells_records and (self.kind or dtype != np.bool_ or row_shape):
+            found = self.kind or f"{dtype}, rows of shape {row_shape}"
+            return f"{self.path} tells which records are null: one boolean each, found {found}"
         if isinstance(self.unit, Categories):
             if self.values is None and dtype.kind in "iu":
                 return None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from lodcli.formats.core.names import check_name, name_of, undotted
+from lodcli.formats.core.names import check_name, name_of, presence_name, undotted
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.marks import Field
 
 MOST_DEPTH = 64
+# What objects may be: null, of nothing but nulls, or some of them this and some that.
+NULL, HOLLOW, BOTH = "null", "an object of nothing but nulls", "both"
 
 
 @dataclass(frozen=True)
@@ -22,13 +24,13 @@ class Inside:
     Attributes:
         name: of the records, as `--field` knows them.
         lists: how many lists are above the objects.
-        key: of the field.
-        known: the fields that the objects have.
+        key: of the field; None for whether there is an object.
+        known: the fields that the objects may have.
     """
 
     name: str
     lists: int
-    key: str
+    key: str | None
     known: frozenset[str]
 
 
@@ -48,6 +50,11 @@ class Leaf:
     fields: tuple[Field, ...] = ()
     inside: tuple[Inside, ...] = ()
 
+    @property
+    def tells_records(self) -> bool:
+        """Whether the values tell which objects are null."""
+        return bool(self.inside) and self.inside[-1].key is None
+
     def owner(self, level: int) -> str:
         """Return the name of the outermost records, or the tensor, that a level belongs to."""
         for records, below in zip(self.inside, self.fields[1:], strict=True):
@@ -56,67 +63,74 @@ class Leaf:
         return self.name
 
 
-def leaves(values: list[Any], field: str, *, nulls: bool) -> Iterator[Leaf]:
+def leaves(values: list[Any], field: str, nulls: NullObjects | None) -> Iterator[Leaf]:
     """Yield the tensors of a field of lines: one, or those of its objects.
 
     Args:
         values: of the field, from the first line on.
         field: as the lines call it.
-        nulls: whether null objects shall be told from others.
+        nulls: is told of null objects and of such of nothing but nulls; None for who needs no
+            difference.
 
     Raises:
-        InvalidDataError: objects with other fields than the first, or none; names the line.
+        InvalidDataError: objects without any fields; names the line.
     """
     name = name_of(field)
-    for leaf in _leaves(Leaf(name, values), (Field(name, 0),)):
-        if not nulls or not leaf.inside:
-            yield leaf
+    found = list(_leaves(Leaf(name, values), (Field(name, 0),)))
+    if nulls is not None:
+        for leaf in found:
+            if not leaf.tells_records:
+                nulls.check(values, leaf.inside, 1, first_lines=True)
+    for leaf in found:
+        told = None if nulls is None else [nulls.found.get(one.name) for one in leaf.inside]
+        if leaf.tells_records and (told is None or told[-1] != BOTH):
             continue
-        kinds = NullObjects()
-        kinds.check(values, leaf.inside, 1)
-        yield replace(
-            leaf,
-            fields=tuple(
-                replace(one, required=kinds.found.get(records.name) is False)
-                for one, records in zip(leaf.fields, leaf.inside, strict=False)
-            )
-            + leaf.fields[-1:],
-        )
+        if told:
+            above = zip(leaf.fields, told, strict=False)
+            fields = tuple(replace(one, required=said == HOLLOW) for one, said in above)
+            leaf = replace(leaf, fields=(*fields, leaf.fields[-1]))
+        yield leaf
 
 
 def _leaves(leaf: Leaf, path: tuple[Field, ...]) -> Iterator[Leaf]:
-    found = _first_object(leaf.values)
+    found = _fields(leaf.values)
     if found is None:
         yield replace(leaf, fields=path) if leaf.inside else leaf
         return
-    lists, first = found
-    if not first:
+    lists, keys = found
+    if not keys:
         raise InvalidDataError(
             f"field {shown(leaf.name)}: an object without fields has no values; choose the fields "
             "to read with --field, or the rest with --skip-unsupported"
         )
     if len(leaf.inside) == MOST_DEPTH:
         raise InvalidDataError(f"field {shown(leaf.name)}: nested deeper than {MOST_DEPTH} objects")
-    names = list(map(name_of, first))
+    names = list(map(name_of, keys))
     above = leaf.name if leaf.inside else undotted(leaf.name)
-    for key, called in zip(first, names, strict=True):
+    for key, called in zip(keys, names, strict=True):
         if names.count(called) > 1:
             what = f"two fields are named {shown(called)}"
             raise InvalidDataError(f"field {shown(leaf.name)}: {what}")
         name = f"{above}.{undotted(called)}"
         check_name(name)
-        step = Inside(above, lists, key, frozenset(first))
+        step = Inside(above, lists, key, frozenset(keys))
         inner = Leaf(name, picked(leaf.values, step, 1), inside=(*leaf.inside, step))
         yield from _leaves(inner, (*path, Field(called, lists)))
+    called = presence_name(names)
+    step = Inside(above, lists, None, frozenset(keys))
+    told = picked(leaf.values, step, 1)
+    fields = (*path, Field(called, lists, present=True))
+    yield Leaf(f"{above}.{called}", told, fields, (*leaf.inside, step))
 
 
-def _first_object(values: list[Any]) -> tuple[int, dict[str, Any]] | None:
-    """Return the first object in lists, and how many are above it; None if other values come."""
+def _fields(values: list[Any]) -> tuple[int, list[str]] | None:
+    """Return how many lists are above objects, and all fields of these; None of other values."""
     lists = 0
     while values:
         values = [value for value in values if value is not None]
         if values and type(values[0]) is dict:
-            return lists, values[0]
+            objects = (value for value in values if type(value) is dict)
+            return lists, list(dict.fromkeys(chain.from_iterable(objects)))
         if not values or type(values[0]) is not list or lists == MOST_DEPTH:
             return None
         values = list(chain.from_iterable(value for value in values if type(value) is list))
@@ -124,76 +138,113 @@ def _first_object(values: list[Any]) -> tuple[int, dict[str, Any]] | None:
     return None
 
 
-def picked(values: list[Any], step: Inside, first: int) -> list[Any]:
-    """Return one field of the objects in values, null where they are null.
+def picked(values: list[Any], step: Inside, first: int, *, nullable: bool = True) -> list[Any]:
+    """Return one field of the objects in values, null where they are null or lack it.
 
     Args:
         values: of lines, the first of which has the number `first`.
         step: which objects, and which field.
+        nullable: whether a field may be null.
 
     Raises:
         InvalidDataError: no object, or one with other fields; names the line.
     """
-    return [_picked(value, step, step.lists, number) for number, value in enumerate(values, first)]
+    return [
+        _picked(value, step, step.lists, number, nullable)
+        for number, value in enumerate(values, first)
+    ]
 
 
-def _picked(value: Any, step: Inside, lists: int, line: int) -> Any:
+def _picked(value: Any, step: Inside, lists: int, line: int, nullable: bool) -> Any:
     if value is None:
-        return None
+        return None if lists or step.key is not None else False
     where = f"line {line}: field {shown(step.name)}"
     if lists:
         if type(value) is not list:
             raise InvalidDataError(f"{where}: expected a list, found {kind_of(value)}")
-        return [_picked(one, step, lists - 1, line) for one in value]
+        return [_picked(one, step, lists - 1, line, nullable) for one in value]
     if type(value) is not dict:
         raise InvalidDataError(f"{where}: expected an object, found {kind_of(value)}")
-    if step.key not in value or len(value) != len(step.known):
-        if missing := step.known - value.keys():
-            what = f"an object has no field {shown(min(missing))}, others have"
-            raise InvalidDataError(f"{where}: {what}")
-        other = next(key for key in value if key not in step.known)
+    if step.key is None:
+        return True
+    if step.key in value and len(value) == len(step.known):
+        return value[step.key]
+    other = next((key for key in value if key not in step.known), None)
+    if other is not None:
         raise InvalidDataError(
-            f"{where}: an object has a field {shown(other)}, which the first has not"
+            f"{where}: an object has a field {shown(other)}, which none of the first has"
         )
-    return value[step.key]
+    if step.key not in value and not nullable:
+        raise InvalidDataError(
+            f"{where}: an object has no field {shown(step.key)}; --nulls keep reads it as null"
+        )
+    return value.get(step.key)
 
 
 class NullObjects:
-    """Tells null objects from such that hold nothing but nulls: tensors hold no difference.
+    """Tells null objects from such that hold nothing but nulls.
+
+    Args:
+        both: whether there may be both of all, whatever the first lines hold.
 
     Attributes:
-        found: by the name of records, whether some are null (True), or none is, and some hold
-            nothing but nulls (False).
+        found: by the name of records, which of them there are: NULL, HOLLOW or BOTH. Of both, a
+            tensor tells which are null.
     """
 
-    def __init__(self) -> None:
-        self.found: dict[str, bool] = {}
+    def __init__(self, *, both: bool = False) -> None:
+        self.found: dict[str, str] = {}
+        self._both = both
 
-    def check(self, values: list[Any], inside: tuple[Inside, ...], first: int) -> None:
+    def settle(self, columns: Iterable[tuple[Inside, ...]]) -> None:
+        """Take objects of which the first lines told nothing for such that may be null."""
+        for inside in columns:
+            for step in inside:
+                self.found.setdefault(step.name, NULL)
+
+    def check(
+        self,
+        values: list[Any],
+        inside: tuple[Inside, ...],
+        first: int,
+        *,
+        first_lines: bool = False,
+    ) -> None:
         """Look at the objects of a tensor in lines, the first of which has the number `first`.
 
+        Args:
+            values: of a field.
+            inside: the records that the tensor is in.
+            first: line.
+            first_lines: whether there may be both; else all is settled.
+
         Raises:
-            InvalidDataError: there are both; names the line.
+            InvalidDataError: there are both and no tensor tells which are null; names the line.
         """
         for number, value in enumerate(values, first):
             objects, above = [value], 0
             for step in inside:
                 for _ in range(step.lists - above):
                     objects = list(chain.from_iterable(one for one in objects if one is not None))
+                if self._both and first_lines:
+                    self.found[step.name] = BOTH
                 for one in objects:
                     if one is None or _is_hollow(one):
-                        self._note(step.name, one is None, number)
-                objects = [one[step.key] for one in objects if one is not None]
+                        self._note(step.name, NULL if one is None else HOLLOW, number, first_lines)
+                objects = [one.get(step.key) for one in objects if one is not None]
                 above = step.lists
 
-    def _note(self, name: str, is_null: bool, line: int) -> None:
-        if self.found.setdefault(name, is_null) != is_null:
-            what = "null" if is_null else "an object of nothing but nulls"
-            other = "an object of nothing but nulls" if is_null else "null"
-            raise InvalidDataError(
-                f"line {line}: field {shown(name)}: {what}, another is {other}, and tensors hold "
-                "no difference; --nulls zero or drop replaces both"
-            )
+    def _note(self, name: str, kind: str, line: int, first_lines: bool) -> None:
+        known = self.found.setdefault(name, kind)
+        if known in (kind, BOTH):
+            return
+        if first_lines:
+            self.found[name] = BOTH
+            return
+        raise InvalidDataError(
+            f"line {line}: field {shown(name)}: {kind}, which the first lines have not; --nulls "
+            "keep tells null objects from such of nothing but nulls, zero or drop replaces both"
+        )
 
 
 def _is_hollow(value: dict[str, Any]) -> bool:

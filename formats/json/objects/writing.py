@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from json.encoder import encode_basestring
+from operator import gt
 from typing import NamedTuple
 
 import numpy as np
@@ -60,7 +61,7 @@ def line_parts(node: Node) -> Iterator[Node]:
     if node.spec is not None or node.inner:
         yield node
     else:
-        for field in node.fields:
+        for field in node.parts:
             yield from line_parts(field)
 
 
@@ -89,7 +90,7 @@ def _of_batch(node: Node, batch: Batch) -> _Texts:
         tensor = batch[node.spec.name]
         assert isinstance(tensor, LoDTensor)
         return _Texts.of(samples(tensor, node.level))
-    found = _objects(node, [_of_batch(field, batch) for field in node.fields])
+    found = _objects(node, [_of_batch(field, batch) for field in node.parts])
     if node.inner == node.level:
         return found
     texts = found.values
@@ -113,15 +114,23 @@ def _of_batch(node: Node, batch: Batch) -> _Texts:
 
 
 def _objects(node: Node, parts: Sequence[_Texts]) -> _Texts:
-    """Return one object for each of the values of all fields; null where all are."""
-    found = list(_braced(node.fields, parts))
-    given = [part.nothing for part in parts if part.nothing is not None]
-    if len(given) < len(parts):
-        return _Texts(found, None)
-    # Of records that are never null, those above may be.
-    nothing = [all(each) for each in zip(*given, strict=True)]
-    if not node.required:
-        found = ["null" if empty else one for one, empty in zip(found, nothing, strict=True)]
+    """Return one object for each of the values of all parts of a node; null where they say so."""
+    fields = parts[: len(node.fields)]
+    found = list(_braced(node.fields, fields))
+    given = [part.nothing for part in fields if part.nothing is not None]
+    nothing = None
+    if len(given) == len(fields):
+        # Of records that are never null, those above may be.
+        nothing = [all(each) for each in zip(*given, strict=True)]
+    if node.present is not None:
+        missing = [text != "true" for text in parts[-1].values]
+        if any(missing) and (nothing is None or any(map(gt, missing, nothing))):
+            told = next(node.present.specs).name
+            raise InvalidDataError(f"{told} tells that a record is null of which a field is not")
+    else:
+        missing = [] if node.required or nothing is None else nothing
+    if any(missing):
+        found = ["null" if empty else one for one, empty in zip(found, missing, strict=True)]
     return _Texts(found, nothing)
 
 
@@ -154,4 +163,4 @@ def object_lines(columns: Sequence[Node], found: dict[str, list[str]]) -> Iterat
 def _column(node: Node, found: dict[str, list[str]]) -> _Texts:
     if node.spec is not None or node.inner:
         return _Texts.of(found[next(node.specs).name])
-    return _objects(node, [_column(field, found) for field in node.fields])
+    return _objects(node, [_column(field, found) for field in node.parts])

@@ -646,6 +646,35 @@ def records_without_shared_levels(file: h5py.File, header: Header) -> None:
     _in_records(header, [("s", 0), ("x", 2)], [("s", 0), ("y", 2)])
 
 
+_PRESENT = {"present": True}
+
+
+@case("R44", DamagedFileError, "fields: present is true, and of a field of records", base="shared")
+def a_column_that_tells_records(file: h5py.File, header: Header) -> None:
+    _in_records(header, [("s", 0), ("x", 0)], [("t", 0, _PRESENT)])
+
+
+@case("R44", DamagedFileError, "fields: present is true, and of a field of records", base="shared")
+def records_that_tell_records(file: h5py.File, header: Header) -> None:
+    _in_records(header, [("s", 0), ("x", 0)], [("s", 0), ("t", 0, _PRESENT), ("y", 0)])
+
+
+@case("R44", DamagedFileError, "one boolean each, found float32, rows of shape (2,)", base="shared")
+def numbers_that_tell_records(file: h5py.File, header: Header) -> None:
+    _in_records(header, [("s", 0), ("p", 2, _PRESENT)], [("s", 0), ("x", 2)])
+
+
+@case("R44", DamagedFileError, "s.p tells which records are null, and has levels", base="shared")
+def levels_below_what_tells_records(file: h5py.File, header: Header) -> None:
+    _in_records(header, [("s", 0), ("x", 0)], [("s", 0), ("p", 0, _PRESENT)])
+
+
+@case("R44", DamagedFileError, "flags tells which records are null; none is", base="shared")
+def required_records_that_may_be_null(file: h5py.File, header: Header) -> None:
+    required = {"required": True}
+    _in_records(header, [("s", 0, required), ("x", 2)], [("s", 0, required), ("p", 2, _PRESENT)])
+
+
 # -- 11, attributes ----------------------------------------------------------------
 
 

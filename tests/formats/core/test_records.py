@@ -51,7 +51,15 @@ REQUIRED: list[dict[str, Any]] = [
     {"s": None, "k": 2},
     {"s": {"x": None, "t": {"y": 3}}, "k": 3},
 ]
+# Null records beside records of nothing but nulls, at several depths.
+BOTH: list[dict[str, Any]] = [
+    {"s": {"x": 1, "t": "a"}, "l": [{"in": {"a": [1]}, "b": 1}, {"in": None, "b": 2}], "k": 1},
+    {"s": {"x": None, "t": None}, "l": [{"in": {"a": None}, "b": 2}, None], "k": 2},
+    {"s": None, "l": [{"in": None, "b": None}, {"in": {"a": None}, "b": None}], "k": 3},
+    {"s": {"x": 2, "t": None}, "l": None, "k": 4},
+]
 CASES = {"required": REQUIRED, "rows": ROWS, "nulls": NULLS, "dotted": DOTTED, "hollow": HOLLOW}
+CASES["both"] = BOTH
 HOLD_NULLS = ["jsonl", "json", "parquet", "arrow", "arrow-stream", "datasets", "lod.h5", "lods"]
 SUFFIXES = {"arrow-stream": "arrows", "datasets": "folder"}
 
@@ -80,7 +88,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 def test_records_come_back_from_every_format_that_holds_them(
     kind: str, name: str, tmp_path: Path
 ) -> None:
-    if name in ("nulls", "hollow", "required") and kind not in HOLD_NULLS:
+    if name in ("nulls", "hollow", "required", "both") and kind == "awkward":
         pytest.skip("holds no nulls")
     if kind == "zarr":
         pytest.importorskip("zarr")
@@ -141,29 +149,78 @@ def test_sliced_batches_of_structs_come_whole(tmp_path: Path) -> None:
     assert pa.ipc.open_file(tmp_path / "b.arrow").read_all().to_pylist() == rows
 
 
-def test_null_records_beside_records_of_nulls_are_refused_by_name(tmp_path: Path) -> None:
+def test_null_records_and_records_of_nulls_stay_apart_in_slices_and_choices(
+    tmp_path: Path,
+) -> None:
+    source = converted(put(tmp_path / "a.jsonl", BOTH), "lod.h5")
+    assert rows_of(converted(source, "parquet")) == BOTH
+    found = io.read_all(source)
+    assert [name for name in found if "present" in name] == [
+        "s.present",
+        "l.in.present",
+        "l.present",
+    ]
+    with io.open_source(source) as file:
+        part = {name: file.slice(name, (slice(1, 3),)) for name in found}
+    io.write(tmp_path / "b.lod.h5", part)
+    assert rows_of(tmp_path / "b.lod.h5") == BOTH[1:3]
+    io.write(tmp_path / "c.lod.h5", {name: found[name] for name in ("s.x", "k")})
+    assert rows_of(tmp_path / "c.lod.h5") == [
+        {"s": {"x": 1}, "k": 1},
+        {"s": None, "k": 2},
+        {"s": None, "k": 3},
+        {"s": {"x": 2}, "k": 4},
+    ]
+    io.write(tmp_path / "d.lod.h5", {"s.present": found["s.present"]})
+    assert rows_of(tmp_path / "d.lod.h5")[1:3] == [
+        {"s": {"present": True}},
+        {"s": {"present": False}},
+    ]
+
+
+@pytest.mark.parametrize("kind", HOLD_NULLS)
+def test_other_nulls_make_null_records_and_records_of_nulls_alike(
+    kind: str, tmp_path: Path
+) -> None:
     rows: list[dict[str, Any]] = [{"l": [{"x": 1}, None]}, {"l": [{"x": None}]}]
-    source = put(tmp_path / "a.jsonl", rows)
-    with pytest.raises(InvalidDataError, match=r"line 2: field 'l': an object of nothing but"):
-        rows_of(source)
+    source = converted(put(tmp_path / "a.jsonl", rows), kind)
+    assert rows_of(source) == rows
     assert rows_of(converted(source, "lod.h5", nulls="zero")) == [
         {"l": [{"x": 1}, {"x": 0}]},
         {"l": [{"x": 0}]},
     ]
+
+
+def test_null_records_after_the_first_that_hold_nulls_are_refused_by_name(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"s": {"x": "x" * 1_000_000}}] * 8
+    late: list[dict[str, Any]] = [{"s": {"x": None}}, *rows, {"s": None}]
+    source = put(tmp_path / "a.jsonl", late)
+    with pytest.raises(InvalidDataError, match=r"line 10: field 's': null, which the first lines"):
+        rows_of(source)
+    assert rows_of(converted(source, "lods", nulls="keep")) == late
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
-    with pytest.raises(InvalidDataError, match=r"column 'l', record 1, item <0>: a record of 'l'"):
-        rows_of(tmp_path / "a.parquet")
+    late = [{"s": {"x": None}}, *([{"s": {"x": 1}}] * 2000), {"s": None}]
+    pq.write_table(pa.Table.from_pylist(late), tmp_path / "b.parquet", row_group_size=1100)
+    with pytest.raises(InvalidDataError, match=r"column 's', record 2001: a record .* is null"):
+        rows_of(tmp_path / "b.parquet")
+    assert rows_of(converted(tmp_path / "b.parquet", "lods", nulls="keep")) == late
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl"])
+def test_a_null_record_with_a_field_that_is_not_null_is_refused(kind: str, tmp_path: Path) -> None:
+    found = io.read_all(converted(put(tmp_path / "a.jsonl", BOTH), "lod.h5"))
+    told = found["s.present"]
+    assert isinstance(told, LoDTensor)
+    found["s.present"] = LoDTensor(np.zeros(4, np.bool_), marks=told.marks)
+    with pytest.raises(InvalidDataError, match=r"s.present tells that a record is null of which"):
+        io.write(tmp_path / "x", found, format_name=kind)
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ('{"s":{}}', "field 's': an object without fields has no values"),
-        ('{"s":{"x":1}}\n{"s":{"y":1}}', "line 2: field 's': an object has no field 'x'"),
-        ('{"s":{"x":1,"y":2}}\n{"s":{"x":1}}', "line 2: field 's': an object has no field 'y'"),
-        ('{"s":[{"y":1,"x":2},{"y":1}]}', "line 1: field 's': an object has no field 'x'"),
-        ('{"s":{"x":1}}\n{"s":{"x":1,"y":1}}', "line 2: field 's': an object has a field 'y'"),
+        ('{"s":[{}]}\n{"s":[{}, {}]}', "field 's': an object without fields has no values"),
         ('{"s":{"x":1}}\n{"s":[1]}', "line 2: field 's': expected an object, found a list"),
         ('{"s":[{"x":1}]}\n{"s":{"x":1}}', "line 2: field 's': expected a list, found an object"),
         ('{"s":{"x":1}}\n{"s":{"x":"a"}}', "line 2: field s.x: expected a number"),
@@ -173,6 +230,38 @@ def test_objects_that_are_no_records_are_refused(line: str, message: str, tmp_pa
     (tmp_path / "a.jsonl").write_text(line + "\n")
     with pytest.raises(InvalidDataError, match=message):
         io.read_all(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("kind", HOLD_NULLS)
+def test_a_field_that_an_object_lacks_is_null(kind: str, tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [
+        {"s": [{"y": 1, "t": "a"}, {"x": [2]}], "r": {"a": {"b": 1}, "c": 2}},
+        {"s": [{"t": None}, {"x": [], "y": 3, "t": ""}], "r": {"c": 3}},
+        {"s": None, "r": {"d": True, "a": {}}},
+    ]
+    source = put(tmp_path / "a.jsonl", lines)
+    assert rows_of(converted(source, kind)) == [
+        {
+            "s": [{"y": 1, "t": "a", "x": None}, {"y": None, "t": None, "x": [2]}],
+            "r": {"a": {"b": 1}, "c": 2, "d": None},
+        },
+        {
+            "s": [{"y": None, "t": None, "x": None}, {"y": 3, "t": "", "x": []}],
+            "r": {"a": None, "c": 3, "d": None},
+        },
+        {"s": None, "r": {"a": {"b": None}, "c": None, "d": True}},
+    ]
+
+
+def test_fields_after_the_first_lines_are_those_of_the_first(tmp_path: Path) -> None:
+    long: list[dict[str, Any]] = [{"s": {"x": "x" * 1_000_000}}] * 9
+    source = put(tmp_path / "a.jsonl", [*long, {"s": {"x": "a", "y": 1}}])
+    with pytest.raises(InvalidDataError, match=r"line 10: field 's': an object has a field 'y'"):
+        rows_of(source)
+    source = put(tmp_path / "b.jsonl", [*long, {"s": {}}])
+    with pytest.raises(InvalidDataError, match=r"line 10: .*no field 'x'; --nulls keep reads"):
+        rows_of(source)
+    assert rows_of(converted(source, "lod.h5", nulls="keep"))[9] == {"s": {"x": None}}
 
 
 def test_tensors_in_memory_keep_their_records(tmp_path: Path) -> None:
@@ -216,6 +305,19 @@ def test_the_tree_of_paths() -> None:
         spec("l.r.b", ("l", 0), ("r", 1), ("b", 2), levels=2),
     )
     assert list(map(str, tree(schema))) == ["l[]{a, r[]{b}}", "k"]
+
+
+def test_what_tells_null_records_is_no_field_beside_others() -> None:
+    def told(name: str) -> TensorSpec:
+        fields = (Field("s", 0), Field(name, 0, present=True))
+        return TensorSpec(f"s.{name}", np.dtype(np.bool_), marks=Marks(fields=fields))
+
+    (node,) = tree((told("p"), spec("s.a", ("s", 0), ("a", 0))))
+    assert (str(node), str(node.present)) == ("s{a}", "p")
+    (node,) = tree((told("p"),))
+    assert (str(node), node.present) == ("s{p}", None)
+    with pytest.raises(InvalidDataError, match=r"s.p tells .*; so does field q"):
+        tree((told("p"), told("q"), spec("s.a", ("s", 0), ("a", 0))))
 
 
 def test_broken_columns_are_named() -> None:
