@@ -13,6 +13,7 @@ from lodcli.kernels.ops.registry import OPS
 
 _NAMES = by_module(
     {
+        "lodcli.formats.loading.batches_torch": "Batches",
         "lodcli.formats.loading.dataset_torch": "Batch Collate Dataset collate",
         "lodcli.formats.loading.samplers": "BatchSampler",
         "lodcli.kernels.tensor.exchange.torch": "Varlen",

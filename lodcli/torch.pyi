@@ -6,6 +6,7 @@ import numpy.typing as npt
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
+from lodcli.formats.loading.batches_torch import Batches as Batches
 from lodcli.formats.loading.dataset_torch import Batch as Batch
 from lodcli.formats.loading.dataset_torch import Collate as Collate
 from lodcli.formats.loading.dataset_torch import Dataset as Dataset
@@ -155,6 +156,7 @@ __all__ = [
     "RNN",
     "Batch",
     "BatchSampler",
+    "Batches",
     "Collate",
     "Dataset",
     "Varlen",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -44,6 +45,10 @@ class Batch(Sequence[Any]):
     def __getitem__(self, place: Any) -> Any:
         found = {name: _value(tensor[place]) for name, tensor in self.tensors.items()}
         return next(iter(found.values())) if self.single else found
+
+    def take(self, places: Offsets) -> Batch:
+        """Return some of the items, as a batch of their own."""
+        return Batch(taken(self.tensors, places), self.single)
 
 
 class Dataset(torch.utils.data.Dataset[Any]):
@@ -124,7 +129,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
     def __getitem__(self, place: int) -> Any:
         return self.__getitems__([place])[0]
 
-    def __getitems__(self, places: Sequence[int]) -> Batch:
+    def __getitems__(self, places: Sequence[int] | Offsets) -> Batch:
         """Return several items as one batch; a DataLoader calls this."""
         opened = self._open()
         count = opened.items.count
@@ -135,6 +140,14 @@ class Dataset(torch.utils.data.Dataset[Any]):
         if opened.tensors is not None:
             return Batch(taken(opened.tensors, wanted), opened.single)
         return Batch(opened.items.gather(wanted), opened.single)
+
+    def bytes_of(self, places: Offsets) -> int | None:
+        """Return how many bytes these items are in the file; None if it is in memory or mapped."""
+        opened = self._open()
+        if opened.tensors is not None:
+            return None
+        ends = opened.items.bytes
+        return int((ends[places + 1] - ends[places]).sum())
 
 
 class _Opened:
@@ -172,6 +185,8 @@ class _Opened:
                 }
             # In memory, or mapped: the file is closed here.
             self.files = ExitStack() if self.tensors is not None else files.pop_all()
+            # At the latest before the interpreter takes its modules apart.
+            weakref.finalize(self, self.files.close)
 
 
 def _value(item: Any) -> Any:

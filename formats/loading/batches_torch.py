@@ -1,0 +1,242 @@
+"""The batches of a file as an iterable dataset of torch: divided among ranks, and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+
+from lodcli.formats.core.io import PathLike
+from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.options import ReadKeywords
+from lodcli.formats.loading.dataset_torch import Batch, Dataset, Layout, collate
+from lodcli.formats.loading.epochs import Epoch, epoch
+from lodcli.formats.loading.handing_torch import in_worker
+from lodcli.kernels.errors import OptionError
+from lodcli.kernels.index.checks import Offsets
+
+# Reading an item by itself costs as much time as copying so many bytes.
+ITEM_BYTES = 64 << 10
+POOL_BYTES = 256 << 20
+
+
+class Batches(torch.utils.data.IterableDataset[Any]):
+    """Batches of at most so many rows, of items of similar lengths.
+
+    Iterate over it, or give it to a DataLoader with `batch_size=None`, or to torchdata's
+    StatefulDataLoader. Its workers may be forked or spawned.
+
+    The order of an epoch depends on `seed` and the number of the epoch alone. Rank r of W takes
+    every W-th batch from the r-th on, and so do the workers of a DataLoader with the batches of
+    their rank: the batches come in the same order for any number of workers. Every rank
+    gets equally many: the first batches of the epoch come again at its end, or `drop_last`.
+
+    Call `set_epoch` before each epoch, as for torch's DistributedSampler. Without worker
+    processes the next epoch begins by itself.
+
+    Args:
+        path: a file that can be read in any order, or a dataset: a folder of `lod shard`.
+        name: the one tensor that is wanted. None: all that share the level.
+        tokens: the most rows of a batch; an item that alone has more is a batch.
+        items: the most items of a batch.
+        level: the level whose sequences are the items, a number or a name.
+        layout: what a batch is: see `collate`.
+        shuffle: whether items are mixed. Otherwise neighbours are together, as in the file.
+        seed: of the order.
+        pool: how many items are mixed and sorted by length together. They lie in eight runs of
+            neighbours, so that reading stays near.
+        drop_last: whether to leave out the last batches if there is not one for each rank.
+        rank, world: this process and how many there are; those of torch.distributed by default.
+        in_memory, limits, keywords: see `Dataset`.
+
+    Raises:
+        OptionError: a number below 1, or a rank that is not below `world`.
+        UnsupportedError, SelectionError, OSError, LodError: see `Dataset`.
+
+    >>> batches = Batches("samples/events.jsonl", tokens=64, level=1, in_memory=True)
+    >>> first = next(iter(batches))
+    >>> int(first.cu_seqlens[-1]) == len(first.values) <= 64
+    True
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        name: str | None = None,
+        *,
+        tokens: int,
+        items: int | None = None,
+        level: int | str = 0,
+        layout: Layout = "varlen",
+        shuffle: bool = True,
+        seed: int = 0,
+        pool: int = 16384,
+        drop_last: bool = False,
+        rank: int | None = None,
+        world: int | None = None,
+        in_memory: bool = False,
+        limits: Limits | None = None,
+        **keywords: Unpack[ReadKeywords],
+    ) -> None:
+        self.rank, self.world = _place(rank, world)
+        for what, value in {"tokens": tokens, "items": items, "pool": pool}.items():
+            if value is not None and value < 1:
+                raise OptionError(f"Batches: {what}: expected at least 1, found {value}")
+        if seed < 0:
+            raise OptionError(f"Batches: seed: expected at least 0, found {seed}")
+        self.dataset = Dataset(
+            path, name, level=level, in_memory=in_memory, limits=limits, **keywords
+        )
+        self.tokens, self.items, self.pool, self.seed = tokens, items, pool, seed
+        self.shuffle, self.drop_last = shuffle, drop_last
+        self._collate = collate(layout)
+        # The epoch, and its first batch of all ranks that is not yet taken. Shared, so that
+        # workers that live on see what set_epoch says.
+        self._begin: torch.Tensor = torch.zeros(2, dtype=torch.int64)
+        self._begin.share_memory_()  # type: ignore[no-untyped-call]
+        self._given = self._skipped = 0  # by this process, since then; and before it began
+        self._made: tuple[int, Epoch] | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch; the first is 0."""
+        return int(self._begin[0])
+
+    def set_epoch(self, number: int) -> None:
+        """Begin an epoch; if it is the one that `load_state_dict` went on with, go on with it."""
+        if number < 0:
+            raise OptionError(f"Batches: epoch: expected at least 0, found {number}")
+        if number != self.epoch:
+            self._begin[0], self._begin[1] = number, 0
+            self._given = self._skipped = 0
+
+    def __len__(self) -> int:
+        """Return how many batches this rank gets, of those that are left of the epoch."""
+        left = len(self._epoch()) - int(self._begin[1])
+        return max(0, left // self.world if self.drop_last else -(-left // self.world))
+
+    def __iter__(self) -> Iterator[Any]:
+        number, batches, begin, rounds = self.epoch, self._epoch(), int(self._begin[1]), len(self)
+        worker, workers = _worker()
+        read = _Reader(self.dataset, batches, self.world * workers)
+        self._given, self._skipped = self._skipped, 0
+        for turn in range(self._given * workers + worker, rounds, workers):
+            place = (begin + turn * self.world + self.rank) % len(batches)
+            found = self._collate(read(place))
+            self._given = turn // workers + 1
+            yield found
+        if not in_worker():
+            self.set_epoch(number + 1)
+
+    def _epoch(self) -> Epoch:
+        number = self.epoch
+        if self._made is None or self._made[0] != number:
+            seed = (self.seed, number) if self.shuffle else None
+            order = epoch(
+                self.dataset.lengths,
+                tokens=self.tokens,
+                items=self.items,
+                pool=self.pool,
+                seed=seed,
+            )
+            self._made = number, order
+        return self._made[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_made": None}
+
+    # -- resuming ------------------------------------------------------------------
+
+    def state_dict(self, batches: int | None = None) -> dict[str, Any]:
+        """Return where the epoch is, for `load_state_dict`, with any number of ranks and workers.
+
+        Args:
+            batches: how many this rank took since the epoch began or a state was loaded. By
+                default as many as this process gave, which a DataLoader with workers does not tell.
+        """
+        given = self._given if batches is None else batches
+        taken, worker = int(self._begin[1]), list(_worker())
+        if worker == [0, 1]:
+            taken, given = taken + given * self.world, 0
+        position = {"epoch": self.epoch, "taken": taken, "given": given, "worker": worker}
+        return self._order() | position
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state.
+
+        Raises:
+            OptionError: the state is of batches in another order, or of one worker among others.
+        """
+        if missing := sorted(self.state_dict().keys() - state.keys()):
+            raise OptionError(f"Batches: the state has no {', '.join(missing)}")
+        for name, value in self._order().items():
+            if state[name] != value:
+                raise OptionError(
+                    f"Batches: the state is of another order: {name}={state[name]!r} there, "
+                    f"{value!r} here"
+                )
+        if state["worker"] not in ([0, 1], list(_worker())):
+            raise OptionError(
+                "Batches: the state is of worker {} of {}; with another number of workers, go on "
+                "from state_dict(batches=..) of the main process".format(*state["worker"])
+            )
+        self._begin[0], self._begin[1] = state["epoch"], state["taken"]
+        self._given, self._skipped = 0, state["given"]
+
+    def _order(self) -> dict[str, Any]:
+        """Return what an order depends on."""
+        names = ("seed", "tokens", "items", "pool", "shuffle")
+        return {"count": len(self.dataset)} | {name: getattr(self, name) for name in names}
+
+
+class _Reader:
+    """Reads batches: pools whole, where that is less work than item by item.
+
+    Args:
+        dataset: what to read.
+        batches: of an epoch.
+        share: how many readers divide the batches of a pool among them.
+    """
+
+    def __init__(self, dataset: Dataset, batches: Epoch, share: int) -> None:
+        self._dataset, self._batches, self._share = dataset, batches, share
+        self._number = -1
+        self._items: Offsets = np.zeros(0, np.int64)
+        self._pool: Batch | None = None
+
+    def __call__(self, number: int) -> Batch:
+        items = self._batches[number]
+        pool = self._batches.pool_of(number)
+        if pool != self._number:
+            self._number, self._pool = pool, None
+            self._items = np.sort(self._batches.pool(pool))
+            size = self._dataset.bytes_of(self._items)
+            most = min(POOL_BYTES, ITEM_BYTES * self._items.size // self._share)
+            if size is not None and size <= most:
+                self._pool = self._dataset.__getitems__(self._items)
+        if self._pool is None:
+            return self._dataset.__getitems__(items)
+        return self._pool.take(np.searchsorted(self._items, items))
+
+
+def _worker() -> tuple[int, int]:
+    """Return the number of this worker of a DataLoader, and how many there are."""
+    found = torch.utils.data.get_worker_info()
+    return (0, 1) if found is None else (found.id, found.num_workers)
+
+
+def _place(rank: int | None, world: int | None) -> tuple[int, int]:
+    """Return the rank and the number of ranks, those that are not given from torch.distributed."""
+    if rank is None and world is None:
+        group = torch.distributed
+        if group.is_available() and group.is_initialized():
+            return group.get_rank(), group.get_world_size()
+        return 0, 1
+    rank, world = rank or 0, 1 if world is None else world
+    if world < 1:
+        raise OptionError(f"Batches: world: expected at least 1, found {world}")
+    if not 0 <= rank < world:
+        raise OptionError(f"Batches: rank: expected 0 to {world - 1}, found {rank}")
+    return rank, world

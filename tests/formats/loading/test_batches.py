@@ -1,0 +1,243 @@
+"""Batches of a file in a seeded order: divided among ranks and workers, and resumed."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lodcli
+from lodcli import LoDTensor
+from lodcli.errors import OptionError
+from lodcli.formats.loading.epochs import epoch
+from tests.formats.dataset.test_dataset import sharded
+from tests.formats.loading.test_loading import torch
+
+LENGTHS = np.random.default_rng(5).integers(0, 30, 600)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """600 sequences, the values of each its number."""
+    path = tmp_path_factory.mktemp("batches") / "numbers.lod.h5"
+    numbers = np.repeat(np.arange(LENGTHS.size), LENGTHS)
+    length = LoDTensor(LENGTHS)
+    lodcli.write(path, {"x": LoDTensor(numbers, [LENGTHS.tolist()]), "length": length})
+    return path
+
+
+def batches(path: Path, **options: Any) -> Any:
+    return lodcli.torch.Batches(path, **({"tokens": 100, "pool": 64, "seed": 3} | options))
+
+
+def keys(found: Any) -> list[list[int]]:
+    """Return the items of each batch, as their values tell, and their lengths."""
+    return [[*batch["x"].values.tolist(), -1, *batch["length"].tolist()] for batch in found]
+
+
+def loaded(of: Any, workers: int, **options: Any) -> Iterator[Any]:
+    return iter(torch.utils.data.DataLoader(of, batch_size=None, num_workers=workers, **options))
+
+
+@given(
+    st.lists(st.integers(0, 9), max_size=60),
+    st.integers(1, 30),
+    st.none() | st.integers(1, 5),
+    st.integers(1, 40),
+    st.none() | st.tuples(st.integers(0, 3), st.integers(0, 3)),
+)
+def test_each_item_is_in_one_batch_and_no_batch_is_too_large(
+    lengths: list[int], tokens: int, items: int | None, pool: int, seed: tuple[int, int] | None
+) -> None:
+    made = epoch(np.array(lengths, np.int64), tokens=tokens, items=items, pool=pool, seed=seed)
+    found = [made[number].tolist() for number in range(len(made))]
+    assert sorted(chain(*found)) == list(range(len(lengths)))
+    for batch in found:
+        assert batch == sorted(batch)
+        assert batch
+        assert len(batch) <= (items or len(batch))
+        assert sum(lengths[item] for item in batch) <= tokens or len(batch) == 1
+    if seed is None:
+        assert list(chain(*found)) == list(range(len(lengths)))
+        for one, other in pairwise(found):
+            more = sum(lengths[item] for item in one) + lengths[other[0]]
+            assert more > tokens or len(one) == items
+
+
+def test_a_batch_takes_similar_lengths_of_one_pool() -> None:
+    made = epoch(LENGTHS, tokens=100, items=None, pool=200, seed=(0, 0))
+    spread = [np.ptp(LENGTHS[made[number]]) for number in range(len(made))]
+    neighbours = epoch(LENGTHS, tokens=100, items=None, pool=200, seed=None)
+    assert np.mean(spread) < 2
+    assert np.mean([np.ptp(LENGTHS[neighbours[number]]) for number in range(5)]) > 10
+
+
+def test_the_order_is_of_the_seed_and_the_epoch(file: Path) -> None:
+    one, again, other = batches(file), batches(file), batches(file, seed=4)
+    first = keys(one)
+    assert keys(again) == first != keys(other)
+    assert one.epoch == 1  # the next one begins by itself
+    second = keys(one)
+    assert second != first
+    again.set_epoch(0)
+    assert keys(again) == first
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_every_rank_gets_equally_many_batches(file: Path, drop_last: bool) -> None:
+    whole = keys(batches(file))
+    for world in range(1, 17):
+        parts = [
+            batches(file, rank=rank, world=world, drop_last=drop_last) for rank in range(world)
+        ]
+        found = [keys(part) for part in parts]
+        (count,) = {len(each) for each in found}
+        taken = [batch for turn in zip(*found, strict=True) for batch in turn]
+        assert count == (len(whole) // world if drop_last else -(-len(whole) // world))
+        assert taken == (whole + whole)[: count * world]
+        again = [batches(file, rank=rank, world=world, drop_last=drop_last) for rank in (0,)]
+        assert len(again[0]) == count
+
+
+@pytest.mark.parametrize("workers", [1, 2])  # torch warns of more than there are processors
+def test_workers_change_nothing(file: Path, workers: int) -> None:
+    alone = keys(batches(file, rank=1, world=2))
+    assert keys(loaded(batches(file, rank=1, world=2), workers)) == alone
+
+
+@pytest.mark.slow
+def test_spawned_workers_change_nothing(file: Path) -> None:
+    context = {"multiprocessing_context": "spawn"}
+    assert keys(loaded(batches(file), 2, **context)) == keys(batches(file))
+
+
+@pytest.mark.slow
+def test_workers_that_live_on_see_the_epoch(file: Path) -> None:
+    one, other = batches(file), batches(file)
+    loader = torch.utils.data.DataLoader(
+        one, batch_size=None, num_workers=2, persistent_workers=True
+    )
+    for number in range(3):
+        one.set_epoch(number)
+        assert keys(loader) == keys(other)
+
+
+@pytest.mark.parametrize("stopped", [0, 1, 17])
+def test_an_epoch_goes_on_with_other_ranks_and_workers(file: Path, stopped: int) -> None:
+    whole = keys(batches(file))
+    first = [batches(file, rank=rank, world=3) for rank in range(3)]
+    taken = [[batch for batch, _ in zip(each, range(stopped), strict=False)] for each in first]
+    state = first[0].state_dict(stopped)
+    assert [each.state_dict(stopped) for each in first] == [state] * 3
+    rest = []
+    for rank in range(2):
+        part = batches(file, rank=rank, world=2)
+        part.load_state_dict(state)
+        part.set_epoch(0)  # as a loop over epochs does
+        count = len(part)
+        rest.append(keys(loaded(part, rank * 2)))
+        assert len(rest[-1]) == count
+    seen = [batch for turn in zip(*map(keys, taken), strict=True) for batch in turn]
+    seen += [batch for turn in zip(*rest, strict=True) for batch in turn]
+    assert seen[: len(whole)] == whole
+    assert len(seen) <= len(whole) + 1
+
+
+def test_without_workers_a_state_knows_what_was_given(file: Path) -> None:
+    one, other = batches(file), batches(file)
+    taken = iter(one)
+    before = keys(next(taken) for _ in range(4))
+    other.load_state_dict(one.state_dict())
+    assert before + keys(other) == keys(batches(file))
+    list(taken)
+    other.load_state_dict(one.state_dict())
+    assert other.epoch == 1
+    assert len(other) == len(keys(other))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # by torchdata's own call
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_stateful_loader_goes_on(file: Path, workers: int) -> None:
+    pytest.importorskip("torchdata")
+    stateful = importlib.import_module("torchdata.stateful_dataloader").StatefulDataLoader
+
+    def loader() -> Any:
+        return stateful(batches(file), batch_size=None, num_workers=workers)
+
+    one, other = loader(), loader()
+    taken = iter(one)
+    before = keys(next(taken) for _ in range(7))
+    state = one.state_dict()
+    other.load_state_dict(state)
+    assert before + keys(other) == keys(batches(file))
+    del taken
+
+
+def test_a_dataset_of_shards_gives_the_batches_of_the_file(file: Path, tmp_path: Path) -> None:
+    with lodcli.open(file) as source:
+        content = source.read()
+    folder = sharded(tmp_path, content, shards=7)
+    assert keys(batches(folder)) == keys(batches(file))
+
+
+def test_layouts_are_those_of_collate(file: Path) -> None:
+    jagged = next(iter(batches(file, name="x", layout="jagged")))
+    assert jagged.is_nested
+    values, lengths = next(iter(batches(file, name="x", layout="padded")))
+    assert values.shape == (len(lengths), lengths.max())
+
+
+def test_the_ranks_of_torch_distributed_are_taken(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 2)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 5)
+    assert keys(batches(file)) == keys(batches(file, rank=2, world=5))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"tokens": 0}, "tokens: expected at least 1, found 0"),
+        ({"items": 0}, "items: expected at least 1, found 0"),
+        ({"pool": 0}, "pool: expected at least 1, found 0"),
+        ({"seed": -1}, "seed: expected at least 0, found -1"),
+        ({"rank": 2, "world": 2}, "rank: expected 0 to 1, found 2"),
+        ({"world": 0}, "world: expected at least 1, found 0"),
+    ],
+    ids=str,
+)
+def test_numbers_that_mean_nothing_are_refused(
+    file: Path, options: dict[str, int], said: str
+) -> None:
+    with pytest.raises(OptionError, match=f"Batches: {said}"):
+        batches(file, **options)
+
+
+def test_states_of_other_orders_are_refused(file: Path) -> None:
+    state = batches(file).state_dict()
+    with pytest.raises(OptionError, match="of another order: tokens=100 there, 50 here"):
+        batches(file, tokens=50).load_state_dict(state)
+    with pytest.raises(OptionError, match="the state has no epoch"):
+        batches(file).load_state_dict({k: v for k, v in state.items() if k != "epoch"})
+    with pytest.raises(OptionError, match=r"of worker 1 of 2; .* state_dict\(batches=\.\.\)"):
+        batches(file).load_state_dict(state | {"worker": [1, 2]})
+    with pytest.raises(OptionError, match="epoch: expected at least 0, found -1"):
+        batches(file).set_epoch(-1)
+
+
+def test_no_items_make_no_batches(tmp_path: Path) -> None:
+    path = tmp_path / "none.lod.h5"
+    lodcli.write(path, LoDTensor(np.zeros((0, 2)), [[]]))
+    none = batches(path, world=3, rank=1)
+    assert len(none) == 0
+    assert list(none) == []
