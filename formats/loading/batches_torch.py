@@ -23,7 +23,7 @@ POOL_BYTES = 256 << 20
 
 
 class Batches(torch.utils.data.IterableDataset[Any]):
-    """Batches of at most so many rows, of items of similar lengths.
+    """Batches with a maximum number of rows, of items of similar lengths.
 
     Iterate over it, or give it to a DataLoader with `batch_size=None`, or to torchdata's
     StatefulDataLoader. Its workers may be forked or spawned.
