@@ -144,6 +144,10 @@ def _of_folder(source: Input) -> str:
     for name, found in FOLDERS.items():
         if source.has_beside(name):
             return found
+    if source.has_beside("job.json"):
+        raise NotThisFormatError(
+            "is a dataset without its manifest: a command with --jobs is not finished; run it again"
+        )
     # Nothing says what to expect of it: as if a file had been asked for.
     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source.label)
 

@@ -20,7 +20,13 @@ from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import Batch, find
 from lodcli.formats.dataset import manifest as manifests
-from lodcli.formats.dataset.manifest import SHARDS, Manifest, counts_of, uncounted
+from lodcli.formats.dataset.manifest import (
+    SHARDS,
+    Manifest,
+    count_columns,
+    counts_of,
+    uncounted,
+)
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array
@@ -61,6 +67,15 @@ class DatasetSource(IndexedSource):
     def shard_names(self) -> list[str]:
         """The names of the shards."""
         return self._manifest.names
+
+    def shard_rows(self, number: int) -> int:
+        """Return how many rows a shard holds, those of tensors that share levels counted once."""
+        columns = {
+            place
+            for (name, level), place in count_columns(self.schema).items()
+            if level == len(find(self.schema, name).levels)
+        }
+        return int(self._counts[number, sorted(columns)].sum())
 
     # -- shards --------------------------------------------------------------------
 

@@ -218,10 +218,13 @@ class Shards:
 
     Args:
         schema: of all shards.
+
+    Attributes:
+        schema: the same.
     """
 
     def __init__(self, schema: Schema) -> None:
-        self._schema = schema
+        self.schema = schema
         self._nullable: set[str] = set()
         self._counts: list[list[int]] = []
         self._sizes: list[int] = []
@@ -234,7 +237,7 @@ class Shards:
 
     def write(self, output: Output, batches: Iterable[Batch], compression: str | None) -> None:
         """Write a shard, without committing it."""
-        schema = tuple(spec.uncounted() for spec in self._schema)
+        schema = tuple(spec.uncounted() for spec in self.schema)
         empty = {spec.name: spec.empty() for spec in schema}
         write_container(output, schema, chain([empty], batches), compression)
         self.add(output.fd, output.label)
@@ -249,5 +252,5 @@ class Shards:
 
     def manifest(self) -> Manifest:
         """Return the manifest."""
-        schema = tuple(replace(spec, nullable=spec.name in self._nullable) for spec in self._schema)
+        schema = tuple(replace(spec, nullable=spec.name in self._nullable) for spec in self.schema)
         return Manifest.of(schema, self._counts, self._sizes, np.array(self._sums, np.uint32))

@@ -12,6 +12,8 @@ SUFFIX = ".lod-partial"
 # What is answered where a path leads to nothing, or not for us.
 _ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
 _TOKEN = r"[0-9a-z_]{8}"
+# The name of any partial file, of a target whose name is short.
+PARTIAL_NAME = re.compile(rf"\.(?P<target>.+)\.{_TOKEN}{re.escape(SUFFIX)}", re.DOTALL)
 
 
 def partial_prefix(target: Path) -> str:

@@ -23,9 +23,27 @@ def require_memory(size_bytes: int) -> None:
 
 
 def usable_cores() -> int:
-    """Return how many processors this process may use; all, where the system cannot say."""
+    """Return how many processors this process may use; all, where the system cannot say.
+
+    No more than the quota of its control group, rounded up.
+    """
     affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return min(cores, cores_of_group() or cores)
+
+
+@cache
+def cores_of_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Return how many processors' time the control group allows, of version 2 or 1."""
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        try:
+            text = " ".join((folder / name).read_text(encoding="ascii") for name in names)
+            quota, period = (int(part) for part in text.split())
+        except (OSError, ValueError):  # no such group, or "max"
+            continue
+        if quota > 0 and period > 0:
+            return -(-quota // period)
+    return None
 
 
 def cpu_name() -> str:

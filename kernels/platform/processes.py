@@ -73,6 +73,14 @@ def suspend(process: subprocess.Popen[Any], *, resume: bool = False) -> None:
         process.send_signal(signum)
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether a process stands still by SIGSTOP; False where the system cannot say."""
+    for line in lines_of(f"/proc/{pid}/stat"):
+        # The name, in parentheses, may hold anything.
+        return line.rpartition(")")[2].split()[:1] == ["T"]
+    return False
+
+
 def fork_deaf_to(signums: Iterable[int]) -> int:
     """Fork as `os.fork`. Nothing of these signals ever reaches the child."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signums)

@@ -6,15 +6,30 @@ computes in it. This module imports no NumPy, so that the shares are set before 
 
 from __future__ import annotations
 
+import errno
 import os
+import pickle
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnContext
 
 T = TypeVar("T")
 R = TypeVar("R")
 
+# How often a task is begun before it fails, if its process dies each time.
+TRIES = 3
+# A process that was stopped (SIGSTOP) for so long is killed, and its task begun again.
+STOPPED_SECONDS = 60
+
+# How often it is asked which processes are stopped.
+_TICK_SECONDS = 1.0
 # What the libraries that may be loaded read their number of threads from.
 _THREADS = (
     *("LOD_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
@@ -22,55 +37,182 @@ _THREADS = (
 )
 
 
-def in_processes(work: Callable[[T], R], tasks: Sequence[T], jobs: int) -> Iterator[R]:
-    """Yield `work(task)` of every task, in order, computed in so many processes.
+def in_processes(
+    work: Callable[[T], R],
+    tasks: Sequence[T],
+    jobs: int,
+    *,
+    lost: Callable[[T, OSError], R],
+    threads: int | None = None,
+) -> Generator[tuple[int, R], None, None]:
+    """Yield the number of every task and `work(task)`, as they are finished.
+
+    A task whose process is killed or dies is begun again. Closing the generator kills the
+    processes.
 
     Args:
         work: a function of a module, whose results and exceptions can be pickled.
         tasks: what it is called with.
-        jobs: with 1, everything is computed in this process.
+        jobs: how many processes; no more than tasks, nor than `thread_count` of this process.
+        lost: gives the result of a task whose processes died TRIES times.
+        threads: of each process; an equal share of the processors by default.
 
     Raises:
-        OSError: one of the processes was killed, or died.
+        Exception: what `work` raised first.
     """
-    count = min(jobs, len(tasks))
-    if count < 2:
-        yield from map(work, tasks)
-        return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-
     from lodcli.kernels.runtime.threads import thread_count
 
-    pool = ProcessPoolExecutor(
-        count,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_begin,
-        initargs=(max(1, thread_count() // count),),
-    )
-    before = set(multiprocessing.active_children())
+    count = min(jobs, len(tasks), thread_count())
+    if not count:
+        return
+    share = thread_count() // count if threads is None else threads
+    processes = _Processes(count, share)
+    deaths = Counter[int]()
+    waiting = list(reversed(range(len(tasks))))
+    finished = 0
     try:
-        for done in [pool.submit(work, task) for task in tasks]:
-            yield done.result()
-    except BrokenProcessPool:
-        raise OSError(
-            "one of the processes of --jobs was killed; start the command again"
-        ) from None
-    except BaseException:
-        for child in set(multiprocessing.active_children()) - before:
-            child.terminate()
-        raise
+        while finished < len(tasks):
+            processes.begin(work, tasks, waiting)
+            for number, answer in processes.answers():
+                if answer is None:
+                    deaths[number] += 1
+                    if deaths[number] < TRIES:
+                        waiting.append(number)
+                        continue
+                    result = lost(tasks[number], _death())
+                elif isinstance(answer[0], BaseException):
+                    raise answer[0]
+                else:
+                    result = answer[1]
+                finished += 1
+                yield number, result
     finally:
-        pool.shutdown(cancel_futures=True)
+        processes.kill()
 
 
-def _begin(threads: int) -> None:
-    """Prepare a process: interrupts are for its parent, without which it ends."""
+def _death() -> OSError:
+    what = f"its process was killed, or died, {TRIES} times; fewer --jobs take less memory"
+    return OSError(errno.ECHILD, what)
+
+
+class _Process:
+    """One process, and the task that it is at."""
+
+    def __init__(self, context: SpawnContext, threads: int) -> None:
+        self.connection, theirs = context.Pipe()
+        # A daemon ends with its parent even if an exception keeps `kill` from being called.
+        self.process = context.Process(target=_serve, args=(theirs, threads), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.task: int | None = None
+        self.stopped_ticks = 0
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+class _Processes:
+    """So many processes, started when they are needed."""
+
+    def __init__(self, count: int, threads: int) -> None:
+        import multiprocessing
+
+        self._context = multiprocessing.get_context("spawn")
+        self._count = count
+        self._threads = threads
+        self._all: list[_Process] = []
+        self._ticked = time.monotonic()
+
+    def begin(self, work: Callable[[T], R], tasks: Sequence[T], waiting: list[int]) -> None:
+        """Give each process that has none the last task of `waiting`."""
+        idle = sum(one.task is None for one in self._all)
+        for _ in range(min(self._count - len(self._all), len(waiting) - idle)):
+            self._all.append(_Process(self._context, self._threads))
+        for one in list(self._all):
+            if one.task is None and waiting:
+                try:
+                    one.connection.send((work, tasks[waiting[-1]]))
+                except OSError:  # it died meanwhile
+                    self._remove(one)
+                else:
+                    one.task = waiting.pop()
+
+    def answers(self) -> list[tuple[int, tuple[Any, Any] | None]]:
+        """Wait, and return what came of tasks: None if the process died."""
+        from multiprocessing.connection import wait
+
+        self._tick()
+        busy = [one for one in self._all if one.task is not None]
+        ready = set(wait([place for one in busy for place in _places(one)], timeout=_TICK_SECONDS))
+        found: list[tuple[int, tuple[Any, Any] | None]] = []
+        for one in busy:
+            if ready.isdisjoint(_places(one)):
+                continue
+            assert one.task is not None
+            number, one.task = one.task, None
+            try:
+                found.append((number, one.connection.recv() if one.connection.poll() else None))
+            except (EOFError, OSError):
+                found.append((number, None))
+            if found[-1][1] is None:
+                self._remove(one)
+        return found
+
+    def _tick(self) -> None:
+        """Kill what has been stopped for too long.
+
+        Ticks are counted, not seconds: time in which this process is stopped too does not count.
+        """
+        from lodcli.kernels.platform.processes import is_stopped
+
+        now = time.monotonic()
+        if now - self._ticked < _TICK_SECONDS:
+            return
+        self._ticked = now
+        for one in self._all:
+            pid = one.process.pid
+            one.stopped_ticks = one.stopped_ticks + 1 if pid and is_stopped(pid) else 0
+            if one.stopped_ticks * _TICK_SECONDS > STOPPED_SECONDS:
+                one.process.kill()
+
+    def _remove(self, one: _Process) -> None:
+        self._all.remove(one)
+        one.kill()
+
+    def kill(self) -> None:
+        for one in self._all:
+            one.process.kill()
+        while self._all:
+            self._all.pop().kill()
+
+
+def _places(one: _Process) -> tuple[Connection[Any, Any], int]:
+    return one.connection, one.process.sentinel
+
+
+# -- in the processes ------------------------------------------------------------------
+
+
+def _serve(connection: Connection[Any, Any], threads: int) -> None:
+    """Do one task after another. Interrupts are for the parent, without which this ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in _THREADS:
         os.environ[name] = str(threads)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            data = connection.recv_bytes()
+        except EOFError:
+            return
+        answer: tuple[BaseException | None, Any]
+        try:
+            work, task = pickle.loads(data)
+            answer = (None, work(task))
+        except BaseException as error:
+            answer = (error, None)
+        connection.send(answer)
 
 
 def _end_with_parent() -> None:

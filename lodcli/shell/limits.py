@@ -111,6 +111,12 @@ def guarded(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
+def chosen_limits() -> dict[str, Any]:
+    """Return what options of `guarded` left in the context: for one of another process."""
+    context = click.get_current_context()
+    return {key: value for key, value in context.meta.items() if key.startswith(_LIMITS)}
+
+
 def limits() -> Limits:
     """Return what --max-bytes and --isolate of this command say."""
     from lodcli.formats.core.limits import Limits

@@ -159,17 +159,26 @@ def seed(text: str = "Random seed.", default: int | None = 0) -> Callable[[F], F
     )
 
 
-def jobs(text: str) -> Callable[[F], F]:
+def jobs(text: str, default: int | None = 1) -> Callable[[F], F]:
     """--jobs, with a help text."""
     return click.option(
         "-j",
         "--jobs",
         type=click.IntRange(1, MOST_JOBS),
-        default=1,
+        default=default,
         show_default=True,
         metavar="N",
         help=text,
     )
+
+
+def shard_jobs(function: F) -> F:
+    """--jobs of a command with a `target`, which says so; see `by_shards`."""
+    return jobs(
+        "SOURCE and OUT are datasets: compute the shards in N processes, of one thread each, and "
+        "continue what was interrupted.",
+        None,
+    )(function)
 
 
 def from_format(function: F) -> F:
@@ -287,10 +296,11 @@ def target(function: F) -> F:
         compress: str | None,
         force: bool,
         strict: bool,
+        jobs: int | None = None,
         **rest: Any,
     ) -> Any:
         write_options = WriteOptions(compression=compress)
-        chosen = Target(out or "-", to_format, force, strict, write_options)
+        chosen = Target(out or "-", to_format, force, strict, write_options, jobs)
         if "out_argument" in rest:
             chosen = _with_argument(chosen, out, rest.pop("out_argument"))
         chosen.check()

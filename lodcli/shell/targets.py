@@ -37,20 +37,28 @@ STREAM_TO_COME = "lodcli.stream"
 
 @dataclass(frozen=True)
 class Target:
-    """A file to write, or "-" for standard output. See `options.target`."""
+    """A file to write, or "-" for standard output. See `options.target`.
+
+    Attributes:
+        jobs: how many processes write it, a dataset, shard by shard; None: this one writes it.
+    """
 
     path: str = "-"
     format_name: str | None = None
     overwrite: bool = False
     strict: bool = False
     options: WriteOptions = field(default_factory=WriteOptions)
+    jobs: int | None = None
 
     @property
     def kind(self) -> Format:
         """The format that will be written."""
         from lodcli.formats.core import io, registry
 
-        return registry.get(io.output_format(self.path, self.format_name))
+        found = self.format_name
+        if found is None and self.jobs is not None and self.path != "-":
+            found = registry.of_name(self.path) or "lod.dataset"
+        return registry.get(found or io.output_format(self.path, None))
 
     def with_options(self, **chosen: Any) -> Target:
         """Return the target with more said about how to write it: fields of WriteOptions."""
@@ -68,6 +76,13 @@ class Target:
         from lodcli.formats.core import io
 
         kind = self.kind
+        if self.jobs is not None:
+            if kind.name != "lod.dataset":
+                raise click.UsageError(
+                    f"--jobs writes a dataset, a folder with a file for each shard, not {kind.name}"
+                    "; name a folder with -o FOLDER"
+                )
+            return  # what is in the folder may be continued
         io.refuse_target(self.path, kind, overwrite=self.overwrite)
         if kind.binary and is_terminal_output(self.path):
             raise click.UsageError(
@@ -155,6 +170,17 @@ class Target:
             {"file": path, "format": self.kind.name, "bytes": None, "tensors": counts.tensors}
         )
         return counts.counting(batches)
+
+    def tell_written(self, schema: Schema) -> None:
+        """Tell for --json and -v what others wrote to this target."""
+        from lodcli.reports.counting import described
+
+        if is_json() or is_verbose():
+            tensors = [described(spec) for spec in schema]
+            self.written.append(
+                {"file": self.path, "format": self.kind.name, "bytes": None, "tensors": tensors}
+            )
+        self._tell_sizes()
 
     def _tell_sizes(self) -> None:
         """Note the sizes of the files, which are known once they are there."""

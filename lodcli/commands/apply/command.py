@@ -199,6 +199,7 @@ def computed(*, dtype: bool = True) -> Callable[[Callable[..., None]], Callable[
         )
         @options.device
         @options.target
+        @options.shard_jobs
         @functools.wraps(function)
         def wrapped(
             *,
@@ -252,6 +253,7 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
       lod apply softmax vowels.lod.h5 --then reverse --then last -o last.lod.h5
       lod apply mul vowels.lod.h5 2 --then softmax -o weights.lod.h5
       lod apply 'data - mean(data)' vowels.lod.h5 --into centered -o both.lod.h5
+      lod apply softmax shards --jobs 2 -o weights
     """
     if ctx.invoked_subcommand is not None:
         if as_list or as_json:

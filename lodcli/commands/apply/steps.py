@@ -19,7 +19,7 @@ from lodcli.expressions.showing import showing_where
 from lodcli.formats.core.schema import Item, tensor_of
 from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, UnsupportedError
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS
-from lodcli.kernels.ops.plugins import no_gpu
+from lodcli.kernels.ops.plugins import find_op, no_gpu
 from lodcli.kernels.ops.registry import OpEntry
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -74,6 +74,18 @@ class Step:
     def references(self) -> list[Reference]:
         """Return every file that it reads."""
         return [*self.files, *(v for v in self.values.values() if isinstance(v, Reference))]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The functions of a plug-in are made where they are called.
+        return _step, (self.name, self.inputs, self.values, self.chained)
+
+
+def _step(
+    name: str, inputs: tuple[Reference | float, ...], values: Mapping[str, Any], chained: bool
+) -> Step:
+    entry = find_op(name)
+    assert entry is not None
+    return Step(entry, described(entry), inputs, values, chained)
 
 
 def step_of(entry: OpEntry, ctx: click.Context, *, chained: bool) -> Step:
@@ -153,6 +165,9 @@ class Writing:
 
 def apply(steps: Sequence[Step], writing: Writing) -> None:
     """Run the steps, and write what the last one gives."""
+    if writing.target.jobs is not None:
+        _apply_by_shards(steps, writing)
+        return
     device = writing.device
     for step in steps if device != "cpu" else ():
         if step.values.get("backend", "auto") != "auto":
@@ -165,7 +180,7 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
     refuse_two_pipes(one for step in steps for one in step.references())
     ready = [_with_files(step, device) for step in steps]
     first = steps[0].files[0]
-    if all(step.itemwise for step in steps) and len(steps[0].files) == 1:
+    if _whole(steps) is None:
 
         def compute(tensors: Mapping[str, LoDTensor]) -> dict[str, LoDTensor]:
             ((name, tensor),) = tensors.items()
@@ -188,6 +203,43 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
         values.append(writing.prepared(tensor))
     results = _run(ready, values, name, device)
     write_beside(beside, name, results, writing.into, writing.target)
+
+
+def _whole(steps: Sequence[Step]) -> Step | None:
+    """Return the first step that takes whole tensors; None if batches can be worked on alone."""
+    for step in steps:
+        if not step.itemwise or (step is steps[0] and len(step.files) > 1):
+            return step
+    return None
+
+
+def _apply_by_shards(steps: Sequence[Step], writing: Writing) -> None:
+    """Run the steps over each shard of a dataset."""
+    from lodcli.shell.jobs.by_shards import by_shards
+
+    whole = _whole(steps)
+    if whole is not None:
+        raise UnsupportedError(
+            f"--jobs computes each shard by itself, and {whole.name} takes whole tensors; "
+            "do without --jobs"
+        )
+    _require_cpu(writing)
+    source, *rest = steps[0].inputs
+    assert isinstance(source, Reference)
+    steps = [dataclasses.replace(steps[0], inputs=tuple(rest)), *steps[1:]]
+    files = [one.path for step in steps for one in step.references()]
+    aside = dataclasses.replace(writing, target=Target())
+    by_shards(_apply_shard, source, writing.target, steps, aside, files=files)
+
+
+def _apply_shard(source: Reference, target: Target, steps: Sequence[Step], how: Writing) -> None:
+    first = dataclasses.replace(steps[0], inputs=(source, *steps[0].inputs))
+    apply([first, *steps[1:]], dataclasses.replace(how, target=target))
+
+
+def _require_cpu(writing: Writing) -> None:
+    if writing.device != "cpu":
+        raise click.UsageError("--jobs computes on the CPU, without --device cuda")
 
 
 def _run(
@@ -287,6 +339,13 @@ def _read(reference: Reference, kind: str) -> tuple[str, LoDTensor]:
 
 def apply_expression(text: str, source: Reference, writing: Writing) -> None:
     """Write the value of an expression."""
+    if writing.target.jobs is not None:
+        from lodcli.shell.jobs.by_shards import by_shards
+
+        _require_cpu(writing)
+        aside = dataclasses.replace(writing, target=Target())
+        by_shards(_express_shard, source, writing.target, text, aside)
+        return
     with showing_where():
         expression = TensorExpression(text)
 
@@ -302,3 +361,7 @@ def apply_expression(text: str, source: Reference, writing: Writing) -> None:
             keeps=expression.keeps,
             check=expression.check,
         )
+
+
+def _express_shard(source: Reference, target: Target, text: str, how: Writing) -> None:
+    apply_expression(text, source, dataclasses.replace(how, target=target))

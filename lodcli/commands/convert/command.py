@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lodcli.formats.core.options import TEXT_LEVELS, read_options
+from lodcli.formats.core.options import TEXT_LEVELS, ReadOptions, read_options
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError
 from lodcli.shell import options
@@ -19,6 +20,7 @@ from lodcli.shell.targets import Target
 
 if TYPE_CHECKING:
     from lodcli.formats.core.schema import Batch, Schema
+    from lodcli.shell.opened import ReadShare
 
 
 class _Form(click.Choice[str]):
@@ -48,6 +50,7 @@ class _Convert(options.Command):
 @options.source
 @click.argument("out_argument", metavar="[OUT]", required=False, type=options.SOURCE)
 @options.target
+@options.shard_jobs
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -170,10 +173,9 @@ def command(
       lod convert articles.lod.h5 articles_saved --to datasets
       cat events.jsonl | lod convert - --from jsonl | lod inspect -
       lod convert events.lod.h5 events.csv --dry-run
+      lod convert shards packed-shards --compress --jobs 2
       lod convert --formats
     """
-    from lodcli.shell.opened import opened
-
     new_names = options.new_names(rename)
     chosen_columns = options.names(columns)
     if source.name is not None and (columns is not None or rename):
@@ -210,15 +212,42 @@ def command(
     either = frozenset({"vocabulary", "end_token", "start_token", "separator", "wide"})
     spared = either & target.kind.write_options
     target = target.with_options(**{name: getattr(chosen, name) for name in spared})
+    if dry_run:
+        from lodcli.commands.convert.planning import show_plan
+
+        with _converted(source, chosen, spared, name) as (schema, batches, _):
+            show_plan(target, schema, batches)
+    if target.jobs is None:
+        _convert(source, target, chosen, spared, name)
+        return
+    from lodcli.shell.jobs.by_shards import by_shards
+
+    by_shards(_convert, source, target, chosen, spared, name, files=[vocab] if vocab else [])
+
+
+def _convert(
+    source: Reference,
+    target: Target,
+    chosen: ReadOptions,
+    spared: frozenset[str],
+    name: str | None,
+) -> None:
+    with _converted(source, chosen, spared, name) as (schema, batches, read_share):
+        target.write(schema, batches, read_share)
+
+
+@contextmanager
+def _converted(
+    source: Reference, chosen: ReadOptions, spared: frozenset[str], name: str | None
+) -> Iterator[tuple[Schema, Iterator[Batch], ReadShare]]:
+    """Open what is converted."""
+    from lodcli.shell.opened import opened
+
     with opened(source, chosen, spared) as file:
         schema, batches = file.schema, file.batches()
         if name is not None:
             schema, batches = _renamed(schema, batches, name)
-        if dry_run:
-            from lodcli.commands.convert.planning import show_plan
-
-            show_plan(target, schema, batches)
-        target.write(schema, batches, file.read_share)
+        yield schema, batches, file.read_share
 
 
 def _renamed(schema: Schema, batches: Iterator[Batch], name: str) -> tuple[Schema, Iterator[Batch]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ COUNT = click.IntRange(min=1)
 @click.command(cls=options.Command)
 @options.source
 @options.target
+@options.shard_jobs
 @click.option("--cell", type=click.Choice(tuple(CELLS)), help="The cell; --weights may define it.")
 @click.option("--hidden", type=COUNT, metavar="H", help="Hidden size; --weights defines it.")
 @click.option("--layers", type=COUNT, metavar="L", help="Number of layers; --weights defines it.")
@@ -129,11 +131,29 @@ def command(source: Reference, target: Target, **given: Any) -> None:
       lod run-rnn events.lod.h5 --nested day:gru:8/hour:gru:4:boot --seed 1 -o out.lod.h5
       lod run-rnn vowels.lod.h5 --step model:step -o out.lod.h5
       lod run-rnn vowels.lod.h5 --cell gru --hidden 4 --seed 1 --grad -o gradients.npz
+      lod run-rnn shards --jobs 2 --cell lstm --hidden 8 --seed 1 -o states
     """
     from lodcli.commands.run_rnn.running import run
 
     _check(given)
-    run(source, target, given)
+    if target.jobs is None:
+        run(source, target, given)
+        return
+    from lodcli.shell.jobs.by_shards import by_shards
+
+    _check_shards(given)
+    step = (given["step"] or "").partition(":")[0].replace(".", "/") + ".py"
+    files = [path for path in (given["path"], step) if path and os.path.exists(path)]
+    by_shards(run, source, target, {**given, "step file": step}, files=files)
+
+
+def _check_shards(given: dict[str, Any]) -> None:
+    """Raise UsageError for what is not of one shard alone, or not of one thread of the CPU."""
+    for name in ("h0", "c0", "grad", "stats", "threads"):
+        if given[name]:
+            raise click.UsageError(f"--jobs computes each shard by itself, without --{name}")
+    if given["device"].startswith("cuda"):
+        raise click.UsageError("--jobs computes on the CPU, without --device cuda")
 
 
 def _check(given: dict[str, Any]) -> None:

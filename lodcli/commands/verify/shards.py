@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from lodcli.formats.container.format import Container
@@ -19,6 +19,9 @@ from lodcli.shell.opened import size_of
 
 # Shards of one task: opening the manifest is then little of its work.
 _MOST_SHARDS = 64
+
+
+_Found = tuple[int, list[Exception]]
 
 
 class _Task(NamedTuple):
@@ -60,7 +63,7 @@ def verified_dataset(
         checked = Container.checksums
         step = max(1, min(_MOST_SHARDS, len(numbers) // (4 * jobs)))
         tasks = [_Task(path, tuple(numbers[n : n + step])) for n in range(0, len(numbers), step)]
-        for size, found in in_processes(_read, tasks, jobs):
+        for size, found in _all_read(tasks, jobs):
             size_bytes += size
             faults += found
     return {
@@ -74,7 +77,18 @@ def verified_dataset(
     }
 
 
-def _read(task: _Task) -> tuple[int, list[Exception]]:
+def _all_read(tasks: list[_Task], jobs: int) -> list[_Found]:
+    if jobs == 1:
+        return [_read(task) for task in tasks]
+
+    def lost(_: _Task, error: OSError) -> _Found:
+        return 0, [error]
+
+    with closing(in_processes(_read, tasks, jobs, lost=lost)) as found:
+        return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+
+
+def _read(task: _Task) -> _Found:
     """Read shards; return the bytes of their rows, and what is wrong with each."""
     size_bytes = 0
     faults: list[Exception] = []

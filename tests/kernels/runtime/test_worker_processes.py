@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.runtime.worker_processes import in_processes
 from tests.hanging import HANG_SECONDS
 
@@ -20,7 +19,7 @@ def squared(number: int) -> int:
     return number * number
 
 
-def process_and_threads(_: int) -> tuple[int, str, str]:
+def told(_: int) -> tuple[int, str, str] | None:
     return os.getpid(), os.environ["LOD_THREADS"], os.environ["OPENBLAS_NUM_THREADS"]
 
 
@@ -30,33 +29,55 @@ def failing(number: int) -> int:
     return number
 
 
-def killed(number: int) -> int:
+def killed(number: int) -> int | str:
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
 
 
+def raising(_: int, error: OSError) -> int:
+    raise error
+
+
+def none(_: int, error: OSError) -> None:
+    return None
+
+
 @pytest.mark.parametrize("jobs", [1, 2, 9])
-def test_results_come_in_order(jobs: int) -> None:
-    assert list(in_processes(squared, range(5), jobs)) == [0, 1, 4, 9, 16]
-    assert list(in_processes(squared, [], jobs)) == []
+def test_each_task_has_its_result(jobs: int) -> None:
+    found = in_processes(squared, [3, 1, 4, 1, 5], jobs, lost=raising)
+    assert sorted(found) == [(0, 9), (1, 1), (2, 16), (3, 1), (4, 25)]
+    assert list(in_processes(squared, [], jobs, lost=raising)) == []
 
 
-def test_each_process_has_its_share_of_the_processors() -> None:
-    found = list(in_processes(process_and_threads, range(8), 2))
-    share = str(max(1, thread_count() // 2))
-    assert os.getpid() not in {process for process, *_ in found}
-    assert {tuple(threads) for _, *threads in found} == {(share, share)}
+@pytest.mark.parametrize("threads", [None, 1, 3])
+def test_each_process_has_its_share_of_the_processors(
+    threads: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOD_THREADS", "4")
+    found = [one for _, one in in_processes(told, range(8), 2, lost=none, threads=threads) if one]
+    share = str(threads or 2)
+    processes = {process for process, *_ in found}
+    assert os.getpid() not in processes
+    assert len(processes) <= 2
+    assert {rest for _, *two in found for rest in two} == {share}
+
+
+def test_there_are_no_more_processes_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOD_THREADS", "1")
+    found = [one for _, one in in_processes(told, range(8), 9, lost=none) if one]
+    assert len({process for process, *_ in found}) == 1
 
 
 def test_an_exception_of_a_task_is_raised() -> None:
     with pytest.raises(ValueError, match="3"):
-        list(in_processes(failing, range(5), 2))
+        list(in_processes(failing, range(5), 2, lost=raising))
 
 
-def test_a_killed_process_is_told() -> None:
-    with pytest.raises(OSError, match="one of the processes of --jobs was killed"):
-        list(in_processes(killed, range(5), 2))
+def test_a_task_whose_processes_die_is_told_and_the_others_are_done() -> None:
+    found = dict(in_processes(killed, range(5), 2, lost=lambda _, error: str(error.strerror)))
+    said = "its process was killed, or died, 3 times; fewer --jobs take less memory"
+    assert found == {0: 0, 1: 1, 2: 2, 3: said, 4: 4}
 
 
 PARENT = """
@@ -64,7 +85,7 @@ import sys, time
 from lodcli.kernels.runtime.worker_processes import in_processes
 from tests.kernels.runtime.test_worker_processes import sleeping
 if __name__ == "__main__":
-    list(in_processes(sleeping, [sys.argv[1]] * 2, 2))
+    list(in_processes(sleeping, [sys.argv[1]] * 2, 2, lost=None))
 """
 
 

@@ -1,0 +1,202 @@
+"""Datasets written shard by shard, each whole or absent, so that what was killed can continue."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from lodcli.formats.container.reader import ContainerSource
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.schema import Schema
+from lodcli.formats.dataset import manifest as manifests
+from lodcli.formats.dataset.manifest import SHARDS, refuse_columns, shard_name, uncounted
+from lodcli.formats.dataset.writer import Shards, write_manifest
+from lodcli.formats.storage.durable import fsync_folder
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.journal import remove_unused
+from lodcli.formats.storage.outputs import Output, TargetExistsError, refuse_url
+from lodcli.formats.storage.partials import PARTIAL_NAME
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.platform import files
+
+# The file of the folder that says which job its shards are of, until the manifest is there.
+NAME = "job.json"
+_MOST_BYTES = 1 << 16
+_OURS = re.compile(rf"{SHARDS}|{re.escape(manifests.NAME)}|{re.escape(NAME)}")
+
+# What the shards depend on, by what messages call it: names, and digests of what is longer.
+Job = Mapping[str, str]
+
+
+class ShardedJob:
+    """A folder that is locked for this process, and becomes a dataset.
+
+    Use `writing`.
+
+    Args:
+        folder: it holds no other job.
+        count: of the shards.
+    """
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self._folder = folder
+        self._count = count
+
+    def path(self, number: int) -> Path:
+        """Return where a shard is written to."""
+        return self._folder / shard_name(number, self._count)
+
+    def missing(self) -> list[int]:
+        """Return the numbers of the shards that are still to be written."""
+        there = set(os.listdir(self._folder))
+        return [n for n in range(self._count) if shard_name(n, self._count) not in there]
+
+    def finish(self) -> Schema:
+        """Write the manifest, and return the schema of the dataset.
+
+        Raises:
+            InvalidDataError: a shard holds other tensors than the first.
+        """
+        shards = None
+        for number in range(self._count):
+            place = self.path(number)
+            with naming(str(place)), Input(place) as file:
+                fd = file.make_seekable().fileno()
+                schema = uncounted(ContainerSource(fd, place.name).schema)
+                shards = shards or Shards(schema)
+                if schema != shards.schema:
+                    raise InvalidDataError(
+                        f"its tensors, {_described(schema)}, are not those of the first shard, "
+                        f"{_described(shards.schema)}; so they are no dataset"
+                    )
+                shards.add(fd, place.name)
+        assert shards is not None
+        refuse_columns(shards.schema)
+        manifest = shards.manifest()
+        with Output(self._folder / manifests.NAME, seekable=True, overwrite=True) as output:
+            write_manifest(output, manifest)
+        os.unlink(self._folder / NAME)
+        fsync_folder(self._folder)
+        return manifest.counted()
+
+    def clean(self) -> None:
+        """Remove temporary files of killed processes; and the folder, if it holds no shard."""
+        for name in os.listdir(self._folder):
+            found = PARTIAL_NAME.fullmatch(name)
+            if found and _OURS.fullmatch(found["target"]):
+                remove_unused(self._folder / name, self._folder / found["target"])
+        if set(os.listdir(self._folder)) == {NAME}:
+            os.unlink(self._folder / NAME)
+            os.rmdir(self._folder)
+
+
+@contextmanager
+def writing(path: str, job: Job, count: int, *, overwrite: bool) -> Iterator[ShardedJob]:
+    """Make a folder for the shards of a job, or continue the one that is there.
+
+    Args:
+        path: of the folder. Its `job.json` says which job its shards are of.
+        job: what the shards depend on.
+        count: of the shards.
+        overwrite: whether the shards of another job, never finished, are removed.
+
+    Raises:
+        TargetExistsError: the folder holds something else, or is being written.
+        DamagedFileError: its `job.json` is none.
+    """
+    folder = Path(os.path.realpath(path))
+    fd = _locked(folder, path, job, overwrite=overwrite)
+    try:
+        found = ShardedJob(folder, count)
+        try:
+            yield found
+        finally:
+            if (folder / NAME).exists():
+                found.clean()
+    finally:
+        os.close(fd)
+
+
+def _locked(folder: Path, label: str, job: Job, *, overwrite: bool) -> int:
+    """Return a descriptor of the locked `job.json` of a folder that holds no other job."""
+    _begin(folder, label, job)
+    while True:
+        fd = os.open(folder / NAME, os.O_RDWR | files.UNTRUSTED)
+        try:
+            if files.lock(fd) is False:
+                raise TargetExistsError(f"{label}: another lod is writing it")
+            known = _read(fd, label)
+            differing = [key for key in {**known, **job} if known.get(key) != job.get(key)]
+            if not differing:
+                return fd
+            finished = (folder / manifests.NAME).exists()
+            if finished or not overwrite:
+                force = "" if finished else ", or --force discards them"
+                raise TargetExistsError(
+                    f"{label}: holds shards of another job (other: {', '.join(differing)}); name "
+                    f"another folder{force}"
+                )
+            _discard(folder)
+            _write(folder, job, overwrite=True)
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+
+
+def _begin(folder: Path, label: str, job: Job) -> None:
+    """Make the folder with its `job.json`, unless it has one."""
+    refuse_url(label)
+    made = not folder.exists()
+    if not made and not folder.is_dir():
+        raise TargetExistsError(f"{label}: is not a folder and is left unchanged")
+    try:
+        if made:
+            folder.mkdir()
+        names = os.listdir(folder)
+    except OSError as error:
+        error.filename2 = label
+        raise
+    if NAME in names:
+        return
+    if names:
+        raise TargetExistsError(
+            f"{label}: exists already; --jobs replaces no folder, so remove it, or name another"
+        )
+    try:
+        _write(folder, job, overwrite=False)
+    except BaseException:
+        if made:
+            folder.rmdir()
+        raise
+
+
+def _write(folder: Path, job: Job, *, overwrite: bool) -> None:
+    with Output(folder / NAME, overwrite=overwrite) as output:
+        output.write(json.dumps({**job}, indent=1).encode() + b"\n")
+
+
+def _read(fd: int, label: str) -> Job:
+    try:
+        job = json.loads(files.pread(fd, _MOST_BYTES, 0))
+        if isinstance(job, dict) and all(isinstance(value, str) for value in job.values()):
+            return job
+    except (ValueError, RecursionError):
+        pass
+    raise DamagedFileError(f"{label}: {NAME}: is no description of a job; name another folder")
+
+
+def _discard(folder: Path) -> None:
+    """Remove the shards of a job; its `job.json` last, so that what is left is still its own."""
+    for name in os.listdir(folder):
+        if re.fullmatch(SHARDS, name):
+            os.unlink(folder / name)
+    fsync_folder(folder)
+
+
+def _described(schema: Schema) -> str:
+    return ", ".join(f"{spec.name} {spec.dtype} {spec.row_shape}" for spec in schema)

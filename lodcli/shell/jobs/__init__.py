@@ -1,0 +1,1 @@
+"""`--jobs`: commands that compute the shards of a dataset in several processes."""

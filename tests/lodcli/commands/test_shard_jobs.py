@@ -1,0 +1,445 @@
+"""`--jobs` of commands that write: shards of a dataset, each by itself, in several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import Item
+from lodcli.formats.dataset.manifest import shard_name
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime import worker_processes
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.hanging import HANG_SECONDS
+from tests.lodcli.conftest import Lod, tensor
+from tests.reliability.outcome import LOD, partials, run_lod
+
+SHARDS = 6
+RUN = ["run-rnn", "ds::data", "--cell", "lstm", "--hidden", "8", "--seed", "1", "-o", "out"]
+STEP = ["run-rnn", "ds::data", "--step", "model:step", "-o", "out"]
+# A step that does something to its own process, once.
+MODEL = """
+import os, signal, time
+from pathlib import Path
+
+def step(inputs, memory):
+    {trouble}
+    return inputs * 2, memory
+
+def once(name):
+    try:
+        Path(name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+"""
+Content = dict[str, bytes]
+
+
+def slow(*values: object) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@pytest.fixture
+def dataset(folder: Path) -> Path:
+    """ds: 6 shards of sequences with labels, and names that one shard holds; one.lod.h5 as well."""
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(0, 9, 60)
+    items: dict[str, Item] = {
+        "data": LoDTensor(rng.random((lengths.sum(), 3)).astype("f"), LoD.from_lengths([lengths])),
+        "label": LoDTensor(np.arange(60, dtype=np.int8) % 3),
+        "names": LoDTensor(np.arange(5)),
+    }
+    io.write("ds", items, format_name="lod.dataset", shards=SHARDS)
+    io.write("one.lod.h5", items)
+    return Path("ds")
+
+
+def content(path: str | Path) -> Content:
+    return {one.name: one.read_bytes() for one in Path(path).iterdir()}
+
+
+def model(trouble: str) -> None:
+    Path("model.py").write_text(MODEL.format(trouble=trouble))
+
+
+def flip_a_row(shard: Path) -> None:
+    """Change one byte of the rows: neither the size nor the header tells."""
+    data = bytearray(shard.read_bytes())
+    row = tensor(shard, "data").data[-1].tobytes()
+    data[data.index(row)] ^= 1
+    shard.write_bytes(data)
+
+
+def inodes(path: str) -> dict[str, int]:
+    return {one.name: one.stat().st_ino for one in Path(path).glob("data-*")}
+
+
+@pytest.mark.usefixtures("dataset")
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["run-rnn", "ds::data", "--cell", "gru", "--hidden", "4", "--seed", "2", "--emit", "both"],
+        *map(
+            slow,
+            [
+                ["convert", "ds"],
+                ["convert", "ds", "--isolate"],
+                ["convert", "ds::data", "--name", "x", "--dtype", "float64", "--compress"],
+                ["apply", "softmax", "ds::data", "--then", "sum"],
+                ["apply", "mul", "ds::data", "2", "--into", "twice"],
+                ["apply", "data - mean(data)", "ds", "--into", "data", "--dtype", "float64"],
+            ],
+        ),
+    ],
+    ids=lambda args: " ".join(args),
+)
+def test_shards_hold_what_the_command_makes_of_the_whole_and_no_byte_tells_how_many_processes(
+    lod: Lod, args: list[str]
+) -> None:
+    for jobs in (1, 2):
+        done = lod(*args, "--jobs", jobs, "-o", f"out{jobs}")
+        assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    assert content("out1") == content("out2")
+    assert sorted(content("out1")) == sorted(content("ds"))
+    assert lod("verify", "-q", "out1").code == 0
+    alone = lod(*[arg.replace("ds", "one.lod.h5", 1) for arg in args], "-o", "whole.lod.h5")
+    assert alone.code == 0, alone.stderr
+    whole, found = io.read_all("whole.lod.h5"), io.read_all("out1")
+    assert list(whole) == list(found)
+    for name, item in whole.items():
+        other = found[name]
+        assert isinstance(item, LoDTensor)
+        assert isinstance(other, LoDTensor)
+        assert item.lod == other.lod
+        np.testing.assert_allclose(item.data, other.data, rtol=1e-5)  # float32, other batches
+
+
+@pytest.mark.usefixtures("dataset")
+def test_json_tells_what_was_written(lod: Lod) -> None:
+    done = lod("convert", "ds", "out", "--jobs", "2", "--json")
+    (file,) = json.loads(done.stdout)["files"]
+    assert (file["file"], file["format"], file["bytes"]) == ("out", "lod.dataset", None)
+    assert [(one["name"], one["rows"]) for one in file["tensors"]][1:] == [
+        ("label", 60),
+        ("names", 5),
+    ]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_killed_process_is_replaced(lod: Lod, dataset: Path, jobs: int) -> None:
+    model("once('killed') and os.kill(os.getpid(), signal.SIGKILL)")
+    done = lod(*STEP, "--jobs", jobs)
+    assert (done.code, done.stderr) == (0, "")
+    assert Path("killed").exists()
+    np.testing.assert_array_equal(tensor("out").data, tensor(dataset, "data").data * 2)
+
+
+@pytest.mark.usefixtures("dataset")
+def test_a_shard_whose_process_dies_each_time_is_named(lod: Lod) -> None:
+    model("os.kill(os.getpid(), signal.SIGKILL)")
+    done = lod(*STEP, "--jobs", "1")
+    assert (done.code, done.stderr) == (
+        3,
+        f"lod run-rnn: ds/{shard_name(0, SHARDS)}: its process was killed, or died, 3 times; fewer "
+        "--jobs take less memory\n",
+    )
+    assert not Path("out").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.usefixtures("dataset")
+def test_a_stopped_process_is_replaced(lod: Lod, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_processes, "STOPPED_SECONDS", 0)
+    model("once('stopped') and os.kill(os.getpid(), signal.SIGSTOP)")
+    assert lod(*STEP, "--jobs", "2").code == 0
+    assert Path("stopped").exists()
+
+
+def test_damaged_shards_are_listed_and_the_others_kept(lod: Lod, dataset: Path) -> None:
+    whole = content(dataset)
+    flip_a_row(dataset / shard_name(1, SHARDS))
+    flip_a_row(dataset / shard_name(4, SHARDS))
+    done = lod(*RUN, "--jobs", "2")
+    first, second, last = done.stderr.splitlines()
+    assert (done.code, done.stdout) == (1, "")
+    assert first.startswith(f"lod run-rnn: ds/{shard_name(1, SHARDS)}: /data: rows 0 to ")
+    assert second.startswith(f"lod run-rnn: ds/{shard_name(4, SHARDS)}: /data: rows 0 to ")
+    assert last == (
+        "lod run-rnn: 2 shards of ds are damaged; the results of the others are kept: run the same "
+        "command again once these are repaired"
+    )
+    kept = inodes("out")
+    assert len(kept) == 4
+    assert sorted(os.listdir("out")) == [*sorted(kept), "job.json"]
+    assert "is a dataset without its manifest" in lod("inspect", "out").stderr
+    for name in (shard_name(1, SHARDS), shard_name(4, SHARDS)):
+        (dataset / name).write_bytes(whole[name])
+    done = lod(*RUN, "--jobs", "1")
+    assert (done.code, done.stderr) == (0, "lod run-rnn: continues out: 4 of 6 shards\n")
+    assert kept.items() <= inodes("out").items()  # nothing was done again
+    assert lod(*RUN[:-1], "fresh", "--jobs", "2").code == 0
+    assert content("out") == content("fresh")
+
+
+@pytest.fixture
+def interrupted(lod: Lod, dataset: Path) -> Content:
+    """out: a job of which one shard is missing; what it held."""
+    shard = dataset / shard_name(2, SHARDS)
+    whole = shard.read_bytes()
+    flip_a_row(shard)
+    assert lod(*RUN, "--jobs", "2").code == 1
+    shard.write_bytes(whole)
+    return content("out")
+
+
+@pytest.mark.parametrize(
+    ("args", "other"),
+    [
+        ([*RUN, "--reverse"], "options"),
+        slow(["apply", "softmax", "ds::data", "-o", "out"], "command, options"),
+        slow([*RUN[:1], "ds2::data", *RUN[2:]], "source"),
+    ],
+)
+def test_the_shards_of_another_job_are_left_alone(
+    lod: Lod, interrupted: Content, args: list[str], other: str
+) -> None:
+    io.write("ds2", tensor("ds", "data"), format_name="lod.dataset", shards=SHARDS)
+    done = lod(*args, "--jobs", "2")
+    assert (done.code, done.stderr) == (
+        3,
+        f"lod {args[0]}: out: holds shards of another job (other: {other}); name another folder, "
+        "or --force discards them\n",
+    )
+    assert content("out") == interrupted
+    assert lod(*args, "--jobs", "2", "--force").code == 0
+    assert lod(*args[:-2] if args[-2] == "-o" else args, "-o", "fresh", "--jobs", "2").code == 0
+    assert content("out") == content("fresh")
+
+
+def test_a_job_is_another_one_with_other_weights(lod: Lod, dataset: Path) -> None:
+    save = pytest.importorskip("safetensors.numpy").save_file
+    rng = np.random.default_rng(1)
+    shapes = {
+        "weight_ih_l0": (4, 3),
+        "weight_hh_l0": (4, 4),
+        "bias_ih_l0": (4,),
+        "bias_hh_l0": (4,),
+    }
+    args = ["run-rnn", "ds::data", "--weights", "w.safetensors", "-o", "out", "--jobs", "2"]
+    whole = (dataset / shard_name(0, SHARDS)).read_bytes()
+    flip_a_row(dataset / shard_name(0, SHARDS))
+    for code in (1, 3):
+        save(
+            {name: rng.random(shape).astype("f") for name, shape in shapes.items()}, "w.safetensors"
+        )
+        done = lod(*args, "--cell", "elman")
+        assert done.code == code
+        (dataset / shard_name(0, SHARDS)).write_bytes(whole)
+    assert "(other: options)" in done.stderr
+
+
+@pytest.mark.usefixtures("dataset")
+def test_a_folder_that_holds_something_else_is_left_alone(lod: Lod) -> None:
+    for name, file in (("ds", "manifest.lod.h5"), ("home", "letter.txt")):
+        Path(name).mkdir(exist_ok=True)
+        Path(name, "letter.txt").touch()
+        before = content(name)
+        done = lod("convert", "ds", name, "--jobs", "2", "--force")
+        assert (done.code, done.stderr) == (
+            3,
+            f"lod convert: {name}: exists already; --jobs replaces no folder, so remove it, or "
+            "name another\n",
+        )
+        assert content(name) == before, file
+    Path("out").mkdir()
+    Path("out/job.json").write_text("[" * 99)
+    done = lod("convert", "ds", "out", "--jobs", "2", "--force")
+    assert (done.code, done.stderr) == (
+        1,
+        "lod convert: out: job.json: is no description of a job; name another folder\n",
+    )
+    Path("plain").touch()
+    done = lod("convert", "ds", "plain", "--jobs", "2")
+    assert done.stderr == "lod convert: plain: is not a folder and is left unchanged\n"
+
+
+@pytest.mark.usefixtures("dataset")
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["convert", "ds", "out.npz"], "--jobs writes a dataset"),
+        (["convert", "ds"], "--jobs writes a dataset"),
+        (["convert", "one.lod.h5", "out"], "and one.lod.h5 is none; `lod shard FILE FOLDER` makes"),
+        (["convert", "-", "out"], "and standard input is none"),
+        (
+            ["apply", "sort_by_length", "ds::data", "-o", "out"],
+            "sort_by_length takes whole tensors",
+        ),
+        (["apply", "concat", "ds::data", "ds::data", "-o", "out"], "concat takes whole tensors"),
+        ([*RUN, "--grad"], "--jobs computes each shard by itself, without --grad"),
+        ([*RUN, "--h0", "one.lod.h5::data"], "without --h0"),
+        ([*RUN, "--stats"], "without --stats"),
+        ([*RUN, "--device", "cuda"], "without --device cuda"),
+        (["apply", "exp(data)", "ds", "-o", "out", "--device", "cuda"], "cuda"),
+        ([*RUN[:1], "ds::label", *RUN[2:]], f"ds/{shard_name(0, SHARDS)}: run_rnn: expected a"),
+        ([*RUN[:1], "ds::no", *RUN[2:]], f"ds/{shard_name(0, SHARDS)}: no tensor named 'no'"),
+    ],
+)
+def test_what_no_shard_has_alone_is_refused(lod: Lod, args: list[str], said: str) -> None:
+    done = lod(*args, "--jobs", "1")
+    assert done.code
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not Path("out").exists()
+
+
+# -- killed, interrupted, without room -------------------------------------------------
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes of --jobs that a process has started."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == pid and b"spawn_main" in (place / "cmdline").read_bytes():
+                found.append(int(place.name))
+        except (OSError, IndexError, ValueError):
+            continue  # it is over
+    return found
+
+
+@contextmanager
+def running(args: list[str]) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen([LOD, *args], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def waiting_for(pattern: str, count: int) -> None:
+    until = time.monotonic() + HANG_SECONDS
+    while len(list(Path().glob(pattern))) < count:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+
+
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.usefixtures("dataset")
+def test_processes_killed_at_random_times_change_nothing(lod: Lod) -> None:
+    model("time.sleep(0.3)")
+    assert lod(*STEP, "--jobs", "2").code == 0
+    expected = content("out")
+    rng, killed = random.Random(5), 0
+    for number in range(6):
+        out = f"out{number}"
+        with running([*STEP[:-1], out, "--jobs", "2"]) as process:
+            until = time.monotonic() + HANG_SECONDS
+            while not children(process.pid):
+                assert time.monotonic() < until
+                time.sleep(0.02)
+            for _ in range(worker_processes.TRIES - 1):
+                time.sleep(rng.uniform(0, 0.5))
+                for victim in rng.sample(found := children(process.pid), min(1, len(found))):
+                    os.kill(victim, signal.SIGKILL)
+                    killed += 1
+            _, said = process.communicate(timeout=HANG_SECONDS)
+        assert (process.returncode, said) == (0, "")
+        assert content(out) == expected
+    assert killed
+
+
+# Once three shards are there, processes wait.
+HOLD = """
+    while Path('hold').exists() and len(list(Path('out').glob('data-*'))) > 2:
+        Path(f'at-{os.getpid()}').touch()
+        time.sleep(0.02)
+"""
+
+
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.usefixtures("dataset")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_command_ends_its_processes_and_can_be_continued(
+    lod: Lod, number: signal.Signals
+) -> None:
+    model(HOLD.strip())
+    Path("hold").touch()
+    with running([*STEP, "--jobs", "2"]) as process:
+        waiting_for("at-*", 1)
+        found = children(process.pid)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=HANG_SECONDS)
+    killed = number == signal.SIGKILL
+    assert (process.returncode, said) == (-number if killed else 128 + number, "")
+    until = time.monotonic() + HANG_SECONDS
+    while any(Path("/proc", str(one)).exists() for one in found):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert killed or not partials(Path("out"))
+    kept = inodes("out")
+    assert len(kept) > 2
+    assert not Path("out/manifest.lod.h5").exists()
+    Path("hold").unlink()
+    assert lod(*STEP, "--jobs", "2").code == 0
+    assert kept.items() <= inodes("out").items()
+    assert lod(*STEP[:-1], "fresh", "--jobs", "1").code == 0
+    assert content("out") == content("fresh")
+
+
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.usefixtures("dataset")
+def test_two_commands_do_not_write_one_folder(lod: Lod) -> None:
+    model(HOLD.strip())
+    Path("hold").touch()
+    with running([*STEP, "--jobs", "1"]) as process:
+        waiting_for("at-*", 1)
+        done = lod(*STEP, "--jobs", "1", "--force")
+        assert (done.code, done.stderr) == (3, "lod run-rnn: out: another lod is writing it\n")
+        Path("hold").unlink()
+        process.communicate(timeout=HANG_SECONDS)
+    assert process.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("dataset")
+def test_a_full_disk_leaves_shards_to_continue_with(lod: Lod) -> None:
+    disk = Path("disk")
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("may not mount a file system here")
+    wide = ["run-rnn", "ds::data", "--cell", "lstm", "--hidden", "300", "--seed", "1", "-o"]
+    try:
+        done = run_lod([*wide, "disk/out", "--jobs", "2"], Path())
+        assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+        assert "disk/out/data-" in done.stderr
+        assert "no space left" in done.stderr
+        assert not (disk / "out/manifest.lod.h5").exists()
+        assert not (disk / "out").exists() or not partials(disk / "out")
+        subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+        assert lod(*wide, "disk/out", "--jobs", "2").code == 0
+        assert lod(*wide, "fresh", "--jobs", "2").code == 0
+        assert content("disk/out") == content("fresh")
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
