@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lodcli.formats.arrow.formats import Columns
 from lodcli.formats.core.errors import DamagedFileError, naming
-from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.format import Source
+from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import shown
+from lodcli.formats.values.file_attributes import fitting, parsed, texts_and_others
 from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.tensor.marks import attributes_text
 
 if TYPE_CHECKING:
     from lodcli.formats.arrow.files import Records
@@ -45,8 +49,9 @@ class Datasets(Columns):
 
     The rows are those of the streams that state.json names, in its order; all of equal
     columns. What dataset_info.json says of them (class names, images) is read only where there
-    is no stream, of a dataset without rows; how they were to be formatted is not. Written is one
-    stream, which `load_from_disk` maps.
+    is no stream, of a dataset without rows; how they were to be formatted is not. Its description,
+    citation, homepage and license are attributes of the file. Written is one stream, which
+    `load_from_disk` maps.
     """
 
     name = "datasets"
@@ -69,6 +74,18 @@ class Datasets(Columns):
 
         return Shards(source, names), True
 
+    def open(self, source: Input, options: ReadOptions) -> Source:
+        found = super().open(source, options)
+        said = _json(source, INFO) if source.has_beside(INFO) else {}
+        texts = {name: said[name] for name in _INFO if isinstance(said.get(name), str)}
+        attributes, notes = fitting(
+            {name: text for name, text in texts.items() if text} | dict(found.attributes)
+        )
+        found.attributes = attributes
+        if notes:
+            found.notes = [*found.notes, *notes]
+        return found
+
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
         coded = spec.marks.categories is not None
         return super().keeps_dtype(spec, options) and (not coded or spec.dtype == "int64")
@@ -82,12 +99,16 @@ class Datasets(Columns):
     ) -> None:
         from lodcli.formats.arrow.writer import arrow_schema, record_batches, write_ipc
 
-        columns, items = arrow_schema(schema, labels=True), dict[str, int]()
+        attributes = parsed(options.attributes)
+        texts, _ = texts_and_others(attributes, attributes.keys() - _INFO.keys())
+        others = {name: one for name, one in attributes.items() if name not in texts}
+        rest = replace(options, attributes=attributes_text(others))
+        columns, items = arrow_schema(schema, rest, labels=True), dict[str, int]()
         records = record_batches(schema, batches, items, labels=True)
         with output.part(DATA) as part:
             write_ipc(part, columns, records, stream=True)
         self.require_equal(items)
-        for name, said in ((INFO, _INFO), (STATE, _STATE)):
+        for name, said in ((INFO, {**_INFO, **texts}), (STATE, _STATE)):
             with output.part(name) as part:
                 part.write(json.dumps(said, indent=2).encode() + b"\n")
 

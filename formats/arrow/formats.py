@@ -32,7 +32,7 @@ class Columns(Format):
     level_names = True
     record = "record"
     kept_marks = ALL_MARKS
-    attributes = True
+    attributes = file_attributes = True
     structs = True
     nulls = True
     options = frozenset({"field", "nulls"})
@@ -71,7 +71,7 @@ class _Ipc(Columns):
     ) -> None:
         from lodcli.formats.arrow.writer import arrow_schema, record_batches, write_ipc
 
-        columns, items = arrow_schema(schema), dict[str, int]()
+        columns, items = arrow_schema(schema, options), dict[str, int]()
         records = record_batches(schema, batches, items)
         write_ipc(output, columns, records, stream=self.name == "arrow-stream")
         self.require_equal(items)
@@ -146,6 +146,6 @@ class Parquet(Columns):
         from lodcli.formats.arrow.writer import arrow_schema, record_batches, write_parquet
 
         codec = {None: "snappy", "deflate": "gzip"}.get(options.compression, options.compression)
-        columns, items = arrow_schema(schema), dict[str, int]()
+        columns, items = arrow_schema(schema, options), dict[str, int]()
         write_parquet(output, columns, record_batches(schema, batches, items), codec)
         self.require_equal(items)

@@ -10,14 +10,18 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from lodcli.formats.arrow.layout import leaf_field
+from lodcli.formats.values.file_attributes import OTHERS, texts_and_others
 from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
 from lodcli.kernels.tensor.marks import Field
 
 # In the metadata of a schema, and of the attributes of a tensor.
 KEY = b"huggingface"
 NAME = "huggingface"
-# In the metadata of a field: attributes that are no text, as a JSON object.
-ATTRIBUTES_KEY = b"lod.attributes"
+# In metadata: attributes that are no text, as a JSON object.
+ATTRIBUTES_KEY = OTHERS.encode()
+# In the metadata of a schema: what is said of columns, and made anew when they are written.
+_OF_COLUMNS = frozenset({NAME, "pandas", OTHERS})
+_MADE = ("ARROW:", "PARQUET:")
 EXTENSION, EXTENSION_METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
 _TYPES = {"float16": "halffloat", "float32": "float", "float64": "double", "bool_": "bool"}
 _FILES = frozenset({"Image", "Audio", "Video", "Pdf", "Nifti"})
@@ -178,6 +182,34 @@ def with_attributes(field: pa.Field, attributes: Mapping[str, Any]) -> pa.Field:
     if others:
         kept[ATTRIBUTES_KEY] = json.dumps(others, ensure_ascii=False).encode()
     return field.with_metadata({**kept, **(field.metadata or {})}) if kept else field
+
+
+def file_attributes_of(schema: pa.Schema) -> dict[str, Any]:
+    """Return the attributes of a file: the metadata of its schema that are text."""
+    found: dict[str, Any] = {}
+    for key, value in (schema.metadata or {}).items():
+        try:
+            name, text = key.decode(), value.decode()
+            if name == OTHERS:
+                found |= json.loads(text)
+            elif not _is_made(name):
+                found[name] = text
+        except (ValueError, RecursionError, TypeError):
+            continue  # neither text nor ours
+    return found
+
+
+def with_file_attributes(schema: pa.Schema, attributes: Mapping[str, Any]) -> pa.Schema:
+    """Return a schema whose metadata keep the attributes of a file: text as it is."""
+    texts, others = texts_and_others(attributes, filter(_is_made, attributes))
+    kept = {key.encode(): value.encode() for key, value in texts.items()}
+    if others:
+        kept[ATTRIBUTES_KEY] = json.dumps(others, ensure_ascii=False).encode()
+    return schema.with_metadata({**kept, **(schema.metadata or {})}) if kept else schema
+
+
+def _is_made(name: str) -> bool:
+    return name in _OF_COLUMNS or name.startswith(_MADE)
 
 
 def featured(schema: pa.Schema, attributes: Mapping[str, Sequence[Mapping[str, Any]]]) -> pa.Schema:

@@ -13,7 +13,7 @@ import numpy as np
 from lodcli.formats.arrow.columns import ColumnReader
 from lodcli.formats.arrow.dictionaries import in_range, words_of
 from lodcli.formats.arrow.files import Records, damage
-from lodcli.formats.arrow.huggingface import attributes_of, features_of
+from lodcli.formats.arrow.huggingface import attributes_of, features_of, file_attributes_of
 from lodcli.formats.arrow.labels import class_names
 from lodcli.formats.arrow.layout import (
     Node,
@@ -36,6 +36,7 @@ from lodcli.formats.core.names import name_of, undotted
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec, find
 from lodcli.formats.text.lines import shown
+from lodcli.formats.values.file_attributes import fitting
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
@@ -65,7 +66,8 @@ class RecordSource(Source):
 
     def __init__(self, records: Records, options: ReadOptions) -> None:
         self._records = records
-        self.notes = records.notes
+        self.attributes, notes = fitting(file_attributes_of(records.schema))
+        self.notes = [*records.notes, *notes] if notes else records.notes
         self._columns: dict[str, ColumnReader] = {}
         self._owners: dict[str, str] = {}
         self._places: dict[str, Place] = {}

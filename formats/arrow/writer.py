@@ -10,33 +10,45 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lodcli.formats.arrow.huggingface import as_type, featured, with_attributes
+from lodcli.formats.arrow.huggingface import (
+    as_type,
+    featured,
+    with_attributes,
+    with_file_attributes,
+)
 from lodcli.formats.arrow.labels import with_labels
 from lodcli.formats.arrow.layout import has_dictionary
 from lodcli.formats.arrow.structs import array_of, field_of
+from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.structs.tree import tree
+from lodcli.formats.values.file_attributes import parsed
 from lodcli.kernels.tensor.exchange.arrow import arrow_array, arrow_field
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import MOST_WORD_BYTES
 
 # Readers read one at a time, and few read parts of one.
 ROW_GROUP_BYTES = 32 << 20
+NO_OPTIONS = WriteOptions()
 
 
-def arrow_schema(schema: Schema, *, labels: bool = False) -> pa.Schema:
+def arrow_schema(
+    schema: Schema, options: WriteOptions = NO_OPTIONS, *, labels: bool = False
+) -> pa.Schema:
     """Return the columns that hold these tensors; null may be what their specs say.
 
     Args:
         schema: of the tensors.
+        options: the attributes of the file, which the metadata of the schema keeps.
         labels: whether categories are class labels of Hugging Face, and no dictionaries.
     """
     schema = with_labels(schema, always=labels)
     nodes, attributes, columns = tree(schema), _attributes(schema), _leaves(schema)
     said = {node.name: [attributes[spec.name] for spec in node.specs] for node in nodes}
-    return featured(pa.schema([field_of(node, columns) for node in nodes]), said)
+    found = featured(pa.schema([field_of(node, columns) for node in nodes]), said)
+    return with_file_attributes(found, parsed(options.attributes))
 
 
 def _attributes(schema: Schema) -> dict[str, dict[str, Any]]:

@@ -27,7 +27,7 @@ class Container(Format):
     arrays = True
     level_names = True
     kept_marks = ALL_MARKS
-    attributes = True
+    attributes = file_attributes = True
     structs = True
     nulls = True
     needs = (PACKAGE,)
@@ -55,6 +55,6 @@ class Container(Format):
         from lodcli.formats.container.reader import ContainerSource
         from lodcli.formats.container.writer import write_container
 
-        write_container(output, schema, batches, options.compression)
+        write_container(output, schema, batches, options.compression, options.attributes)
         # What we would refuse to read must not get its name.
         ContainerSource(output.fd, output.label).close()

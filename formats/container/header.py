@@ -17,6 +17,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.names import check_name, component
 from lodcli.formats.core.schema import DEFAULT_NAME, LevelSpec, Schema, TensorSpec, rekeyed
 from lodcli.formats.structs.tree import check_tree
+from lodcli.formats.values.file_attributes import checked, parsed
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.tensor.marks import MOST_WORD_BYTES, MOST_WORDS
@@ -59,10 +60,14 @@ class Header:
     """The whole header of a container.
 
     The schema's level keys are the paths of the offsets datasets.
+
+    Attributes:
+        attributes: of the file, as text; "" for none.
     """
 
     schema: Schema
     datasets: Mapping[str, DatasetEntry]
+    attributes: str = ""
 
     def masks(self, spec: TensorSpec) -> list[int]:
         """Return the levels of a tensor that have a mask; see `mask_path`."""
@@ -97,7 +102,7 @@ def encode(header: Header) -> bytes:
     tensors = {}
     masks = {spec.name: header.masks(spec) for spec in header.schema}
     marked = any(spec.marks or masks[spec.name] for spec in header.schema)
-    version = VERSION_OF_MARKS if marked else VERSION
+    version = VERSION_OF_MARKS if marked or header.attributes else VERSION
     for spec in header.schema:
         entry: dict[str, Any] = {
             "kind": "array" if spec.array else "tensor",
@@ -122,6 +127,8 @@ def encode(header: Header) -> bytes:
         for path, entry in header.datasets.items()
     }
     content = {"format": "lod", "version": version, "tensors": tensors, "datasets": datasets}
+    if header.attributes:
+        content[marks.ATTRIBUTES] = parsed(header.attributes)
     body = json.dumps(content, separators=(",", ":"), ensure_ascii=True).encode()[:-1]
     return body + (_TAIL % crc32c(body)).encode()
 
@@ -157,7 +164,10 @@ def decode(raw: bytes) -> Header:
         )
     if tail != expected.encode():
         raise DamagedFileError(f"{PATH}: the checksum does not match; the header was altered")
-    _exact_keys(content, {"format", "version", "tensors", "datasets", "crc32c"}, "the header")
+    said = {marks.ATTRIBUTES} & content.keys() if version == VERSION_OF_MARKS else set()
+    members = {"format", "version", "tensors", "datasets", "crc32c"}
+    _exact_keys(content, members | said, "the header")
+    attributes = checked(content[marks.ATTRIBUTES], PATH) if said else ""
     datasets = {path: _dataset(path, entry) for path, entry in _items(content, "datasets")}
     tensors = _items(content, "tensors")
     owners = {part_path(name, "") for name, _ in tensors}
@@ -170,7 +180,7 @@ def decode(raw: bytes) -> Header:
     _require(words <= 4 * MOST_WORDS, f"categories: at most {4 * MOST_WORDS} words in all")
     _require_shared_from_the_top(schema)
     check_tree(schema, PATH)
-    return Header(schema, datasets)
+    return Header(schema, datasets, attributes)
 
 
 def _dataset(path: str, entry: Any) -> DatasetEntry:

@@ -15,6 +15,7 @@ from lodcli.formats.core.format import RowBlocks, StoredRows
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, find
+from lodcli.formats.values.file_attributes import parsed
 from lodcli.kernels.errors import (
     InvalidLoDError,
     SelectionError,
@@ -61,6 +62,7 @@ class ContainerSource(IndexedSource):
         text = file.header()
         found = header.decode(text)
         self.header_crc32c = header.checksum(text)
+        self.attributes = parsed(found.attributes)
         self._entries = found.datasets
         state = FileState(fd)
         self._rows = {

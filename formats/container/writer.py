@@ -22,7 +22,11 @@ from lodcli.kernels.errors import UnsupportedError
 
 
 def write_container(
-    output: Output, schema: Schema, batches: Iterable[Batch], compression: str | None
+    output: Output,
+    schema: Schema,
+    batches: Iterable[Batch],
+    compression: str | None,
+    attributes: str | None = None,
 ) -> None:
     """Write all batches and the header; the caller commits.
 
@@ -35,6 +39,7 @@ def write_container(
         schema: what the batches hold together.
         batches: see Source.
         compression: None for contiguous datasets, else a codec.
+        attributes: of the file, as text.
     """
     if compression is not None and compression not in CODECS:
         raise UnsupportedError(f"no codec {compression!r}; there are: {', '.join(CODECS)}")
@@ -59,16 +64,22 @@ def write_container(
         schema, arrays = writer.finish()
         with output.naming():
             words = write_words(schema, lambda array: kind(file, array))
-            _finish(file, schema, arrays | masks.finish() | words)
+            _finish(file, schema, arrays | masks.finish() | words, attributes or "")
     finally:
         file.close()
 
 
-def _finish(file: WrittenFile, schema: Schema, arrays: dict[str, tuple[ArraySpec, Sink]]) -> None:
+def _finish(
+    file: WrittenFile,
+    schema: Schema,
+    arrays: dict[str, tuple[ArraySpec, Sink]],
+    attributes: str,
+) -> None:
     """Write what remains and the header, and close the file."""
     for array, sink in sorted(arrays.values(), key=lambda found: not found[1].placed):
         sink.complete(array.rows or 0)
-    text = header.encode(Header(schema, {path: sink.entry() for path, (_, sink) in arrays.items()}))
+    entries = {path: sink.entry() for path, (_, sink) in arrays.items()}
+    text = header.encode(Header(schema, entries, attributes))
     with shielded():
         kind = h5t.C_S1.copy()
         kind.set_size(len(text))

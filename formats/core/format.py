@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -93,6 +93,7 @@ class Source(ABC):
         notes: what a person should know about the file; complete once everything is read.
         records: whether every batch holds all tensors with equally many outermost items, as the
             fields of records have.
+        attributes: what is known of the file as a whole, a JSON object.
     """
 
     schema: Schema
@@ -100,6 +101,7 @@ class Source(ABC):
     left_out: LeftOut = {}  # noqa: RUF012 - replaced, never changed
     notes: Sequence[str] = ()
     records: bool = False
+    attributes: Mapping[str, Any] = {}
 
     def _repr_html_(self) -> str:
         return schema_html(self.schema)
@@ -254,6 +256,8 @@ class Format(ABC):
         kept_marks: the marks of values that reading finds again.
         nulls: whether it holds null rows and items.
         attributes: whether it holds attributes of tensors.
+        file_attributes: whether it holds those of the file as a whole; `write` finds them in its
+            options.
         structs: whether it holds records of tensors; see records.py.
         null_items: with `nulls`, whether items and text may be null, and not only numbers.
         empty_file: whether a file of no bytes is one, of a tensor without items.
@@ -296,6 +300,7 @@ class Format(ABC):
     kept_marks: ClassVar[frozenset[str]] = frozenset()
     nulls: ClassVar[bool] = False
     attributes: ClassVar[bool] = False
+    file_attributes: ClassVar[bool] = False
     structs: ClassVar[bool] = False
     null_items: ClassVar[bool] = True
     empty_file: ClassVar[bool] = False

@@ -334,11 +334,14 @@ def write(
             - form: one of torch's forms of sequences: "nested", "packed", "padded", "list", "flat".
             - end_token, start_token: the tokens that end and begin each item in a run of tokens.
             - shards, shard_bytes: into how many shards a dataset is divided, or their most bytes.
+            - attributes: of the file as a whole, an object of JSON such as {"license": "MIT"};
+              `lodcli.open(path).attributes` gives them again.
 
     Raises:
         UnsupportedError: the format cannot hold a tensor, or does not know an option; or, if
             `strict`, not all of the content is kept.
         OptionError, TypeError: a value that an option cannot have, or no such option.
+        InvalidDataError: attributes that are no JSON, or more than 256 KiB of it.
         TargetExistsError: the file is there and may not be replaced.
 
     >>> words = LoDTensor([10, 11, 20], [[2, 1]])

@@ -10,6 +10,7 @@ from lodcli.formats.core.format import Format
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.structs.tree import record_columns
+from lodcli.formats.values.file_attributes import parsed
 from lodcli.formats.values.in_words import in_words, writes_words
 
 # In a message; a file may have thousands.
@@ -63,6 +64,7 @@ def losses(kind: Format, schema: Schema, options: WriteOptions) -> tuple[Loss, .
         "attributes": []
         if kind.attributes
         else [f"those of {spec.name}" for spec in schema if spec.marks.attributes],
+        "file attributes": [] if kind.file_attributes else parsed(options.attributes),
         "records": () if kind.structs else record_columns(schema),
         "row shapes": [
             f"{spec.row_shape} of {spec.name}"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.names import check_name
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec
+from lodcli.formats.values.file_attributes import checked, parsed
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -24,7 +25,6 @@ from lodcli.kernels.tensor.marks import (
     Field,
     Marks,
     Times,
-    attributes_text,
     check_codes,
     check_text,
 )
@@ -140,15 +140,7 @@ def _categories(content: dict[str, Any], where: str, *, words: bool) -> Categori
 
 def _attributes(content: dict[str, Any], where: str) -> str:
     """Return the attributes that `to_json` gave, as text."""
-    if ATTRIBUTES not in content:
-        return ""
-    try:
-        found = attributes_text(content[ATTRIBUTES])
-    except InvalidDataError as error:
-        raise DamagedFileError(f"{where}: {error}") from None
-    if not found:
-        raise DamagedFileError(f"{where}: attributes: expected at least one, found {{}}")
-    return found
+    return checked(content[ATTRIBUTES], where) if ATTRIBUTES in content else ""
 
 
 def _fields(said: Any, where: str) -> tuple[Field, ...]:
@@ -234,21 +226,25 @@ def kept_from_json(said: Any, where: str) -> Kept:
     return Kept(found, tuple(masks))
 
 
-def flat_json(schema: Schema, masked: Mapping[str, Iterable[int]]) -> str | None:
-    """Return the marks of all tensors for a flat file; None if there are none.
+def flat_json(
+    schema: Schema, masked: Mapping[str, Iterable[int]], attributes: Mapping[str, Any] | None = None
+) -> str | None:
+    """Return the marks of all tensors for a flat file, and its attributes; None if there are none.
 
     Args:
         schema: of the file.
         masked: the levels that have a mask, by tensor.
+        attributes: of the file.
 
     Raises:
         UnsupportedError: they take more than MOST_BYTES, which reading would not take for marks.
     """
     found = {spec.name: kept_json(spec, masked.get(spec.name, ())) for spec in schema}
     marks = {name: said for name, said in found.items() if said}
-    if not marks:
+    if not marks and not attributes:
         return None
-    text = json.dumps({**_FORMAT, "tensors": marks}, separators=(",", ":"))
+    of_file = {ATTRIBUTES: dict(attributes)} if attributes else {}
+    text = json.dumps({**_FORMAT, "tensors": marks, **of_file}, separators=(",", ":"))
     if len(text) > MOST_BYTES:
         raise UnsupportedError(
             f"marks of tensors, such as categories and attributes, take {len(text)} bytes here, at "
@@ -257,8 +253,20 @@ def flat_json(schema: Schema, masked: Mapping[str, Iterable[int]]) -> str | None
     return text
 
 
-def from_flat_json(text: str | bytes) -> dict[str, Kept] | None:
-    """Return the marks and masks by tensor that `flat_json` gave; None if this is something else.
+class FlatMarks(NamedTuple):
+    """What a flat file keeps beside its arrays.
+
+    Attributes:
+        tensors: their marks and masks, by name.
+        attributes: of the file.
+    """
+
+    tensors: Mapping[str, Kept]
+    attributes: Mapping[str, Any]
+
+
+def from_flat_json(text: str | bytes) -> FlatMarks | None:
+    """Return what `flat_json` gave; None if this is something else.
 
     Raises:
         DamagedFileError, UnsupportedError: it is ours, and damaged or of a later version.
@@ -274,7 +282,10 @@ def from_flat_json(text: str | bytes) -> dict[str, Kept] | None:
     tensors = content.get("tensors")
     if not isinstance(tensors, dict):
         raise DamagedFileError("marks: expected an object of tensors")
-    return {name: kept_from_json(said, f"tensor {shown(name)}") for name, said in tensors.items()}
+    return FlatMarks(
+        {name: kept_from_json(said, f"tensor {shown(name)}") for name, said in tensors.items()},
+        parsed(_attributes(content, "marks")),
+    )
 
 
 def remarked(schema: Schema, values: str) -> Schema:

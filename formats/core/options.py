@@ -103,6 +103,8 @@ class WriteOptions:
         shards: into how many containers a dataset is divided, about equal in bytes.
         shard_bytes: of the rows and offsets of one of them, at most, unless one item alone has
             more.
+        attributes: of the file as a whole, a JSON object as text; None and "" for none. Every
+            format takes them, and some lose them.
     """
 
     compression: str | None = None
@@ -116,6 +118,7 @@ class WriteOptions:
     wide: bool | None = None
     shards: int | None = None
     shard_bytes: int | None = None
+    attributes: str | None = None
 
 
 class ReadKeywords(TypedDict, total=False):
@@ -157,6 +160,7 @@ class WriteKeywords(TypedDict, total=False):
     wide: bool | None
     shards: int | None
     shard_bytes: int | None
+    attributes: Mapping[str, Any] | None
 
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
@@ -231,6 +235,10 @@ def _value(name: str, value: Any) -> Any:
         return names or None
     if name == "vocabulary":
         return Path(value)
+    if name == "attributes":
+        from lodcli.kernels.tensor.marks import attributes_text
+
+        return attributes_text(value)
     if name == "rename":
         return tuple(value.items()) or None
     if name == "text_levels" and value not in TEXT_LEVELS:
@@ -289,7 +297,7 @@ def refuse_unknown_options(
 ) -> None:
     """Raise UnsupportedError for an option the format does not understand."""
     for field in fields(given):
-        if field.name == "skip_unsupported":
+        if field.name in ("skip_unsupported", "attributes"):
             continue
         if getattr(given, field.name) is not None and field.name not in known:
             flag = _FLAGS.get(field.name, f"--{field.name.replace('_', '-')}")

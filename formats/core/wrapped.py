@@ -24,6 +24,7 @@ class Wrapped(Source):
         self.schema = inner.schema
         self.left_out = inner.left_out
         self.records = inner.records
+        self.attributes = inner.attributes
 
     @property
     def checksums(self) -> str | None:  # type: ignore[override]

@@ -78,7 +78,7 @@ class ShardedJob:
         refuse_columns(shards.schema)
         manifest = shards.manifest()
         with Output(self._folder / manifests.NAME, seekable=True, overwrite=True) as output:
-            write_manifest(output, manifest)
+            write_manifest(output, manifest, shards.attributes)
         os.unlink(self._folder / NAME)
         fsync_folder(self._folder)
         return manifest.counted()

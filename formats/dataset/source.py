@@ -52,7 +52,8 @@ class DatasetSource(IndexedSource):
         self._folder = folder
         with naming(manifests.NAME), folder.beside(manifests.NAME) as file:
             fd = file.make_seekable().fileno()
-            self._manifest = Manifest.read(ContainerSource(fd, manifests.NAME))
+            source = ContainerSource(fd, manifests.NAME)
+            self._manifest, self.attributes = Manifest.read(source), source.attributes
         self.schema = self._manifest.counted()
         self._expected = uncounted(self.schema)
         self._ends = self._manifest.ends()

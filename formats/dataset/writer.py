@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,11 @@ from lodcli.formats.items.sharing import Shared
 from lodcli.formats.items.taking import item_count, part
 from lodcli.formats.storage.folder_output import FolderOutput
 from lodcli.formats.storage.outputs import Output
+from lodcli.formats.values.file_attributes import alike
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import attributes_text
 
 SHARD_BYTES = 256 << 20
 # An item costs its offset as well: many empty ones must be divided too.
@@ -109,11 +112,11 @@ def _write(
     while not divided.done(shards.count):
         # Their number, which is in their names, may not be known before the last one.
         with output.part(shard_name(shards.count, options.shards or 0)) as shard:
-            shards.write(shard, divided.shard(shards.count), options.compression)
+            shards.write(shard, divided.shard(shards.count), options)
     for number in range(shards.count if options.shards is None else 0):
         output.rename(shard_name(number, 0), shard_name(number, shards.count))
     with output.part(manifests.NAME) as file:
-        write_manifest(file, shards.manifest())
+        write_manifest(file, shards.manifest(), shards.attributes)
 
 
 class _Divided:
@@ -207,10 +210,10 @@ class _Equally(_Divided):
         return int(np.searchsorted(ends[:-1], border))
 
 
-def write_manifest(output: Output, manifest: Manifest) -> None:
-    """Write a manifest as a container."""
+def write_manifest(output: Output, manifest: Manifest, attributes: str | None = None) -> None:
+    """Write a manifest as a container, with the attributes of the dataset."""
     schema, batch = manifest.tensors()
-    Container().write(output, schema, [batch], WriteOptions())
+    Container().write(output, schema, [batch], WriteOptions(attributes=attributes))
 
 
 class Shards:
@@ -229,17 +232,19 @@ class Shards:
         self._counts: list[list[int]] = []
         self._sizes: list[int] = []
         self._sums: list[int] = []
+        self._attributes: list[Mapping[str, Any]] = []
 
     @property
     def count(self) -> int:
         """How many shards were written."""
         return len(self._sizes)
 
-    def write(self, output: Output, batches: Iterable[Batch], compression: str | None) -> None:
+    def write(self, output: Output, batches: Iterable[Batch], options: WriteOptions) -> None:
         """Write a shard, without committing it."""
         schema = tuple(spec.uncounted() for spec in self.schema)
         empty = {spec.name: spec.empty() for spec in schema}
-        write_container(output, schema, chain([empty], batches), compression)
+        batches = chain([empty], batches)
+        write_container(output, schema, batches, options.compression, options.attributes)
         self.add(output.fd, output.label)
 
     def add(self, fd: int, label: str) -> None:
@@ -249,6 +254,12 @@ class Shards:
         self._nullable |= {spec.name for spec in source.schema if spec.nullable}
         self._sizes.append(os.fstat(fd).st_size)
         self._sums.append(source.header_crc32c)
+        self._attributes = [alike([*self._attributes, source.attributes])]
+
+    @property
+    def attributes(self) -> str:
+        """The attributes that all shards have alike, as text."""
+        return attributes_text(alike(self._attributes))
 
     def manifest(self) -> Manifest:
         """Return the manifest."""

@@ -29,7 +29,7 @@ MODULES = (
 
 
 class Datasets:
-    """Datasets of an HDF5 file of which nothing is trusted; attributes are never read.
+    """Datasets of an HDF5 file of which nothing is trusted.
 
     Args:
         source: the file.

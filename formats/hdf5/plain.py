@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.losses import MOST_SHOWN
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME
 from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource
 from lodcli.formats.hdf5.fixed_text import FixedText
 from lodcli.formats.storage.inputs import Input
+from lodcli.formats.text.lines import shown
+from lodcli.formats.values.file_attributes import fitting
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import (
@@ -26,8 +29,9 @@ class PlainHdf5(Format):
     """Rows and offsets (or lengths) in datasets of any HDF5 file. Reading only.
 
     `--data /x` names the rows, `--data /x/field` a field of compounds; `--offsets /o` or
-    `--lengths /l` one level each, outermost first; attributes are ignored. Big-endian numbers
-    arrive in native order, texts of fixed length as a further level.
+    `--lengths /l` one level each, outermost first. Attributes of the root
+    that are text or numbers are those of the file; others are ignored. Big-endian numbers arrive in
+    native order, texts of fixed length as a further level.
     """
 
     name = "hdf5"
@@ -49,11 +53,23 @@ class PlainHdf5(Format):
             with naming(_index_paths(options)[-1]):
                 check_rows(levels, column.shape[0])
         if column.text:
-            return FixedText(datasets, column, LoD(levels), options.levels, options.encoding)
+            names, encoding = options.levels, options.encoding
+            return _told(FixedText(datasets, column, LoD(levels), names, encoding), datasets)
         if options.encoding is not None:
             raise UnsupportedError(f"{options.data}: holds numbers; --encoding is for text")
         lod = LoD(levels, options.levels)
-        return DatasetsSource(datasets, {DEFAULT_NAME: (options.data, lod)})
+        return _told(DatasetsSource(datasets, {DEFAULT_NAME: (options.data, lod)}), datasets)
+
+
+def _told(source: Source, datasets: Datasets) -> Source:
+    """Return a source with the attributes of the root."""
+    found, others = datasets.strict.attributes()
+    source.attributes, notes = fitting(found)
+    if others:
+        names = ", ".join(map(shown, others[:MOST_SHOWN])) + " .." * (len(others) > MOST_SHOWN)
+        notes.append(f"attributes that are neither text nor numbers are not kept: {names}")
+    source.notes = [*source.notes, *notes]
+    return source
 
 
 def _levels(datasets: Datasets, options: ReadOptions) -> list[Offsets]:

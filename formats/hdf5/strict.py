@@ -1,9 +1,9 @@
 """Opens untrusted HDF5: datasets of numbers and of texts of fixed length, without following links.
 
 External links and storage, virtual datasets and variable-length data let a file read other
-files or hang the library; attributes load whole. All are refused before a byte of them is
-touched. What libhdf5 itself may do with damaged metadata, it does in a sandboxed child process
-(`Format.isolated`).
+files or hang the library. All are refused before a byte of them is touched. Of attributes, only
+those of the root are read. What libhdf5 itself may do with damaged metadata, it does in a sandboxed
+child process (`Format.isolated`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from h5py import h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5z
+import h5py
+import numpy as np
+from h5py import h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t, h5z
 
 from lodcli.formats.container.hdf5plugin import register
 from lodcli.formats.container.owned import require_memory
@@ -20,9 +23,10 @@ from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.hdf5.columns import Column, column_of
 from lodcli.formats.hdf5.guarded import GuardedFile
 from lodcli.formats.storage.interrupts import shielded
-from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.platform import files
+from lodcli.kernels.tensor.marks import MOST_ATTRIBUTE_BYTES, attributes_text
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # The filters that hdf5plugin brings; those of HDF5 and h5py are there already.
@@ -44,13 +48,15 @@ LAYOUTS = (h5d.CONTIGUOUS, h5d.CHUNKED, h5d.COMPACT)
 FREE_ROWS = 1 << 20
 # Of names in a message.
 MOST_OFFERED, MOST_NAME_CHARS = 10, 60
+# Of the root.
+MOST_ATTRIBUTES = 1000
 
 # SystemError: an error of lod's file object that HDF5 ignored.
 _RAISED = (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemError)
 
 
 class StrictFile:
-    """Someone's HDF5 file. Attributes are never read.
+    """Someone's HDF5 file. Attributes are only read by `attributes`.
 
     Args:
         fd: an open descriptor of the file; the caller keeps and closes it.
@@ -132,6 +138,22 @@ class StrictFile:
             items = out.reshape(-1).view(f"V{column.memory.get_size()}").reshape(stored)
             column.dataset.read(h5s.create_simple(stored), space, items, column.memory)
 
+    def attributes(self) -> tuple[dict[str, Any], list[str]]:
+        """Return the attributes of the root that are text or numbers, and the names of others."""
+        found: dict[str, Any] = {}
+        others: list[str] = []
+        with self.damage("attributes of the file"):
+            stored = h5py.Group(self._root).attrs
+            if (count := len(stored)) > MOST_ATTRIBUTES:
+                raise UnsupportedError(f"{count} attributes, at most {MOST_ATTRIBUTES}")
+            for name in stored:
+                value = _plain(stored, name)
+                if value is None:
+                    others.append(name)
+                else:
+                    found[name] = value
+        return found, others
+
     def unwritten(self, column: Column) -> str | None:
         """Return how much of a column was never written, in words; None if all was.
 
@@ -204,6 +226,29 @@ class StrictFile:
                 f"{path}: needs bytes {offset} to {offset + size}, the file ends at {self._size}; "
                 "it is truncated"
             )
+
+
+def _plain(stored: h5py.AttributeManager, name: str) -> Any:
+    """Return an attribute as JSON knows it; None for what is neither text nor numbers."""
+    attribute = stored.get_id(name)
+    kind, shape = attribute.get_type(), attribute.shape
+    if kind.get_class() not in (h5t.INTEGER, h5t.FLOAT, h5t.STRING) or shape is None:
+        return None
+    if len(shape) > 1 or attribute.get_storage_size() > MOST_ATTRIBUTE_BYTES:
+        return None
+    value = stored[name]
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    try:
+        plain = [*map(_decoded, value)] if shape else _decoded(value)
+        attributes_text({name: plain})
+    except (UnicodeDecodeError, InvalidDataError):
+        return None  # no UTF-8, nan, or too long
+    return plain
+
+
+def _decoded(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _unwritten(column: Column) -> str | None:

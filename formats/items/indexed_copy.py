@@ -61,6 +61,7 @@ def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
         for batch in source.batches_of(names)
     )
     with copied(schema, (batch for batch in batches if batch)) as copy:
+        copy.attributes = source.attributes
         yield copy
 
 

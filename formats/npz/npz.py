@@ -28,7 +28,7 @@ from lodcli.formats.core.flat_arrays import (
 )
 from lodcli.formats.core.format import BATCH_BYTES, Format, LeftOut, Source
 from lodcli.formats.core.indexed import IndexedSource
-from lodcli.formats.core.marks import MOST_BYTES, Kept, flat_json, from_flat_json, tensor_of
+from lodcli.formats.core.marks import MOST_BYTES, FlatMarks, flat_json, from_flat_json, tensor_of
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find
@@ -38,6 +38,7 @@ from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import END_MARK, first_name, open_archive, shown
+from lodcli.formats.values.file_attributes import parsed
 from lodcli.formats.values.without_nulls import refusing_nulls
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -71,7 +72,7 @@ class Npz(Format):
     write_options = FLAT_WRITE_OPTIONS
     kept_marks = ALL_MARKS
     nulls = True
-    attributes = True
+    attributes = file_attributes = True
     structs = True
 
     def sniff(self, head: bytes) -> bool:
@@ -90,7 +91,8 @@ class Npz(Format):
         with Spool(output) as spool:
             masks = None if options.cu_seqlens else spooled_masks(spool, schema, mask_array_name)
             _, arrays = spool_arrays(spool, schema, batches, names, index_dtype(options), masks)
-            kept = flat_json(schema, {} if masks is None else masks.levels())
+            masked = {} if masks is None else masks.levels()
+            kept = flat_json(schema, masked, parsed(options.attributes))
             with new_archive(output) as archive:
                 store(archive, arrays)
                 if kept is not None:
@@ -190,10 +192,12 @@ class _NpzSource(IndexedSource):
                 arrays[name] = read_member(self._archive, infos[name])
             return arrays[name]
 
-        kept = self._kept(infos, look)
-        if kept is not None:
+        found = self._kept(infos, look)
+        kept = found.tensors if found is not None else {}
+        if found is not None:
+            self.attributes = found.attributes
             infos = {name: info for name, info in infos.items() if name != MARKS}
-        tensors = held(tensors_in(infos, options, kept or {}), look, self.left_out)
+        tensors = held(tensors_in(infos, options, kept), look, self.left_out)
         self._data = {name: arrays[parts.data] for name, parts in tensors.items()}
         self._masks = {
             name: {level: arrays[array] for level, array in parts.masks.items()}
@@ -202,11 +206,11 @@ class _NpzSource(IndexedSource):
         self.schema, self.lods = described(
             tensors, arrays, lambda name: self._whole(arrays[name]), options
         )
-        self.schema = marked(self.schema, kept or {})
+        self.schema = marked(self.schema, kept)
 
     def _kept(
         self, infos: dict[str, zipfile.ZipInfo], look: Callable[[str], Member]
-    ) -> dict[str, Kept] | None:
+    ) -> FlatMarks | None:
         """Return what the member of marks says; None if there is none, or it is a tensor."""
         if MARKS not in infos or infos[MARKS].file_size > MOST_BYTES:
             return None

@@ -45,6 +45,7 @@ from lodcli.formats.safetensors.header import (
 )
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
+from lodcli.formats.values.file_attributes import fitting, parsed, texts_and_others
 from lodcli.formats.values.without_nulls import refusing_nulls
 from lodcli.kernels.tensor.marks import ALL_MARKS
 
@@ -63,7 +64,7 @@ class Safetensors(Format):
     write_options = FLAT_WRITE_OPTIONS
     kept_marks = ALL_MARKS
     nulls = True
-    attributes = True
+    attributes = file_attributes = True
     structs = True
     seekable_output = True
 
@@ -80,7 +81,10 @@ class Safetensors(Format):
             require_tensor_dtype(name, header)
             return arrays[name]
 
-        kept = from_flat_json(header.metadata.get(MARKS, "")) or {}
+        said = from_flat_json(header.metadata.get(MARKS, ""))
+        kept = said.tensors if said is not None else {}
+        texts = {k: v for k, v in header.metadata.items() if said is None or k != MARKS}
+        attributes, notes = fitting(texts | dict(said.attributes if said is not None else {}))
         tensors = held(tensors_in(header.arrays, options, kept), look, left_out)
         schema, lods = described(
             tensors,
@@ -94,7 +98,7 @@ class Safetensors(Format):
             for name, parts in tensors.items()
         }
         found = PlacedSource(fd, marked(schema, kept), rows, lods, masks)
-        found.left_out = left_out
+        found.left_out, found.attributes, found.notes = left_out, attributes, notes
         return found
 
     def write(
@@ -103,8 +107,9 @@ class Safetensors(Format):
         names, kind = array_names(schema, options), index_dtype(options)
 
         def plan(counted: Schema, masked: Mapping[str, Sequence[int]]) -> Plan:
-            kept = flat_json(counted, masked)
-            header = Header({}, {} if kept is None else {MARKS: kept})
+            texts, others = texts_and_others(parsed(options.attributes), {MARKS})
+            kept = flat_json(counted, masked, others)
+            header = Header({}, texts if kept is None else {**texts, MARKS: kept})
             for spec in counted:
                 assert spec.rows is not None
                 header.add(names(spec.name, -1), spec.dtype, (spec.rows, *spec.row_shape))

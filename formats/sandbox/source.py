@@ -36,10 +36,12 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.stream.header import JSON_LIMIT_BYTES, decode, encode, plan
 from lodcli.formats.stream.reader import StreamSource
 from lodcli.formats.stream.writer import write_stream
+from lodcli.formats.values.file_attributes import parsed
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import attributes_text
 
 
 class IsolatedSource(Source):
@@ -88,7 +90,8 @@ class IsolatedSource(Source):
             with self._reply(do="open") as reply:
                 self._partial = facts(reply.file.readline(MOST_FACTS_BYTES), "partial")["partial"]
                 self.left_out = errors_of(reply.file.readline(JSON_LIMIT_BYTES))
-                self.schema = decode(reply.file.read(JSON_LIMIT_BYTES + 1)).schema
+                header = decode(reply.file.read(JSON_LIMIT_BYTES + 1))
+                self.schema, self.attributes = header.schema, parsed(header.attributes)
         except BaseException:
             self.close()
             raise
@@ -220,7 +223,7 @@ def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> No
     if request["do"] == "open":
         replies.write(json.dumps({"partial": opened.partial}).encode() + b"\n")
         replies.write(line_of(opened.left_out))
-        replies.write(encode(plan(opened.schema)))
+        replies.write(encode(plan(opened.schema, attributes_text(opened.attributes))))
     elif request["do"] == "tell":
         replies.write(json.dumps([opened.notes, opened.checksums]).encode())
     elif request["do"] == "batches":

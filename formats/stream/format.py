@@ -29,7 +29,7 @@ class LodStream(Format):
     arrays: ClassVar[bool] = True
     level_names: ClassVar[bool] = True
     kept_marks = ALL_MARKS
-    attributes = True
+    attributes = file_attributes = True
     structs = True
     nulls: ClassVar[bool] = True
 
@@ -45,4 +45,4 @@ class LodStream(Format):
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         """See Format."""
-        write_stream(output, schema, batches)
+        write_stream(output, schema, batches, attributes=options.attributes or "")

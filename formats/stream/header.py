@@ -14,6 +14,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.names import check_name
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec, rekeyed
 from lodcli.formats.structs.tree import check_tree
+from lodcli.formats.values.file_attributes import checked, parsed
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
@@ -41,11 +42,13 @@ class StreamHeader:
         schema: the tensors; the key of a level is its number in `levels`.
         levels: the level table.
         version: of the stream.
+        attributes: of the file, as text; "" for none.
     """
 
     schema: Schema
     levels: tuple[LevelSpec, ...]
     version: int = VERSION
+    attributes: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def numbers(levels: tuple[LevelSpec, ...]) -> list[int]:
     return [int(level.key) for level in levels]
 
 
-def plan(schema: Schema) -> StreamHeader:
+def plan(schema: Schema, attributes: str = "") -> StreamHeader:
     """Return the header for tensors that are to be written.
 
     Shared levels have one name. Those of a TensorArray are its own.
@@ -102,9 +105,9 @@ def plan(schema: Schema) -> StreamHeader:
     for spec in specs:
         for level in (*spec.levels, *spec.outer):
             table.setdefault(level.key, level)
-    said = any(spec.marks or spec.nullable for spec in specs)
+    said = attributes or any(spec.marks or spec.nullable for spec in specs)
     version = VERSION_OF_MARKS if said else VERSION
-    return StreamHeader(specs, tuple(table.values()), version)
+    return StreamHeader(specs, tuple(table.values()), version, attributes)
 
 
 def encode(header: StreamHeader) -> bytes:
@@ -136,14 +139,15 @@ def decode(payload: bytes, version: int | None = None) -> StreamHeader:
     Raises:
         DamagedFileError: names the member, what was expected and found.
     """
-    content = _members(
-        _parse(payload, "header"), "header", ("format", "version", "levels", "tensors")
-    )
+    said = _parse(payload, "header")
+    also = (marks.ATTRIBUTES,) if isinstance(said, dict) and marks.ATTRIBUTES in said else ()
+    content = _members(said, "header", ("format", "version", "levels", "tensors", *also))
     _require(content["format"] == FORMAT, "format", repr(FORMAT), content["format"])
     versions = (VERSION, VERSION_OF_MARKS) if version is None else (version,)
     known = type(content["version"]) is int and content["version"] in versions
     _require(known, "version", " or ".join(map(str, versions)), content["version"])
     version = content["version"]
+    _require(version != VERSION or not also, "version", "2, for attributes", version)
     table = tuple(
         _level(value, number) for number, value in enumerate(_list(content["levels"], "levels"))
     )
@@ -158,7 +162,8 @@ def decode(payload: bytes, version: int | None = None) -> StreamHeader:
     _require(len(set(names)) == len(names), "tensors", "names that differ", names)
     # Last, because every fault above has a better name than this one.
     check_tree(schema, "header")
-    header = StreamHeader(schema, table, version)
+    attributes = checked(content[marks.ATTRIBUTES], "header") if also else ""
+    header = StreamHeader(schema, table, version, attributes)
     if _canonical(_content(header)) != payload:
         raise DamagedFileError("header: not written in canonical form")
     return header
@@ -286,6 +291,7 @@ def _content(header: StreamHeader) -> dict[str, object]:
             }
             for spec in header.schema
         ],
+        **({marks.ATTRIBUTES: parsed(header.attributes)} if header.attributes else {}),
     }
 
 

@@ -28,6 +28,7 @@ from lodcli.formats.stream.header import (
     decode,
     numbers,
 )
+from lodcli.formats.values.file_attributes import parsed
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, check_chain, check_offsets, check_rows
 from lodcli.kernels.index.immutable import immutable
@@ -57,6 +58,7 @@ class StreamSource(Source):
         payload = self._frames.payload(frame, JSON_LIMIT_BYTES)
         self._header = decode(payload, self._frames.version)
         self.schema = self._header.schema
+        self.attributes = parsed(self._header.attributes)
         self._fresh = True
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:

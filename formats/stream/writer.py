@@ -27,7 +27,12 @@ BATCH_BYTES = 16 << 20
 
 
 def write_stream(
-    output: Writable, schema: Schema, batches: Iterable[Batch], *, tells_failure: bool = True
+    output: Writable,
+    schema: Schema,
+    batches: Iterable[Batch],
+    *,
+    attributes: str = "",
+    tells_failure: bool = True,
 ) -> None:
     """Write all batches as one stream.
 
@@ -36,13 +41,14 @@ def write_stream(
         schema: what the batches hold together.
         batches: whole outermost items. Those that are large are cut, tensors that share
             their outermost level and come apart are held back until they are together.
+        attributes: of the file, as text.
         tells_failure: whether a stream that cannot be finished says so; not if the caller tells
             why.
 
     Raises:
         InvalidDataError: the batches are not what `schema` says.
     """
-    header = plan(schema)
+    header = plan(schema, attributes)
     frames = FrameWriter(output, header.version)
     writer = _StreamWriter(frames, header)
     try:

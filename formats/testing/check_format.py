@@ -120,6 +120,8 @@ class _Run:
             _, path, content = largest
             self._check_limits(path, content)
             self._check_damage(path, content)
+            if self._kind.file_attributes:
+                self._check_attributes(path, content)
 
     def check_file(self, path: Path) -> None:
         self._check_damage(path, self._read(path, {}))
@@ -176,6 +178,16 @@ class _Run:
                 ) from error
             wrong = difference(content, found, losses(self._kind, schema_of(content), _NONE))
             assert wrong is None, f"read in the sandbox: {wrong}"
+
+    def _check_attributes(self, path: Path, content: Content) -> None:
+        """Write attributes of the file, which must come back."""
+        given = {"license": "MIT", "of": {"years": [2019, None]}}
+        options = {"overwrite": True, "attributes": given, **self._writing(content)}
+        io.write(path, content, format_name=self._kind.name, **options)
+        reading = self._reading(content)
+        with io.open_source(path, format_name=self._kind.name, **reading) as file:
+            found = file.attributes
+        assert found == given, f"attributes of the file: {given} came back as {dict(found)}"
 
     def _check_damage(self, path: Path, content: Mapping[str, Item]) -> None:
         """Read the file cut off and altered: an error in one line, or tensors."""

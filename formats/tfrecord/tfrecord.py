@@ -38,7 +38,7 @@ class TfRecord(Columns):
     max_levels = MOST_LISTS + 1
     zero_rows = False
     packed = True
-    structs = attributes = False
+    structs = attributes = file_attributes = False
     kept_marks = ALL_MARKS - {"category"}
     checksums = "CRC32C of every record"
     # NumPy imports its masked arrays only for numpy.unique.

@@ -19,7 +19,8 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema
 from lodcli.formats.npz.npy_header import NPY_DTYPES
-from lodcli.formats.zarr.attributes import KEY, kept_marks, told, unescaped
+from lodcli.formats.values.file_attributes import fitting
+from lodcli.formats.zarr.attributes import KEY, kept_marks, of_file, told, unescaped
 from lodcli.formats.zarr.stores import ReadStore
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -56,7 +57,8 @@ class ZarrSource(IndexedSource):
                 arrays[name] = self._look(name, names[name])
             return arrays[name]
 
-        kept = self._attributes()
+        root = self._attributes()
+        kept = root.get(KEY)
         paths = store.arrays()
         names = {path or DEFAULT_NAME: path for path in paths}
         if kept is not None:
@@ -67,6 +69,7 @@ class ZarrSource(IndexedSource):
         # Whether the codecs of others check anything is not known.
         self.checksums = None if kept is not None else ""
         marks = {} if kept is None else kept_marks(kept)
+        self.attributes, self.notes = fitting(of_file(root, kept))
         tensors = held(tensors_in(names, options, marks), look, self.left_out)
         self._rows = {name: arrays[parts.data] for name, parts in tensors.items()}
         self._masks = {
@@ -93,11 +96,14 @@ class ZarrSource(IndexedSource):
             found[spec.name] = renamed.setdefault(key, lod.with_names(spec.level_names))
         self.schema, self.lods = schema, found
 
-    def _attributes(self) -> object:
-        """Return what lod keeps in the root's attributes; None in stores of others."""
+    def _attributes(self) -> dict[str, Any]:
+        """Return the attributes of the root, of Zarr 3 or 2."""
         content = self._store.metadata("zarr.json")
-        attributes = content.get("attributes") if isinstance(content, dict) else None
-        return attributes.get(KEY) if isinstance(attributes, dict) else None
+        if content is None:
+            attributes = self._store.metadata(".zattrs")
+        else:
+            attributes = content.get("attributes") if isinstance(content, dict) else None
+        return attributes if isinstance(attributes, dict) else {}
 
     def _look(self, name: str, path: str) -> ZarrArray:
         with self._damage(name):

@@ -12,6 +12,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.names import component
 from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.structs.tree import check_tree
+from lodcli.formats.values.file_attributes import checked, parsed
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
 
@@ -43,8 +44,13 @@ def refuse_long_names(schema: Schema) -> None:
             )
 
 
-def written(schema: Schema, masked: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    """Return the attribute that keeps the names of levels, marks, and which masks there are."""
+def written(
+    schema: Schema, masked: Mapping[str, Sequence[int]], attributes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the attributes of the root: those of the file, and beside them ours.
+
+    Ours keeps the names of levels, marks, and which masks there are.
+    """
     tensors = {
         spec.name: {
             "levels": list(spec.level_names),
@@ -52,7 +58,25 @@ def written(schema: Schema, masked: Mapping[str, Sequence[int]]) -> dict[str, An
         }
         for spec in schema
     }
-    return {"version": VERSION, "tensors": tensors}
+    ours: dict[str, Any] = {"version": VERSION, "tensors": tensors}
+    if KEY in attributes:
+        ours[marks.ATTRIBUTES] = {KEY: attributes[KEY]}
+    return {**attributes, KEY: ours}
+
+
+def of_file(root: Any, kept: Any) -> dict[str, Any]:
+    """Return the attributes of the file.
+
+    Args:
+        root: all attributes of the root.
+        kept: those of them that are ours; None for none.
+    """
+    found = dict(root) if isinstance(root, dict) else {}
+    if kept is not None:
+        del found[KEY]
+        if marks.ATTRIBUTES in kept:
+            found |= parsed(checked(kept[marks.ATTRIBUTES], f"attribute {KEY}"))
+    return found
 
 
 def kept_marks(kept: Any) -> dict[str, marks.Kept]:

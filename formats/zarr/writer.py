@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from lodcli.formats.core.marks import mask_name
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.npz.npz import spool_arrays, spooled_masks
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.zarr.attributes import KEY, group_of, written
+from lodcli.formats.zarr.attributes import group_of, written
 from lodcli.formats.zarr.stores import Collected
 from lodcli.kernels.index.checks import Array
 
@@ -25,7 +25,11 @@ CHUNK_BYTES, CHUNKS_A_SHARD = 512 << 10, 16
 
 
 def write_arrays(
-    output: Output, schema: Schema, batches: Iterable[Batch], put: Callable[[str, Any], None]
+    output: Output,
+    schema: Schema,
+    batches: Iterable[Batch],
+    put: Callable[[str, Any], None],
+    attributes: Mapping[str, Any],
 ) -> None:
     """Write tensors as the arrays of a store.
 
@@ -34,13 +38,14 @@ def write_arrays(
         schema: of the tensors.
         batches: of the tensors.
         put: takes each file of the store once, by its key.
+        attributes: of the file.
     """
     with Spool(output) as spool:
         masks = spooled_masks(spool, schema, mask_path)
         kind = np.dtype(np.int64)
         counted, arrays = spool_arrays(spool, schema, batches, array_path, kind, masks)
-        kept = {KEY: written(counted, masks.levels())}
-        root = {"zarr_format": 3, "node_type": "group", "attributes": kept}
+        said = written(counted, masks.levels(), attributes)
+        root = {"zarr_format": 3, "node_type": "group", "attributes": said}
         put("zarr.json", json.dumps(root).encode())
         for spec in counted:
             group = {"zarr_format": 3, "node_type": "group", "attributes": {}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
 
@@ -17,6 +17,7 @@ from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import first_name
+from lodcli.formats.values.file_attributes import parsed
 from lodcli.formats.zarr.attributes import refuse_long_names
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.marks import ALL_MARKS
@@ -37,7 +38,7 @@ class _Store(Format):
     options = FLAT_OPTIONS
     kept_marks = ALL_MARKS
     nulls = True
-    structs = attributes = True
+    structs = attributes = file_attributes = True
     # numcodecs decodes in C what nobody checked.
     isolated = True
     needs = (PACKAGE,)
@@ -75,11 +76,13 @@ class Zarr(_Store):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
+        from lodcli.formats.zarr.writer import write_arrays
+
         def put(key: str, value: Any) -> None:
             with output.part(key) as part:
                 part.write(value)
 
-        _write(output, schema, batches, put)
+        write_arrays(output, schema, batches, put, parsed(options.attributes))
 
 
 class ZarrZip(_Store):
@@ -103,6 +106,8 @@ class ZarrZip(_Store):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
+        from lodcli.formats.zarr.writer import write_arrays
+
         sink = Sink(output)
         with ExitStack() as stack:
             stack.enter_context(sink.raising())
@@ -112,12 +117,4 @@ class ZarrZip(_Store):
                 with archive.open(zipfile.ZipInfo(key, _NO_TIME), "w", force_zip64=True) as member:
                     member.write(value)
 
-            _write(output, schema, batches, put)
-
-
-def _write(
-    output: Output, schema: Schema, batches: Iterable[Batch], put: Callable[[str, Any], None]
-) -> None:
-    from lodcli.formats.zarr.writer import write_arrays
-
-    write_arrays(output, schema, batches, put)
+            write_arrays(output, schema, batches, put, parsed(options.attributes))

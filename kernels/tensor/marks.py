@@ -29,8 +29,10 @@ TIME_UNITS: dict[str, tuple[str, ...]] = {
 # By the bits of Arrow's decimals, the digits they hold.
 DECIMAL_DIGITS = {32: 9, 64: 18, 128: 38, 256: 76}
 MOST_ZONE_CHARACTERS = 64
-# Of the attributes of one tensor, as JSON.
+# Of the attributes of one tensor, or of a file, as JSON; and how deep they nest, so that no code
+# that follows them comes to the limit on recursion.
 MOST_ATTRIBUTE_BYTES = 1 << 18
+MOST_ATTRIBUTE_DEPTH = 256
 # What formats that keep all marks declare.
 ALL_MARKS = frozenset({*VALUES, *TIME_UNITS, "decimal", "category"})
 # Of one dictionary of categories: the words, and their bytes as UTF-8.
@@ -332,10 +334,11 @@ BYTES = Marks("bytes")
 
 
 def attributes_text(attributes: Mapping[str, Any]) -> str:
-    """Return a JSON object as text, for Marks; "" for an empty one.
+    """Return a JSON object as text, for Marks and files; "" for an empty one.
 
     Raises:
-        InvalidDataError: it is none, or takes more than MOST_ATTRIBUTE_BYTES.
+        InvalidDataError: it is none, takes more than MOST_ATTRIBUTE_BYTES, or nests deeper than
+            MOST_ATTRIBUTE_DEPTH.
 
     >>> attributes_text({"unit": "m"})
     '{"unit":"m"}'
@@ -351,7 +354,17 @@ def attributes_text(attributes: Mapping[str, Any]) -> str:
         raise InvalidDataError(f"attributes: are no JSON ({error})") from None
     if size > MOST_ATTRIBUTE_BYTES:
         raise InvalidDataError(f"attributes: {size} bytes of JSON, at most {MOST_ATTRIBUTE_BYTES}")
+    if _is_deeper(attributes, MOST_ATTRIBUTE_DEPTH):
+        raise InvalidDataError(f"attributes: nest deeper than {MOST_ATTRIBUTE_DEPTH}")
     return text if attributes else ""
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    """Return whether objects and lists are in each other more often than this."""
+    if not isinstance(value, Mapping | list | tuple):
+        return False
+    parts = value.values() if isinstance(value, Mapping) else value
+    return not depth or any(_is_deeper(one, depth - 1) for one in parts)
 
 
 def check_codes(data: Array, lod: LoD, categories: Categories, valid: Array | None) -> None:

@@ -50,15 +50,30 @@ class TensorComparison(TypedDict):
     equal: bool
 
 
+class UnlikeAttribute(TypedDict):
+    """An attribute of the files as a whole that differs.
+
+    Attributes:
+        name: of the attribute.
+        left, right: what the two files have; null for nothing.
+    """
+
+    name: str
+    left: Any
+    right: Any
+
+
 class Comparison(Report):
     """What differs between two files.
 
     Attributes:
         files: the two.
         equal: whether nothing differs.
+        attributes: those of the files as a whole that differ.
         tensors: those of either file.
     """
 
     files: list[str]
     equal: bool
+    attributes: list[UnlikeAttribute]
     tensors: list[TensorComparison]

@@ -178,12 +178,14 @@ class Inspection(Report):
         file: its path, or - for standard input.
         format: its format.
         bytes: its size; null for a pipe or a folder.
+        attributes: of the file as a whole; empty for none.
         tensors: those of the file, or the one that was named.
     """
 
     file: str
     format: str
     bytes: int | None
+    attributes: dict[str, Any]
     tensors: list[Tensor]
 
 

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from shlex import quote
+from typing import Any
+
+import click
 
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.format import BATCH_BYTES, Source
@@ -21,6 +24,7 @@ from lodcli.formats.core.schema import (
 )
 from lodcli.formats.items.indexed_copy import Labelled, indexed
 from lodcli.formats.structs.names import named
+from lodcli.formats.values.file_attributes import alike
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.limits import limits, reading
@@ -33,6 +37,8 @@ COMPUTED_BYTES = 32 << 20
 MOST_CHOICES = 20
 
 ReadShare = Callable[[], float | None]
+# In the context's meta: the attributes of every file that the command opened.
+_ATTRIBUTES = "lodcli.attributes"
 
 
 @dataclass(frozen=True)
@@ -133,6 +139,7 @@ def opened(
         ) as file,
     ):
         label = file.input.label
+        click.get_current_context().meta.setdefault(_ATTRIBUTES, []).append(file.source.attributes)
         for name, error in file.source.left_out.items() if options.skip_unsupported else ():
             # What else could be done about it is not of interest any more.
             why = str(error).partition("; choose ")[0].partition(", or choose ")[0]
@@ -152,6 +159,11 @@ def opened(
             )
         for text in file.source.notes:
             note(f"{label}: {text}")
+
+
+def attributes_of_opened() -> dict[str, Any]:
+    """Return the attributes that all files which the command opened have alike."""
+    return alike(click.get_current_context().meta.get(_ATTRIBUTES, []))
 
 
 @contextmanager

@@ -64,6 +64,16 @@ class Target:
         """Return the target with more said about how to write it: fields of WriteOptions."""
         return replace(self, options=replace(self.options, **chosen))
 
+    @property
+    def full_options(self) -> WriteOptions:
+        """The options, with the attributes that all files which were opened have alike."""
+        from lodcli.kernels.tensor.marks import attributes_text
+        from lodcli.shell.opened import attributes_of_opened
+
+        if self.options.attributes is not None:
+            return self.options
+        return replace(self.options, attributes=attributes_text(attributes_of_opened()))
+
     def check(self) -> None:
         """Refuse, before anything is read, what could not be written at the end.
 
@@ -119,7 +129,7 @@ class Target:
                 format_name=self.format_name,
                 overwrite=self.overwrite,
                 strict=self.strict,
-                options=self.options,
+                options=self.full_options,
                 when_lost=self._note,
             )
         self._tell_sizes()
@@ -140,7 +150,7 @@ class Target:
             format_name=self.format_name,
             overwrite=self.overwrite,
             strict=self.strict,
-            options=self.options,
+            options=self.full_options,
             when_lost=self._note,
         )
         self._tell_sizes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,6 +96,13 @@ class _Convert(options.Command):
     "bytes.",
 )
 @click.option(
+    "--attribute",
+    "attributes",
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="Set an attribute of the file, such as license=MIT; NAME= drops one; repeat for each.",
+)
+@click.option(
     "--data",
     metavar="PATH",
     help="Dataset of the rows in plain HDF5; arrays of rows in npz and safetensors: a,b.",
@@ -144,6 +151,7 @@ def command(
     dtype: str | None,
     dtype_unsafe: bool,
     text_levels: str | None,
+    attributes: tuple[str, ...],
     data: str | None,
     offsets: tuple[str, ...],
     lengths: tuple[str, ...],
@@ -172,11 +180,13 @@ def command(
       lod convert articles.lod.h5 articles.lodt
       lod convert articles.lod.h5 articles_saved --to datasets
       cat events.jsonl | lod convert - --from jsonl | lod inspect -
+      lod convert vowels.ts vowels.lod.h5 --attribute license=CC-BY-4.0
       lod convert events.lod.h5 events.csv --dry-run
       lod convert shards packed-shards --compress --jobs 2
       lod convert --formats
     """
     new_names = options.new_names(rename)
+    changed = _attributes(attributes)
     chosen_columns = options.names(columns)
     if source.name is not None and (columns is not None or rename):
         if columns is not None:
@@ -215,14 +225,15 @@ def command(
     if dry_run:
         from lodcli.commands.convert.planning import show_plan
 
-        with _converted(source, chosen, spared, name) as (schema, batches, _):
-            show_plan(target, schema, batches)
+        with _converted(source, target, chosen, spared, name, changed) as opened:
+            show_plan(*opened[:3])
     if target.jobs is None:
-        _convert(source, target, chosen, spared, name)
+        _convert(source, target, chosen, spared, name, changed)
         return
     from lodcli.shell.jobs.by_shards import by_shards
 
-    by_shards(_convert, source, target, chosen, spared, name, files=[vocab] if vocab else [])
+    files = [vocab] if vocab else []
+    by_shards(_convert, source, target, chosen, spared, name, changed, files=files)
 
 
 def _convert(
@@ -231,23 +242,51 @@ def _convert(
     chosen: ReadOptions,
     spared: frozenset[str],
     name: str | None,
+    changed: Mapping[str, str],
 ) -> None:
-    with _converted(source, chosen, spared, name) as (schema, batches, read_share):
-        target.write(schema, batches, read_share)
+    with _converted(source, target, chosen, spared, name, changed) as opened:
+        target, *_ = opened
+        target.write(*opened[1:])
 
 
 @contextmanager
 def _converted(
-    source: Reference, chosen: ReadOptions, spared: frozenset[str], name: str | None
-) -> Iterator[tuple[Schema, Iterator[Batch], ReadShare]]:
-    """Open what is converted."""
+    source: Reference,
+    target: Target,
+    chosen: ReadOptions,
+    spared: frozenset[str],
+    name: str | None,
+    changed: Mapping[str, str],
+) -> Iterator[tuple[Target, Schema, Iterator[Batch], ReadShare]]:
+    """Open what is converted, and tell the target which attributes it has."""
     from lodcli.shell.opened import opened
 
     with opened(source, chosen, spared) as file:
         schema, batches = file.schema, file.batches()
         if name is not None:
             schema, batches = _renamed(schema, batches, name)
-        yield schema, batches, file.read_share
+        if changed:
+            target = target.with_options(attributes=_changed(file.source.attributes, changed))
+        yield target, schema, batches, file.read_share
+
+
+def _attributes(given: tuple[str, ...]) -> dict[str, str]:
+    """Return attributes given as NAME=TEXT."""
+    pairs = [one.partition("=") for one in given]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise click.BadParameter(
+                f"{name!r}: expected NAME=TEXT, or NAME= to drop it", param_hint="--attribute"
+            )
+    return {name: text for name, _, text in pairs}
+
+
+def _changed(attributes: Mapping[str, Any], changed: Mapping[str, str]) -> str:
+    """Return attributes of a file as text, with some set, and those without text dropped."""
+    from lodcli.kernels.tensor.marks import attributes_text
+
+    kept = {**attributes, **changed}
+    return attributes_text({k: v for k, v in kept.items() if changed.get(k) != ""})
 
 
 def _renamed(schema: Schema, batches: Iterator[Batch], name: str) -> tuple[Schema, Iterator[Batch]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -14,6 +14,7 @@ from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.items.indexed_copy import Labelled
 from lodcli.formats.storage.interrupts import checked
 from lodcli.formats.storage.prefetch import ahead
+from lodcli.formats.values.file_attributes import alike
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -73,14 +74,20 @@ class TensorComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two files."""
+    """What differs between two files.
+
+    Attributes:
+        tensors: those of either file.
+        attributes: those of the files as a whole that differ, by name: a pair, None for nothing.
+    """
 
     tensors: list[TensorComparison]
+    attributes: dict[str, tuple[object, object]]
 
     @property
     def equal(self) -> bool:
         """Whether nothing differs."""
-        return all(tensor.equal for tensor in self.tensors)
+        return not self.attributes and all(tensor.equal for tensor in self.tensors)
 
 
 def compared(a: Labelled, b: Labelled, *, rtol: float, atol: float, first: int) -> Comparison:
@@ -117,7 +124,16 @@ def compared(a: Labelled, b: Labelled, *, rtol: float, atol: float, first: int) 
             and _same_nulls(result, a, b, one, two, first)
         ):
             _compare_values(result, a, b, one, two, (rtol, atol), first)
-    return Comparison(found)
+    return Comparison(found, _unlike(a.source.attributes, b.source.attributes))
+
+
+def _unlike(
+    one: Mapping[str, object], two: Mapping[str, object]
+) -> dict[str, tuple[object, object]]:
+    """Return the attributes of two files that differ."""
+    same = alike([one, two])
+    names = [name for name in {**one, **two} if name not in same]
+    return {name: (one.get(name), two.get(name)) for name in names}
 
 
 def _alike(result: TensorComparison, one: TensorSpec, two: TensorSpec) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -16,7 +17,7 @@ def as_text(result: Comparison, *, stat: bool) -> str:
     """Return the differences, a line each; or how many there are. "" if there are none."""
     if stat:
         return _statistics(result)
-    lines = []
+    lines = [_attribute(name, *pair) for name, pair in result.attributes.items()]
     for tensor in result.tensors:
         lines += [_line(tensor, one) for one in tensor.differences]
         if tensor.different_values:
@@ -26,6 +27,14 @@ def as_text(result: Comparison, *, stat: bool) -> str:
                 f"{tensor.different_rows:,} of {plural(tensor.rows or 0, 'row')} differ{by}"
             )
     return "\n".join(map(printable, lines))
+
+
+def _attribute(name: str, left: object, right: object) -> str:
+    return f"attribute {name} of the file: {_shown(left)} against {_shown(right)}"
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _line(tensor: TensorComparison, one: Difference) -> str:
@@ -60,6 +69,8 @@ def _statistics(result: Comparison) -> str:
                 "-" if tensor.max_abs is None else f"{tensor.max_abs:g}",
             ]
         rows.append([tensor.name, "equal" if tensor.equal else "differs", *cells])
+    if result.attributes:
+        rows.append(["(attributes of the file)", "differs", *["-"] * 4])
     return table(["tensor", "is", "rows", "different rows", "values", "by at most"], rows)
 
 
@@ -72,7 +83,16 @@ def as_object(result: Comparison, paths: Sequence[str]) -> dict[str, Any]:
     for tensor in tensors:
         for one in tensor["differences"]:
             one["left"], one["right"] = _plain(one["left"]), _plain(one["right"])
-    return {"files": list(paths), "equal": result.equal, "tensors": tensors}
+    attributes = [
+        {"name": name, "left": left, "right": right}
+        for name, (left, right) in result.attributes.items()
+    ]
+    return {
+        "files": list(paths),
+        "equal": result.equal,
+        "attributes": attributes,
+        "tensors": tensors,
+    }
 
 
 def _plain(value: object) -> object:

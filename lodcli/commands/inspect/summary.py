@@ -23,6 +23,7 @@ from lodcli.formats.items.indexed_copy import indexed
 from lodcli.formats.structs.tree import Node, tree
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import attributes_text
 from lodcli.reports.counting import described
 from lodcli.shell import output
 from lodcli.shell.opened import Opened, share_of, size_of
@@ -134,6 +135,7 @@ def as_json(
         "file": opened.reference.file,
         "format": opened.format_name,
         "bytes": file_bytes(opened),
+        "attributes": dict(opened.source.attributes),
         "tensors": [
             _tensor_json(summary, level) | more.to_json(summary.spec.name) for summary in found
         ],
@@ -188,7 +190,7 @@ def as_text(
     if len(found) > 1:
         lines += [_several(found), ""]
     lines += _words(found)
-    lines += _attributes(found)
+    lines += _attributes(found, opened.source.attributes)
     for summary in main:
         lines += _one(summary, level, head, unicode)
     return "\n".join(lines).rstrip("\n")
@@ -235,16 +237,19 @@ def _words(found: list[TensorSummary]) -> list[str]:
     return [*map(_cut, lines), ""] if lines else []
 
 
-def _attributes(found: list[TensorSummary]) -> list[str]:
-    """Return a line for the tensors with the same attributes, each cut, and a blank line."""
+def _attributes(found: list[TensorSummary], of_file: Mapping[str, Any]) -> list[str]:
+    """Return a line for the attributes of the file, and one for the tensors with the same ones.
+
+    Each is cut; a blank line follows.
+    """
     names: dict[str, list[str]] = {}
     for one in found:
         if one.spec.marks.attributes:
             names.setdefault(one.spec.marks.attributes, []).append(one.spec.name)
-    lines = [printable(f"attributes of {', '.join(of)}: {text}") for text, of in names.items()][
-        :MOST_RECORDS
-    ]
-    return [*map(_cut, lines), ""] if lines else []
+    said = [f"attributes of {', '.join(of)}: {text}" for text, of in names.items()][:MOST_RECORDS]
+    if of_file:
+        said.insert(0, f"attributes of the file: {attributes_text(of_file)}")
+    return [*(_cut(printable(line)) for line in said), ""] if said else []
 
 
 def _cut(line: str) -> str:

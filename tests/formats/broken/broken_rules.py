@@ -404,7 +404,8 @@ def no_marks_in_version_2(file: h5py.File, header: Header) -> None:
     header["version"] = 2
 
 
-def _marked(header: Header, marks: Any) -> None:
+def marked(header: Header, marks: Any) -> None:
+    """Make the header of version 2, with these marks of all tensors."""
     header["version"] = 2
     for tensor in header["tensors"].values():
         tensor["marks"] = marks
@@ -412,32 +413,32 @@ def _marked(header: Header, marks: Any) -> None:
 
 @case("R31", UnsupportedError, "/header: data: no mark 'colour' is known; use a later lod")
 def unknown_mark(file: h5py.File, header: Header) -> None:
-    _marked(header, {"values": "text", "colour": "blue"})
+    marked(header, {"values": "text", "colour": "blue"})
 
 
 @case("R31", UnsupportedError, "/header: data: no mark of values 'html' is known")
 def unknown_values(file: h5py.File, header: Header) -> None:
-    _marked(header, {"values": "html"})
+    marked(header, {"values": "html"})
 
 
 @case("R31", UnsupportedError, "/header: data: no mark of values ['text'] is known")
 def values_in_a_list(file: h5py.File, header: Header) -> None:
-    _marked(header, {"values": ["text"]})
+    marked(header, {"values": ["text"]})
 
 
 @case("R31", DamagedFileError, "/header: data: marks: expected an object, found 'text'")
 def marks_that_are_no_object(file: h5py.File, header: Header) -> None:
-    _marked(header, "text")
+    marked(header, "text")
 
 
 @case("R32", DamagedFileError, "/header: data: marks: text is uint8 rows of one value")
 def text_of_floats(file: h5py.File, header: Header) -> None:
-    _marked(header, {"values": "text"})
+    marked(header, {"values": "text"})
 
 
 @case("R32", DamagedFileError, "marks: a TensorArray has no marks", base="array")
 def bytes_of_an_array(file: h5py.File, header: Header) -> None:
-    _marked(header, {"values": "bytes"})
+    marked(header, {"values": "bytes"})
 
 
 @case("R32", DamagedFileError, "rows of shape (), 0 levels", base="text")
@@ -458,35 +459,35 @@ def text_cut_within_a_character(file: h5py.File, header: Header) -> None:
 
 @case("R34", DamagedFileError, "/header: data: nulls: expected the levels that have a mask")
 def nulls_without_masks(file: h5py.File, header: Header) -> None:
-    _marked(header, {"nulls": [0]})
+    marked(header, {"nulls": [0]})
 
 
 @case("R34", DamagedFileError, "expected the levels that have a mask, found [0]", base="nulls")
 def a_mask_that_is_not_named(file: h5py.File, header: Header) -> None:
-    _marked(header, {"nulls": [0]})
+    marked(header, {"nulls": [0]})
 
 
 @case("R34", DamagedFileError, "expected the levels that have a mask, found []", base="nulls")
 def no_level_of_nulls(file: h5py.File, header: Header) -> None:
-    _marked(header, {"nulls": []})
+    marked(header, {"nulls": []})
 
 
 @case(
     "R34", DamagedFileError, "expected the levels that have a mask, found [True, 0]", base="nulls"
 )
 def nulls_of_no_levels(file: h5py.File, header: Header) -> None:
-    _marked(header, {"nulls": [True, 0]})
+    marked(header, {"nulls": [True, 0]})
 
 
 @case("R34", DamagedFileError, "/valid/rows: belongs to no tensor", base="nulls")
 def masks_without_nulls(file: h5py.File, header: Header) -> None:
-    _marked(header, {})
+    marked(header, {})
     del header["datasets"]["/valid/0"], file["/valid/0"]
 
 
 @case("R34", DamagedFileError, "marks: a TensorArray has no marks", base="array")
 def nulls_of_an_array(file: h5py.File, header: Header) -> None:
-    _marked(header, {"nulls": [0]})
+    marked(header, {"nulls": [0]})
 
 
 @case(
@@ -533,28 +534,28 @@ def a_null_that_is_not_zero(file: h5py.File, header: Header) -> None:
 
 @case("R37", DamagedFileError, "marks: timestamp[us] is int64, found float32")
 def times_of_floats(file: h5py.File, header: Header) -> None:
-    _marked(header, {"values": "timestamp", "unit": "us"})
+    marked(header, {"values": "timestamp", "unit": "us"})
 
 
 @case("R37", DamagedFileError, "marks: date: expected unit D, ms, found 's'", base="nulls")
 def dates_of_seconds(file: h5py.File, header: Header) -> None:
-    _marked(header, {"nulls": [0, 1], "values": "date", "unit": "s"})
+    marked(header, {"nulls": [0, 1], "values": "date", "unit": "s"})
 
 
 @case("R37", UnsupportedError, "no mark 'zone' is known", base="nulls")
 def a_zone_of_dates(file: h5py.File, header: Header) -> None:
-    _marked(header, {"nulls": [0, 1], "values": "date", "unit": "D", "zone": "UTC"})
+    marked(header, {"nulls": [0, 1], "values": "date", "unit": "D", "zone": "UTC"})
 
 
 @case("R37", DamagedFileError, "marks: expected ['unit'], found", base="nulls")
 def a_duration_without_unit(file: h5py.File, header: Header) -> None:
-    _marked(header, {"nulls": [0, 1], "values": "duration"})
+    marked(header, {"nulls": [0, 1], "values": "duration"})
 
 
 @case("R37", DamagedFileError, "expected a precision of 1 to 38, found 39", base="nulls")
 def too_many_digits(file: h5py.File, header: Header) -> None:
     mark = {"values": "decimal", "precision": 39, "scale": 0, "bits": 128}
-    _marked(header, {"nulls": [0, 1], **mark})
+    marked(header, {"nulls": [0, 1], **mark})
 
 
 # -- 10, records -------------------------------------------------------------------
@@ -574,17 +575,17 @@ def _in_records(header: Header, *paths: Any) -> None:
 
 @case("R38", DamagedFileError, "/header: data: fields: expected a list of 1 to 64, found []")
 def no_fields(file: h5py.File, header: Header) -> None:
-    _marked(header, {"fields": []})
+    marked(header, {"fields": []})
 
 
 @case("R38", DamagedFileError, "fields: no name and level: {'name': 's'}")
 def a_field_without_level(file: h5py.File, header: Header) -> None:
-    _marked(header, {"fields": [{"name": "s"}]})
+    marked(header, {"fields": [{"name": "s"}]})
 
 
 @case("R38", DamagedFileError, "fields: no name and level: {'colour': 'blue'")
 def a_field_with_more(file: h5py.File, header: Header) -> None:
-    _marked(header, {"fields": [{"name": "s", "level": 0, "colour": "blue"}]})
+    marked(header, {"fields": [{"name": "s", "level": 0, "colour": "blue"}]})
 
 
 @case("R38", DamagedFileError, "fields: the column begins at level 0")
@@ -673,21 +674,3 @@ def levels_below_what_tells_records(file: h5py.File, header: Header) -> None:
 def required_records_that_may_be_null(file: h5py.File, header: Header) -> None:
     required = {"required": True}
     _in_records(header, [("s", 0, required), ("x", 2)], [("s", 0, required), ("p", 2, _PRESENT)])
-
-
-# -- 11, attributes ----------------------------------------------------------------
-
-
-@case("R40", DamagedFileError, "/header: data: attributes: expected an object whose keys are text")
-def attributes_in_a_list(file: h5py.File, header: Header) -> None:
-    _marked(header, {"attributes": ["m"]})
-
-
-@case("R40", DamagedFileError, "attributes: expected at least one, found {}")
-def no_attributes(file: h5py.File, header: Header) -> None:
-    _marked(header, {"attributes": {}})
-
-
-@case("R40", DamagedFileError, "attributes: 262154 bytes of JSON, at most 262144")
-def too_many_attributes(file: h5py.File, header: Header) -> None:
-    _marked(header, {"attributes": {"text": "x" * (262154 - len('{"text":""}'))}})

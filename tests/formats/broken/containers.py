@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tests.formats.broken import broken_bytes, broken_categories, broken_rules, broken_structures
+from tests.formats.broken import (
+    broken_attributes,
+    broken_bytes,
+    broken_categories,
+    broken_rules,
+    broken_structures,
+)
 from tests.formats.broken.crafted import CASES
 
-__all__ = ["CASES", "broken_bytes", "broken_categories", "broken_rules", "broken_structures"]
+__all__ = [
+    "CASES",
+    "broken_attributes",
+    "broken_bytes",
+    "broken_categories",
+    "broken_rules",
+    "broken_structures",
+]

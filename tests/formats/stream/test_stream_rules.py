@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -320,6 +321,24 @@ breaks("S28", "attributes: expected an object whose keys are text")(
     lambda: with_marks({"attributes": 7})
 )
 breaks("S28", "attributes: expected at least one")(lambda: with_marks({"attributes": {}}))
+
+
+def of_file(attributes: object, version: int = 2) -> bytes:
+    """Return a stream with attributes of the file."""
+    marks: dict[str, object] = {"marks": {}} if version == 2 else {}
+    payload = header([level()], [tensor(**marks)], version=version, attributes=attributes)
+    return spec.PREFIX[:-1] + bytes([version]) + changed(example(), 0, payload)[8:]
+
+
+breaks("S31", "header: attributes: expected an object whose keys are text")(lambda: of_file([1]))
+breaks("S31", "header: attributes: expected at least one")(lambda: of_file({}))
+breaks("S31", "header: attributes: 262154 bytes of JSON, at most 262144")(
+    lambda: of_file({"text": "x" * (262154 - len('{"text":""}'))})
+)
+breaks("S31", "header: attributes: nest deeper than 256")(
+    lambda: of_file(json.loads('{"a":' * 257 + "1" + "}" * 257))
+)
+breaks("S31", "version: expected 2, for attributes, found 1")(lambda: of_file({"a": 1}, 1))
 
 
 def with_codes(**mark: object) -> bytes:

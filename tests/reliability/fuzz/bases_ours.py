@@ -112,6 +112,8 @@ def ours(
     return Base(format_name, files, file, content, **about)
 
 
+# Of a file, as text.
+ATTRIBUTES = '{"license":"MIT","of":[1,{"a":null}]}'
 SEALED: dict[str, Any] = {"sealed": True, "sealed_parts": True, "oracle": "container"}
 CONTAINERS: dict[str, tuple[Content, dict[str, Any]]] = {
     "lod.h5": (WORDS, {}),
@@ -123,6 +125,7 @@ CONTAINERS: dict[str, tuple[Content, dict[str, Any]]] = {
     "lod.h5, broad": (BROAD, {}),
     "lod.h5, nulls": (NULLS, {}),
     "lod.h5, nulls, deflate": (NULLS, {"compression": "deflate"}),
+    "lod.h5, attributes": (WORDS, {"attributes": ATTRIBUTES}),
 }
 for _name, (_content, _write) in CONTAINERS.items():
     base(_name)(
@@ -170,6 +173,11 @@ def stream_of_several() -> Base:
 @base("lod.stream, nulls")
 def stream_of_nulls() -> Base:
     return ours("lod.stream", "good.lods", NULLS, **STREAMS)
+
+
+@base("lod.stream, attributes")
+def stream_of_attributes() -> Base:
+    return ours("lod.stream", "good.lods", WORDS, {"attributes": ATTRIBUTES}, **STREAMS)
 
 
 @base("lod.stream, array")
