@@ -519,7 +519,7 @@ class _Writing:
         """Raise UnsupportedError for what the format cannot hold."""
         self._kind.require("writing")
         refuse_unknown_options(self._kind.write_options, self._options, self._kind.name)
-        schema = rekeyed(schema)
+        schema = self._told_apart(rekeyed(schema))
         broken = broken_columns(schema)
         held = self._held(schema)
         if writes_words(self._kind, held):
@@ -552,10 +552,21 @@ class _Writing:
         """Write batches to an output that was opened for them."""
         if codec is not None:
             output.pack(codec)
-        schema = self._held(schema)
+        told = self._told_apart(schema)
+        if len(told) < len(schema):
+            names = [spec.name for spec in told]
+            parts = ({name: batch[name] for name in names if name in batch} for batch in batches)
+            batches = (part for part in parts if part)
+        schema = self._held(told)
         schema, found = self.in_words(schema, marked(schema, batches))
         self._incoming = _Incoming(self.with_held_nulls(schema, found) or found)
         self._kind.write(output, rekeyed(schema), self._incoming, self._options)
+
+    def _told_apart(self, schema: Schema) -> Schema:
+        """Return the schema without what tells null records, if the format holds no records."""
+        if self._kind.structs:
+            return schema
+        return tuple(spec for spec in schema if not spec.marks.tells_records) or schema
 
     def _held(self, schema: Schema) -> Schema:
         """Return the tensors in the records that the format writes."""

@@ -137,11 +137,15 @@ def difference(columns: Columns, name: str, tensor: LoDTensor) -> str | None:
     if owner is None:
         return f"{name}: no such column"
     values, path = called[owner], name[len(owner) + 1 :]
+    if tensor.marks.tells_records:
+        path = path.rpartition(".")[0]
     count = values.total if isinstance(values, Counted) else len(values)
     if len(tensor) != count:
         return f"{name}: {len(tensor)} items, expected {count}"
     for number, item in enumerate(nested(tensor[: min(count, MOST_ITEMS)])):
         expected = _part(values[number], path) if path else values[number]
+        if tensor.marks.tells_records:
+            expected = _present(expected, tensor.lod.n_levels)
         if not _same(expected, item):
             return f"{name}, item {number}: {str(item)[:80]}, expected {str(expected)[:80]}"
     return None
@@ -171,6 +175,13 @@ def _part(value: Any, path: str) -> Any:
                 return _part(inner, path[len(called) + 1 :])
         raise KeyError(path)
     return [_part(one, path) for one in value]
+
+
+def _present(value: Any, levels: int) -> Any:
+    """Return whether there is a record, for each of those below so many lists."""
+    if not levels:
+        return value is not None
+    return None if value is None else [_present(one, levels - 1) for one in value]
 
 
 def _same(expected: Any, found: Any) -> bool:

@@ -191,6 +191,19 @@ def test_other_nulls_make_null_records_and_records_of_nulls_alike(
     ]
 
 
+def test_formats_without_records_get_no_tensor_that_tells_which_are_null(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"s": {"x": 1}}, {"s": None}, {"s": {"x": None}}]
+    source = put(tmp_path / "a.jsonl", rows)
+    assert converted(source, "csv").read_text() == 's.x\n1\n""\n""\n'
+    with io.open_source(source) as file, pytest.raises(UnsupportedError, match="records: s"):
+        io.write_batches(tmp_path / "c.csv", file.schema, file.batches(), strict=True)
+    alone = {"s.present": io.read(source, "s.present")}
+    io.write(tmp_path / "d.lodt", alone, format_name="paddle")
+    (found,) = io.read_all(tmp_path / "d.lodt").values()
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == [True, False, True]
+
+
 def test_null_records_after_the_first_that_hold_nulls_are_refused_by_name(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"s": {"x": "x" * 1_000_000}}] * 8
     late: list[dict[str, Any]] = [{"s": {"x": None}}, *rows, {"s": None}]
