@@ -1,8 +1,9 @@
 #!/bin/sh
 # Run the tests of ops and RNNs on the kernels for GPUs, compiled for the CPU, under the sanitizers:
-# bounds, alignment and undefined behaviour. No GPU is needed, but g++ is.
+# bounds, alignment and undefined behaviour; then races. No GPU is needed, but g++ is.
 #
 #   PYTHON  the interpreter of an environment that holds lod and its tests
+#   SEED    of the random order of threads and blocks when races are looked for (otherwise 1)
 set -eu
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python}
@@ -14,13 +15,17 @@ if [ ! -e "$asan" ]; then
     exit 0
 fi
 
-run() {
-    order=$1
-    shift
-    env HOST_CUDA_REVERSE="$order" PYTHONPATH="$PWD/tests/cuda/host" HOST_CUDA_SANITIZE=1 \
-        ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$asan $stdcxx" \
+# test_with CHECK ORDER ..: CHECK is what kernels are compiled to check, and .. are pytest's arguments.
+test_with() {
+    check=$1 order=$2
+    shift 2
+    env HOST_CUDA_SANITIZE="$check" HOST_CUDA_ORDER="$order" PYTHONPATH="$PWD/tests/cuda/host" \
         "$python" -m pytest -q -n 2 --dist worksteal -p no:cacheprovider \
         --hypothesis-profile=few "$@"
+}
+
+run() {
+    ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$asan $stdcxx" test_with 1 last "$@"
 }
 
 export LOD_TEST_BACKENDS=cupy
@@ -30,15 +35,19 @@ rnns=$("$python" -c 'from tests.cuda.hot import TESTED_RNNS; print(*TESTED_RNNS)
 of_rnns=$("$python" -c 'from tests.cuda.hot import OF_RNNS; print(OF_RNNS)')
 on_arrays=$("$python" -c 'from tests.cuda.hot import ON_ARRAYS; print(*ON_ARRAYS)')
 
+of_devices="tests/lodcli/commands/test_run_rnn_device.py tests/lodcli/commands/test_train_device.py \
+    tests/lodcli/commands/test_apply_device.py"
+
 # The tests of the ops, whose rows are moved there and back; then what is public, on rows that
-# lie there. Threads and blocks run from the last to the first, what is public also from the first
-# to the last: nothing may depend on an order that no GPU promises.
-# Finite differences take thousands of runs each to say what torch's gradients say in one.
-run 1 -p tests.cuda.moving $files -k "not finite_differences"
-for order in 0 1; do
-    run $order $on_arrays tests/lodcli/commands/test_run_rnn_device.py tests/lodcli/commands/test_train_device.py \
-        tests/lodcli/commands/test_apply_device.py
-done
+# lie there. Threads and blocks run from the last to the first: nothing may depend on an order that
+# no GPU promises. Finite differences take thousands of runs each to say what torch's gradients
+# say in one.
+run -p tests.cuda.moving $files -k "not finite_differences"
+run $on_arrays $of_devices
 # Beside torch, which finds a GPU there.
-HOST_CUDA_TORCH=1 run 1 tests/lodcli/bench/test_device.py tests/cuda/test_peers.py
-run 1 -p tests.cuda.moving $rnns -k "$of_rnns"
+HOST_CUDA_TORCH=1 run tests/lodcli/bench/test_device.py tests/cuda/test_peers.py
+run -p tests.cuda.moving $rnns -k "$of_rnns"
+# Which accesses race, in whatever order they come; a random one besides.
+seed=${SEED:-1}
+echo "threads and blocks in the order of SEED=$seed"
+test_with races "$seed" $on_arrays $of_devices

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
+#include <unordered_map>
 #include <vector>
 
 #include <sys/mman.h>
@@ -24,6 +26,9 @@ struct Fiber {
     dim3 index;
     const void* where = nullptr;
     void* fake_stack = nullptr;
+    uint16_t number = 0;
+    uint32_t warp_phase = 0;  // how often its warp met
+    std::vector<uint32_t> seen;
 };
 
 struct Block {
@@ -32,6 +37,9 @@ struct Block {
     uint64_t slots[1024];
     unsigned fragments[1024][6];  // what each thread gives to a product of its warp
     unsigned char* shared = nullptr;
+    size_t shared_bytes = 0;
+    uint32_t number = 0, phase = 0;  // how often its threads met
+    std::vector<uint32_t> known, acquired;  // see host_races.h
 };
 
 const size_t STACK_BYTES = 256 << 10;
@@ -94,6 +102,57 @@ void wait(State state, unsigned mask, const void* where) {
     leave(false);
 }
 
+// In what order threads and blocks run: from the first to the last, from the last to the first, or as
+// random numbers say, which then also let others run in between.
+enum Order { FIRST, LAST, RANDOM };
+static Order order = FIRST;
+static uint64_t random_state = 0;
+
+static unsigned random_below(size_t count) {
+    uint64_t word = random_state += 0x9e3779b97f4a7c15u;
+    word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9u;
+    word = (word ^ word >> 27) * 0x94d049bb133111ebu;
+    return (unsigned)((word ^ word >> 31) % count);
+}
+
+// The same numbers for every launch: a launch that fails does so by itself, too.
+static void begin_order() {
+    const char* asked = std::getenv("HOST_CUDA_ORDER");
+    if (!asked || !std::strcmp(asked, "first")) order = FIRST;
+    else if (!std::strcmp(asked, "last")) order = LAST;
+    else {
+        char* end;
+        random_state = std::strtoull(asked, &end, 10);
+        if (end == asked || *end) fail("HOST_CUDA_ORDER is first, last or a number");
+        order = RANDOM;
+    }
+}
+
+// Numbers below a count, each once.
+struct Turns {
+    size_t count, next, step;
+    explicit Turns(size_t count) : count(count), next(order == LAST ? count - 1 : 0), step(order == LAST ? count - 1 : 1) {
+        if (order != RANDOM || count < 2) return;
+        next = random_below(count);
+        do step = 1 + random_below(count - 1); while (std::gcd(step, count) != 1);
+    }
+    size_t operator()() {
+        const size_t now = next;
+        next = (next + step) % count;
+        return now;
+    }
+};
+
+void between() {
+    if (order == RANDOM && random_below(4) == 0) wait(READY, 0, nullptr);
+}
+
+}  // namespace host_cuda
+
+#include "host_races.h"
+
+namespace host_cuda {
+
 // Lets go on whoever waits for others that are all there; false if nobody could.
 static bool release(size_t count) {
     std::vector<Fiber>& fibers = block->fibers;
@@ -108,31 +167,44 @@ static bool release(size_t count) {
     }
     if (any && all) {
         for (size_t i = 0; i < count; i++) if (fibers[i].state == AT_BLOCK) fibers[i].state = READY;
+        block->phase++;
+        join(block->known, block->acquired);
         return true;
     }
     bool released = false;
     for (size_t warp = 0; warp < count; warp += 32) {
         for (size_t i = warp; i < warp + 32 && i < count; i++) {
-            if (fibers[i].state != AT_WARP) continue;
+            const State state = fibers[i].state;
+            if (state != AT_WARP && state != SHUFFLES) continue;
             bool there = true;
             for (unsigned lane = 0; lane < 32; lane++) {
                 if (!(fibers[i].mask >> lane & 1)) continue;
                 if (warp + lane >= count) continue;  // a lane that the block does not have
                 const Fiber& other = fibers[warp + lane];
-                there = there && (other.state == AT_WARP && other.mask == fibers[i].mask);
+                there = there && (other.state == state && other.mask == fibers[i].mask);
             }
             if (!there) continue;
             const unsigned mask = fibers[i].mask;
-            for (unsigned lane = 0; lane < 32 && warp + lane < count; lane++)
-                if (mask >> lane & 1) fibers[warp + lane].state = READY;
+            for (unsigned lane = 0; lane < 32 && warp + lane < count; lane++) {
+                if (!(mask >> lane & 1)) continue;
+                fibers[warp + lane].state = READY;
+                fibers[warp + lane].warp_phase += state == AT_WARP;
+            }
             released = true;
         }
     }
     return released;
 }
 
-static void prepare(Block& made, size_t count, dim3 index, size_t shared_bytes) {
-    made.index = index;
+static void prepare(Block& made, size_t count, size_t number, const Shape& shape) {
+    const dim3 grid = shape.grid;
+    const size_t shared_bytes = made.shared_bytes = shape.shared_bytes;
+    made.number = (uint32_t)number;
+    made.index = {(unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y),
+                  (unsigned)(number / grid.x / grid.y)};
+    made.phase = 0;
+    made.known.clear();
+    made.acquired.clear();
     // Exactly as much as was asked for, so that the sanitizer sees who goes beyond; not of zeros.
     std::free(made.shared);
     made.shared = (unsigned char*)std::malloc(shared_bytes);
@@ -147,6 +219,8 @@ static void prepare(Block& made, size_t count, dim3 index, size_t shared_bytes) 
         fiber.index = {(unsigned)(i % blockDim.x), (unsigned)(i / blockDim.x % blockDim.y),
                        (unsigned)(i / blockDim.x / blockDim.y)};
         fiber.state = READY;
+        fiber.number = (uint16_t)i;
+        fiber.warp_phase = 0;
         fiber.fake_stack = nullptr;
         getcontext(&fiber.context);
         fiber.context.uc_stack.ss_sp = fiber.stack;
@@ -158,12 +232,15 @@ static void prepare(Block& made, size_t count, dim3 index, size_t shared_bytes) 
 
 enum Turn { OVER, WENT_ON, SLEPT, STUCK };
 
-// Runs all threads of a block that can, up to where they wait.
-static Turn turn(size_t count, bool reverse) {
+// Runs all threads of a block that can, up to where they wait; in random order perhaps only some.
+static Turn turn(size_t count) {
     bool went = false, left = false, asleep = false;
+    Turns turns(count);
+    size_t most = order == RANDOM && random_below(2) ? 1 + random_below(count) : count;
     for (size_t k = 0; k < count; k++) {
-        Fiber& fiber = block->fibers[reverse ? count - 1 - k : k];
-        if (fiber.state == READY || fiber.state == ASLEEP) {
+        Fiber& fiber = block->fibers[turns()];
+        if (most && (fiber.state == READY || fiber.state == ASLEEP)) {
+            most--;
             enter(fiber);
             went = went || fiber.state != ASLEEP;
         }
@@ -176,14 +253,18 @@ static Turn turn(size_t count, bool reverse) {
 }
 
 // Runs the first `blocks` of those prepared to their ends. Each goes on for as long as it can: who
-// does not wait for others gets far ahead of them.
-static void run_blocks(size_t blocks, size_t count, bool reverse) {
+// does not wait for others gets far ahead of them. In random order each goes on for some turns.
+static void run_blocks(size_t blocks, size_t count) {
     for (size_t idle = 0;;) {
         bool left = false, went = false;
+        Turns turns(blocks);
         for (size_t k = 0; k < blocks; k++) {
-            block = &running[reverse ? blocks - 1 - k : k];
+            block = &running[turns()];
             Turn done;
-            while ((done = turn(count, reverse)) == WENT_ON) went = true;
+            while ((done = turn(count)) == WENT_ON) {
+                went = true;
+                if (order == RANDOM && random_below(4) == 0) break;
+            }
             if (done == STUCK) fail("the threads of a block wait for ever");
             left = left || done != OVER;
         }
@@ -201,17 +282,16 @@ uint64_t exchange(unsigned mask, uint64_t raw, unsigned from) {
     if (!(mask >> lane() & 1)) fail("a thread shuffles that is not in its mask");
     const unsigned start = warp_start();
     block->slots[start + lane()] = raw;
-    wait(AT_WARP, mask, nullptr);
+    wait(SHUFFLES, mask, nullptr);
     const uint64_t result = from < 32 && (mask >> from & 1) ? block->slots[start + from] : raw;
-    wait(AT_WARP, mask, nullptr);
+    wait(SHUFFLES, mask, nullptr);
     return result;
 }
 
 void* shared_memory() { return block->shared; }
 
 void launch(const Shape& shape, void (*kernel)(void*), void* of) {
-    const char* order = std::getenv("HOST_CUDA_REVERSE");
-    const bool reverse = order && *order == '1';
+    begin_order();
     const dim3 grid = gridDim = shape.grid;
     blockDim = shape.block;
     body = kernel;
@@ -220,12 +300,15 @@ void launch(const Shape& shape, void (*kernel)(void*), void* of) {
     const size_t blocks = (size_t)grid.x * grid.y * grid.z, at_once = shape.together ? blocks : 1;
     if (count > 1024) fail("more than 1024 threads in a block");
     if (running.size() < at_once) running.resize(at_once);
+    launches++;
+    clocks.clear();
+    image = library_of((void*)kernel);
+    Turns turns(blocks);
     for (size_t k = 0; k < blocks; k++) {
-        const size_t b = reverse && !shape.together ? blocks - 1 - k : k;
-        const dim3 index{(unsigned)(b % grid.x), (unsigned)(b / grid.x % grid.y), (unsigned)(b / grid.x / grid.y)};
-        prepare(running[k % at_once], count, index, shape.shared_bytes);
-        if ((k + 1) % at_once == 0) run_blocks(at_once, count, reverse);
+        prepare(running[k % at_once], count, turns(), shape);
+        if ((k + 1) % at_once == 0) run_blocks(at_once, count);
     }
+    current = nullptr;
 }
 
 }  // namespace host_cuda
@@ -240,7 +323,7 @@ static void multiply_add(float (&sums)[4], const unsigned (&left)[4], const unsi
     unsigned* mine = block->fragments[start + lane()];
     std::copy(left, left + 4, mine);
     std::copy(right, right + 2, mine + 4);
-    wait(AT_WARP, 0xffffffffu, nullptr);
+    wait(SHUFFLES, 0xffffffffu, nullptr);
     for (unsigned place = 0; place < 4; place++) {
         const unsigned row = g + place / 2 * 8, column = 2 * t + place % 2;
         double sum = sums[place];
@@ -251,7 +334,7 @@ static void multiply_add(float (&sums)[4], const unsigned (&left)[4], const unsi
         }
         sums[place] = (float)sum;
     }
-    wait(AT_WARP, 0xffffffffu, nullptr);
+    wait(SHUFFLES, 0xffffffffu, nullptr);
 }
 
 static double half_value(unsigned bits) {

@@ -5,8 +5,10 @@
 // block are fibers of one thread, switched only where they meet: at
 // __syncthreads, in warp shuffles, and where one waits for other blocks in __nanosleep. Blocks run
 // one after the other; those of a cooperative launch all at once, so that they may have no shared
-// memory but that of the launch. HOST_CUDA_REVERSE=1 runs them from last to first: a result that
-// depends on an order that nothing guarantees then differs.
+// memory but that of the launch. HOST_CUDA_ORDER=last runs them from last to first, a number in an
+// order that it is the seed of, switched at atomics as well: a result that depends on an order that
+// nothing guarantees then differs. Compiled with -fsanitize=thread they are checked for races
+// (host_races.h).
 #pragma once
 
 #include <algorithm>
@@ -51,13 +53,17 @@ struct Shape {
 };
 
 // Why a thread does not go on.
-enum State { READY, AT_BLOCK, AT_WARP, ASLEEP, DONE };
+enum State { READY, AT_BLOCK, AT_WARP, SHUFFLES, ASLEEP, DONE };
 
 [[noreturn]] void fail(const char* what);
 // Runs body(of) as every thread of every block.
 void launch(const Shape& shape, void (*body)(void*), void* of);
 // Lets others run until this one may go on. `mask`: of a warp; `where`: the same for all who meet.
 void wait(State state, unsigned mask, const void* where);
+// Perhaps lets others run, as HOST_CUDA_ORDER says.
+void between();
+// Checks that an access does not race with others.
+void watch(const void* place, size_t size, bool writes, bool atomic, const void* code);
 // Gives 8 bytes to the warp, and returns those of lane `from`; `raw` if it gives none.
 uint64_t exchange(unsigned mask, uint64_t raw, unsigned from);
 // The memory of the block that runs, of a launch's size.
@@ -132,12 +138,37 @@ inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask,
 inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) == mask; }
 
 template <class T> T __ldg(const T* place) { return *place; }
-template <class T> T atomicAdd(T* place, T value) { T old = *place; *place = old + value; return old; }
-template <class T> T atomicMax(T* place, T value) { T old = *place; *place = old < value ? value : old; return old; }
-template <class T> T atomicMin(T* place, T value) { T old = *place; *place = value < old ? value : old; return old; }
-template <class T> T atomicXor(T* place, T value) { T old = *place; *place = old ^ value; return old; }
-template <class T> T atomicExch(T* place, T value) { T old = *place; *place = value; return old; }
-template <class T> T atomicCAS(T* place, T expected, T value) { T old = *place; if (old == expected) *place = value; return old; }
+#if defined(__SANITIZE_THREAD__)
+#define HOST_ATOMIC template <class T> __attribute__((no_sanitize("thread"), noinline)) T
+#define HOST_WATCH(place) host_cuda::watch(place, sizeof(T), true, true, __builtin_return_address(0))
+#else
+#define HOST_ATOMIC template <class T> T
+#define HOST_WATCH(place) (void)0
+#endif
+#define HOST_DEFINE_ATOMIC(NAME, ...)                                   \
+    HOST_ATOMIC NAME(T* place, T value) {                               \
+        HOST_WATCH(place);                                              \
+        host_cuda::between();                                           \
+        const T old = *place;                                           \
+        *place = __VA_ARGS__;                                           \
+        return old;                                                     \
+    }
+HOST_DEFINE_ATOMIC(atomicAdd, old + value)
+HOST_DEFINE_ATOMIC(atomicMax, old < value ? value : old)
+HOST_DEFINE_ATOMIC(atomicMin, value < old ? value : old)
+HOST_DEFINE_ATOMIC(atomicXor, old ^ value)
+HOST_DEFINE_ATOMIC(atomicExch, value)
+HOST_ATOMIC atomicCAS(T* place, T expected, T value) {
+    HOST_WATCH(place);
+    host_cuda::between();
+    const T old = *place;
+    if (old == expected) *place = value;
+    return old;
+}
+// What PTX says in rnn_meeting.cuh: adds 1 and releases, reads, and acquires what was read.
+void arrive(unsigned* count);
+unsigned arrivals(const unsigned* count);
+void acquire_fence();
 
 inline float __uint_as_float(unsigned bits) { float value; std::memcpy(&value, &bits, 4); return value; }
 inline unsigned __float_as_uint(float value) { unsigned bits; std::memcpy(&bits, &value, 4); return bits; }

@@ -12,10 +12,6 @@ __device__ __forceinline__ unsigned arrivals(const unsigned* count) {
     return seen;
 }
 __device__ __forceinline__ void acquire_fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-#else
-inline void arrive(unsigned* count) { ++*count; }
-inline unsigned arrivals(const unsigned* count) { return *count; }
-inline void acquire_fence() {}
 #endif
 
 struct Meeting {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import os
 import subprocess
 import tempfile
@@ -14,19 +15,30 @@ from pathlib import Path
 HOST = Path(__file__).parents[1]
 # HOST_CUDA_LINES=1: the sanitizers tell lines, and every kernel takes a third longer to compile.
 LINES = "-g1" if os.environ.get("HOST_CUDA_LINES") == "1" else "-g0"
-FLAGS = ["-std=c++17", "-O1", LINES, "-fPIC", "-shared", "-fno-strict-aliasing", "-w"]
+FLAGS = ["-std=c++17", "-O1", LINES, "-fPIC", "-fno-strict-aliasing", "-w"]
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+# Calls of host_races.h before every access; without the library that such calls are of as a rule.
+RACES = ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0"]
 
 
 def version() -> tuple[int, int]:
     """Return what stands for the compiler's version: another one for other flags or headers."""
     headers = "".join(path.read_text() for path in sorted(HOST.glob("*.h")))
-    return 0, int(hashlib.sha256("\0".join([headers, *_flags()]).encode()).hexdigest()[:8], 16)
+    of = "\0".join([headers, *_flags(), *_change()])
+    return 0, int(hashlib.sha256(of.encode()).hexdigest()[:8], 16)
 
 
 def compiled(source: str, headers: Mapping[str, bytes]) -> bytes:
     """Return the library of a source and its headers."""
-    return _library(source, headers).read_bytes()
+    old, new = _change()
+    texts = {name: text.decode().replace(old, new).encode() for name, text in headers.items()}
+    return _library(source.replace(old, new), texts, _flags()).read_bytes()
+
+
+def _change() -> tuple[str, str]:
+    """Return which text of the sources is replaced by what; by itself if no fault is planted."""
+    old, new = json.loads(os.environ.get("HOST_CUDA_CHANGE", '["\\n", "\\n"]'))
+    return old, new
 
 
 def load(path: str) -> ctypes.CDLL:
@@ -36,7 +48,8 @@ def load(path: str) -> ctypes.CDLL:
 
 
 def _flags() -> list[str]:
-    return [*FLAGS, *(SANITIZE if os.environ.get("HOST_CUDA_SANITIZE") == "1" else ())]
+    asked = os.environ.get("HOST_CUDA_SANITIZE", "")
+    return [*FLAGS, *{"": [], "1": SANITIZE, "races": RACES}[asked]]
 
 
 def _folder() -> Path:
@@ -45,35 +58,37 @@ def _folder() -> Path:
     return folder
 
 
-def _library(source: str, headers: Mapping[str, bytes]) -> Path:
-    flags, folder = _flags(), _folder()
-    texts = [source, *(text.decode() for text in headers.values())]
+def _library(source: str, headers: Mapping[str, bytes], flags: Sequence[str]) -> Path:
+    folder = _folder()
+    texts = [source, *(text.decode() for text in headers.values()), *flags]
     key = hashlib.sha256("\0".join([*texts, str(version())]).encode()).hexdigest()[:24]
     library = folder / f"{key}.so"
     if not library.exists():
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            file, made = Path(scratch, "kernel.cpp"), Path(scratch, "kernel.so")
+            file, part, made = (Path(scratch, f"kernel.{end}") for end in ("cpp", "o", "so"))
             file.write_text(source)
             for name, text in headers.items():
                 Path(scratch, name).write_bytes(text)
             includes = [f"-I{path}" for path in (_prepared(flags, folder), HOST)]
-            done = subprocess.run(
-                ["g++", *flags, *includes, str(file), "-o", str(made)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                raise RuntimeError(f"g++ failed:\n{done.stderr[:8000]}")
+            _run([*flags, *includes, "-c", str(file), "-o", str(part)])
+            linked = [flag for flag in flags if flag not in RACES]
+            _run([*linked, "-shared", str(part), "-o", str(made)])
             made.rename(library)
     return library
+
+
+def _run(arguments: Sequence[str]) -> None:
+    done = subprocess.run(["g++", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"g++ failed:\n{done.stderr[:8000]}")
 
 
 @cache
 def _load_runtime() -> None:
     """Load what runs kernels, so that their libraries find it."""
     source = (HOST / "host_cuda.cpp").read_text("utf-8")
-    ctypes.CDLL(str(_library(source, {})), ctypes.RTLD_GLOBAL)
+    flags = [flag for flag in _flags() if flag not in RACES]
+    ctypes.CDLL(str(_library(source, {}, flags)), ctypes.RTLD_GLOBAL)
 
 
 def _prepared(flags: Sequence[str], folder: Path) -> Path:

@@ -1,0 +1,98 @@
+"""Faults that are planted in the kernels for GPUs, to see that the tests on the CPU find them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OPS = "tests/kernels/ops/"
+BARRIER = "__syncthreads();"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault.
+
+    Attributes:
+        kind: what is wrong.
+        old, new: text that is once in all sources of kernels, and what takes its place.
+        tests: the file of tests that finds it.
+        checked: what the kernels are compiled to check: "races", or "1", bounds.
+    """
+
+    kind: str
+    old: str
+    new: str
+    tests: str
+    checked: str = "races"
+
+    @property
+    def of_ops(self) -> bool:
+        """Whether the tests are those of ops, whose rows are moved to the GPU."""
+        return self.tests.startswith(OPS)
+
+
+def _no_barrier(before: str, after: str, tests: str) -> Mutant:
+    return Mutant("no barrier", before + BARRIER + after, before + after, tests)
+
+
+SOFTMAX = OPS + "softmax/test_softmax.py"
+WIDTHS = "tests/cuda/test_widths.py"
+SCAN = OPS + "scan/test_scan.py"
+POOL = OPS + "pooling/test_pool.py"
+CRC = "tests/cuda/test_crc32c.py"
+ATTENTION = OPS + "attention/test_attention.py"
+DISTANCE = OPS + "ids/test_distance.py"
+RNN = "tests/cuda/test_rnn.py"
+PERSISTENT = "tests/cuda/test_persistent.py"
+SCATTER = OPS + "scatter/test_scatter.py"
+EXPAND = OPS + "joining/test_expand.py"
+
+MUTANTS = (
+    _no_barrier("[threadIdx.x] = mine;\n    ", "", WIDTHS),
+    _no_barrier("meeting[warp][threadIdx.x].at[n]);\n    ", "", WIDTHS),
+    _no_barrier("listed.many[threadIdx.y] = 0;\n    ", "", WIDTHS),
+    _no_barrier("segments, rows, listed);\n    ", "", WIDTHS),
+    _no_barrier("as<H, T>(got[i]);\n    }\n    ", "", SOFTMAX),
+    _no_barrier("of_x.top, HEIGHT);\n    ", "", SOFTMAX),
+    _no_barrier("HEIGHT, LONG);\n    ", "", SCAN),
+    _no_barrier("tables[k] = constants[k];\n    ", "", CRC),
+    _no_barrier("found[thread / 32] = crc;\n    ", "", CRC),
+    _no_barrier("column = from + threadIdx.x;\n        ", "\n        at.mine", ATTENTION),
+    _no_barrier("from, at);\n        ", "\n        for (int i = 0", ATTENTION),
+    _no_barrier("", "\n    at.mine[threadIdx.y][threadIdx.x] = weight;", ATTENTION),
+    _no_barrier("before[j]) + 1);\n            }\n        }\n        ", "", DISTANCE),
+    _no_barrier("= right_next[e];\n        ", "", RNN),
+    _no_barrier("sums[i][j] += a[i] * b[j];\n        }\n        ", "", RNN),
+    _no_barrier("= next[turn].v[e];\n            ", "", PERSISTENT),
+    _no_barrier("columns + side) = row;\n            }\n        ", "", PERSISTENT),
+    _no_barrier("Number::word(next[turn].v + e);\n            ", "", PERSISTENT),
+    _no_barrier("awaited += blocks;\n        ", "", PERSISTENT),
+    _no_barrier("acquire_fence();\n        }\n        ", "", PERSISTENT),
+    Mutant("no fence", "            acquire_fence();\n", "", PERSISTENT),
+    Mutant("no meeting", "if (step + 1 < steps) meeting.meet();", "", PERSISTENT),
+    Mutant("no meeting", "}\n            meeting.meet();", "}", PERSISTENT),
+    Mutant("leaves early", "awaited) < 0)", "awaited) < -1)", PERSISTENT),
+    Mutant("one buffer", "tile = tile == lefts ? lefts + DEEP * ACROSS : lefts;", "", PERSISTENT),
+    Mutant("one buffer", "tile = tile == lefts ? lefts + HIGH * ACROSS : lefts;", "", PERSISTENT),
+    Mutant("not atomic", "atomicAdd(&many[of_block], 1)", "many[of_block]++", WIDTHS),
+    Mutant(
+        "not atomic",
+        "atomicAdd(out + segment * columns + ids[place], updates[place]);",
+        "out[segment * columns + ids[place]] += updates[place];",
+        SCATTER,
+    ),
+    Mutant("not atomic", "atomicXor(out + block, crc);", "out[block] ^= crc;", CRC),
+    Mutant("half a warp", "lanes < 32; lanes += lanes", "lanes < 16; lanes += lanes", WIDTHS),
+    Mutant("beyond the end", "if (row + i < stop) got[i]", "got[i]", POOL, "1"),
+    Mutant(
+        "beyond the end",
+        "bottom = min(top + HEIGHT, rows);\n    if (has_long",
+        "bottom = top + HEIGHT;\n    if (has_long",
+        POOL,
+        "1",
+    ),
+    Mutant(
+        "wrong part", "last = 2 * (last >> SHIFT);", "last = 2 * (last >> SHIFT) - 1;", POOL, "1"
+    ),
+    Mutant("wrong row", "(row - begin) * step, to", "(row - begin), to", EXPAND, "1"),
+)
