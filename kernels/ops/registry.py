@@ -21,6 +21,8 @@ class OpEntry:
         equation: the same as a formula; x the rows, y the result, n a sequence's length.
         itemwise: whether whole outermost items may be worked on in parts: the result of a
             batch is that of its parts, one after another. Only for ops of one tensor.
+        pairs: the same of an op of several tensors that are cut alike, where the levels of all are
+            equal but for the finest; or, of arithmetic, where the second has one row a sequence.
         results: what its results are called, where there are several.
         gradient: its gradient, FAMILY.FILE.FUNCTION; sequence_NAME_grad unless the function of
             another op does the same. None where nothing can be differentiated.
@@ -38,6 +40,7 @@ class OpEntry:
     summary: str
     equation: str
     itemwise: bool = False
+    pairs: bool = False
     results: tuple[str, ...] = ()
     gradient: str | None = None
     index: tuple[str, ...] = ()
@@ -82,17 +85,17 @@ class OpEntry:
 # ruff: noqa: E501
 # fmt: off
 _ENTRIES = (
-    OpEntry("add", "elementwise.elementwise", "tensor + other, row by row or one row a sequence", "y[r] = x[r] + z[s]", gradient="elementwise.elementwise_grad.sequence_add_grad", keeps="tensor", tracked=("tensor", "other")),
+    OpEntry("add", "elementwise.elementwise", "tensor + other, row by row or one row a sequence", "y[r] = x[r] + z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_add_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("argsort", "sorting.sort", "indices that sort each column, as numpy.argsort", "y = argsort x[lo:hi]", itemwise=True),
     OpEntry("attention", "attention.attention", "attention of each query over the keys of its sequence", "y = softmax(scale q k') v", gradient="attention.attention.sequence_attention_grad", keeps="q", tracked=("q", "k", "v")),
-    OpEntry("concat", "joining.concat", "the i-th sequences of several tensors joined", "y[i] = x1[i] x2[i] ..", gradient="joining.concat.sequence_concat_grad", tracked=("tensors",)),
+    OpEntry("concat", "joining.concat", "the i-th sequences of several tensors joined", "y[i] = x1[i] x2[i] ..", pairs=True, gradient="joining.concat.sequence_concat_grad", tracked=("tensors",)),
     OpEntry("conv", "conv.conv", "the rows around each row times a matrix (convolution)", "y[r] = [x[r+a] .. x[r+a+K-1]] W", itemwise=True, gradient="conv.conv_grad.sequence_conv_grad", options="--weight weight.lod.h5 --context-length 3 --context-start -1", keeps="tensor", tracked=("tensor", "weight", "padding")),
     OpEntry("ctc_align", "ids.edit_distance", "CTC paths with repetitions merged and blanks dropped", "y = x[r] != x[r-1] and x[r] != blank", itemwise=True),
     OpEntry("cumprod", "scan.scan", "the cumulative product of the rows of every sequence", "y[lo+t] = x[lo] * .. * x[lo+t]", itemwise=True, gradient="scan.scan.sequence_cumprod_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("cumsum", "scan.scan", "the prefix sum of the rows of every sequence", "y[lo+t] = x[lo] + .. + x[lo+t]", itemwise=True, gradient="scan.scan.sequence_cumsum_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("deduplicate", "sorting.sort", "the sequences without rows that repeat an earlier one", "y = x[r] != x[r-1]", itemwise=True),
     OpEntry("deinterleave", "joining.windows", "the tensors that interleave combined", "y_p[s] = x[p + s k]", gradient="joining.windows.sequence_deinterleave_grad", tracked=("tensor",)),
-    OpEntry("div", "elementwise.elementwise", "tensor / other, row by row or one row a sequence", "y[r] = x[r] / z[s]", gradient="elementwise.elementwise_grad.sequence_div_grad", keeps="tensor", tracked=("tensor", "other")),
+    OpEntry("div", "elementwise.elementwise", "tensor / other, row by row or one row a sequence", "y[r] = x[r] / z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_div_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("dot", "elementwise.elementwise", "the dot product of each sequence with another tensor's", "y[s] = sum x[r] . z[r]", gradient="elementwise.elementwise_grad.sequence_dot_grad", pools="a", tracked=("a", "b")),
     OpEntry("edit_distance", "ids.edit_distance", "the edits from each hypothesis to its reference", "y[s] = levenshtein(x[s], z[s])"),
     OpEntry("enumerate", "ids.ids", "every id with the ids after it, as n-grams", "y[r] = x[r] .. x[r+K-1]", itemwise=True),
@@ -103,7 +106,7 @@ _ENTRIES = (
     OpEntry("from_steps", "ranking.rank_table", "the sequences from their time steps", "y[lo+t] = x[t] of s", gradient="ranking.rank_table.sequence_from_steps_grad"),
     OpEntry("histogram", "sorting.sort", "how many values of every sequence lie in each bin", "y[s, b] = count of e[b] <= x[r] < e[b+1]", itemwise=True, options="--edges 0,1,2"),
     OpEntry("im2sequence", "conv.im2sequence", "one row for each window of each image", "y = windows of x[s]", gradient="conv.im2sequence.sequence_im2sequence_grad", options="--kernels 2,2", tracked=("images",)),
-    OpEntry("interleave", "joining.windows", "the sequences of several tensors in turn", "y[p + s k] = x_p[s]", gradient="joining.windows.sequence_interleave_grad", tracked=("tensors",)),
+    OpEntry("interleave", "joining.windows", "the sequences of several tensors in turn", "y[p + s k] = x_p[s]", pairs=True, gradient="joining.windows.sequence_interleave_grad", tracked=("tensors",)),
     OpEntry("last", "pooling.pool", "the last row of every sequence", "y[s] = x[hi-1]", itemwise=True, gradient="pooling.pool_grad.sequence_last_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("layer_norm", "norms.norms", "every row normalised to mean 0 and variance 1 over its features", "y[r] = (x[r] - mean) / sqrt(var + eps) w + b", itemwise=True, gradient="norms.norms.sequence_layer_norm_grad", keeps="tensor", tracked=("tensor", "weight", "bias")),
     OpEntry("linear_scan", "scan.linear_scan", "the linear recurrence h[t] = a[t] h[t-1] + b[t] along every sequence", "h[lo+t] = a[lo+t] h[lo+t-1] + b[lo+t]", gradient="scan.linear_scan.sequence_linear_scan_grad", keeps="b", tracked=("a", "b", "initial")),
@@ -118,7 +121,7 @@ _ENTRIES = (
     OpEntry("merge_by_mask", "ranking.split_by_mask", "the two parts of a mask merged to one batch", "y[s] = a[i] if mask[s] else b[j]", gradient="ranking.split_by_mask.sequence_merge_by_mask_grad", index=("mask",), options="--mask true,false", tracked=("true", "false")),
     OpEntry("min", "pooling.pool", "the minimum of every column of every sequence", "y[s] = min x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_min_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("min_index", "pooling.pool", "the minima and their row numbers (argmin)", "y[s] = min x[r], argmin x[r]", results=("values", "rows"), gradient="pooling.pool_grad.sequence_min_grad", pools="tensor", tracked=("tensor",)),
-    OpEntry("mul", "elementwise.elementwise", "tensor * other, row by row or one row a sequence", "y[r] = x[r] z[s]", gradient="elementwise.elementwise_grad.sequence_mul_grad", keeps="tensor", tracked=("tensor", "other")),
+    OpEntry("mul", "elementwise.elementwise", "tensor * other, row by row or one row a sequence", "y[r] = x[r] z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_mul_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("pad", "padding.pad", "a padded batch of the sequences, and their lengths", "y[s,t] = x[lo+t] if t < n, else pad", results=("padded", "lengths"), gradient="padding.pad.sequence_pad_grad", tracked=("tensor",), pools="tensor"),
     OpEntry("rank_table", "ranking.rank_table", "sequences and their lengths, longest first", "y = (s, n[s]) by descending n"),
     OpEntry("reorder_by_rank", "ranking.rank_table", "the outermost items in the order of a rank table", "y[p] = x[table[p]]", gradient="ranking.rank_table.sequence_reorder_by_rank_grad", tracked=("tensor",)),
@@ -135,7 +138,7 @@ _ENTRIES = (
     OpEntry("sort_by_length", "ranking.rank_table", "the sequences of a level, longest first", "y = x[s] by descending n", gradient="ranking.rank_table.sequence_sort_by_length_grad", tracked=("tensor",)),
     OpEntry("split_by_mask", "ranking.split_by_mask", "the sequences where a mask is true, and the others", "a = x[mask], b = x[not mask]", results=("true", "false"), gradient="ranking.split_by_mask.sequence_split_by_mask_grad", index=("mask",), options="--mask true,false", tracked=("tensor",)),
     OpEntry("sqrt", "pooling.pool", "the sum divided by the square root of the length", "y[s] = sum x[r] / sqrt n", itemwise=True, gradient="pooling.pool_grad.sequence_sqrt_grad", pools="tensor", tracked=("tensor",)),
-    OpEntry("sub", "elementwise.elementwise", "tensor - other, row by row or one row a sequence", "y[r] = x[r] - z[s]", gradient="elementwise.elementwise_grad.sequence_sub_grad", keeps="tensor", tracked=("tensor", "other")),
+    OpEntry("sub", "elementwise.elementwise", "tensor - other, row by row or one row a sequence", "y[r] = x[r] - z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_sub_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("sum", "pooling.pool", "the sum of the rows of every sequence", "y[s] = sum x[r]", itemwise=True, gradient="pooling.pool_grad.sequence_sum_grad", pools="tensor", tracked=("tensor",)),
     OpEntry("to_steps", "ranking.rank_table", "step t: item t of every sequence longer than t, by rank", "y[t] = x[lo+t] of all n > t", gradient="ranking.rank_table.sequence_to_steps_grad"),
     OpEntry("topk", "sorting.sort", "the k largest values of every column and their positions", "y[s] = k largest x[r], their places", results=("values", "places"), gradient="sorting.sort_grad.sequence_topk_grad", index=("k",), options="--k 2", tracked=("tensor",)),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import click
@@ -14,9 +16,10 @@ import numpy as np
 
 from lodcli.commands.apply.arguments import ARRAY, Described, Parameter, as_kind, described
 from lodcli.commands.apply.expression import TensorExpression, arithmetic
+from lodcli.commands.apply.in_step import in_step, longest_items
 from lodcli.commands.apply.results import write_beside, write_results
 from lodcli.expressions.showing import showing_where
-from lodcli.formats.core.schema import Item, tensor_of
+from lodcli.formats.core.schema import Item, schema_of, tensor_of
 from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, UnsupportedError
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS
 from lodcli.kernels.ops.plugins import find_op, no_gpu
@@ -29,6 +32,7 @@ from lodcli.shell.options import refuse_two_pipes
 from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
 
+_SORTED = "sort_by_length"
 _ARITHMETIC: Mapping[str, np.ufunc] = {str(name): ufunc for name, ufunc in UFUNCS.items()}
 
 
@@ -189,6 +193,8 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
         keeps = all(step.entry.keeps or step.entry.pools for step in steps)
         write_results(first, (), compute, writing.target, writing.into, keeps=keeps)
         return
+    if writing.into is None and _written_in_parts(ready, writing):
+        return
     beside: Mapping[str, Item] = {}
     if writing.into is not None:
         with opened(dataclasses.replace(first, name=None)) as file:
@@ -211,6 +217,50 @@ def _whole(steps: Sequence[Step]) -> Step | None:
         if not step.itemwise or (step is steps[0] and len(step.files) > 1):
             return step
     return None
+
+
+class _Failed(Exception):
+    """An op failed on a batch, of which its error speaks: not of whole tensors."""
+
+
+def _written_in_parts(steps: Sequence[Step], writing: Writing) -> bool:
+    """Write the results of batches, if those together are the result; return whether they are."""
+    first, target, begun = steps[0], writing.target, False
+    if any(step.files or not step.itemwise for step in steps[1:]):
+        return False
+    try:
+        with ExitStack() as stack:
+            if first.entry.pairs and first.number is None:
+                parts = in_step(stack, first.files, fewer=first.name in _ARITHMETIC)
+            elif first.name == _SORTED:
+                parts = longest_items(stack, first.files[0], first.values.get("level", 0))
+                steps = steps[1:]
+            else:
+                return False
+            if parts is None:
+                return False
+            found = _results(steps, *parts, writing)
+            start = next(found)
+            begun = True
+            schema = tuple(spec.uncounted() for spec in schema_of(start))
+            target.write(schema, chain([start], found))
+    except _Failed as failed:
+        # Of whole tensors the op says where; but what is in a pipe cannot be taken back.
+        if begun and target.path == "-" and failed.__cause__ is not None:
+            raise failed.__cause__ from None
+        return False
+    return True
+
+
+def _results(
+    steps: Sequence[Step], name: str, batches: Iterator[list[LoDTensor]], writing: Writing
+) -> Iterator[dict[str, LoDTensor]]:
+    for batch in batches:
+        try:
+            values = [writing.prepared(tensor) for tensor in batch]
+            yield _run(steps, values, name, writing.device)
+        except LodError as error:
+            raise _Failed from error
 
 
 def _apply_by_shards(steps: Sequence[Step], writing: Writing) -> None:

@@ -1,0 +1,125 @@
+"""The first op of a chain in batches, where it takes several tensors or puts items in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+
+from lodcli.commands.choose.choosing import named
+from lodcli.formats.core.batching import cuts
+from lodcli.formats.core.marks import marked
+from lodcli.formats.dataset import manifest
+from lodcli.formats.items.indexed_copy import in_place
+from lodcli.formats.items.items import Items
+from lodcli.formats.items.reordering import reordered
+from lodcli.formats.items.sharing import sharing
+from lodcli.formats.storage.prefetch import ahead
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.time_steps import longest_first
+from lodcli.shell.opened import COMPUTED_BYTES, opened
+from lodcli.shell.references import Reference
+
+# The name of the first tensor, and batches of the tensors.
+Parts = tuple[str, Iterator[list[LoDTensor]]]
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+
+
+def in_step(stack: ExitStack, references: Sequence[Reference], *, fewer: bool) -> Parts | None:
+    """Return batches of the same outermost items of tensors of several files.
+
+    Args:
+        stack: closes the files.
+        references: each names a tensor.
+        fewer: whether tensors after the first may have one row for each of its finest sequences,
+            and all its levels above.
+
+    Returns:
+        None if a file can only be read from front to back, or the levels differ, the finest left
+        out: the op says what is wrong then, or takes the tensors nevertheless.
+    """
+    items = [_items(stack, one, 0) for one in references]
+    found = [one for one in items if one is not None]
+    if len(found) < len(items) or len({one.count for one in found}) > 1:
+        return None
+    lods = [lod for one in found for lod in one.lods.values()]
+    depth = lods[0].n_levels
+    for lod in lods[1:]:
+        if not (lod.n_levels == depth or (fewer and lod.n_levels == depth - 1)):
+            return None
+        if depth and not _above(lods[0], depth - 1).same_levels(_above(lod, depth - 1)):
+            return None
+        if fewer and lod.n_levels == depth and not lods[0].same_levels(lod):
+            return None
+    return found[0].schema[0].name, ahead(_read(references, found))
+
+
+def longest_items(stack: ExitStack, reference: Reference, level: int | str) -> Parts | None:
+    """Return the items of a level of a tensor in batches, those with the most items first.
+
+    Returns:
+        None if the file can only be read from front to back, or the tensor has no such level.
+    """
+    items = _items(stack, reference, level)
+    if items is None:
+        return None
+    ((name, lod),) = items.lods.items()
+    if not lod.n_levels:
+        return None
+    batches = marked(items.schema, reordered(items, longest_first(lod.lengths(0))))
+    return name, ([_only(batch)] for batch in named(reference, batches))
+
+
+def _items(stack: ExitStack, reference: Reference, level: int | str) -> Items | None:
+    """Open a file and return the items of a level of one tensor, if they lie in the file."""
+    if not _lies(reference.path):
+        return None
+    file = stack.enter_context(opened(reference))
+    spec = file.tensor()
+    source = in_place(file.source, [spec.name])
+    if source is None or spec.nullable:
+        return None
+    try:
+        return Items(source, sharing(source.schema, spec.name, level).only(spec.name))
+    except SelectionError:
+        return None
+
+
+def _lies(path: str) -> bool:
+    """Return whether a path is a container or a dataset: a pipe must not be opened twice."""
+    if os.path.isfile(os.path.join(path, manifest.NAME)):
+        return True
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(_HDF5)) == _HDF5
+
+
+def _above(lod: LoD, depth: int) -> LoD:
+    return lod.above(depth) if depth < lod.n_levels else lod
+
+
+def _read(references: Sequence[Reference], items: Sequence[Items]) -> Iterator[list[LoDTensor]]:
+    ends: list[Offsets] = []
+    row_bytes: list[int] = []
+    for one in items:
+        ends += [one.ends(spec.name) for spec in one.schema]
+        row_bytes += [spec.row_bytes for spec in one.schema]
+    ranges = list(cuts(ends, row_bytes, COMPUTED_BYTES))
+
+    def batches(reference: Reference, one: Items) -> Iterator[LoDTensor]:
+        found = marked(one.schema, (one.read(start, stop) for start, stop in ranges))
+        return map(_only, named(reference, found))
+
+    readers = [batches(*pair) for pair in zip(references, items, strict=True)]
+    yield from map(list, zip(*readers, strict=True))
+
+
+def _only(batch: Mapping[str, object]) -> LoDTensor:
+    (tensor,) = batch.values()
+    assert isinstance(tensor, LoDTensor)
+    return tensor
