@@ -12,6 +12,7 @@ _RNN = "lodcli.kernels.rnn."
 _NAMES = {
     "lodcli.formats.weights": "read_weights write_weights",
     _RNN + "cells.cell": "Cell CellWeights",
+    _RNN + "cells.linear_cell": "LinearCell LinearWeights",
     _RNN + "cells.weights": "LayerWeights Sizes",
     _RNN + "cells.registry": "CELLS CellEntry",
     _RNN + "engine.engine": "RNNGradients RNNResult RNNTape States rnn_backward rnn_forward",

@@ -9,8 +9,14 @@ from lodcli.kernels.rnn.cells.gru.gru import GRUCell as GRUCell
 from lodcli.kernels.rnn.cells.gru.gru import GRUWeights as GRUWeights
 from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUCell as PaddleGRUCell
 from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUWeights as PaddleGRUWeights
+from lodcli.kernels.rnn.cells.linear_cell import LinearCell as LinearCell
+from lodcli.kernels.rnn.cells.linear_cell import LinearWeights as LinearWeights
 from lodcli.kernels.rnn.cells.lstm.lstm import LSTMCell as LSTMCell
 from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights as LSTMWeights
+from lodcli.kernels.rnn.cells.mingru.mingru import MinGRUCell as MinGRUCell
+from lodcli.kernels.rnn.cells.mingru.mingru import MinGRUWeights as MinGRUWeights
+from lodcli.kernels.rnn.cells.minlstm.minlstm import MinLSTMCell as MinLSTMCell
+from lodcli.kernels.rnn.cells.minlstm.minlstm import MinLSTMWeights as MinLSTMWeights
 from lodcli.kernels.rnn.cells.registry import CELLS as CELLS
 from lodcli.kernels.rnn.cells.registry import CellEntry as CellEntry
 from lodcli.kernels.rnn.cells.weights import LayerWeights as LayerWeights
@@ -106,7 +112,13 @@ __all__ = [
     "LayerWeights",
     "LevelGradients",
     "LevelShape",
+    "LinearCell",
+    "LinearWeights",
     "Loss",
+    "MinGRUCell",
+    "MinGRUWeights",
+    "MinLSTMCell",
+    "MinLSTMWeights",
     "NestedGradients",
     "NestedLevel",
     "NestedOutput",

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.rnn.cells.linear_cell import LinearWeights
+from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.rnn.stack.stack import seeded_weights
 
 # name: (kind, arguments of seeded_weights, options)
@@ -38,7 +40,17 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "lstm-coupled": ("lstm", {"peepholes": True}, {"coupled": True}),
     "lstm-relu": ("lstm", {"peepholes": True}, {"cell_activation": "relu"}),
+    "mingru": ("mingru", {}, {}),
+    "mingru-identity": ("mingru", {"bias": True}, {"candidate_activation": "identity"}),
+    "mingru-projection": ("mingru", {"projection_size": 2}, {}),
+    "minlstm": ("minlstm", {"bias": True}, {}),
+    "minlstm-identity": ("minlstm", {}, {"candidate_activation": "identity"}),
+    "minlstm-projection": ("minlstm", {"projection_size": 2}, {}),
 }
+LINEAR = [
+    name for name, (kind, *_) in VARIANTS.items() if issubclass(weights_class(kind), LinearWeights)
+]
+STEPPED = [name for name in VARIANTS if name not in LINEAR]
 
 
 def cell_weights(

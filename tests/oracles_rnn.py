@@ -71,11 +71,38 @@ def lstm_step(weights: Any, x: Array, h: Array, c: Array) -> tuple[Array, Array]
     return (new_h if weights.weight_hr is None else weights.weight_hr @ new_h), new_c
 
 
+def _minimal_step(weights: Any, k: Array, candidate: Array, h: Array, c: Array) -> Any:
+    if weights.candidate_activation == "g":
+        candidate = np.where(candidate >= 0, candidate + 0.5, 1 / (1 + np.exp(-candidate)))
+    before = h if weights.to_out is None else c
+    state = before + (candidate - before) / (1 + np.exp(-k))
+    return (state, c) if weights.to_out is None else (weights.to_out @ state, state)
+
+
+def _blocks(weights: Any, x: Array) -> list[Array]:
+    whole = weights.to_gates @ x
+    whole = whole if weights.to_gates_bias is None else whole + weights.to_gates_bias
+    return np.split(whole, weights.GATES)
+
+
+def mingru_step(weights: Any, x: Array, h: Array, c: Array) -> Any:
+    candidate, gate = _blocks(weights, x)
+    return _minimal_step(weights, gate, candidate, h, c)
+
+
+def minlstm_step(weights: Any, x: Array, h: Array, c: Array) -> Any:
+    candidate, f, i = _blocks(weights, x)
+    # i / (f + i), as the sigmoid of the logarithm of i / f.
+    return _minimal_step(weights, np.log((1 + np.exp(-f)) / (1 + np.exp(-i))), candidate, h, c)
+
+
 _STEPS: dict[str, Any] = {
     "elman": elman_step,
     "gru": gru_step,
     "gru_paddle": gru_paddle_step,
     "lstm": lstm_step,
+    "mingru": mingru_step,
+    "minlstm": minlstm_step,
 }
 
 

@@ -25,9 +25,7 @@ def gated(cell: LayerWeights) -> CellWeights:
         UnsupportedError: it is another.
     """
     if not isinstance(cell, CellWeights):
-        raise UnsupportedError(
-            f"has no {cell.KIND}; write safetensors or torch, which hold every cell"
-        )
+        raise UnsupportedError(f"cannot hold a {cell.KIND}; safetensors and torch hold every cell")
     return cell
 
 

@@ -4,9 +4,11 @@ plan          which rows run at which step
 activations   sigmoid, tanh, relu, identity
 weights       what every cell declares of its arrays
 cell          the interface of a cell that is run step by step
-elman, gru, gru_paddle, lstm   one cell each: equations, gate order, weight shapes
+linear_cell   the interface of a cell that is linear in its state; minimal: minGRU and minLSTM
+elman, gru, gru_paddle, lstm, ..   one cell each: equations, gate order, weight shapes
 cells         the table of cells
 layer         one layer in one direction, by NumPy
+linear_layer  one layer of a linear cell
 engine        one layer in one direction: checks, and the choice of a backend
 chunked       long sequences in chunks: checkpoints, truncated gradients
 stack         layers and directions

@@ -41,6 +41,19 @@ def sigmoid(x: Array) -> Array:
     return result
 
 
+def sigmoid_pair(x: Array) -> tuple[Array, Array]:
+    """Return sigmoid(x) and sigmoid(-x), which is 1 - sigmoid(x) without its rounding.
+
+    >>> [each.tolist() for each in sigmoid_pair(np.array([0.0, 1000.0]))]
+    [[0.5, 1.0], [0.5, 0.0]]
+    """
+    small = np.exp(-np.abs(x))
+    large = 1 / (1 + small)
+    small *= large
+    positive = x >= 0
+    return np.where(positive, large, small), np.where(positive, small, large)
+
+
 def _tanh(x: Array) -> Array:
     result: Array = np.tanh(x)
     return result

@@ -42,6 +42,7 @@ class CellWeights(LayerWeights):
 
     GATES: ClassVar[int]
     OPTIONAL: ClassVar[frozenset[str]] = frozenset({"bias"})
+    SUFFIXED: ClassVar[bool] = True
     INPUT_WEIGHT: ClassVar[str] = "weight_ih"
     STATE_WEIGHT: ClassVar[str] = "weight_hh"
 

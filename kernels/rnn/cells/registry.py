@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from lodcli.kernels.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from lodcli.kernels.rnn.cells.cell import Cell
     from lodcli.kernels.rnn.cells.weights import LayerWeights
 
 
@@ -23,7 +22,8 @@ class CellEntry:
 
     Attributes:
         module: its module in lodcli.kernels.rnn.cells; its twin for a GPU is MODULE_cupy.
-        stem: what its classes are called: STEMWeights and STEMCell, and on a GPU STEMSteps.
+        stem: what its classes are called: STEMWeights and STEMCell, and on a GPU STEMSteps; of a
+            linear cell there are none.
     """
 
     module: str
@@ -33,9 +33,9 @@ class CellEntry:
         """Return the class of its weights; its file is imported only now."""
         return self._load("", "Weights")  # type: ignore[no-any-return]
 
-    def cell(self) -> type[Cell[Any]]:
+    def cell(self) -> Any:
         """Return the class that steps."""
-        return self._load("", "Cell")  # type: ignore[no-any-return]
+        return self._load("", "Cell")
 
     def steps_cupy(self) -> Any:
         """Return the class that steps on a GPU."""
@@ -51,6 +51,8 @@ CELLS: dict[str, CellEntry] = {
     "gru": CellEntry("gru.gru", "GRU"),
     "gru_paddle": CellEntry("gru_paddle.gru_paddle", "PaddleGRU"),
     "lstm": CellEntry("lstm.lstm", "LSTM"),
+    "mingru": CellEntry("mingru.mingru", "MinGRU"),
+    "minlstm": CellEntry("minlstm.minlstm", "MinLSTM"),
 }
 
 
@@ -68,6 +70,6 @@ def weights_class(kind: str) -> type[LayerWeights]:
     return CELLS[kind].weights()
 
 
-def cell_of(weights: LayerWeights) -> Cell[Any]:
-    """Return the cell that steps with `weights`."""
+def cell_of(weights: LayerWeights) -> Any:
+    """Return the Cell or LinearCell of `weights`."""
     return CELLS[weights.KIND].cell()(weights)

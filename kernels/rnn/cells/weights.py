@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -44,12 +45,6 @@ class Sizes:
     extras: frozenset[str] = frozenset()
 
 
-def weight(name: str, *, optional: bool = False) -> Any:
-    """Return a field for an array that a state dict calls `name`, which is no identifier."""
-    more: dict[str, Any] = {"default": None} if optional else {}
-    return dataclasses.field(metadata={"name": name}, **more)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LayerWeights(ABC):
     """The weights of one layer in one direction, of any kind of cell.
@@ -57,6 +52,9 @@ class LayerWeights(ABC):
     Attributes:
         KIND: what the command line and files call the cell.
         OPTIONAL: the sizes and extras of `Sizes` that the kind can do with.
+        NAMES: the names in a state dict of fields whose own names are others.
+        SUFFIXED: whether the names in a state dict always end in layer and direction ("_l0"), as
+            torch's do; those of one layer in one direction need not otherwise.
         HAS_BIAS: whether random weights have biases, if nothing is said.
         ACTIVATION_FIELDS: the fields that hold the name of an activation.
         INPUT_WEIGHT, STATE_WEIGHT: the fields whose shapes tell D and H, for messages.
@@ -64,6 +62,8 @@ class LayerWeights(ABC):
 
     KIND: ClassVar[str]
     OPTIONAL: ClassVar[frozenset[str]] = frozenset()
+    NAMES: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    SUFFIXED: ClassVar[bool] = False
     HAS_BIAS: ClassVar[bool] = True
     ACTIVATION_FIELDS: ClassVar[tuple[str, ...]] = ()
     INPUT_WEIGHT: ClassVar[str]
@@ -107,10 +107,15 @@ class LayerWeights(ABC):
     def names(cls) -> Mapping[str, str]:
         """Return the field of each array by its name in a state dict, less layer and direction."""
         return {
-            field.metadata.get("name", field.name): field.name
+            cls.NAMES.get(field.name, field.name): field.name
             for field in dataclasses.fields(cls)
             if not isinstance(field.default, str | bool)
         }
+
+    @classmethod
+    def name_of(cls, field: str) -> str:
+        """Return the name in a state dict of a field."""
+        return next(name for name, one in cls.names().items() if one == field)
 
     @classmethod
     def required(cls) -> tuple[str, ...]:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.scan.linear_scan import segment_linear_scan, segment_linear_scan_grad
 from lodcli.kernels.rnn.cells.cell import State
+from lodcli.kernels.rnn.cells.linear_cell import LinearWeights
 from lodcli.kernels.rnn.cells.weights import LayerWeights, require_real
-from lodcli.kernels.rnn.engine import layer
+from lodcli.kernels.rnn.engine import layer, linear_layer
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import COMPILED_BYTES, Backend, on
@@ -228,6 +231,13 @@ def _on(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tup
     work = float(len(data)) * weights.operations
     repays = work >= (COMPILED_TRAINING_WORK if keep else COMPILED_WORK)
     size_bytes = COMPILED_BYTES if repays else 0
+    if isinstance(weights, LinearWeights):
+        scan = on(backend, segment_linear_scan, size_bytes=size_bytes)
+        gradient = on(backend, segment_linear_scan_grad, size_bytes=size_bytes)
+        return (
+            partial(linear_layer.layer_forward, scan=scan),
+            partial(linear_layer.layer_backward, scan_gradient=gradient),
+        )
     forward = on(backend, layer.layer_forward, size_bytes=size_bytes)
     return forward, on(backend, layer.layer_backward, size_bytes=size_bytes)
 
@@ -236,9 +246,11 @@ def _check_data(data: Array, weights: LayerWeights, suffix: str) -> None:
     if data.dtype not in (np.float32, np.float64):
         raise InvalidDataError(f"data: expected float32 or float64, found {data.dtype}")
     if data.ndim != 2 or data.shape[1] != weights.input_size:
-        source = f"{weights.INPUT_WEIGHT}{suffix}"
+        source = f"{weights.name_of(weights.INPUT_WEIGHT)}{suffix}"
         if weights.takes_projected:
-            source = f"{weights.STATE_WEIGHT}{suffix}, the data being projected already"
+            source = (
+                f"{weights.name_of(weights.STATE_WEIGHT)}{suffix}, the data being projected already"
+            )
         raise ShapeMismatchError(
             f"data: expected (N, {weights.input_size}) for {source}, found {data.shape}"
         )
@@ -248,6 +260,12 @@ def _initial_states(
     initial: States | None, weights: LayerWeights, sequences: int, data: Array
 ) -> State:
     states = States() if initial is None else initial
+    goes_on_from_cell = isinstance(weights, LinearWeights) and len(weights.state_sizes) == 2
+    if goes_on_from_cell and states.hidden is not None and states.cell is None:
+        raise InvalidDataError(
+            f"initial hidden: a {weights.KIND} with an output of its own goes on from its cell "
+            "state; give that as well"
+        )
     given = _checked_states("initial", (states.hidden, states.cell), weights, sequences, data)
     return tuple(
         np.zeros_like(data, shape=(sequences, size)) if part is None else part

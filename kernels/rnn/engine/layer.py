@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.cells.cell import (
     Cell,
     CellWeights,
@@ -144,12 +144,18 @@ def _run(
 
 def last_states(through: State, begin: State, plan: StepPlan, reverse: bool) -> State:
     """Return each sequence's state after its last step, or before it, if it has none."""
-    alive = int(plan.step_sizes[0]) if len(plan.step_sizes) else 0
-    last_rows = plan.starts[:alive] + (0 if reverse else plan.lengths[:alive] - 1)
+    sequences, rows = last_rows(plan, reverse)
     final = tuple(part.copy() for part in begin)
     for out, part in zip(final, through, strict=True):
-        out[plan.order[:alive]] = part[last_rows]
+        out[sequences] = part[rows]
     return final
+
+
+def last_rows(plan: StepPlan, reverse: bool) -> tuple[Offsets, Offsets]:
+    """Return the sequences that have rows, and the row of the last step of each."""
+    alive = int(plan.step_sizes[0]) if len(plan.step_sizes) else 0
+    rows = plan.starts[:alive] + (0 if reverse else plan.lengths[:alive] - 1)
+    return plan.order[:alive], rows
 
 
 def _parameter_gradients(

@@ -37,6 +37,14 @@ class StepPlan:
     starts: Offsets
     step_sizes: Offsets
 
+    @property
+    def offsets(self) -> Offsets:
+        """(S+1,) int64, where the sequences begin in the batch's own order, and end."""
+        found = np.empty(len(self.order) + 1, np.int64)
+        found[self.order] = self.starts
+        found[-1] = self.lengths.sum()
+        return found
+
     def rows(self, step: int, *, reverse: bool = False) -> Offsets:
         """Return the rows that run at `step`, one per live sequence, longest first.
 

@@ -73,16 +73,17 @@ class RNNWeights:
         weights.check(suffix)
         if weights.takes_projected and layer:
             raise InvalidDataError(
-                f"{weights.INPUT_WEIGHT}{suffix}: only layer 0 can do without it"
+                f"{weights.name_of(weights.INPUT_WEIGHT)}{suffix}: only layer 0 can do without it"
             )
         if weights.takes_projected != first.takes_projected and not layer:
             raise InvalidDataError(
                 "weight_ih_l0, weight_ih_l0_reverse: expected both or neither, found one"
             )
         if weights.state_sizes != first.state_sizes:
+            name = weights.name_of(weights.STATE_WEIGHT)
             raise ShapeMismatchError(
-                f"{weights.STATE_WEIGHT}{suffix}: expected the state sizes of "
-                f"{weights.STATE_WEIGHT}_l0, {first.state_sizes}, found {weights.state_sizes}"
+                f"{name}{suffix}: expected the state sizes of {name}_l0, {first.state_sizes}, "
+                f"found {weights.state_sizes}"
             )
         if weights.input_size != input_size:
             field, sizes = weights.INPUT_WEIGHT, weights.sizes()
@@ -90,7 +91,9 @@ class RNNWeights:
                 weights.weight_shapes(dataclasses.replace(sizes, input=size))[field]
                 for size in (input_size, weights.input_size)
             )
-            raise ShapeMismatchError(f"{field}{suffix}: expected shape {expected}, found {found}")
+            raise ShapeMismatchError(
+                f"{weights.name_of(field)}{suffix}: expected shape {expected}, found {found}"
+            )
 
     @property
     def cell(self) -> str:
@@ -118,7 +121,9 @@ class RNNWeights:
         return self.layers[0][0].output_size * self.directions
 
     def suffixes(self) -> list[tuple[str, ...]]:
-        """Return what follows a weight's name in torch, by layer and direction."""
+        """Return what follows a weight's name in a state dict, by layer and direction."""
+        if len(self.layers) == self.directions == 1 and not self.layers[0][0].SUFFIXED:
+            return [("",)]
         names = ("", "_reverse")[: self.directions]
         return [tuple(f"_l{layer}{name}" for name in names) for layer in range(len(self.layers))]
 

@@ -4,6 +4,8 @@
     weight_ih_l0_reverse  ..                                its backward direction
     weight_hr_l0                                            LSTM projection
     peepholes_l0                                            ours: (3, H), i f o
+    to_hidden_and_gate.weight                               other cells: the names of a published
+    to_hidden_and_gate.weight_l1_reverse                    implementation, in stacks with suffix
 
 Layers, directions, sizes and, as far as possible, the cell are read off the shapes. What is
 no array (the activations, Paddle's origin_mode) a StateDict says beside them; of a plain
@@ -16,7 +18,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
@@ -28,14 +30,48 @@ from lodcli.kernels.rnn.stack.stack import RNNWeights
 _DIRECTIONS = ("", "_reverse")
 
 
+class _Entry(NamedTuple):
+    """The parts of the name of an array in a state dict."""
+
+    prefix: str
+    name: str
+    layer: int
+    direction: int
+
+
 @cache
-def _entry() -> re.Pattern[str]:
+def _pattern() -> re.Pattern[str]:
     """Return the pattern of the names of all cells' weights."""
-    names = sorted({name for kind in CELLS for name in weights_class(kind).names()})
+    kinds = [weights_class(kind) for kind in CELLS]
+    names = sorted({name for kind in kinds for name in kind.names()})
+    suffixed = {name for kind in kinds if kind.SUFFIXED for name in kind.names()}
+    without = [re.escape(name) for name in names if name not in suffixed]
     return re.compile(
         r"(?P<prefix>(?:.*\.)?)"
         rf"(?P<name>{'|'.join(map(re.escape, names))})"
-        r"_l(?P<layer>0|[1-9][0-9]*)(?P<reverse>_reverse)?"
+        rf"(?:_l(?P<layer>0|[1-9][0-9]*)(?P<reverse>_reverse)?|(?<={')|(?<='.join(without)}))"
+    )
+
+
+def _parsed(name: str) -> _Entry | None:
+    """Return the parts of a name; None if it is none of a cell's weights."""
+    match = _pattern().fullmatch(name)
+    if not match:
+        return None
+    return _Entry(
+        match["prefix"], match["name"], int(match["layer"] or 0), int(bool(match["reverse"]))
+    )
+
+
+@cache
+def _telling() -> frozenset[str]:
+    """Return the names that tell that there is an RNN; others, such as "D", are common."""
+    kinds = [weights_class(kind) for kind in CELLS]
+    return frozenset(
+        name
+        for kind in kinds
+        for name, field in kind.names().items()
+        if kind.SUFFIXED or field == kind.STATE_WEIGHT
     )
 
 
@@ -183,8 +219,8 @@ def require_shape(
 
 def rnn_prefixes(entries: Mapping[str, Array]) -> list[str]:
     """Return the prefixes, with their dots, under which there are RNN weights; sorted."""
-    matches = (_entry().fullmatch(name) for name in entries)
-    return sorted({match["prefix"] for match in matches if match})
+    parsed = (_parsed(name) for name in entries)
+    return sorted({entry.prefix for entry in parsed if entry and entry.name in _telling()})
 
 
 def _pick_prefix(entries: Mapping[str, Array], wanted: str | None) -> str:
@@ -224,10 +260,14 @@ def _entries_under(
     for name, array in entries.items():
         if not name.startswith(prefix):
             continue
-        match = _entry().fullmatch(name.removeprefix(prefix))
-        if match and not match["prefix"]:
-            place = int(match["layer"]), int(bool(match["reverse"]))
-            found.setdefault(place, {})[match["name"]] = array
+        entry = _parsed(name.removeprefix(prefix))
+        if entry and not entry.prefix:
+            here = found.setdefault((entry.layer, entry.direction), {})
+            if entry.name in here:
+                raise InvalidDataError(
+                    f"state dict: {prefix}{entry.name} appears twice, with _l0 and without"
+                )
+            here[entry.name] = array
         elif "." not in name.removeprefix(prefix):
             raise InvalidDataError(f"state dict: {name} is not a weight of an RNN known here")
         elif strict and not prefix:
@@ -276,10 +316,11 @@ def _gated_kind(first: dict[str, Array], wanted: str | None) -> type[CellWeights
 
 def _direction(kind: type[LayerWeights], arrays: dict[str, Array]) -> LayerWeights:
     names = kind.names()
-    unknown = set(arrays) - set(names)
+    # With a dot it is another module's, as "to_out.weight" is beside an LSTM.
+    unknown = {name for name in set(arrays) - set(names) if "." not in name}
     if unknown:
         raise InvalidDataError(
             f"state dict: a cell of kind {kind.KIND} has no {', '.join(sorted(unknown))}"
         )
-    fields: dict[str, Any] = {names[name]: array for name, array in arrays.items()}
+    fields: dict[str, Any] = {names[name]: array for name, array in arrays.items() if name in names}
     return kind(**fields)

@@ -61,7 +61,12 @@ COUNT = click.IntRange(min=1)
     metavar="FILE",
     help="Initial hidden states, one row a sequence: (H), or (layers x directions, H).",
 )
-@click.option("--c0", type=options.SOURCE, metavar="FILE", help="Initial cell states of an lstm.")
+@click.option(
+    "--c0",
+    type=options.SOURCE,
+    metavar="FILE",
+    help="Initial cell states, of a cell that has them.",
+)
 @click.option("--grad", is_flag=True, help="Compute gradients instead of states.")
 @click.option(
     "--upstream",

@@ -14,7 +14,7 @@ from lodcli.formats.weights import KINDS, read_weights, write_weights
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
-from tests.formats.weights.weights_cases import CELLS, SHAPES, outputs, rnn, rows
+from tests.formats.weights.weights_cases import CELLS, LINEAR_CELLS, SHAPES, outputs, rnn, rows
 
 EXACT = 1e-12  # float64: the two biases are added before the rows instead of behind
 PACKAGE = {"onnx": "onnx", "torch": "torch"}
@@ -324,3 +324,20 @@ def test_projected_data_of_paddle_stay_as_they_are(tmp_path: Path) -> None:
 
     assert len(io.read_all(tmp_path / "w.lodt")) == 2
     assert rows().shape == (9, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("cell", LINEAR_CELLS)
+def test_linear_cells_are_held_by_what_holds_any_arrays(
+    tmp_path: Path, kind: str, cell: str
+) -> None:
+    weights = rnn(cell, layers=2, bidirectional=True)
+    if kind in ("safetensors", "torch"):
+        found = again(tmp_path, weights, kind)
+        assert found.cell == cell
+        np.testing.assert_array_equal(outputs(found), outputs(weights))
+        return
+    need(kind)
+    with pytest.raises(UnsupportedError, match=f"cannot hold a {cell}; safetensors and torch ho"):
+        write_weights(tmp_path / "w", weights, kind=kind)
+    assert not list(tmp_path.iterdir())

@@ -14,6 +14,7 @@ import safetensors.numpy
 from lodcli.formats.core import format as base
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.rnn.stack.run import run_rnn
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import state_dict
@@ -28,7 +29,7 @@ def weights(cell: str = "lstm", **more: int) -> RNNWeights:
     return seeded_weights(cell, 2, 3, rng=np.random.default_rng(7), layers=more.get("layers", 1))
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru", "gru_paddle", "elman"])
+@pytest.mark.parametrize("cell", CELLS)
 def test_seeded_weights_give_the_states_of_the_kernel(lod: Lod, folder: Path, cell: str) -> None:
     args = ["--cell", cell, "--hidden", "3", "--seed", "7", "--emit", "both"]
     done = lod("run-rnn", "words.lod.h5", "-o", "out.lod.h5", *args)

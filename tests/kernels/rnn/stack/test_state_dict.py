@@ -159,3 +159,30 @@ def test_weights_for_projected_data_have_no_state_dict() -> None:
     projected = type(weights)(weight_ih=None, weight_hh=weights.weight_hh)
     with pytest.raises(InvalidDataError, match="weight_ih_l0: a state dict needs it"):
         state_dict(RNNWeights(((projected,),)))
+
+
+def minimal(*names: str) -> dict[str, Array]:
+    return dict.fromkeys(names, np.ones((4, 2)))
+
+
+def test_one_layer_of_a_linear_cell_has_the_published_names_as_they_are() -> None:
+    published = minimal("rnn.to_hidden_and_gate.weight") | {"rnn.norm.weight": np.ones(3)}
+    found = weights_from_state_dict(published)
+    assert (found.cell, found.hidden_size) == ("mingru", 2)
+    assert list(state_dict(found)) == ["to_hidden_and_gate.weight"]
+    made = seeded_weights("mingru", 3, 2, layers=2, rng=np.random.default_rng(0))
+    assert list(state_dict(made)) == [f"to_hidden_and_gate.weight_l{layer}" for layer in (0, 1)]
+    assert weights_from_state_dict(state_dict(made)).cell == "mingru"
+
+
+def test_a_name_with_and_without_its_layer_is_refused() -> None:
+    twice = minimal("to_hidden_and_gate.weight", "to_hidden_and_gate.weight_l0")
+    with pytest.raises(InvalidDataError, match="appears twice, with _l0 and without"):
+        weights_from_state_dict(twice)
+
+
+def test_an_array_of_another_module_called_as_one_of_a_linear_cell_is_left_alone() -> None:
+    found = weights_from_state_dict(entries("gru") | {"to_out.weight": np.ones((2, 9))}, prefix="")
+    assert found.cell == "gru"
+    with pytest.raises(InvalidDataError, match="no RNN weights"):
+        weights_from_state_dict({"attention.to_out.weight": np.ones((2, 9))})

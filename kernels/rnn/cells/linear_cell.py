@@ -1,0 +1,120 @@
+"""Interface of a cell whose state is a linear function of the state before it.
+
+    h[t] = a[t] * h[t-1] + b[t]        elementwise; a and b are functions of x[t] alone
+    y[t] = h[t], or a function of h[t] and x[t]
+
+So all rows of all sequences are computed at once, in blocks, but for the recurrence itself, which
+is the op linear_scan. A cell computes a and b of a block of rows, and their gradients; where y is
+another than h, the state is the pair (y, h), as (hidden, cell) is of an LSTM, and a sequence
+continues from h alone.
+
+Arrays are NumPy's, or cupy's, which NumPy's functions take as well.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.weights import LayerWeights
+from lodcli.kernels.runtime.dispatch import on
+
+
+class LinearWeights(LayerWeights):
+    """The weights of a linear cell."""
+
+    @property
+    def is_plain(self) -> bool:
+        return True
+
+
+W = TypeVar("W", bound=LinearWeights)
+
+
+class Coefficients(NamedTuple):
+    """The recurrence of a block of rows.
+
+    Attributes:
+        a: (n, H); None for a cell with a `factor`.
+        b: (n, H).
+        kept: what `coefficients_backward` needs.
+    """
+
+    a: Array | None
+    b: Array
+    kept: Any
+
+
+class BlockGradients(NamedTuple):
+    """The gradients of a block of rows.
+
+    Attributes:
+        input: (n, D).
+        weights: of the arrays that were used, by field; summed over the rows.
+    """
+
+    input: Array
+    weights: dict[str, Array]
+
+
+class LinearCell(ABC, Generic[W]):
+    """A linear cell and its weights; all arrays of one dtype, checked before.
+
+    Attributes:
+        COMPLEX: whether a, b and h are complex; outside of the engine h is then (.., 2H), the real
+            part of each value beside its imaginary part.
+    """
+
+    COMPLEX: ClassVar[bool] = False
+
+    def __init__(self, weights: W) -> None:
+        self.weights = weights
+
+    @property
+    def factor(self) -> Array | None:
+        """a, (1, H), where it is the same for all rows; else None."""
+        return None
+
+    @abstractmethod
+    def coefficients(self, x: Array) -> Coefficients:
+        """Return a and b of a block of rows, (n, D)."""
+
+    @abstractmethod
+    def coefficients_backward(
+        self, x: Array, kept: Any, grad_a: Array, grad_b: Array
+    ) -> BlockGradients:
+        """Return the gradients of what `coefficients` took.
+
+        Args:
+            x: the block.
+            kept: what `coefficients` kept.
+            grad_a, grad_b: (n, H). May be overwritten.
+        """
+
+    def output(self, x: Array, h: Array) -> Array:
+        """Return y of a block of rows, for a cell whose state is a pair."""
+        raise NotImplementedError
+
+    def output_backward(self, x: Array, h: Array, grad: Array) -> tuple[Array, BlockGradients]:
+        """Return the gradients of h, and of what else `output` took."""
+        raise NotImplementedError
+
+
+def linear(x: Array, weight: Array, bias: Array | None) -> Array:
+    """Return x @ weight.T + bias."""
+    result = times(x, weight.T)
+    if bias is not None:
+        result += bias
+    return result
+
+
+def times(left: Array, right: Array) -> Array:
+    """Return left @ right, on a GPU with the precision of float32_products."""
+    return on("auto", product)(left, right)
+
+
+def product(left: Array, right: Array) -> Array:
+    """Return left @ right, of two matrices of one dtype."""
+    result: Array = left @ right
+    return result

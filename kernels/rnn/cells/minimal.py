@@ -1,0 +1,151 @@
+"""What minGRU and minLSTM have in common.
+
+    h' = (1 - z) * h + z * candidate,    z = sigmoid(k)        k and candidate of x alone
+    y = to_out h', if there is a to_out, else h'
+
+candidate is g(weight x), g(x) = x + 0.5 for x >= 0, else sigmoid(x): it is positive, so that the
+states are, if they start from such; or weight x itself, candidate_activation="identity". Feng et
+al., Were RNNs All We Needed?, 2024 (arXiv 2410.01201), appendices B.3 and B.1. The paper computes
+with g in log space; here 1 - z is computed as sigmoid(-k), which is as exact.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.activations import Activation, activation_named, sigmoid, sigmoid_pair
+from lodcli.kernels.rnn.cells.cell import column_sums
+from lodcli.kernels.rnn.cells.linear_cell import (
+    BlockGradients,
+    Coefficients,
+    LinearCell,
+    LinearWeights,
+    linear,
+    times,
+)
+from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MinimalWeights(LinearWeights):
+    """The weights of a minGRU or minLSTM.
+
+    Attributes:
+        to_gates: (GATES*H, D), the candidate's rows first.
+        to_gates_bias: (GATES*H,), or None for none.
+        to_out: (P, H), or None for none.
+        candidate_activation: "g" or "identity".
+    """
+
+    GATES: ClassVar[int]
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"bias", "projection"})
+    HAS_BIAS: ClassVar[bool] = False
+    INPUT_WEIGHT: ClassVar[str] = "to_gates"
+    STATE_WEIGHT: ClassVar[str] = "to_gates"
+
+    to_gates: Array
+    to_gates_bias: Array | None = None
+    to_out: Array | None = None
+    candidate_activation: str = "g"
+
+    @classmethod
+    def weight_shapes(cls, sizes: Sizes) -> Shapes:
+        shapes: Shapes = {"to_gates": (cls.GATES * sizes.hidden, sizes.input)}
+        if "bias" in sizes.extras:
+            shapes["to_gates_bias"] = (cls.GATES * sizes.hidden,)
+        if sizes.projection:
+            shapes["to_out"] = (sizes.projection, sizes.hidden)
+        return shapes
+
+    def sizes(self) -> Sizes:
+        rows, width = self.to_gates.shape
+        projection = 0 if self.to_out is None else int(self.to_out.shape[0])
+        return Sizes(int(width), int(rows) // self.GATES, projection, self.OPTIONAL)
+
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        return (self.hidden_size,) if self.to_out is None else (self.output_size, self.hidden_size)
+
+    def check_ranks(self, suffix: str) -> None:
+        names = {field: name + suffix for name, field in self.names().items()}
+        for field in ("to_gates", "to_out"):
+            require_rank(names[field], getattr(self, field), 2)
+        rows = self.to_gates.shape[0]
+        if rows == 0 or rows % self.GATES:
+            raise ShapeMismatchError(
+                f"{names['to_gates']}: expected {self.GATES} blocks of rows ({self.KIND}), "
+                f"found {rows} rows"
+            )
+        if self.candidate_activation not in _CANDIDATES:
+            raise InvalidDataError(
+                f"candidate_activation: expected one of {', '.join(_CANDIDATES)}, "
+                f"found {self.candidate_activation!r}"
+            )
+
+
+M = TypeVar("M", bound=MinimalWeights)
+
+
+def _g(x: Array) -> Array:
+    result: Array = np.where(x >= 0, x + x.dtype.type(0.5), sigmoid(np.minimum(x, 0)))
+    return result
+
+
+def _slope_of_g(y: Array) -> Array:
+    result: Array = np.where(y >= 0.5, y.dtype.type(1), y * (1 - y))
+    return result
+
+
+_CANDIDATES = {
+    "g": Activation("g", _g, _slope_of_g),
+    "identity": activation_named("identity"),
+}
+
+
+class MinimalCell(LinearCell[M]):
+    """The equations at the head of this file; k is the kind's."""
+
+    @abstractmethod
+    def score(self, gates: Array) -> Array:
+        """Return k, (n, H), of the gates' rows but the candidate's, (n, (GATES-1)*H)."""
+
+    @abstractmethod
+    def score_backward(self, gates: Array, grad: Array) -> Array:
+        """Return the gradient of what `score` took."""
+
+    def coefficients(self, x: Array) -> Coefficients:
+        weights, size = self.weights, self.weights.hidden_size
+        projected = linear(x, weights.to_gates, weights.to_gates_bias)
+        gates = projected[:, size:]
+        score = self.score(gates)
+        z, rest = sigmoid_pair(score)
+        candidate = _CANDIDATES[weights.candidate_activation].value(projected[:, :size])
+        return Coefficients(rest, z * candidate, (gates, z, rest, candidate))
+
+    def coefficients_backward(
+        self, x: Array, kept: Any, grad_a: Array, grad_b: Array
+    ) -> BlockGradients:
+        gates, z, rest, candidate = kept
+        weights = self.weights
+        grad_score = (grad_b * candidate - grad_a) * z * rest
+        slope = _CANDIDATES[weights.candidate_activation].slope(candidate)
+        grad = np.concatenate([grad_b * z * slope, self.score_backward(gates, grad_score)], axis=1)
+        found = {"to_gates": times(grad.T, x)}
+        if weights.to_gates_bias is not None:
+            found["to_gates_bias"] = column_sums(grad)
+        return BlockGradients(times(grad, weights.to_gates), found)
+
+    def output(self, x: Array, h: Array) -> Array:
+        assert self.weights.to_out is not None
+        return linear(h, self.weights.to_out, None)
+
+    def output_backward(self, x: Array, h: Array, grad: Array) -> tuple[Array, BlockGradients]:
+        assert self.weights.to_out is not None
+        found = {"to_out": times(grad.T, h)}
+        return times(grad, self.weights.to_out), BlockGradients(np.zeros_like(x), found)
