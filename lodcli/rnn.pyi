@@ -11,6 +11,8 @@ from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUCell as Padd
 from lodcli.kernels.rnn.cells.gru_paddle.gru_paddle import PaddleGRUWeights as PaddleGRUWeights
 from lodcli.kernels.rnn.cells.linear_cell import LinearCell as LinearCell
 from lodcli.kernels.rnn.cells.linear_cell import LinearWeights as LinearWeights
+from lodcli.kernels.rnn.cells.lru.lru import LRUCell as LRUCell
+from lodcli.kernels.rnn.cells.lru.lru import LRUWeights as LRUWeights
 from lodcli.kernels.rnn.cells.lstm.lstm import LSTMCell as LSTMCell
 from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights as LSTMWeights
 from lodcli.kernels.rnn.cells.mingru.mingru import MinGRUCell as MinGRUCell
@@ -19,6 +21,8 @@ from lodcli.kernels.rnn.cells.minlstm.minlstm import MinLSTMCell as MinLSTMCell
 from lodcli.kernels.rnn.cells.minlstm.minlstm import MinLSTMWeights as MinLSTMWeights
 from lodcli.kernels.rnn.cells.registry import CELLS as CELLS
 from lodcli.kernels.rnn.cells.registry import CellEntry as CellEntry
+from lodcli.kernels.rnn.cells.rglru.rglru import RGLRUCell as RGLRUCell
+from lodcli.kernels.rnn.cells.rglru.rglru import RGLRUWeights as RGLRUWeights
 from lodcli.kernels.rnn.cells.weights import LayerWeights as LayerWeights
 from lodcli.kernels.rnn.cells.weights import Sizes as Sizes
 from lodcli.kernels.rnn.engine.engine import RNNGradients as RNNGradients
@@ -106,6 +110,8 @@ __all__ = [
     "Epoch",
     "GRUCell",
     "GRUWeights",
+    "LRUCell",
+    "LRUWeights",
     "LSTMCell",
     "LSTMWeights",
     "Labelled",
@@ -127,6 +133,8 @@ __all__ = [
     "NestedTape",
     "PaddleGRUCell",
     "PaddleGRUWeights",
+    "RGLRUCell",
+    "RGLRUWeights",
     "RNNGradients",
     "RNNOutput",
     "RNNResult",

@@ -46,6 +46,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "minlstm": ("minlstm", {"bias": True}, {}),
     "minlstm-identity": ("minlstm", {}, {"candidate_activation": "identity"}),
     "minlstm-projection": ("minlstm", {"projection_size": 2}, {}),
+    "rglru": ("rglru", {"heads": 3}, {}),
+    "rglru-one-head": ("rglru", {"bias": False}, {}),
+    "lru": ("lru", {}, {}),
+    "lru-projection": ("lru", {"projection_size": 5}, {}),
 }
 LINEAR = [
     name for name, (kind, *_) in VARIANTS.items() if issubclass(weights_class(kind), LinearWeights)

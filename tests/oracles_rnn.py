@@ -96,13 +96,40 @@ def minlstm_step(weights: Any, x: Array, h: Array, c: Array) -> Any:
     return _minimal_step(weights, np.log((1 + np.exp(-f)) / (1 + np.exp(-i))), candidate, h, c)
 
 
+def rglru_step(weights: Any, x: Array, h: Array, c: Array) -> Any:
+    u = weights.linear_x @ x
+    u = u if weights.linear_x_bias is None else u + weights.linear_x_bias
+
+    def gate(blocks: Array, bias: Array) -> Array:
+        parts = np.split(u, len(blocks))
+        inner = [part @ block for part, block in zip(parts, blocks, strict=True)]
+        result: Array = 1 / (1 + np.exp(-np.concatenate(inner) - bias.ravel()))
+        return result
+
+    r = gate(weights.a_gate_w, weights.a_gate_b)
+    a = np.exp(-8 * r * np.log(1 + np.exp(weights.a_param)))
+    i = gate(weights.input_gate_w, weights.input_gate_b)
+    return a * h + np.sqrt(1 - a**2) * i * u, c
+
+
+def lru_step(weights: Any, x: Array, h: Array, c: Array) -> Any:
+    factor = np.exp(-np.exp(weights.nu_log) + 1j * np.exp(weights.theta_log))
+    entering = np.exp(weights.gamma_log) * ((weights.b_re + 1j * weights.b_im) @ x)
+    state = factor * (c[0::2] + 1j * c[1::2]) + entering
+    skip = weights.skip * x if weights.skip.ndim == 1 else weights.skip @ x
+    shown = ((weights.c_re + 1j * weights.c_im) @ state).real + skip
+    return shown, np.stack([state.real, state.imag], axis=1).ravel()
+
+
 _STEPS: dict[str, Any] = {
     "elman": elman_step,
     "gru": gru_step,
     "gru_paddle": gru_paddle_step,
+    "lru": lru_step,
     "lstm": lstm_step,
     "mingru": mingru_step,
     "minlstm": minlstm_step,
+    "rglru": rglru_step,
 }
 
 

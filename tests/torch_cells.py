@@ -54,4 +54,34 @@ def minlstm(weights: Arrays, options: dict[str, Any], rows: Any, h: Any) -> Rows
     return _loop(weights, rows, h, step)
 
 
-CELLS = {"mingru": mingru, "minlstm": minlstm}
+def rglru(weights: Arrays, options: dict[str, Any], rows: Any, h: Any) -> Rows:
+    def gate(name: str, u: Any) -> Any:
+        heads = u.reshape(len(weights[f"{name}.w"]), -1)
+        blocks = torch.einsum("hi,hij->hj", heads, weights[f"{name}.w"]) + weights[f"{name}.b"]
+        return torch.sigmoid(blocks.reshape(-1))
+
+    def step(x: Any, h: Any) -> Any:
+        u = weights["linear_x.weight"] @ x + weights.get("linear_x.bias", torch.zeros(()))
+        softplus = torch.nn.functional.softplus(weights["a_param"])
+        a = torch.exp(-8 * softplus * gate("a_gate", u))
+        return a * h + torch.sqrt(1 - a * a) * gate("input_gate", u) * u
+
+    return _loop(weights, rows, h, step)
+
+
+def lru(weights: Arrays, options: dict[str, Any], rows: Any, h: Any) -> Rows:
+    factor = torch.exp(
+        torch.complex(-torch.exp(weights["nu_log"]), torch.exp(weights["theta_log"]))
+    )
+    into = torch.complex(weights["B_re"], weights["B_im"])
+    out = torch.complex(weights["C_re"], weights["C_im"])
+    state = torch.view_as_complex(h.reshape(-1, 2))
+    outputs = []
+    for x in rows:
+        state = factor * state + torch.exp(weights["gamma_log"]) * (into @ x.to(into.dtype))
+        skip = weights["D"] * x if weights["D"].dim() == 1 else weights["D"] @ x
+        outputs.append((out @ state).real + skip)
+    return torch.stack(outputs), torch.view_as_real(state).reshape(-1)
+
+
+CELLS = {"lru": lru, "mingru": mingru, "minlstm": minlstm, "rglru": rglru}

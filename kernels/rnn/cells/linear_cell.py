@@ -101,6 +101,13 @@ class LinearCell(ABC, Generic[W]):
         raise NotImplementedError
 
 
+def contiguous(array: Array) -> Array:
+    """Return an array whose values lie row after row; the same one if it is that already."""
+    # Not np.ascontiguousarray, which takes no array on a GPU.
+    result: Array = array if array.flags.c_contiguous else array.copy()
+    return result
+
+
 def linear(x: Array, weight: Array, bias: Array | None) -> Array:
     """Return x @ weight.T + bias."""
     result = times(x, weight.T)

@@ -53,6 +53,8 @@ CELLS: dict[str, CellEntry] = {
     "lstm": CellEntry("lstm.lstm", "LSTM"),
     "mingru": CellEntry("mingru.mingru", "MinGRU"),
     "minlstm": CellEntry("minlstm.minlstm", "MinLSTM"),
+    "rglru": CellEntry("rglru.rglru", "RGLRU"),
+    "lru": CellEntry("lru.lru", "LRU"),
 }
 
 

@@ -37,12 +37,14 @@ class Sizes:
         hidden: H.
         projection: the width of an output that is a projection of the state; 0 for none.
         extras: what else is there, of what the kind allows: "bias", "peepholes".
+        heads: the number of blocks that matrices between values of the state have.
     """
 
     input: int
     hidden: int
     projection: int = 0
     extras: frozenset[str] = frozenset()
+    heads: int = 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,14 +95,23 @@ class LayerWeights(ABC):
         Raises:
             UnsupportedError: the kind has no projection, or not one of the extras.
         """
-        wanted = {*sizes.extras, *(["projection"] if sizes.projection else [])}
+        wanted = set(sizes.extras)
+        wanted |= {"projection"} if sizes.projection else set()
+        wanted |= {"heads"} if sizes.heads != 1 else set()
         for name in sorted(wanted - cls.OPTIONAL):
             raise UnsupportedError(f"cell {cls.KIND}: has no {name}")
+        cls.check_heads(sizes.heads, sizes.hidden)
         arrays: dict[str, Any] = {
             field: cls.drawn(field, shape, sizes, rng).astype(dtype)
             for field, shape in cls.weight_shapes(sizes).items()
         }
         return cls(**arrays)
+
+    @staticmethod
+    def check_heads(heads: int, hidden: int) -> None:
+        """Raise ShapeMismatchError unless all heads have the same number of values."""
+        if heads < 1 or hidden % heads:
+            raise ShapeMismatchError(f"heads: expected a divisor of {hidden} values, found {heads}")
 
     @classmethod
     @cache

@@ -14,7 +14,7 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import State
-from lodcli.kernels.rnn.cells.linear_cell import LinearCell, LinearWeights
+from lodcli.kernels.rnn.cells.linear_cell import LinearCell, LinearWeights, contiguous
 from lodcli.kernels.rnn.cells.registry import cell_of
 from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun, last_rows, last_states
 from lodcli.kernels.rnn.engine.plan import StepPlan
@@ -202,10 +202,10 @@ def _add(sums: dict[str, Array], found: dict[str, Array]) -> None:
 
 
 def _as_complex(array: Array) -> Array:
-    result: Array = np.ascontiguousarray(array).view(np.result_type(array.dtype, np.complex64))
+    result: Array = contiguous(array).view(np.result_type(array.dtype, np.complex64))
     return result
 
 
 def _as_real(array: Array) -> Array:
-    result: Array = np.ascontiguousarray(array).view(array.real.dtype)
+    result: Array = contiguous(array).view(array.real.dtype)
     return result

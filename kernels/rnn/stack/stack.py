@@ -354,6 +354,7 @@ def seeded_weights(
     bidirectional: bool = False,
     projection_size: int = 0,
     peepholes: bool = False,
+    heads: int = 1,
     bias: bool | None = None,
     rng: np.random.Generator,
     dtype: DTypeLike = np.float32,
@@ -365,14 +366,15 @@ def seeded_weights(
 
     Args:
         cell: one of CELLS.
-        projection_size: P of an LSTM with a projection; 0 is without.
+        projection_size: P of a cell whose outputs are a projection of its state; 0 is without.
         peepholes: of an LSTM.
+        heads: of an rglru, the number of blocks of its gates' matrices.
         bias: None is as torch's module, or the published implementation of the cell, has it.
         rng: where the numbers come from.
 
     Raises:
         UnsupportedError: no such cell, or one without projection or peepholes.
-        InvalidDataError: a size below 1.
+        InvalidDataError: a size below 1, or heads of different sizes.
 
     >>> weights = seeded_weights("gru", 3, 2, layers=2, rng=np.random.default_rng(0))
     >>> weights.layers[1][0].weight_ih.shape
@@ -388,7 +390,7 @@ def seeded_weights(
 
     def draw(width: int) -> LayerWeights:
         has = frozenset(name for name, wanted in extras.items() if wanted)
-        return kind.seeded(Sizes(width, hidden_size, projection_size, has), rng, dtype)
+        return kind.seeded(Sizes(width, hidden_size, projection_size, has, heads), rng, dtype)
 
     first = tuple(draw(input_size) for _ in range(directions))
     width = first[0].output_size * directions

@@ -23,6 +23,9 @@ COUNT = click.IntRange(min=1)
 @click.option("--cell", type=click.Choice(tuple(CELLS)), help="The cell; --weights may define it.")
 @click.option("--hidden", type=COUNT, metavar="H", help="Hidden size; --weights defines it.")
 @click.option("--layers", type=COUNT, metavar="L", help="Number of layers; --weights defines it.")
+@click.option(
+    "--heads", type=COUNT, metavar="N", help="Heads of an rglru [default: 1]; --weights defines it."
+)
 @click.option("--bidirectional", is_flag=True, help="Run both directions; --weights defines it.")
 @click.option(
     "--seed",
@@ -173,6 +176,8 @@ def _check(given: dict[str, Any]) -> None:
             )
     shape = [name for name in ("hidden", "layers", "bidirectional") if given[name]]
     ways = [name for name in ("nested", "step") if given[name]]
+    if given["heads"] is not None and (ways or given["path"] is not None):
+        raise click.UsageError("--heads is for --seed, without --nested and --step")
     if len(ways) > 1:
         raise click.UsageError("give either --nested or --step")
     if given["step"]:

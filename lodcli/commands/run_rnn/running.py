@@ -102,7 +102,8 @@ def _weights(width: int, given: dict[str, Any]) -> RNNWeights:
             weights = weights_from_state_dict(read_weights(path), cell, options=wanted)
             require_shape(weights, hidden=given["hidden"], **shape)
         return weights
-    shape |= {"layers": given["layers"] or 1, "rng": np.random.default_rng(given["seed"])}
+    shape |= {"layers": given["layers"] or 1, "heads": given["heads"] or 1}
+    shape |= {"rng": np.random.default_rng(given["seed"])}
     weights = seeded_weights(cell, width, given["hidden"], **shape)
     return weights.with_options(**wanted) if wanted else weights
 

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 @click.option(
     "--layers", type=click.IntRange(min=1), metavar="L", help="Number of layers [default: 1]."
 )
+@click.option(
+    "--heads", type=click.IntRange(min=1), metavar="N", help="Heads of an rglru [default: 1]."
+)
 @click.option("--bidirectional", is_flag=True, help="Run both directions and concatenate.")
 @click.option(
     "--pool",
@@ -92,6 +95,7 @@ def command(
     cell: str | None,
     hidden: int | None,
     layers: int | None,
+    heads: int | None,
     bidirectional: bool,
     pool: str | None,
     weights: str | None,
@@ -128,6 +132,8 @@ def command(
     from lodcli.shell.device import computing_on
 
     _check(out, force, epochs, weights)
+    if heads is not None and weights is not None:
+        raise click.UsageError("--weights defines the number of heads: leave --heads out")
     recipe = Recipe(
         epochs,
         batch,
@@ -152,6 +158,7 @@ def command(
         cell=cell,
         hidden=hidden,
         layers=layers,
+        heads=heads,
         bidirectional=bidirectional,
     )
     keeper = training.Keeper(out, examples.names, force)

@@ -125,6 +125,7 @@ def starting_model(
     cell: str | None,
     hidden: int | None,
     layers: int | None,
+    heads: int | None,
     bidirectional: bool,
 ) -> Classifier:
     """Return the model of a file, or random weights of a shape.
@@ -141,6 +142,7 @@ def starting_model(
             pool=pool or "last",
             rng=np.random.default_rng(seed),
             layers=layers or 1,
+            heads=heads or 1,
             bidirectional=bidirectional,
         )
     with naming(path):

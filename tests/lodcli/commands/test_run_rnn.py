@@ -158,6 +158,27 @@ def test_an_elman_cell_takes_its_nonlinearity_and_others_refuse_it(lod: Lod, fol
     assert lod("run-rnn", "words.lod.h5", "--cell", "gru", *args, "-f").code == 4
 
 
+def test_heads_divide_the_hidden_size_of_cells_that_have_them(lod: Lod, folder: Path) -> None:
+    args = ["words.lod.h5", "--hidden", "6", "--seed", "7", "--emit", "last", "-o", "o.npz"]
+    assert lod("run-rnn", *args, "--cell", "rglru", "--heads", "3").code == 0
+    rng = np.random.default_rng(7)
+    wanted = run_rnn(articles(), seeded_weights("rglru", 2, 6, heads=3, rng=rng)).last
+    np.testing.assert_allclose(tensor("o.npz").data, wanted.data, rtol=0, atol=TOLERANCE)
+    for cell, heads, said in (("rglru", "4", "divisor of 6 values, found 4"), ("gru", "2", "no h")):
+        done = lod("run-rnn", *args, "-f", "--cell", cell, "--heads", heads)
+        assert done.code != 0
+        assert said in done.stderr
+
+
+def test_an_output_that_is_no_state_cannot_be_booted(lod: Lod, folder: Path) -> None:
+    nested = ["--nested", "article:gru:4/sentence:lru:4:boot", "--seed", "1"]
+    done = lod("run-rnn", "words.lod.h5", "-o", "o.npz", *nested)
+    assert done.code == 1
+    assert "initial hidden: a lru with an output of its own" in done.stderr
+    nested[1] = "article:gru:4/sentence:lru:3"
+    assert lod("run-rnn", "words.lod.h5", "-o", "o.npz", *nested).code == 0
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -166,6 +187,7 @@ def test_an_elman_cell_takes_its_nonlinearity_and_others_refuse_it(lod: Lod, fol
         (["--seed", "1", "--cell", "gru"], "--seed needs --cell and --hidden"),
         (["--seed", "1", "--cell", "gru", "--hidden", "0"], "--hidden"),
         (["--seed", "1", "--cell", "gru", "--hidden", "3", "--level", "x"], "no level is named"),
+        (["--weights", "w.safetensors", "--heads", "2"], "--heads is for --seed"),
         (
             ["--seed", "1", "--cell", "gru", "--hidden", "3", "--precision", "tf32"],
             "--precision tf32 needs --device cuda",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tracemalloc
 from typing import Any
 
@@ -166,6 +167,19 @@ def test_an_output_alone_is_no_state_to_start_from() -> None:
     states = States(hidden=np.ones((1, 2)))
     with pytest.raises(InvalidDataError, match="initial hidden: a mingru with an output of its ow"):
         rnn_forward(np.ones((3, 5)), np.array([0, 3]), weights, initial=states)
+
+
+def test_an_lru_may_do_without_its_skip_connection() -> None:
+    rng = np.random.default_rng(8)
+    weights, data = cell_weights("lru", rng), rng.normal(size=(6, 5))
+    with_skip, without = (
+        rnn_forward(data, np.array([0, 6]), each, keep=True)
+        for each in (weights, dataclasses.replace(weights, skip=None))
+    )
+    close(with_skip.outputs - without.outputs, data @ weights.skip.T, 1e-14)
+    assert without.tape is not None
+    found = rnn_backward(without.tape, grad_outputs=np.ones_like(without.outputs))
+    assert found.weights.skip is None
 
 
 @pytest.mark.parametrize("cell", ["mingru", "minlstm"])

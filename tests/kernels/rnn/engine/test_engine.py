@@ -29,7 +29,7 @@ def run(
     rng = np.random.default_rng(seed)
     weights = cell_weights(variant, rng)
     hidden = rng.normal(size=(len(lengths), weights.output_size))
-    cell = rng.normal(size=(len(lengths), weights.hidden_size))
+    cell = rng.normal(size=(len(lengths), (*weights.state_sizes, weights.hidden_size)[1]))
     sequences = [rng.normal(size=(length, 5)) for length in lengths]
     if order is not None:
         sequences, hidden, cell = [sequences[i] for i in order], hidden[order], cell[order]
@@ -56,7 +56,7 @@ def check_by_the_book(variant: str, lengths: list[int], seed: int, *, reverse: b
     close(result.outputs, np.concatenate([np.zeros((0, weights.output_size)), *hiddens]), 1e-13)
     close(result.last_hidden, last_hidden, 1e-13)
     if len(weights.state_sizes) == 2:
-        close(result.cells, np.concatenate([np.zeros((0, 3)), *cells]), 1e-13)
+        close(result.cells, np.concatenate([np.zeros((0, weights.state_sizes[1])), *cells]), 1e-13)
         close(result.last_cell, last_cell, 1e-13)
     else:
         assert result.cells is None
