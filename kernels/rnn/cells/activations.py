@@ -47,11 +47,11 @@ def sigmoid_pair(x: Array) -> tuple[Array, Array]:
     >>> [each.tolist() for each in sigmoid_pair(np.array([0.0, 1000.0]))]
     [[0.5, 1.0], [0.5, 0.0]]
     """
-    small = np.exp(-np.abs(x))
-    large = 1 / (1 + small)
-    small *= large
-    positive = x >= 0
-    return np.where(positive, large, small), np.where(positive, small, large)
+    # No overflow, and no quotient of two infinities: from here on sigmoid(x) is 0 but for 1e-37.
+    odds = np.exp(np.minimum(-x, x.dtype.type(87 if x.dtype == np.float32 else 700)))
+    found = 1 / (1 + odds)
+    odds *= found
+    return found, odds
 
 
 def _tanh(x: Array) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.rnn.cells.activations import Activation, activation_named, sigmoid, sigmoid_pair
+from lodcli.kernels.rnn.cells.activations import Activation, activation_named
 from lodcli.kernels.rnn.cells.cell import column_sums
 from lodcli.kernels.rnn.cells.linear_cell import (
     BlockGradients,
@@ -93,8 +93,11 @@ M = TypeVar("M", bound=MinimalWeights)
 
 
 def _g(x: Array) -> Array:
-    result: Array = np.where(x >= 0, x + x.dtype.type(0.5), sigmoid(np.minimum(x, 0)))
-    return result
+    # sigmoid(0) is 0.5.
+    small = np.exp(np.minimum(x, 0))
+    small /= 1 + small
+    small += np.maximum(x, 0)
+    return small
 
 
 def _slope_of_g(y: Array) -> Array:
@@ -112,19 +115,18 @@ class MinimalCell(LinearCell[M]):
     """The equations at the head of this file; k is the kind's."""
 
     @abstractmethod
-    def score(self, gates: Array) -> Array:
-        """Return k, (n, H), of the gates' rows but the candidate's, (n, (GATES-1)*H)."""
+    def shares(self, gates: Array) -> tuple[Array, Array]:
+        """Return z and 1 - z of the gates' rows but the candidate's, (n, (GATES-1)*H)."""
 
     @abstractmethod
-    def score_backward(self, gates: Array, grad: Array) -> Array:
-        """Return the gradient of what `score` took."""
+    def shares_backward(self, gates: Array, grad: Array) -> Array:
+        """Return the gradient of what `shares` took, from that of k."""
 
     def coefficients(self, x: Array) -> Coefficients:
         weights, size = self.weights, self.weights.hidden_size
         projected = linear(x, weights.to_gates, weights.to_gates_bias)
         gates = projected[:, size:]
-        score = self.score(gates)
-        z, rest = sigmoid_pair(score)
+        z, rest = self.shares(gates)
         candidate = _CANDIDATES[weights.candidate_activation].value(projected[:, :size])
         return Coefficients(rest, z * candidate, (gates, z, rest, candidate))
 
@@ -135,7 +137,7 @@ class MinimalCell(LinearCell[M]):
         weights = self.weights
         grad_score = (grad_b * candidate - grad_a) * z * rest
         slope = _CANDIDATES[weights.candidate_activation].slope(candidate)
-        grad = np.concatenate([grad_b * z * slope, self.score_backward(gates, grad_score)], axis=1)
+        grad = np.concatenate([grad_b * z * slope, self.shares_backward(gates, grad_score)], axis=1)
         found = {"to_gates": times(grad.T, x)}
         if weights.to_gates_bias is not None:
             found["to_gates_bias"] = column_sums(grad)

@@ -36,6 +36,8 @@ class _Kept(NamedTuple):
     h: Array
 
 
+# Infinities and NaN pass through, as through the scan.
+@np.errstate(all="ignore")
 def layer_forward(
     data: Array,
     plan: StepPlan,
@@ -81,6 +83,7 @@ def layer_forward(
     return LayerRun(through if cells else through[:1], last, kept)
 
 
+@np.errstate(all="ignore")
 def layer_backward(
     data: Array,
     plan: StepPlan,
@@ -108,7 +111,7 @@ def layer_backward(
     grad_input = _room(data, data.shape, data.dtype)
     flow = _as_complex(flows[-1]) if cell.COMPLEX else flows[-1]
     if len(flows) == 2:
-        whole = flow.copy()
+        whole = flow.copy() if flows[-1] is by_row[-1] else flow
         for rows in _blocks(data, h.shape):
             of_h, found = cell.output_backward(data[rows], h[rows], flows[0][rows])
             whole[rows] += of_h

@@ -181,7 +181,9 @@ def weights_from_state_dict(
         for name in likely.required():
             for direction in range(directions):
                 if name not in found.get((layer, direction), {}):
-                    missing = f"{picked}{name}_l{layer}{_DIRECTIONS[direction]}"
+                    suffix = f"_l{layer}{_DIRECTIONS[direction]}"
+                    alone = layers == directions == 1 and not likely.SUFFIXED
+                    missing = f"{picked}{name}{'' if alone else suffix}"
                     raise InvalidDataError(f"state dict: {missing} is missing")
     kind = _gated_kind(found[0, 0], named) if issubclass(likely, CellWeights) else likely
     weights = RNNWeights(

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.activations import sigmoid_pair
 from lodcli.kernels.rnn.cells.minimal import MinimalCell, MinimalWeights
 
 
@@ -40,8 +41,8 @@ class MinGRUWeights(MinimalWeights):
 class MinGRUCell(MinimalCell[MinGRUWeights]):
     """The equations at the head of this file."""
 
-    def score(self, gates: Array) -> Array:
-        return gates
+    def shares(self, gates: Array) -> tuple[Array, Array]:
+        return sigmoid_pair(gates)
 
-    def score_backward(self, gates: Array, grad: Array) -> Array:
+    def shares_backward(self, gates: Array, grad: Array) -> Array:
         return grad

@@ -10,8 +10,8 @@
     to_out.weight (P, H) or None
 
 The names are those of lucidrains' minGRU-pytorch, which has no bias. i / (f + i) is
-sigmoid(softplus(-kf) - softplus(-ki)), of the arguments kf and ki of the two gates: no quotient
-of two zeros. g: minimal.py.
+computed as (1 / f) / (1 / f + 1 / i), with one factor in all of them: no quotient of two zeros.
+k of minimal.py is log(i / f). g: minimal.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.rnn.cells.activations import sigmoid
+from lodcli.kernels.rnn.cells.activations import sigmoid_pair
 from lodcli.kernels.rnn.cells.minimal import MinimalCell, MinimalWeights
 
 
@@ -46,12 +46,15 @@ class MinLSTMWeights(MinimalWeights):
 class MinLSTMCell(MinimalCell[MinLSTMWeights]):
     """The equations at the head of this file."""
 
-    def score(self, gates: Array) -> Array:
-        softplus = np.logaddexp(0, -gates)
-        forget, enter = np.split(softplus, 2, axis=1)
-        difference: Array = (forget - enter).astype(gates.dtype, copy=False)
-        return difference
+    def shares(self, gates: Array) -> tuple[Array, Array]:
+        forget, enter = np.split(-gates, 2, axis=1)
+        most = np.maximum(np.maximum(forget, enter), 0)
+        # 1 / f and 1 / i, both times exp(-most).
+        one = np.exp(-most)
+        of_f, of_i = one + np.exp(forget - most), one + np.exp(enter - most)
+        both = of_f + of_i
+        return of_f / both, of_i / both
 
-    def score_backward(self, gates: Array, grad: Array) -> Array:
-        forget, enter = np.split(sigmoid(-gates), 2, axis=1)
+    def shares_backward(self, gates: Array, grad: Array) -> Array:
+        forget, enter = np.split(sigmoid_pair(gates)[1], 2, axis=1)
         return np.concatenate([-grad * forget, grad * enter], axis=1)

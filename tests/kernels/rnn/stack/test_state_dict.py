@@ -175,6 +175,11 @@ def test_one_layer_of_a_linear_cell_has_the_published_names_as_they_are() -> Non
     assert weights_from_state_dict(state_dict(made)).cell == "mingru"
 
 
+def test_a_missing_array_of_a_linear_cell_is_named_as_its_module_has_it() -> None:
+    with pytest.raises(InvalidDataError, match=r"rnn\.theta_log is missing"):
+        weights_from_state_dict({"rnn.nu_log": np.ones(3)})
+
+
 def test_a_name_with_and_without_its_layer_is_refused() -> None:
     twice = minimal("to_hidden_and_gate.weight", "to_hidden_and_gate.weight_l0")
     with pytest.raises(InvalidDataError, match="appears twice, with _l0 and without"):
