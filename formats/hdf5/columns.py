@@ -13,6 +13,8 @@ from h5py import h5d, h5t
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 
 NUMBERS = (h5t.INTEGER, h5t.FLOAT, h5t.ENUM)
+# By their bytes. HDF5 converts fields of bits to such only, and not to integers.
+_BITS = {1: h5t.NATIVE_B8, 2: h5t.NATIVE_B16, 4: h5t.NATIVE_B32, 8: h5t.NATIVE_B64}
 # Of names in a message.
 MOST_FIELDS, MOST_NAME_CHARS = 10, 60
 # One type inside of another.
@@ -88,6 +90,8 @@ def _kind(kind: h5t.TypeID, members: tuple[str, ...], path: str, depth: int) -> 
         return _text(kind, path)
     if kind.get_class() == h5t.VLEN:
         raise _variable(path)
+    if kind.get_class() == h5t.BITFIELD and kind.get_size() in _BITS:
+        return _Kind(_BITS[kind.get_size()], np.dtype(f"u{kind.get_size()}"))
     dtype = _dtype(kind, path)
     if dtype.names:
         raise UnsupportedError(

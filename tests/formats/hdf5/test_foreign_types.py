@@ -6,7 +6,7 @@ import ctypes
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import h5py
 import numpy as np
@@ -361,3 +361,24 @@ def test_text_of_variable_length_is_text(tmp_path: Path) -> None:
 def test_a_level_of_texts_is_shared_with_nothing(theirs: Path) -> None:
     found = _read(theirs, data="/record/word", offsets=("/ends",))
     assert found.lod == LoD.from_lengths([[3, 0, 5], [2] * 8])
+
+
+@pytest.mark.parametrize(("order", "letters"), [("<", "LE"), (">", "BE")])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_fields_of_bits_are_unsigned_integers(
+    bits: int, order: Literal["<", ">"], letters: str, tmp_path: Path
+) -> None:
+    kind = getattr(h5py.h5t, f"STD_B{bits}{letters}")
+    values = np.array([0, 1, 2 ** (bits - 1) + 3, 200], f"u{bits // 8}")
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        space = h5py.h5s.create_simple((4,))
+        stored = h5py.h5d.create(file.id, b"x", kind, space)
+        stored.write(space, space, values.astype(values.dtype.newbyteorder(order)), kind)
+        fields = h5py.h5t.create(h5py.h5t.COMPOUND, 1 + bits // 8)
+        fields.insert(b"n", 0, h5py.h5t.NATIVE_INT8)
+        fields.insert(b"flags", 1, kind)
+        h5py.h5d.create(file.id, b"c", fields, space)
+    found = _read(tmp_path / "t.h5", data="/x")
+    assert found.dtype == values.dtype
+    assert found.data.tolist() == values.tolist()
+    assert _read(tmp_path / "t.h5", data="/c/flags").data.tolist() == [0, 0, 0, 0]
