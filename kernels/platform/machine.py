@@ -55,19 +55,41 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-@cache
 def cpu_flags() -> frozenset[str]:
     """Return what Linux on x86-64 says the first processor has, nothing where it cannot say."""
+    return frozenset(_cpuinfo().get("flags", "").split())
+
+
+def cpu_vendor() -> str:
+    """Return who made the processor, as "GenuineIntel"; "" where Linux does not say."""
+    return _cpuinfo().get("vendor_id", "")
+
+
+def second_cache_bytes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int | None:
+    """Return the size of a processor's second cache, None where Linux does not say."""
+    for cache_folder in sorted(folder.glob("index*")):
+        try:
+            level = (cache_folder / "level").read_text(encoding="ascii").strip()
+            size = (cache_folder / "size").read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            continue
+        if level == "2" and size.endswith("K") and size[:-1].isdigit():
+            return int(size[:-1]) << 10
+    return None
+
+
+@cache
+def _cpuinfo() -> dict[str, str]:
+    """Return what Linux says of the first processor, nothing where it cannot say."""
     try:
         # Unbuffered and no more than is needed: the text of a hundred processors takes long.
         with open("/proc/cpuinfo", "rb", buffering=0) as file:
             text = file.read(1 << 14)
     except OSError:
-        return frozenset()
-    for line in text.split(b"\n"):
-        if line.startswith(b"flags"):
-            return frozenset(line.decode("ascii", "replace").split())
-    return frozenset()
+        return {}
+    first = text.decode("ascii", "replace").partition("\n\n")[0]
+    lines = (line.partition(":") for line in first.split("\n"))
+    return {name.strip(): value.strip() for name, _, value in lines}
 
 
 def memory_bytes() -> int | None:

@@ -190,6 +190,19 @@ def _fetch(typing_context: Any, array: Any, position: Any) -> Any:
 
 
 @intrinsic
+def _fused(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
+    """Return x * y + z, rounded once where the processor can.
+
+    For a sum of two products: of x * y + u * v LLVM fuses either, and not the same everywhere.
+    """
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return instructions.call(builder, "fmuladd", *args)
+
+    return x(x, y, z), generate
+
+
+@intrinsic
 def _below(typing_context: Any, value: Any, limit: Any) -> Any:
     """Return the smaller of a vector and a number; a NaN stays one."""
     return value(value, limit), _limited(">")
@@ -241,6 +254,7 @@ lanes_in: Any = _lanes_in
 load: Any = _load
 store: Any = _store
 fetch: Any = _fetch
+fused: Any = _fused
 below: Any = _below
 above: Any = _above
 positive: Any = _positive

@@ -18,7 +18,7 @@ from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun, last_state
 from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, flat, give_back
 from lodcli.kernels.rnn.engine.native.barrier import new_barrier
 from lodcli.kernels.rnn.engine.native.collecting import Collector
-from lodcli.kernels.rnn.engine.native.layout import SHAPES
+from lodcli.kernels.rnn.engine.native.layout import BLOCK_TILES, SHAPES
 from lodcli.kernels.rnn.engine.native.packing import cell_of, layout, projection
 from lodcli.kernels.rnn.engine.native.schedule import Schedule, schedule, slices, threads_worth
 from lodcli.kernels.rnn.engine.native.structures import (
@@ -182,15 +182,16 @@ def _room(
     panel = layout().panel_width(run.data.itemsize)
     width = -(-matrix.columns // panel) * panel if matrix.depth else 1
     slots = max(_SLOTS, count) if matrix.depth and groups else 0
-    key = ("forward", type(cell), run.data.dtype, count, slots, width)
-    return key, borrowed(key, lambda: _new_space(cell, run.data.dtype, count, slots, width))
+    tiles = BLOCK_TILES if cell.blocked else 1
+    key = ("forward", type(cell), run.data.dtype, count, slots, width, tiles)
+    return key, borrowed(key, lambda: _new_space(cell, run.data.dtype, count, slots, width, tiles))
 
 
 def _new_space(
-    cell: Cell, dtype: np.dtype[Any], count: int, slots: int, width: int
+    cell: Cell, dtype: np.dtype[Any], count: int, slots: int, width: int, tiles: int
 ) -> ForwardSpace:
     """Return room for `count` sequences and the projected inputs of `slots` rows."""
-    lanes, sums = layout().lanes(dtype.itemsize), layout().tile_sums
+    lanes, sums = layout().lanes(dtype.itemsize), layout().tile_sums * tiles
     return ForwardSpace(
         aligned(slots * width, dtype), slots, width,
         np.empty(slots, np.int64), np.empty(slots, np.int64), aligned(sums * lanes, dtype),

@@ -131,3 +131,15 @@ def test_the_platform_of_a_worker_needs_no_other_module_of_ours() -> None:
     )
     command = [sys.executable, "-I", "-S", "-c", code, processes.__file__]
     subprocess.run(command, check=True)
+
+
+def test_the_second_cache_is_the_one_that_says_so(tmp_path: Path) -> None:
+    for number, (level, size) in enumerate((("1", "48K"), ("2", "2048K"), ("3", "491520K"))):
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        (folder / "level").write_text(f"{level}\n")
+        (folder / "size").write_text(f"{size}\n")
+    assert machine.second_cache_bytes(tmp_path) == 2048 * 1024
+    (tmp_path / "index1" / "size").write_text("unknown\n")
+    assert machine.second_cache_bytes(tmp_path) is None
+    assert machine.second_cache_bytes(tmp_path / "none") is None

@@ -13,7 +13,7 @@ from lodcli.kernels.rnn.engine.native.layout import SHAPES
 from lodcli.kernels.rnn.engine.native.structures import RELU, SIGMOID, TANH, Cell, Elman, Gru, Lstm
 from lodcli.kernels.runtime.jit_numba import overload
 from lodcli.kernels.simd.activations_numba import sigmoid, tanh
-from lodcli.kernels.simd.lanes_numba import LAYOUT, above, lanes_in, load, positive, store
+from lodcli.kernels.simd.lanes_numba import LAYOUT, above, fused, lanes_in, load, positive, store
 
 
 class _Numbers(NamedTuple):
@@ -77,7 +77,7 @@ def _lstm_forward(  # type: ignore[no-untyped-def]
     f = sigmoid(load(sums, at + lanes, lanes) + load(x, gate + size, count))
     g = tanh(load(sums, at + 2 * lanes, lanes) + load(x, gate + 2 * size, count))
     o = sigmoid(load(sums, at + 3 * lanes, lanes) + load(x, gate + 3 * size, count))
-    new = f * load(old_c, old_c_at + unit, count) + i * g
+    new = fused(i, g, f * load(old_c, old_c_at + unit, count))
     store(new, c, c_at + unit, count)
     store(o * tanh(new), h, h_at + unit, count)
     if keep:

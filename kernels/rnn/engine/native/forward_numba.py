@@ -13,7 +13,9 @@ from lodcli.kernels.native.declare import FLOATS, kernel
 from lodcli.kernels.native.language_numba import function, not_inlined
 from lodcli.kernels.rnn.engine.native.barrier_numba import meet
 from lodcli.kernels.rnn.engine.native.cells_numba import shape_of, step_forward
+from lodcli.kernels.rnn.engine.native.layout import BLOCK_TILES
 from lodcli.kernels.rnn.engine.native.products_numba import (
+    multiply_blocks,
     multiply_rows,
     panels_of,
     part_of,
@@ -110,15 +112,29 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
     units = width // shape.gates
     panels = (size + units - 1) // units
     panel_from, panel_to = part_of(panels, team.member, team.members)
-    for p in range(panel_from, panel_to):
+    old_h = run.outputs if step else run.begin_h
+    panel = size * width
+    most = shape.tile_rows * (BLOCK_TILES if cell.blocked else 1)
+    for number in range(panel_from, panel_to):
+        p, after = number, min(number + 1, panel_to - 1)
+        # There and back, so that the panels used last are still in the second cache.
+        if cell.blocked and step & 1:
+            p = panel_from + panel_to - 1 - number
+            after = max(p - 1, panel_from)
         first = 0
         while first < alive:
-            rows = share_of(alive - first, shape.tile_rows)
-            multiply(
-                cell.shape, rows, run.outputs if step else run.begin_h, space.old_h_at, first, 1,
-                cell.panels, p * size * width, depth, cell.start, p * width,
-                space.sums, space.sums_at, 0, 0,
-            )  # fmt: skip
+            rows = share_of(alive - first, most)
+            if cell.blocked:
+                multiply_blocks(
+                    cell, shape.tile_rows, old_h, space.old_h_at, first, first + rows, depth,
+                    p * panel, after * panel, panel, cell.start, p * width,
+                    space.sums, space.sums_at, 0, 0,
+                )  # fmt: skip
+            else:
+                multiply(
+                    cell.shape, rows, old_h, space.old_h_at, first, 1, cell.panels, p * panel,
+                    depth, cell.start, p * width, space.sums, space.sums_at, 0, 0,
+                )  # fmt: skip
             for n in range(rows):
                 _run_units(cell, matrix, run, space, step, first + n, p * units, n * width)
             first += rows
@@ -142,16 +158,19 @@ def _run_one(cell, matrix, run, space, step, team):  # type: ignore[no-untyped-d
     for gate in range(shape.gates):
         for unit in range(panel_from * units, min(panel_to * units, size), lanes):
             fetch(x, space.x_at[0] + gate * size + unit)
-    p = panel_from
-    while p < panel_to:
-        count = share_of(panel_to - p, shape.tile_panels)
+    number = panel_from
+    while number < panel_to:
+        count = share_of(panel_to - number, shape.tile_panels)
+        p = number
+        if cell.blocked and step & 1:  # there and back: see _run_step
+            p = panel_from + panel_to - number - count
         multiply_one(
             cell.shape, count, old_h, space.old_h_at, 0, cell.panels, p * size * width,
             size * width, depth, cell.start, p * width, space.sums, space.sums_at, 0, 0,
         )  # fmt: skip
         for n in range(count):
             _run_units(cell, matrix, run, space, step, 0, (p + n) * units, n * width)
-        p += count
+        number += count
 
 
 @function()

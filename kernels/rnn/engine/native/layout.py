@@ -8,6 +8,7 @@ from lodcli.kernels.rnn.engine.native.structures import Cell, Elman, Gru, Lstm
 
 VECTORS = 4  # side by side in a panel, unless a cell says otherwise
 DEPTH = 128  # rows of a block of columns, when columns are multiplied: a panel of them stays, too
+BLOCK_TILES = 16  # whose sums are kept from one block of a panel to the next
 
 
 @dataclass(frozen=True)

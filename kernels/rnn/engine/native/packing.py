@@ -28,6 +28,7 @@ from lodcli.kernels.rnn.engine.native.structures import (
     Lstm,
     Matrix,
 )
+from lodcli.kernels.rnn.engine.native.tuning import is_blocked
 
 _KINDS: dict[str, type[Cell]] = {"lstm": Lstm, "gru": Gru, "elman": Elman}
 _ACTIVATIONS = {"tanh": TANH, "relu": RELU, "sigmoid": SIGMOID, "identity": IDENTITY}
@@ -100,7 +101,7 @@ def transposed_matrix(weight: Array) -> Matrix:
     """Return weight.T (K, columns) of a weight (columns, K)."""
     columns, depth = weight.shape
     panels = recurrent_panels(weight, 1, VECTORS)
-    return Matrix(panels, _zeros(weight.dtype), depth, columns)
+    return Matrix(panels, _zeros(weight.dtype), depth, columns, is_blocked(weight.nbytes))
 
 
 def matrix(weight: Array) -> Matrix:
@@ -114,7 +115,8 @@ def matrix(weight: Array) -> Matrix:
         _pack[weight.dtype.char].call(0, 1, flat(weight), panels, depth, columns, width, shape[0])
         return panels
 
-    return Matrix(_once((weight,), ("matrix",), pack), _zeros(weight.dtype), depth, columns)
+    panels = _once((weight,), ("matrix",), pack)
+    return Matrix(panels, _zeros(weight.dtype), depth, columns, is_blocked(weight.nbytes))
 
 
 def _zeros(dtype: np.dtype[Any]) -> Array:
@@ -151,7 +153,8 @@ def _new_cell(weights: CellWeights) -> Cell:
 def unpacked_cell_of(weights: CellWeights) -> Cell:
     """Return the same without its arrays: the way back has no use for them."""
     none = np.zeros(0, weights.weight_hh.dtype)
-    cell = _KINDS[weights.KIND](none, none, none, weights.hidden_size)
+    blocked = is_blocked(weights.weight_hh.nbytes)
+    cell = _KINDS[weights.KIND](none, none, none, weights.hidden_size, blocked)
     if isinstance(weights, ElmanWeights):
         return cell._replace(activation=_ACTIVATIONS[weights.nonlinearity])
     return cell
@@ -165,4 +168,5 @@ def projection(weights: CellWeights) -> Matrix:
 def no_matrix(weights: CellWeights) -> Matrix:
     """Return what stands for weight_ih where the data are projected already: of depth 0."""
     dtype = weights.weight_hh.dtype
-    return Matrix(np.zeros(0, dtype), _zeros(dtype), 0, weights.GATES * weights.hidden_size)
+    columns = weights.GATES * weights.hidden_size
+    return Matrix(np.zeros(0, dtype), _zeros(dtype), 0, columns, False)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from lodcli.kernels.native.language_numba import function
-from lodcli.kernels.rnn.engine.native.layout import VECTORS
-from lodcli.kernels.rnn.engine.native.tiles_numba import multiply, multiply_one, multiply_onto
+from lodcli.kernels.rnn.engine.native.layout import DEPTH, VECTORS
+from lodcli.kernels.rnn.engine.native.tiles_numba import (
+    multiply,
+    multiply_block,
+    multiply_one,
+    multiply_onto,
+)
+from lodcli.kernels.simd.instructions import VECTOR_BYTES
 from lodcli.kernels.simd.lanes_numba import LAYOUT, lanes_in
 
 # Elements of the rows that pass all panels before the next ones do: they stay in the cache.
 _BLOCK = 1 << 16
 _TILE_ROWS = LAYOUT.tile_rows(VECTORS)
 _TILE_PANELS = LAYOUT.panels_at_once(VECTORS)
+_LINE_VECTORS = VECTOR_BYTES // LAYOUT.vector_bytes
 
 
 @function(inline="always")
@@ -52,6 +59,14 @@ def multiply_rows(  # type: ignore[no-untyped-def]
         end = min(first + block, row_to)
         for p in range(panel_from, panel_to):
             left = room - p * width
+            if matrix.blocked and left >= width:
+                size = matrix.depth * width
+                multiply_blocks(
+                    matrix, _TILE_ROWS, a, a_at, first, end, matrix.depth, p * size,
+                    min(p + 1, panel_to - 1) * size, size, matrix.zeros, 0,
+                    out, out_at, first, p * width,
+                )  # fmt: skip
+                continue
             row = first
             while row < end:
                 rows = share_of(end - row, _TILE_ROWS)
@@ -67,6 +82,40 @@ def multiply_rows(  # type: ignore[no-untyped-def]
                         for n in range(left):
                             out[to + n] = spare[spare_at[r] + n]
                 row += rows
+
+
+@function()
+def multiply_blocks(  # type: ignore[no-untyped-def]
+    of, tile_rows, a, a_at, row_from, row_to, depth, panel_at, next_at, panel_size,
+    first, first_at, out, out_at, out_row, out_plus,
+):  # fmt: skip
+    """Multiply rows by a panel, DEPTH rows of it at a time: they stay in the first cache.
+
+    The panel at `next_at` is prefetched meanwhile. The sums of a row are those of a tile that
+    takes the whole panel, bit for bit.
+
+    Args:
+        of, tile_rows: a Cell or a Matrix, and how many rows its tiles take.
+        panel_at, next_at, panel_size: where the panels begin, and their elements.
+        first .. out_plus: see multiply.
+    """
+    line = lanes_in(a) * _LINE_VECTORS
+    asked = k = 0
+    while k == 0 or k < depth:
+        k_to = min(k + DEPTH, depth)
+        row = row_from
+        while row < row_to:
+            rows = share_of(row_to - row, tile_rows)
+            ahead = panel_at
+            if asked < panel_size:
+                ahead = next_at + asked
+                asked += (k_to - k) // 2 * line
+            multiply_block(
+                of.shape, rows, a, a_at, row, of.panels, panel_at, k, k_to, first, first_at,
+                out, out_at, out_row + row - row_from, out_plus, ahead,
+            )  # fmt: skip
+            row += rows
+        k += DEPTH
 
 
 @function()

@@ -36,12 +36,16 @@ class Matrix(NamedTuple):
 
     panels[p][k] holds columns p * width .. (p+1) * width of row k, the last panel filled up
     with zeros.
+
+    Attributes:
+        blocked: see tuning.py.
     """
 
     panels: Floats
     zeros: Floats
     depth: int
     columns: int
+    blocked: bool
     shape: Fours = Fours()
 
 
@@ -50,6 +54,7 @@ class FourCell(NamedTuple):
 
     Attributes:
         inner_bias: of a GRU, the bias of n that r does not multiply.
+        blocked: see tuning.py.
         activation: of an Elman cell, TANH, RELU, SIGMOID or IDENTITY.
         shape: how wide the panels are.
     """
@@ -58,6 +63,7 @@ class FourCell(NamedTuple):
     start: Floats
     inner_bias: Floats
     hidden: int
+    blocked: bool
     activation: int = TANH
     shape: Fours = Fours()
 
@@ -77,6 +83,7 @@ class Gru(NamedTuple):
     start: Floats
     inner_bias: Floats
     hidden: int
+    blocked: bool
     activation: int = TANH
     shape: Threes = Threes()
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.native.language_numba import function, not_inlined
 from lodcli.kernels.rnn.engine.native.structures import Fours, Threes
 from lodcli.kernels.runtime.jit_numba import intrinsic, ir, types
-from lodcli.kernels.simd.instructions import call, load, splat, store
+from lodcli.kernels.simd.instructions import VECTOR_BYTES as LINE_BYTES
+from lodcli.kernels.simd.instructions import call, load, prefetch, splat, store
 from lodcli.kernels.simd.lanes_numba import LAYOUT, address, vector_type
 
 _UNROLLED = 32  # products of vectors in one turn of the loop
+_TURNS = 2  # of k in one turn of the loop, at least, where blocks are multiplied
 _I64 = ir.IntType(64)
 _WIDTHS = {Fours: 4, Threes: 3}
 
@@ -28,12 +30,25 @@ class _Tile:
     Args:
         vectors: how many a panel is wide.
         panels: how many panels the tile takes, `apart` elements from one to the next.
+        block: see multiply_block; or none.
     """
 
     def __init__(
-        self, context: Any, builder: Any, sig: Any, args: Any, vectors: int, panels: int, apart: Any
+        self,
+        context: Any,
+        builder: Any,
+        sig: Any,
+        args: Any,
+        vectors: int,
+        panels: int,
+        apart: Any,
+        block: tuple[Any, Any] | None,
     ) -> None:
         self.context, self.builder, self.sig, self.args = context, builder, sig, args
+        self.k_from: Any = _I64(0)
+        self.ahead: Any = None
+        if block:
+            self.k_from, self.ahead = block
         self.dtype = sig.args[2].dtype
         self.vector = vector_type(self.dtype)
         self.width = vectors * self.vector.count
@@ -78,8 +93,7 @@ class _Tile:
         for n in range(rows):
             position = builder.add(self.listed(12, out_row, n), plus)
             out.append(self.columns(self.address(11, position)))
-        first = [self.load(place) for place in self.columns(self.address(9, first_at))]
-        sums = [list(first) for _ in range(rows)]
+        sums = self.begun(out, self.columns(self.address(9, first_at)))
         sums = self.summed(sums, a, step, self.address(6, panel_at), depth)
         for places, values in zip(out, sums, strict=True):
             for place, value in zip(places, values, strict=True):
@@ -87,16 +101,32 @@ class _Tile:
                     value = builder.fadd(self.load(place), value)
                 store(builder, value, place, self.dtype.bitwidth // 8)
 
+    def begun(self, out: list[list[Any]], first: list[Any]) -> list[list[Any]]:
+        """Return what the sums begin with: `first`, or in a later block of k what is in `out`."""
+        builder = self.builder
+        if self.ahead is None:
+            values = [self.load(place) for place in first]
+            return [list(values) for _ in out]
+        later = builder.icmp_signed(">", self.k_from, _I64(0))
+        return [
+            [
+                self.load(builder.select(later, place, other))
+                for place, other in zip(places, first, strict=True)
+            ]
+            for places in out
+        ]
+
     def summed(self, sums: Any, a: list[Any], step: Any, panel: Any, depth: Any) -> Any:
         """Emit the loop over k; return the sums after it."""
         builder = self.builder
         # A tile of few rows waits for the panel: with several k in one turn it gets more bytes a
         # second from the second cache (measured). The order of the sums stays the same.
-        turns = 1
+        turns = 1 if self.ahead is None else _TURNS
         while 2 * turns * len(a) * self.vectors <= _UNROLLED:
             turns *= 2
-        whole = builder.and_(depth, _I64(-turns))
-        sums = self.looped(sums, a, step, panel, _I64(0), whole, turns)
+        whole = builder.and_(builder.sub(depth, self.k_from), _I64(-turns))
+        whole = builder.add(self.k_from, whole)
+        sums = self.looped(sums, a, step, panel, self.k_from, whole, turns)
         return sums if turns == 1 else self.looped(sums, a, step, panel, whole, depth, 1)
 
     def looped(
@@ -118,6 +148,8 @@ class _Tile:
         builder.position_at_end(inside)
         changed = phis
         for turn in range(turns):
+            if self.ahead is not None and turns > 1 and turn % _TURNS == 0:
+                self.prefetch(builder.add(k, _I64(turn)))
             changed = self.added(changed, a, step, panel, builder.add(k, _I64(turn)))
         for row, values in zip(phis, changed, strict=True):
             for phi, value in zip(row, values, strict=True):
@@ -126,6 +158,13 @@ class _Tile:
         builder.branch(head)
         builder.position_at_end(after)
         return phis
+
+    def prefetch(self, k: Any) -> None:
+        """Emit a prefetch into the second cache: a line for every _TURNS of k."""
+        builder = self.builder
+        each = LINE_BYTES * 8 // self.dtype.bitwidth // _TURNS
+        step = builder.mul(builder.sub(k, self.k_from), _I64(each))
+        prefetch(builder, builder.gep(self.address(6, self.ahead), [step]), 2)
 
     def added(self, sums: Any, a: list[Any], step: Any, panel: Any, k: Any) -> Any:
         """Emit the products of one k; return the sums with them."""
@@ -156,7 +195,7 @@ class _Tile:
         return changed
 
 
-def _tiles(*, one_row: bool = False, onto: bool = False) -> Any:
+def _tiles(*, one_row: bool = False, onto: bool = False, blocks: bool = False) -> Any:
     """Return what computes a tile of 1 to `tile_rows` rows, or of one row and 1 to some panels."""
 
     @intrinsic
@@ -178,14 +217,16 @@ def _tiles(*, one_row: bool = False, onto: bool = False) -> Any:
         out_row: Any,
         out_plus: Any,
         apart: Any,
+        k_from: Any,
+        ahead: Any,
     ) -> Any:
-        """See multiply and multiply_one; `apart` is of no account where there is one panel."""
+        """See multiply, multiply_one and multiply_block: the last arguments are for one of them."""
         whole = types.int64
         vectors = _WIDTHS[shape.instance_class]
         most = LAYOUT.panels_at_once(vectors) if one_row else LAYOUT.tile_rows(vectors)
         sig = types.void(
             shape, whole, a, a_at, whole, whole, panels, whole, whole, first, whole, out, out_at,
-            whole, whole, whole,
+            whole, whole, whole, whole, whole,
         )  # fmt: skip
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -196,7 +237,9 @@ def _tiles(*, one_row: bool = False, onto: bool = False) -> Any:
                 switch.add_case(_I64(number), block)
                 builder.position_at_end(block)
                 rows, columns = (1, number) if one_row else (number, 1)
-                tile = _Tile(context, builder, sig, args[:-1], vectors, columns, args[-1])
+                *usual, apart, k_from, ahead = args
+                block = (k_from, ahead) if blocks else None
+                tile = _Tile(context, builder, sig, usual, vectors, columns, apart, block)
                 tile.emit(rows, onto=onto)
                 builder.branch(done)
             builder.position_at_end(done)
@@ -208,6 +251,7 @@ def _tiles(*, one_row: bool = False, onto: bool = False) -> Any:
 
 
 _multiply, _multiply_onto, _multiply_one = _tiles(), _tiles(onto=True), _tiles(one_row=True)
+_multiply_block = _tiles(blocks=True)
 
 
 @function()
@@ -229,7 +273,25 @@ def multiply(  # type: ignore[no-untyped-def]
     # for every place it is called from.
     _multiply(
         shape, rows, a, a_at, row, a_step, panels, panel_at, depth, first, first_at,
-        out, out_at, out_row, out_plus, 0,
+        out, out_at, out_row, out_plus, 0, 0, 0,
+    )  # fmt: skip
+
+
+@function()
+def multiply_block(  # type: ignore[no-untyped-def]
+    shape, rows, a, a_at, row, panels, panel_at, k_from, k_to, first, first_at,
+    out, out_at, out_row, out_plus, ahead,
+):  # fmt: skip
+    """Likewise, for k from `k_from` to `k_to`: those after the first go on from what is in `out`.
+
+    Args:
+        ahead: where the lines of `panels` begin that are needed next; one is prefetched for
+            every two k.
+    """
+    not_inlined()
+    _multiply_block(
+        shape, rows, a, a_at, row, 1, panels, panel_at, k_to, first, first_at,
+        out, out_at, out_row, out_plus, 0, k_from, ahead,
     )  # fmt: skip
 
 
@@ -241,7 +303,7 @@ def multiply_onto(  # type: ignore[no-untyped-def]
     """Likewise; the sums, begun with zeros, are added to what is in `out` already."""
     _multiply_onto(
         shape, rows, a, a_at, row, a_step, panels, panel_at, depth, zeros, 0,
-        out, out_at, out_row, out_plus, 0,
+        out, out_at, out_row, out_plus, 0, 0, 0,
     )  # fmt: skip
 
 
@@ -256,5 +318,5 @@ def multiply_one(  # type: ignore[no-untyped-def]
     """
     _multiply_one(
         shape, count, a, a_at, row, 1, panels, panel_at, depth, first, first_at,
-        out, out_at, out_row, out_plus, apart,
+        out, out_at, out_row, out_plus, apart, 0, 0,
     )  # fmt: skip

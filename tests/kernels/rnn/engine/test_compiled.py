@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tracemalloc
 from itertools import product
 from typing import Any
@@ -197,11 +198,42 @@ def test_no_result_depends_on_the_number_of_threads(
             np.testing.assert_array_equal(found, alone[name], err_msg=f"{name}, {threads}")
 
 
+def multiply_in_blocks(monkeypatch: pytest.MonkeyPatch, blocked: bool) -> None:
+    """Have all weights multiplied in blocks, or none."""
+    from lodcli.kernels.rnn.engine.native import tuning
+
+    monkeypatch.setattr(tuning, "most_unblocked_bytes", lambda: -1 if blocked else math.inf)
+
+
+@pytest.mark.usefixtures("few_operations_are_shared")
+@pytest.mark.parametrize(
+    ("cell", "dtype"), slow_except(COMPILED, product(["lstm", "gru", "tanh"], TOLERANCE))
+)
+# More than the tiles of a block take; and one, which takes panels there and back.
+@pytest.mark.parametrize("lengths", [[9, 3, 0, 7] * 40, [30]], ids=["many", "one"])
+def test_no_result_depends_on_whether_weights_are_multiplied_in_blocks(
+    monkeypatch: pytest.MonkeyPatch, cell: str, dtype: str, lengths: list[int]
+) -> None:
+    # Two blocks of k in each product, the second one odd; whole panels and a part of one.
+    given = problem(cell, lengths, hidden=151, inputs=135, dtype=dtype)
+    multiply_in_blocks(monkeypatch, False)
+    whole = given.solve("numba")
+    multiply_in_blocks(monkeypatch, True)
+    for threads in (1, 2):
+        for name, found in given.solve("numba", threads).items():
+            np.testing.assert_array_equal(found, whole[name], err_msg=f"{name}, {threads}")
+    check(given)
+
+
 @pytest.mark.usefixtures("few_operations_are_shared")
 @pytest.mark.parametrize("cell", slow_except(["lstm"], ["lstm", "gru", "tanh"]))
-def test_no_sequence_depends_on_the_others_in_its_batch(cell: str) -> None:
+@pytest.mark.parametrize(("blocked", "hidden"), [(False, 37), (True, 151)])
+def test_no_sequence_depends_on_the_others_in_its_batch(
+    monkeypatch: pytest.MonkeyPatch, cell: str, blocked: bool, hidden: int
+) -> None:
+    multiply_in_blocks(monkeypatch, blocked)
     lengths = [9, 3, 0, 7, 7, 1, 12, 8, 8, 2, 5]
-    given = problem(cell, lengths, hidden=37, inputs=21, dtype="float32")
+    given = problem(cell, lengths, hidden=hidden, inputs=21, dtype="float32")
     together = given.solve("numba", threads=2)
     rng = np.random.default_rng(1)
     for order in (rng.permutation(len(lengths)), np.array([6]), np.array([2, 9])):

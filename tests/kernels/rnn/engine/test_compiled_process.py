@@ -106,11 +106,14 @@ def test_narrower_processors_compute_the_same(level: str, machine: tuple[int, in
     if f"x86-64-{level}" not in {each.name for each in levels_here()}:
         pytest.skip(f"this processor has not what {level} has")
     script = f"""
+from lodcli.kernels.rnn.engine.native import tuning
 from lodcli.kernels.rnn.engine.native.packing import layout
 from tests.kernels.rnn.engine.test_compiled import LENGTHS, check, problem
 assert (layout().vector_bytes, layout().registers) == {machine}
 for hidden in (1, 13, 37):
     check(problem("gru", LENGTHS, hidden=hidden, inputs=21, dtype="float32"))
+tuning.most_unblocked_bytes = lambda: -1
+check(problem("gru", LENGTHS * 20, hidden=151, inputs=135, dtype="float32"))
 """
     environment = os.environ | {"LOD_NATIVE": f"x86-64-{level}"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, timeout=HANG_SECONDS)
