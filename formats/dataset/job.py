@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lodcli.formats.container.reader import ContainerSource
-from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.errors import DamagedFileError, naming, naming_os
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.manifest import SHARDS, refuse_columns, shard_name, uncounted
@@ -109,7 +109,8 @@ def writing(path: str, job: Job, count: int, *, overwrite: bool) -> Iterator[Sha
         DamagedFileError: its `job.json` is none.
     """
     folder = Path(os.path.realpath(path))
-    fd = _locked(folder, path, job, overwrite=overwrite)
+    with naming_os(f"{path}/{NAME}"):
+        fd = _locked(folder, path, job, overwrite=overwrite)
     try:
         found = ShardedJob(folder, count)
         try:

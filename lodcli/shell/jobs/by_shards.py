@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from importlib.metadata import version
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, NamedTuple, cast
 
 import click
@@ -18,6 +18,7 @@ from lodcli.formats.core.errors import DamagedFileError, naming, naming_os
 from lodcli.formats.dataset import job as jobs
 from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.source import DatasetSource
+from lodcli.formats.remote.urls import is_url, shown
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.platform import environment
@@ -82,6 +83,8 @@ def by_shards(
         work(source, target, *args)
         return
     _require_dataset(source)
+    files = [*files]
+    _require_files(files)
     with naming_os(source.label), naming(source.label), Input(source.path) as folder:
         dataset = DatasetSource(folder)
         try:
@@ -126,6 +129,14 @@ def _require_dataset(source: Reference) -> None:
             f"--jobs computes the shards of a dataset, and {source.label} is none; "
             "`lod shard FILE FOLDER` makes one"
         )
+
+
+def _require_files(files: Iterable[str | PathLike[str]]) -> None:
+    """Raise click.UsageError for what cannot be read once for each shard."""
+    for file in files:
+        if fspath(file) == "-" or is_url(file):
+            what = "standard input" if fspath(file) == "-" else shown(fspath(file))
+            raise click.UsageError(f"--jobs reads {what} for each shard; name a file")
 
 
 def _compute(source: str, tasks: list[_Task], count: int, rows: list[int]) -> None:

@@ -271,6 +271,10 @@ def test_a_folder_that_holds_something_else_is_left_alone(lod: Lod) -> None:
         1,
         "lod convert: out: job.json: is no description of a job; name another folder\n",
     )
+    Path("pipe").mkdir()
+    os.mkfifo("pipe/job.json")
+    done = lod("convert", "ds", "pipe", "--jobs", "2")
+    assert (done.code, done.stderr.lower()) == (3, "lod convert: pipe/job.json: illegal seek\n")
     Path("plain").touch()
     done = lod("convert", "ds", "plain", "--jobs", "2")
     assert done.stderr == "lod convert: plain: is not a folder and is left unchanged\n"
@@ -288,6 +292,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(lod: Lod) -> None:
             ["apply", "sort_by_length", "ds::data", "-o", "out"],
             "sort_by_length takes whole tensors",
         ),
+        (["apply", "layer_norm", "ds", "--weight", "-", "-o", "out"], "standard input for each"),
         (["apply", "concat", "ds::data", "ds::data", "-o", "out"], "concat takes whole tensors"),
         ([*RUN, "--grad"], "--jobs computes each shard by itself, without --grad"),
         ([*RUN, "--h0", "one.lod.h5::data"], "without --h0"),
