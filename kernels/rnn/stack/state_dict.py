@@ -42,21 +42,18 @@ class _Entry(NamedTuple):
 @cache
 def _pattern() -> re.Pattern[str]:
     """Return the pattern of the names of all cells' weights."""
-    kinds = [weights_class(kind) for kind in CELLS]
-    names = sorted({name for kind in kinds for name in kind.names()})
-    suffixed = {name for kind in kinds if kind.SUFFIXED for name in kind.names()}
-    without = [re.escape(name) for name in names if name not in suffixed]
+    names = sorted({name for kind in CELLS for name in weights_class(kind).names()})
     return re.compile(
         r"(?P<prefix>(?:.*\.)?)"
         rf"(?P<name>{'|'.join(map(re.escape, names))})"
-        rf"(?:_l(?P<layer>0|[1-9][0-9]*)(?P<reverse>_reverse)?|(?<={')|(?<='.join(without)}))"
+        r"(?:_l(?P<layer>0|[1-9][0-9]*)(?P<reverse>_reverse)?)?"
     )
 
 
 def _parsed(name: str) -> _Entry | None:
     """Return the parts of a name; None if it is none of a cell's weights."""
     match = _pattern().fullmatch(name)
-    if not match:
+    if not match or (match["layer"] is None and match["name"] in _suffixed()):
         return None
     return _Entry(
         match["prefix"], match["name"], int(match["layer"] or 0), int(bool(match["reverse"]))
@@ -64,15 +61,17 @@ def _parsed(name: str) -> _Entry | None:
 
 
 @cache
+def _suffixed() -> frozenset[str]:
+    """Return the names that always have a layer."""
+    kinds = [weights_class(kind) for kind in CELLS]
+    return frozenset(name for kind in kinds if kind.SUFFIXED for name in kind.names())
+
+
+@cache
 def _telling() -> frozenset[str]:
     """Return the names that tell that there is an RNN; others, such as "D", are common."""
     kinds = [weights_class(kind) for kind in CELLS]
-    return frozenset(
-        name
-        for kind in kinds
-        for name, field in kind.names().items()
-        if kind.SUFFIXED or field == kind.STATE_WEIGHT
-    )
+    return _suffixed() | {kind.name_of(kind.STATE_WEIGHT) for kind in kinds}
 
 
 class StateDict(dict[str, Array]):
