@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Unpack
 
 from lodcli.formats.core import registry as table
@@ -33,11 +34,13 @@ from lodcli.formats.core.schema import (
     Item,
     Schema,
     StoredArray,
+    as_item,
     find,
     rekeyed,
     schema_of,
 )
 from lodcli.formats.core.table import SUFFIXES
+from lodcli.formats.items import many_files
 from lodcli.formats.remote.urls import shown
 from lodcli.formats.storage.compression import require_zstandard, suffix_codec
 from lodcli.formats.storage.folder_output import FolderOutput, refuse_existing_folder
@@ -56,7 +59,6 @@ from lodcli.kernels.errors import LodError, OptionError, SelectionError, Unsuppo
 from lodcli.kernels.platform.processes import allow_descriptors
 from lodcli.kernels.runtime.devices import gpu_number, require_gpu
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.tensor_array import TensorArray
 
 PathLike = str | os.PathLike[str]
 
@@ -92,7 +94,7 @@ def open_file(
     """Open a file of any format: all that reads a file comes by here. See `open_source`.
 
     Args:
-        path: what to open.
+        path: what to open; or a pattern, or a folder of files of one format: see `listed`.
         name: the one tensor that is wanted.
         format_name: its format.
         options: how to read it.
@@ -100,7 +102,14 @@ def open_file(
         one: whether only one tensor is wanted, also where there is no `name`; see `find`.
         optional: options that are left out, not refused, where the format does not know them.
     """
+    require_path(path)
     options = options or ReadOptions()
+    if (files := many_files.listed(path, format_name)) is not None:
+        how: dict[str, Any] = {"options": options, "limits": limits, "one": one}
+        how |= {"name": name, "format_name": format_name, "optional": optional}
+        with many_files.opened(files, partial(open_file, **how)) as found:
+            yield OpenFile(*found)
+        return
     with Input(path) as source, naming(source.label):
         kind = format_of(source, format_name, options)
         kind.require("reading")
@@ -357,7 +366,7 @@ def write(
         if not isinstance(item, LoDTensor | StoredArray):
             raise OptionError(
                 f"{name}: expected a LoDTensor or a StoredArray, found {type(item).__name__}"
-                f"{_as_item(item)}"
+                f"{as_item(item)}"
             )
     check_content(items)
     schema = schema_of(items)
@@ -370,15 +379,6 @@ def write(
         strict=strict,
         options=write_options(options, keywords),
     )
-
-
-def _as_item(item: object) -> str:
-    """Return a hint how to wrap a value so that it can be written."""
-    if isinstance(item, TensorArray):
-        return "; give it with the map that unpack gave, StoredArray(array, index_map)"
-    if hasattr(item, "__array__") or isinstance(item, list | tuple):
-        return "; wrap it, LoDTensor(rows, lengths)"
-    return ""
 
 
 def write_batches(

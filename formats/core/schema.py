@@ -41,6 +41,15 @@ Item = LoDTensor | StoredArray
 Batch = Mapping[str, Item]
 
 
+def as_item(item: object) -> str:
+    """Return a hint how to wrap a value so that it can be written."""
+    if isinstance(item, TensorArray):
+        return "; give it with the map that unpack gave, StoredArray(array, index_map)"
+    if hasattr(item, "__array__") or isinstance(item, list | tuple):
+        return "; wrap it, LoDTensor(rows, lengths)"
+    return ""
+
+
 def tensor_of(item: Item) -> LoDTensor:
     """Return a tensor, or the steps of a TensorArray one after another."""
     return item if isinstance(item, LoDTensor) else item.array.steps

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-import numpy as np
-
-from lodcli.formats.core.errors import naming
-from lodcli.formats.core.format import joined as joined_batches
-from lodcli.formats.core.schema import Batch, Item, LevelKeys, LevelSpec, Schema, TensorSpec
-from lodcli.kernels.errors import SelectionError, ShapeMismatchError
-from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Categories, Marks
-from lodcli.kernels.tensor.nulls import Nulls
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_schema
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.references import Reference
 
@@ -33,11 +24,13 @@ def joined(
     """
     with ExitStack() as stack:
         parts = [_Part(source, stack) for source in sources]
-        schema = _joined([part.schema for part in parts], sources)
+        schema = joined_schema([part.schema for part in parts], [one.label for one in sources])
+        contents = (as_joined(part.batches(), part.schema, schema) for part in parts)
         if new_level is None:
-            yield schema, (batch for part in parts for batch in _batches(part, schema))
+            yield schema, (batch for content in contents for batch in content)
         else:
-            yield _below(schema, new_level, len(parts)), _whole(parts, schema, new_level)
+            items = (as_item(content, schema, new_level) for content in contents)
+            yield below(schema, new_level, len(parts)), items
 
 
 class _Part:
@@ -59,158 +52,3 @@ class _Part:
             return
         with opened(self.source) as file:
             yield from file.batches()
-
-
-def _batches(part: _Part, first: Schema) -> Iterator[Batch]:
-    """Yield the batches of a source, its tensors and levels called as in the first source."""
-    # Tensors without a name of their own are told by their place.
-    called = {spec.name: own for spec, own in zip(part.schema, first, strict=True)}
-    for batch in part.batches():
-        yield {
-            called[name].name: _recoded(_renamed(item, called[name].level_names), called[name])
-            for name, item in batch.items()
-        }
-
-
-def _below(schema: Schema, name: str, count: int) -> Schema:
-    """Return the schema with one more level outside, of `count` items.
-
-    Raises:
-        InvalidDataError: no name of a level.
-        SelectionError: a tensor has one of this name.
-    """
-    keys = LevelKeys()
-    found = []
-    for spec in schema:
-        if name in spec.level_names:
-            raise SelectionError(f"{spec.name}: has a level called {name} already; choose another")
-        # Tensors share the new level if they share the one below it.
-        inner = [level.key for level in spec.levels]
-        outermost = ("items of", *(inner[:1] or ["rows of", spec.name]))
-        if spec.marks.fields:
-            outermost = ("records of", spec.marks.fields[0].name)
-        chain = keys.of([outermost, *inner])
-        named = [LevelSpec("", name, count), *spec.levels]
-        levels = tuple(
-            dataclasses.replace(level, key=key) for level, key in zip(named, chain, strict=True)
-        )
-        found.append(dataclasses.replace(spec, levels=levels, marks=spec.marks.below(1)))
-        with naming(spec.name):
-            found[-1].empty()  # refuses the name
-    return tuple(found)
-
-
-def _whole(parts: Sequence[_Part], schema: Schema, name: str) -> Iterator[Batch]:
-    """Yield each source as one item of a level `name`."""
-    for part in parts:
-        content = joined_batches(schema, _batches(part, schema))
-        lods: dict[int, LoD] = {}
-        batch = {}
-        for called, item in content.items():
-            assert isinstance(item, LoDTensor)
-            lod = item.lod
-            if id(lod) not in lods:
-                offsets = np.array([0, len(item)], np.int64)
-                lods[id(lod)] = LoD._trusted([offsets, *lod.levels], (name, *lod.names))
-            nulls = Nulls.of([None, *item.nulls.masks]) if item.nulls else item.nulls
-            batch[called] = LoDTensor(item.values, lods[id(lod)], item.marks.below(1), nulls)
-        yield batch
-
-
-def _renamed(item: Item, names: tuple[str | None, ...]) -> Item:
-    if not isinstance(item, LoDTensor) or item.lod.names == names:
-        return item
-    return LoDTensor(item.values, item.lod.with_names(names), item.marks, item.nulls)
-
-
-def _recoded(item: Item, own: TensorSpec) -> Item:
-    """Return categories as codes of the words of all sources."""
-    words = own.marks.categories
-    if words is None or not isinstance(item, LoDTensor) or item.marks.categories == words:
-        return item
-    return item.recoded(words)
-
-
-def _joined(schemas: Sequence[Schema], sources: Sequence[Reference]) -> Schema:
-    """Return what all sources together hold.
-
-    Raises:
-        ShapeMismatchError: they do not fit; names the first that does not.
-    """
-    first = schemas[0]
-    for schema, source in zip(schemas, sources, strict=True):
-        if found := _difference(first, schema):
-            raise ShapeMismatchError(f"{source.label}: does not fit {sources[0].label}: {found}")
-    joined, keys = [], LevelKeys()
-    for specs in zip(*schemas, strict=True):
-        parts = list(zip(*(spec.levels for spec in specs), strict=True))
-        # Levels that only some of the sources share may coincide there by chance.
-        shared = keys.of(tuple(level.key for level in same) for same in parts)
-        levels = tuple(
-            LevelSpec(key, same[0].name, _sum([level.items for level in same]))
-            for key, same in zip(shared, parts, strict=True)
-        )
-        rows = _sum([spec.rows for spec in specs])
-        nullable = any(spec.nullable for spec in specs)
-        same = all(spec.marks.attributes == specs[0].marks.attributes for spec in specs)
-        # What is not known of all items is known of none.
-        marks = specs[0].marks if same else dataclasses.replace(specs[0].marks, attributes="")
-        whole = dataclasses.replace(
-            specs[0], levels=levels, rows=rows, nullable=nullable, marks=marks
-        )
-        joined.append(_with_all_words(whole, specs, sources))
-    return tuple(joined)
-
-
-def _with_all_words(
-    spec: TensorSpec, specs: Sequence[TensorSpec], sources: Sequence[Reference]
-) -> TensorSpec:
-    """Return a tensor with the words of all its parts, in the order in which they come."""
-    words = spec.marks.categories
-    if words is None:
-        return spec
-    for one, source in zip(specs, sources, strict=True):
-        with naming(source.label, one.name):
-            assert one.marks.categories is not None
-            words = words.with_words(one.marks.categories)
-    return spec.with_words(words)
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
-
-
-def _difference(first: Schema, other: Schema) -> str | None:
-    """Return what keeps two files from being joined, in words; None if nothing does."""
-    names, others = [spec.name for spec in first], [spec.name for spec in other]
-    if len(names) != len(others) or (len(names) > 1 and names != others):
-        return f"it holds the tensors {', '.join(others)}, not {', '.join(names)}"
-    for a, b in zip(first, other, strict=True):
-        if a.array or b.array:
-            raise SelectionError(f"{b.name} is a TensorArray; `lod pack` it first")
-        if found := _spec_difference(a, b):
-            return f"{b.name} has {found}"
-    return None
-
-
-def _joinable(marks: Marks) -> Marks:
-    """Return what marks of several files must have in common: not attributes, and not words."""
-    words = marks.categories
-    unit = marks.unit if words is None else Categories((), words.ordered)
-    return dataclasses.replace(marks, unit=unit, attributes="")
-
-
-def _spec_difference(a: TensorSpec, b: TensorSpec) -> str | None:
-    if a.dtype != b.dtype:
-        return f"dtype {b.dtype.name}, not {a.dtype.name}"
-    if a.row_shape != b.row_shape:
-        return f"rows of shape {b.row_shape}, not {a.row_shape}"
-    if len(a.levels) != len(b.levels):
-        return f"{len(b.levels)} levels, not {len(a.levels)}"
-    if _joinable(a.marks) != _joinable(b.marks):
-        return f"the marks {b.marks}, not {a.marks}; lod convert --text-levels changes them"
-    for number, (one, two) in enumerate(zip(a.level_names, b.level_names, strict=True)):
-        if one and two and one != two:
-            return f"a level {number} called {two}, not {one}"
-    return None

@@ -237,11 +237,18 @@ def test_a_shard_that_no_manifest_names_is_named(tmp_path: Path) -> None:
         io.read_all(path)
 
 
-def test_a_folder_without_a_manifest_is_no_dataset(tmp_path: Path) -> None:
+def test_shards_without_a_manifest_are_read_as_files_and_say_so(tmp_path: Path) -> None:
     path = sharded(tmp_path, articles(), shards=2)
+    whole = io.read_all(path)
     (path / manifests.NAME).unlink()
-    with pytest.raises(IsADirectoryError):
-        io.read_all(path)
+    with io.open_source(path) as file:
+        assert any("2 files without a manifest" in note for note in file.notes)
+        found = file.read()
+    for name, item in found.items():
+        expected = whole[name]
+        assert isinstance(item, LoDTensor)
+        assert isinstance(expected, LoDTensor)
+        assert item.identical(expected)
 
 
 def test_what_a_dataset_does_not_hold_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,188 @@
+"""Files of one format as one source: those that a pattern names, or that are in a folder."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.registry import get
+from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.core.table import FOLDERS, PAIRS, TABLE
+from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_schema
+from lodcli.formats.remote.urls import is_url
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.values.file_attributes import alike
+from lodcli.kernels.errors import SelectionError
+
+# The level whose items are files of a format whose tensors have no levels, such as .npy.
+FILE_LEVEL = "file"
+# Of all files together.
+MOST_NOTES = 20
+_DIGITS = re.compile(r"(\d+)")
+_MAGIC = re.compile(r"[*?]|\[[^]]+\]")
+
+
+class Opened(Protocol):
+    """An open file of those that are joined."""
+
+    @property
+    def source(self) -> Source: ...
+    @property
+    def kind(self) -> Format: ...
+
+
+Open = Callable[[str], AbstractContextManager[Opened]]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Files that are read as one.
+
+    Attributes:
+        label: what was named.
+        folder: which all files are in, or below.
+        paths: of the files, in natural order of their names; at least one.
+    """
+
+    label: str
+    folder: str
+    paths: tuple[str, ...]
+
+
+def listed(path: str | os.PathLike[str], format_name: str | None) -> Listed | None:
+    """Return the files that a path names, if it is no file and no folder of a format.
+
+    A pattern has `*`, `?` or `[..]`, and no file of that name is there. Of a folder that no format
+    claims, these are the files right in it, but for those whose names begin with a dot.
+
+    Raises:
+        FileNotFoundError: a pattern that no file matches.
+    """
+    text = os.fspath(path)
+    if text == "-" or is_url(text):
+        return None
+    if not os.path.lexists(text):
+        if not (magic := _MAGIC.search(text)):
+            return None
+        found = [one for one in glob.iglob(text) if os.path.isfile(one)]
+        if not found:
+            raise FileNotFoundError(errno.ENOENT, "no file matches", text)
+        folder = os.path.dirname(text[: magic.start()]) or "."
+        return Listed(text, folder, _in_order(found))
+    if not os.path.isdir(text) or _is_claimed(text, format_name):
+        return None
+    with os.scandir(text) as entries:
+        found = [one.path for one in entries if not one.name.startswith(".")]
+    # Not of the entries: of a link to itself they raise.
+    found = [one for one in found if os.path.isfile(one) and not _is_second(one)]
+    return Listed(text, text, _in_order(found)) if found else None
+
+
+def _is_second(path: str) -> bool:
+    """Return whether a file is read together with another one beside it."""
+    stem, ending = os.path.splitext(path)
+    first, _ = PAIRS.get(ending.lower(), ("", ""))
+    return bool(first) and os.path.isfile(stem + first)
+
+
+def _is_claimed(folder: str, format_name: str | None) -> bool:
+    """Return whether a folder is read by a format of folders."""
+    if format_name is not None and get(format_name).layout != "file":
+        return True
+    ending = os.path.splitext(folder.rstrip("/"))[1].lower()
+    return any(os.path.lexists(os.path.join(folder, mark)) for mark in FOLDERS) or any(
+        ending in entry.endings for entry in TABLE.values() if entry.folder_marks and ending
+    )
+
+
+def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return paths with the numbers in their names in order of their values."""
+
+    def key(path: str) -> list[tuple[int, int, str]]:
+        parts = _DIGITS.split(path)
+        return [(0, int(one), one) if one.isdecimal() else (1, 0, one) for one in parts if one]
+
+    return tuple(sorted(paths, key=key))
+
+
+@contextmanager
+def opened(files: Listed, open_one: Open) -> Iterator[tuple[Source, Format, Input]]:
+    """Give files as one source, their format, and their folder as an input."""
+    with Input(files.folder) as folder:
+        folder.label = files.label
+        source = ManyFiles(files, open_one)
+        yield source, source.kind, folder
+
+
+class ManyFiles(Source):
+    """Files of one format, one after another along the outermost level. One is open at a time.
+
+    Of a format whose tensors have no levels, each file is an item.
+
+    Args:
+        files: which.
+        open_one: opens one of them.
+
+    Attributes:
+        kind: their format.
+
+    Raises:
+        ShapeMismatchError: one does not fit the first.
+        SelectionError: one has another format.
+    """
+
+    def __init__(self, files: Listed, open_one: Open) -> None:
+        self._paths, self._open_one = files.paths, open_one
+        self._schemas: list[Schema] = []
+        attributes: list[Mapping[str, Any]] = []
+        for path in files.paths:
+            with open_one(path) as file:
+                if not self._schemas:
+                    self.kind, self.left_out = file.kind, file.source.left_out
+                    self.records = file.source.records
+                if file.kind.name != self.kind.name:
+                    raise SelectionError(
+                        f"{path}: is {file.kind.name}, and {files.paths[0]} is {self.kind.name}; "
+                        "name files of one format, as with '*.ENDING'"
+                    )
+                self._schemas.append(file.source.schema)
+                attributes = [alike([*attributes, file.source.attributes])]
+        self.attributes = attributes[0]
+        self._joined = joined_schema(self._schemas, files.paths)
+        self._by_file = self.kind.max_levels == 0
+        self.schema = self._joined
+        if self._by_file:
+            self.schema = below(self._joined, FILE_LEVEL, len(files.paths))
+        if len(files.paths) > 1:
+            self.notes = [
+                f"{len(files.paths)} files without a manifest are opened twice, one after another; "
+                "lod shard makes a dataset of them, which is faster to read in parts"
+            ]
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+        places = {spec.name: place for place, spec in enumerate(self.schema)}
+        wanted = [places[name] for name in names]
+        for path, schema in zip(self._paths, self._schemas, strict=True):
+            with self._open_one(path) as file, naming(path):
+                if file.source.schema != schema:
+                    raise DamagedFileError("was changed while it was read")
+                own = [schema[place].name for place in wanted]
+                content = as_joined(file.source.batches_of(own, limit_bytes), schema, self._joined)
+                yield from (
+                    [as_item(content, self._joined, FILE_LEVEL)] if self._by_file else content
+                )
+                said = [f"{os.path.basename(path)}: {one}" for one in file.source.notes]
+                self.notes = [*self.notes, *said][:MOST_NOTES]

@@ -1,0 +1,167 @@
+"""A pattern, or a folder, of files of one format is one source."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.formats.core import registry as table
+from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.limits import Limits
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
+from lodcli.kernels.platform import processes
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.kinds import KINDS, require
+
+PARTS = [[[1, 2], [3]], [[7]], [[4], [], [5, 6]]]
+WHOLE = [one for part in PARTS for one in part]
+
+
+def rows(lists: list[list[int]]) -> LoDTensor:
+    return LoDTensor(
+        np.array([row for one in lists for row in one], np.int64), [[len(one) for one in lists]]
+    )
+
+
+def lists(found: Any) -> list[list[int]]:
+    assert isinstance(found, LoDTensor)
+    return [one.data.tolist() for one in found]
+
+
+def put(folder: Path, name: str = "jsonl") -> None:
+    """Write the parts, whose names are not in order of their characters."""
+    folder.mkdir()
+    ending = "".join(Path(KINDS[name].path).suffixes)
+    for number, part in zip((1, 2, 10), PARTS, strict=True):
+        io.write(folder / f"part-{number}{ending}", {"data": rows(part)}, format_name=name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["lod.h5", "lod.stream", "npz", "safetensors", "arrow", "arrow-stream", "parquet", "zarr-zip"],
+)
+def test_files_are_joined_in_natural_order_of_their_names(name: str, tmp_path: Path) -> None:
+    require(name)
+    put(tmp_path / "all", name)
+    for path in (tmp_path / "all", tmp_path / "all" / "part-*"):
+        assert lists(io.read(path)) == WHOLE
+        with io.open_source(path) as file:
+            assert file.slice("data", (3,)).data.tolist() == [4]
+            assert len(list(file.batches(1))) >= 3
+            assert any("3 files without a manifest" in one for one in file.notes)
+    if processes.CAN_ISOLATE:
+        assert lists(io.read(tmp_path / "all", limits=Limits(isolate=True))) == WHOLE
+
+
+def test_columns_of_pandas_and_polars_in_partitions(tmp_path: Path) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    frame = pandas.DataFrame({"k": ["b", "a", "b"], "v": [1, 2, 3]})
+    frame.to_parquet(tmp_path / "pandas", partition_cols=["k"])
+    found = io.read_all(tmp_path / "pandas" / "*" / "*.parquet")
+    assert {name: np.asarray(one).tolist() for name, one in found.items()} == {"v": [2, 1, 3]}
+    (tmp_path / "polars").mkdir()
+    for number in (2, 11):
+        polars.DataFrame({"v": [[number], []]}).write_parquet(tmp_path / "polars" / f"{number}.pq")
+    assert lists(io.read(tmp_path / "polars", "v")) == [[2], [], [11], []]
+
+
+def test_an_array_without_levels_is_an_item_a_file(tmp_path: Path) -> None:
+    for number in (10, 9):
+        np.save(tmp_path / f"{number}.npy", np.full((number, 2), number))
+    found = io.read(tmp_path)
+    assert isinstance(found, LoDTensor)
+    assert found.lod.names == ("file",)
+    assert found.recursive_sequence_lengths() == [[9, 10]]
+    assert found[0].data.tolist() == [[9, 9]] * 9
+
+
+def test_attributes_are_those_that_all_files_have_alike(tmp_path: Path) -> None:
+    for day in (1, 2):
+        said = {"license": "MIT", "day": day}
+        io.write(tmp_path / f"{day}.lod.h5", rows([[day]]), attributes=said)
+    with io.open_source(tmp_path / "*.lod.h5") as file:
+        assert file.attributes == {"license": "MIT"}
+
+
+def test_a_file_whose_name_looks_like_a_pattern_goes_first(tmp_path: Path) -> None:
+    io.write(tmp_path / "a[1].jsonl", rows([[7]]))
+    io.write(tmp_path / "a1.jsonl", rows([[8]]))
+    io.write(tmp_path / "a\n2.jsonl", rows([[9]]))
+    io.write(tmp_path / "1².jsonl", rows([[5]]))
+    assert lists(io.read(tmp_path / "a[1].jsonl")) == [[7]]
+    assert lists(io.read(tmp_path / "a?2.jsonl")) == [[9]]
+    assert lists(io.read(tmp_path / "1?.jsonl")) == [[5]]
+    (tmp_path / "a[1].jsonl").unlink()
+    assert lists(io.read(tmp_path / "a[1].jsonl")) == [[8]]
+
+
+def test_a_pattern_of_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no file matches: .*/\*.jsonl"):
+        io.read(tmp_path / "*.jsonl")
+    with pytest.raises(IsADirectoryError):
+        io.read(tmp_path)
+
+
+def test_links_folders_pipes_and_hidden_files_are_passed_over(tmp_path: Path) -> None:
+    put(tmp_path / "all")
+    os.symlink("loop", tmp_path / "all" / "loop")
+    os.mkfifo(tmp_path / "all" / "pipe")
+    (tmp_path / "all" / "inner").mkdir()
+    (tmp_path / "all" / ".hidden").write_text("x")
+    assert lists(io.read(tmp_path / "all")) == WHOLE
+
+
+def test_the_odd_one_is_named_before_a_row_is_read(tmp_path: Path) -> None:
+    put(tmp_path / "all")
+    odd = tmp_path / "all" / "part-3.jsonl"
+    odd.write_text("[[1]]\n")
+    with pytest.raises(ShapeMismatchError, match=f"{odd}: does not fit .*part-1.jsonl: data has"):
+        io.read(tmp_path / "all")
+    odd.unlink()
+    (tmp_path / "all" / "part-3.csv").write_text("a\n1\n")
+    with pytest.raises(SelectionError, match=r"part-3.csv: is csv, and .*part-1.jsonl is jsonl"):
+        io.read(tmp_path / "all")
+
+
+def test_a_file_that_vanishes_or_changes_is_named(tmp_path: Path) -> None:
+    put(tmp_path / "all")
+    last = tmp_path / "all" / "part-10.jsonl"
+    with io.open_source(tmp_path / "all") as file:
+        last.write_text("[1.5]\n")
+        with pytest.raises(DamagedFileError, match=r"part-10.jsonl: was changed while"):
+            list(file.batches())
+        last.unlink()
+        with pytest.raises(FileNotFoundError) as error:
+            list(file.batches())
+        assert str(error.value.filename) == str(last)
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    put(tmp_path / "all")
+    (tmp_path / "all" / "part-2.jsonl").write_text("[1,\n")
+    with pytest.raises((DamagedFileError, InvalidDataError), match=r"part-2.jsonl: "):
+        io.read(tmp_path / "all")
+
+
+def test_folders_of_a_format_are_no_lists_of_files(tmp_path: Path) -> None:
+    io.write(tmp_path / "set", rows([[1]]), format_name="lod.dataset")
+    with io.open_source(tmp_path / "set") as file:
+        assert not file.notes
+    (tmp_path / "set" / "manifest.lod.h5").unlink()
+    with io.open_source(tmp_path / "set" / "*.h5") as file:
+        assert table.get("lod.h5").name == "lod.h5"
+        assert lists(file.read()["data"]) == [[1]]
+
+
+@pytest.mark.slow
+def test_ten_thousand_files_are_opened_one_at_a_time(tmp_path: Path) -> None:
+    for number in range(10_000):
+        (tmp_path / f"{number}.jsonl").write_text(f"[{number}]\n")
+    found = io.read(tmp_path)
+    assert isinstance(found, LoDTensor)
+    np.testing.assert_array_equal(found.data, np.arange(10_000))
