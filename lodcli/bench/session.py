@@ -115,24 +115,23 @@ class Findings:
     failed: dict[str, LodError] = field(default_factory=dict)
 
 
-def run_jobs(jobs: Sequence[Job], tell: Callable[[str], None]) -> Findings:
-    """Return what all jobs found, one process after another.
+def run_jobs(jobs: Sequence[Job], found: Findings, tell: Callable[[str], None]) -> None:
+    """Add what all jobs find, one process after another.
 
     A task that fails ends its process, in which nothing can be relied on any more; another one
     goes on with the next task.
 
     Args:
+        found: what they find is added here, task by task.
         tell: is called with what is measured next.
 
     Raises:
         WorkerError: a process failed before its first task.
     """
-    found = Findings()
     for job in jobs:
         first = 0
         while first < len(pieces(job.plan)):
             first = _run(replace(job, first=first), found, tell)
-    return found
 
 
 def _run(job: Job, found: Findings, tell: Callable[[str], None]) -> int:

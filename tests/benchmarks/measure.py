@@ -9,7 +9,8 @@
 A part is one run of `lod bench` and one report, written when it is done; those on a GPU are made
 when they are named. --quick tries all that takes part, on little: whether it runs, not how fast it
 is. Peers that are missing are named in the report, and so is what failed, beside what did not. A
-part of which nothing succeeds leaves the report that was there. What failed is named again at the
+part of which nothing succeeds leaves the report that was there. --limit SECONDS interrupts the
+part that is running then, whose report holds what was measured. What failed is named again at the
 end, with exit code 1. Let the machine do nothing else meanwhile.
 """
 
@@ -20,6 +21,7 @@ import fnmatch
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -92,6 +94,7 @@ PARTS: dict[str, str] = {
     "gpu-rnn-large": f"rnn --case e,e-equal {_GPU}",
 }
 ON_GPU = "gpu-"
+STOPPING_SECONDS = 10
 
 
 def command_of(name: str, folder: Path, *, quick: bool) -> list[str]:
@@ -130,22 +133,29 @@ def measure(
     if "--threads" in words:
         place = words.index("--threads") + 1
         words[place] = str(min(int(words[place]), threads))
+    # As installed: with compiled bytecode.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.Popen(
+        [*start, *words[1:]],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
-        done = subprocess.run(
-            [*start, *words[1:]],
-            cwd=ROOT,
-            # As installed: with compiled bytecode.
-            env={k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            timeout=limit_seconds,
-        )
+        said = process.communicate(timeout=limit_seconds)[1]
     except subprocess.TimeoutExpired:
-        return f"was not done in the {limit_seconds:.0f} s that were left"
-    last = done.stderr.strip().splitlines()[-1:] or [f"code {done.returncode}"]
-    return last[0] if done.returncode else ""
+        process.send_signal(signal.SIGINT)  # it keeps what it has measured
+        try:
+            said = process.communicate(timeout=STOPPING_SECONDS)[1]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            said = process.communicate()[1]
+        kept = "; what was is kept" if "interrupted; " in said else ""
+        return f"was not done in the {limit_seconds:.0f} s that were left{kept}"
+    last = said.strip().splitlines()[-1:] or [f"code {process.returncode}"]
+    return last[0] if process.returncode else ""
 
 
 def held(folder: Path, name: str) -> str:

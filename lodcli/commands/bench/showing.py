@@ -15,10 +15,11 @@ from lodcli.bench.measure.harness import Effort
 from lodcli.bench.measure.machine import machine, versions
 from lodcli.bench.measure.peer_set import chosen_peers
 from lodcli.bench.report.results import report_of
-from lodcli.bench.session import Job, Plan, run_jobs
+from lodcli.bench.session import Findings, Job, Plan, run_jobs
 from lodcli.bench.suites.cases import Case, custom_case
 from lodcli.bench.suites.lengths import parse_lengths
 from lodcli.commands.bench.options import MOST, Settings
+from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
@@ -48,10 +49,30 @@ def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
         # Of a GPU's figures none depends on it.
         for threads in (settings.threads if name == "cpu" else [max(settings.threads)])
     ]
-    found = run_jobs(jobs, _tell)
+    found = Findings()
+    try:
+        run_jobs(jobs, found, _tell)
+    except Interrupted:
+        if found.rows and settings.out:
+            count = len(found.rows)
+            report = _report(found, settings, {"what was left": "interrupted"})
+            _keep(report, settings.out, force=settings.force)
+            output.note(f"interrupted; {settings.out} holds the {count} results that were there")
+        raise
     for name, why in found.missing.items():
         output.note(f"without {name}: {why}")
-    report = report_of(
+    failed = {title: str(error) for title, error in found.failed.items()}
+    errors = list(found.failed.values())
+    if found.rows or not errors:
+        show(_report(found, settings, failed), settings)
+    for error in errors[1:]:
+        output.note(str(error))
+    if errors:
+        raise errors[0]
+
+
+def _report(found: Findings, settings: Settings, failed: dict[str, str]) -> dict[str, Any]:
+    return report_of(
         shlex.join(["lod", *sys.argv[1:]]),
         machine() | found.machine,
         versions() | found.versions,
@@ -60,22 +81,14 @@ def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
         limits=found.limits,
         missing=found.missing,
         skipped=found.skipped,
-        failed={title: str(error) for title, error in found.failed.items()},
+        failed=failed,
     )
-    errors = list(found.failed.values())
-    if found.rows or not errors:
-        show(report, settings)
-    for error in errors[1:]:
-        output.note(str(error))
-    if errors:
-        raise errors[0]
 
 
 def show(report: Mapping[str, Any], settings: Settings) -> None:
     """Print a report as it was asked for, and keep it if it was."""
     if settings.out:
-        with Output(settings.out, overwrite=settings.force) as kept:
-            kept.write(as_lines(report).encode())
+        _keep(report, settings.out, force=settings.force)
     if settings.plot:
         from lodcli.bench.report.plot import draw
 
@@ -90,6 +103,11 @@ def show(report: Mapping[str, Any], settings: Settings) -> None:
         from lodcli.bench.report.text_table import report_text
 
         output.text(report_text(report, colour=output.colours(sys.stdout), width=output.width()))
+
+
+def _keep(report: Mapping[str, Any], path: str, *, force: bool) -> None:
+    with Output(path, overwrite=force) as kept:
+        kept.write(as_lines(report).encode())
 
 
 def as_lines(report: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from lodcli.bench.measure.tasks import Task, Work, in_this_process
 from lodcli.bench.runner import run_task
 from lodcli.bench.session import Findings, Job, run_jobs
 from lodcli.bench.suites.cases import KERNEL_CASES, Case
+from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.kernels.errors import LodError
 from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
@@ -63,7 +65,8 @@ def test_what_fails_leaves_the_others() -> None:
     ops = ["fine", "dies", "differs", "also fine"]
     plan = OddPlan(ops, [KERNEL_CASES["B1"]])
     told: list[str] = []
-    found = run_jobs([Job("convert", plan, QUICK, 1, [], {})], told.append)
+    found = Findings()
+    run_jobs([Job("convert", plan, QUICK, 1, [], {})], found, told.append)
     assert [row["op"] for row in found.rows if row["ours"]] == ["fine", "also fine"]
     assert told == [f"odd {op} x, 1 thread" for op in ops]
     assert list(found.failed) == told[1:3]
@@ -77,7 +80,24 @@ def test_before_the_first_task_nothing_is_tried_again() -> None:
     no_peers = cast(Any, None)
     job = Job("convert", OddPlan(["fine"], [KERNEL_CASES["B1"]]), QUICK, 1, no_peers, {})
     with pytest.raises(WorkerError, match="NoneType"):
-        run_jobs([job], lambda _: pytest.fail("begun"))
+        run_jobs([job], Findings(), lambda _: pytest.fail("begun"))
+
+
+def finds(
+    monkeypatch: pytest.MonkeyPatch,
+    rows: list[dict[str, Any]],
+    failed: dict[str, LodError],
+    error: BaseException | None = None,
+) -> None:
+    """Make processes find this, and then end with an error."""
+
+    def run_jobs(_: Any, found: Findings, __: Any) -> None:
+        found.rows += rows
+        found.failed.update(failed)
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr("lodcli.commands.bench.showing.run_jobs", run_jobs)
 
 
 def test_the_report_names_what_failed_and_the_exit_code_says_so(
@@ -85,9 +105,7 @@ def test_the_report_names_what_failed_and_the_exit_code_says_so(
 ) -> None:
     rows = run_task(odd_task("fine"), QUICK, threads=1)["rows"]
     failed = {"one": DisagreementError("one differs"), "two": WorkerError("two ended")}
-    monkeypatch.setattr(
-        "lodcli.commands.bench.showing.run_jobs", lambda *_: Findings(rows, failed=failed)
-    )
+    finds(monkeypatch, rows, failed)
     report = tmp_path / "report.json"
     done = lod("bench", "kernels", "--op", "sum", "--rows", "9", "-o", str(report))
     assert done.code == 1
@@ -102,15 +120,26 @@ def test_the_report_names_what_failed_and_the_exit_code_says_so(
 def test_nothing_measured_is_no_report(
     lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed: dict[str, LodError] = {"one": DisagreementError("one differs")}
-    monkeypatch.setattr(
-        "lodcli.commands.bench.showing.run_jobs", lambda *_: Findings(failed=failed)
-    )
+    finds(monkeypatch, [], {"one": DisagreementError("one differs")})
     report = tmp_path / "report.json"
     done = lod("bench", "kernels", "--op", "sum", "--rows", "9", "-o", str(report))
     assert (done.code, done.stdout) == (1, "")
     assert "one differs" in done.stderr
     assert not report.exists()
+
+
+def test_an_interrupt_keeps_what_was_measured(
+    lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = run_task(odd_task("fine"), QUICK, threads=1)["rows"]
+    finds(monkeypatch, rows, {}, Interrupted(signal.SIGINT))
+    report = tmp_path / "report.json"
+    done = lod("bench", "kernels", "--op", "sum", "--rows", "9", "-o", str(report))
+    assert done.code == 130
+    assert f"interrupted; {report} holds the 2 results that were there" in done.stderr
+    found = json.loads(report.read_bytes())
+    assert found["failed"] == {"what was left": "interrupted"}
+    assert len(found["results"]) == 2
 
 
 def test_a_witness_is_believed_and_ours_is_not() -> None:
