@@ -10,7 +10,7 @@ from functools import cache
 from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.core.table import FOLDERS, PAIRS, SUFFIXES, TABLE
+from lodcli.formats.core.table import FOLDERS, PAIRS, SUFFIXES, TABLE, UNFINISHED
 from lodcli.formats.storage.compression import without_suffix
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
@@ -144,7 +144,7 @@ def _of_folder(source: Input) -> str:
     for name, found in FOLDERS.items():
         if source.has_beside(name):
             return found
-    if source.has_beside("job.json"):
+    if source.has_beside(UNFINISHED):
         raise NotThisFormatError(
             "is a dataset without its manifest: a command with --jobs is not finished; run it again"
         )

@@ -140,6 +140,8 @@ SUFFIXES = dict(
         key=lambda found: -found[0].count("."),
     )
 )
+# In the folder of a dataset that is not finished: its manifest is still to come.
+UNFINISHED = "job.json"
 # By the name of a file in it: the format of a folder.
 FOLDERS = {mark: name for name, entry in TABLE.items() for mark in entry.folder_marks}
 # By the ending of the second file: the ending of the first, and the format that the two are.

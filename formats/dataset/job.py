@@ -12,6 +12,7 @@ from pathlib import Path
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core.errors import DamagedFileError, naming, naming_os
 from lodcli.formats.core.schema import Schema
+from lodcli.formats.core.table import UNFINISHED
 from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.manifest import SHARDS, refuse_columns, shard_name, uncounted
 from lodcli.formats.dataset.writer import Shards, write_manifest
@@ -24,7 +25,7 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.platform import files
 
 # The file of the folder that says which job its shards are of, until the manifest is there.
-NAME = "job.json"
+NAME = UNFINISHED
 _MOST_BYTES = 1 << 16
 _OURS = re.compile(rf"{SHARDS}|{re.escape(manifests.NAME)}|{re.escape(NAME)}")
 

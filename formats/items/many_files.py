@@ -15,7 +15,7 @@ from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.registry import get
 from lodcli.formats.core.schema import Batch, Schema
-from lodcli.formats.core.table import FOLDERS, PAIRS, TABLE
+from lodcli.formats.core.table import FOLDERS, PAIRS, TABLE, UNFINISHED
 from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_schema
 from lodcli.formats.remote.urls import is_url
 from lodcli.formats.storage.inputs import Input
@@ -96,6 +96,10 @@ def _is_second(path: str) -> bool:
 def _is_claimed(folder: str, format_name: str | None) -> bool:
     """Return whether a folder is read by a format of folders."""
     if format_name is not None and get(format_name).layout != "file":
+        return True
+    if os.path.lexists(os.path.join(folder, UNFINISHED)) and any(
+        name.endswith(".lod.h5") for name in os.listdir(folder)
+    ):
         return True
     ending = os.path.splitext(folder.rstrip("/"))[1].lower()
     return any(os.path.lexists(os.path.join(folder, mark)) for mark in FOLDERS) or any(

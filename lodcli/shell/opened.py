@@ -139,7 +139,8 @@ def opened(
         ) as file,
     ):
         label = file.input.label
-        click.get_current_context().meta.setdefault(_ATTRIBUTES, []).append(file.source.attributes)
+        if (context := click.get_current_context(silent=True)) is not None:
+            context.meta.setdefault(_ATTRIBUTES, []).append(file.source.attributes)
         for name, error in file.source.left_out.items() if options.skip_unsupported else ():
             # What else could be done about it is not of interest any more.
             why = str(error).partition("; choose ")[0].partition(", or choose ")[0]
