@@ -19,9 +19,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    OptionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import immutable
+from lodcli.kernels.platform.machine import available_bytes
 from lodcli.kernels.rnn.cells.activations import activation_named
 from lodcli.kernels.runtime.arrays import is_on_device
 
@@ -94,6 +100,7 @@ class LayerWeights(ABC):
 
         Raises:
             UnsupportedError: the kind has no projection, or not one of the extras.
+            OptionError: they take more memory than there is.
         """
         wanted = set(sizes.extras)
         wanted |= {"projection"} if sizes.projection else set()
@@ -101,9 +108,16 @@ class LayerWeights(ABC):
         for name in sorted(wanted - cls.OPTIONAL):
             raise UnsupportedError(f"cell {cls.KIND}: has no {name}")
         cls.check_heads(sizes.heads, sizes.hidden)
+        shapes = cls.weight_shapes(sizes)
+        needed, there = 8 * sum(map(math.prod, shapes.values())), available_bytes()
+        if there is not None and needed > there:
+            raise OptionError(
+                f"cell {cls.KIND}: random weights of {sizes.hidden} hidden values take "
+                f"{needed:,} bytes, of {there:,} that are there"
+            )
         arrays: dict[str, Any] = {
             field: cls.drawn(field, shape, sizes, rng).astype(dtype)
-            for field, shape in cls.weight_shapes(sizes).items()
+            for field, shape in shapes.items()
         }
         return cls(**arrays)
 

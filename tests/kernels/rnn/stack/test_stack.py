@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    OptionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.rnn.cells.lstm.lstm import LSTMWeights
+from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.rnn.engine.engine import States, rnn_forward
 from lodcli.kernels.rnn.stack.stack import (
     RNNWeights,
@@ -244,3 +250,10 @@ def test_runs_that_cannot_be_are_refused() -> None:
     assert tape is not None
     with pytest.raises(ShapeMismatchError, match=r"grad outputs: expected shape \(6, 6\), found"):
         stack_backward(tape, grad_outputs=np.zeros((6, 3)))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_random_weights_beyond_memory_are_refused(cell: str) -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(OptionError, match=f"cell {cell}: random weights of 10000000000 hidden"):
+        seeded_weights(cell, 4, 10**10, rng=rng)
