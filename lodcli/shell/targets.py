@@ -58,7 +58,7 @@ class Target:
         found = self.format_name
         if found is None and self.jobs is not None and self.path != "-":
             found = registry.of_name(self.path) or "lod.dataset"
-        return registry.get(found or io.output_format(self.path, None))
+        return registry.get(io.output_format(self.path, found))
 
     def with_options(self, **chosen: Any) -> Target:
         """Return the target with more said about how to write it: fields of WriteOptions."""
