@@ -25,6 +25,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, tensor
 from tests.reliability.outcome import LOD, partials, run_lod
+from tests.sampling import many
 
 SHARDS = 6
 RUN = ["run-rnn", "ds::data", "--cell", "lstm", "--hidden", "8", "--seed", "1", "-o", "out"]
@@ -354,7 +355,7 @@ def test_processes_killed_at_random_times_change_nothing(lod: Lod) -> None:
     assert lod(*STEP, "--jobs", "2").code == 0
     expected = content("out")
     rng, killed = random.Random(5), 0
-    for number in range(6):
+    for number in range(many(6, share=3)):
         out = f"out{number}"
         with running([*STEP[:-1], out, "--jobs", "2"]) as process:
             until = time.monotonic() + HANG_SECONDS

@@ -117,6 +117,7 @@ def test_numbers_beyond_all_bounds_pass_without_a_warning() -> None:
     assert not np.isfinite(found.outputs).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", LINEAR)
 def test_a_hundred_thousand_steps_stay_finite_and_exact(variant: str) -> None:
     rng = np.random.default_rng(3)
