@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -44,6 +45,14 @@ SECTOR_BYTES = 32
 NARROW_BYTES = 256
 
 
+# CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, _NOT_PERMITTED and _NOT_SUPPORTED, as under MPS.
+_REFUSED = {720, 800, 801}
+
+
+class LaunchRefusedError(UnsupportedError):
+    """The device does not run all blocks of a launch at once."""
+
+
 def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any) -> None:
     """Launch a kernel on the current device and stream. A grid without blocks is done at once.
 
@@ -66,11 +75,26 @@ def run_together(
     Args:
         grid: no more blocks than there are multiprocessors.
         shared_bytes: of shared memory, for each block; see limits().
+
+    Raises:
+        LaunchRefusedError: the driver does not run so many at once; nothing was launched.
     """
     function = _function(file, kernel, cupy.cuda.runtime.getDevice(), True)
     if function.max_dynamic_shared_size_bytes < shared_bytes:
         function.max_dynamic_shared_size_bytes = shared_bytes
-    function(grid, block, args, shared_mem=shared_bytes)
+    driver = cupy.cuda.driver
+    # Not left to CuPy, which launches a part of a grid of one axis, with a warning: for ever.
+    resident = limits().multiprocessors * driver.occupancyMaxActiveBlocksPerMultiprocessor(
+        function.kernel.ptr, math.prod(block), shared_bytes
+    )
+    if resident < math.prod(grid):
+        raise LaunchRefusedError(f"{kernel}: {math.prod(grid)} blocks at once, of {resident}")
+    try:
+        function(grid, block, args, shared_mem=shared_bytes)
+    except driver.CUDADriverError as error:
+        if error.status not in _REFUSED:
+            raise
+        raise LaunchRefusedError(f"{kernel}: {error}") from error
 
 
 @cache

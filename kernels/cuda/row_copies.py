@@ -66,16 +66,14 @@ def pad_rows(data: Array, offsets: Offsets, steps: int, fill: Array, out: Array)
     if not out.size:
         return
     width = out.nbytes // (out.shape[0] * steps)
-    pad = cupy.asarray(fill.reshape(-1))
-    word = word_bytes(width, data, out, pad) if fill.ndim else data.itemsize
-    if not fill.ndim and data.itemsize not in WORDS:
-        raise AssertionError("every dtype is as wide as a word")
+    pad = cupy.asarray(fill.reshape(-1)) if fill.ndim else cupy.empty(0, fill.dtype)
+    word = word_bytes(width, data, out, pad)
     rows = out.shape[0] * steps
     grid, block = tiles(rows, width // word, HEIGHT)
     run(
         *("row_copies", f"move_{_narrow(width)}pad<{WORDS[word]}>", grid, block),
         *(data, on_device(offsets), rows, steps, width // word, HEIGHT),
-        *(pad, pad.nbytes // word, out),
+        *(pad, int(fill.ndim > 0), *(word_numbers(fill) if not fill.ndim else (0, 0)), out),
     )
 
 
@@ -88,6 +86,12 @@ def word_bytes(width: int, *arrays: Array) -> int:
     """Return the widest word that rows of `width` bytes, lying there, are made of."""
     places = [width, *(address(array) for array in arrays if array.size)]
     return next(size for size in sorted(WORDS, reverse=True) if not any(p % size for p in places))
+
+
+def word_numbers(value: Array) -> tuple[int, int]:
+    """Return the 16 bytes that one value fills, as two numbers of a launch; see types.cuh."""
+    low, high = np.frombuffer((value.tobytes() * 16)[:16], np.int64).tolist()
+    return low, high
 
 
 def broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:

@@ -74,6 +74,14 @@ struct bfloat16 {
     }
 };
 
+// A word from its bytes, which a launch passes as two numbers.
+template <class W> __device__ __forceinline__ W word_of(uint64 low, uint64 high) {
+    const uint64 bytes[2] = {low, high};
+    W word;
+    memcpy(&word, bytes, sizeof(W));
+    return word;
+}
+
 // What values of a type are added up, compared and divided in.
 template <class T> struct Wide { typedef int64 type; };
 template <> struct Wide<float> { typedef float type; };

@@ -75,7 +75,7 @@ HOT: dict[str, tuple[str, ...]] = {
         "pool_narrow<float, float, float, SUM>",
         "pool_narrow<float, float, float, MAX_INDEX>",
         "pool_parts<float, float, SUM>",
-        "pool_empty<float>",
+        "pool_empty<unsigned int>",
         "pool_pick<uint4>",
     ),
     "pool_grad": (
@@ -131,6 +131,10 @@ HOT: dict[str, tuple[str, ...]] = {
         "linear_rows<Complex<float> >",
     ),
     "scatter": ("scatter_add<float>", "scatter_add<uint64>", "scatter_take<unsigned int>"),
+    "sort": (
+        *("sort_keys<unsigned int, uint64, FLOATING>", "sort_keys<uint64, uint64, SIGNED>"),
+        *("sort_owners<unsigned int>", "sort_places"),
+    ),
     "softmax": (
         "softmax_tiles<float, float, SOFTMAX, 4>",
         "softmax_tiles<float, float, SOFTMAX, 1>",

@@ -45,6 +45,7 @@ DISTANCE = OPS + "ids/test_distance.py"
 RNN = "tests/cuda/test_rnn.py"
 PERSISTENT = "tests/cuda/test_persistent.py"
 SCATTER = OPS + "scatter/test_scatter.py"
+ORDER = OPS + "sorting/test_order.py"
 EXPAND = OPS + "joining/test_expand.py"
 
 MUTANTS = (
@@ -94,5 +95,7 @@ MUTANTS = (
     Mutant(
         "wrong part", "last = 2 * (last >> SHIFT);", "last = 2 * (last >> SHIFT) - 1;", POOL, "1"
     ),
+    Mutant("wrong row", "step -= steps;\n            segment++", "step -= steps", WIDTHS, "1"),
+    Mutant("wrong order", "if (size > infinity)", "if (size >= infinity)", ORDER, "1"),
     Mutant("wrong row", "(row - begin) * step, to", "(row - begin), to", EXPAND, "1"),
 )

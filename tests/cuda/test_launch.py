@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 cupy: Any = pytest.importorskip("cupy")
-from lodcli.kernels.cuda import compiling  # noqa: E402
+from lodcli.kernels.cuda import compiling, launch  # noqa: E402
 from lodcli.kernels.errors import UnsupportedError  # noqa: E402
 from lodcli.kernels.index.lod import LoD  # noqa: E402
 from lodcli.kernels.tensor.lod_tensor import LoDTensor  # noqa: E402
@@ -32,7 +32,7 @@ def code_in(folder: Path) -> set[str]:
 def test_a_changed_header_makes_other_kernels(
     tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiling.function("pool", "pool_empty<float>")
+    compiling.function("pool", "pool_empty<unsigned int>")
     (first,) = code_in(kept)
     headers = {path.name: path.read_text("utf-8") for path in compiling.HEADERS}
     headers["types.cuh"] += "// changed\n"
@@ -41,14 +41,14 @@ def test_a_changed_header_makes_other_kernels(
     monkeypatch.setattr(compiling, "HEADERS", [tmp_path / name for name in headers])
     compiling._texts.cache_clear()
     try:
-        compiling.function("pool", "pool_empty<float>")
+        compiling.function("pool", "pool_empty<unsigned int>")
     finally:
         compiling._texts.cache_clear()
     assert len(code_in(kept) - {first}) == 1
 
 
 def test_a_kernel_is_compiled_once(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiling.function("pool", "pool_empty<float>")
+    compiling.function("pool", "pool_empty<unsigned int>")
     (code,) = code_in(kept)
 
     def refuse(*_: object) -> object:
@@ -56,17 +56,17 @@ def test_a_kernel_is_compiled_once(kept: Path, monkeypatch: pytest.MonkeyPatch) 
 
     with monkeypatch.context() as patch:
         patch.setattr(cupy.cuda.nvrtc, "compileProgram", refuse)
-        compiling.function("pool", "pool_empty<float>", together=True)
+        compiling.function("pool", "pool_empty<unsigned int>", together=True)
         # Without its name the code is not whole: another process may be writing it.
         (kept / code).with_suffix(".name").unlink()
         with pytest.raises(AssertionError, match="compiled again"):
-            compiling.function("pool", "pool_empty<float>")
-    compiling.function("pool", "pool_empty<float>")
+            compiling.function("pool", "pool_empty<unsigned int>")
+    compiling.function("pool", "pool_empty<unsigned int>")
 
 
 def test_a_folder_that_cannot_be_made_costs_only_time(kept: Path) -> None:
     kept.parent.write_text("in the way")
-    compiling.function("pool", "pool_empty<float>")
+    compiling.function("pool", "pool_empty<unsigned int>")
     assert kept.parent.read_text() == "in the way"
 
 
@@ -86,3 +86,31 @@ def test_numbers_too_small_to_be_normal_are_not_zero() -> None:
     found = sequence_max(tensor.to_device("cuda")).data
     np.testing.assert_array_equal(cupy.asnumpy(found), sequence_max(tensor).data)
     assert (cupy.asnumpy(found) > 0).all()
+
+
+def test_blocks_that_are_not_there_at_once_are_not_launched_at_all() -> None:
+    # CuPy would launch fewer, as the grid has one axis.
+    most = launch.limits().multiprocessors
+    with pytest.raises(launch.LaunchRefusedError, match=r"sort_places: \d+ blocks at once, of \d+"):
+        launch.run_together(
+            *("sort", "sort_places", (most * 64 + 1, 1), (256,), 0),
+            *(cupy.empty(0, np.int64), 0, 1, cupy.empty(0, np.int64)),
+        )
+
+
+@pytest.mark.parametrize(("status", "refused"), [(720, True), (801, True), (700, False)])
+def test_only_a_refusal_of_the_driver_is_one(
+    status: int, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = cupy.cuda.driver.CUDADriverError(status)
+
+    class Refusing:
+        max_dynamic_shared_size_bytes = 0
+        kernel = launch._function("sort", "sort_places", 0, True).kernel
+
+        def __call__(self, *_: object, **more: object) -> None:
+            raise error
+
+    monkeypatch.setattr(launch, "_function", lambda *_: Refusing())
+    with pytest.raises(launch.LaunchRefusedError if refused else type(error)):
+        launch.run_together("sort", "sort_places", (1,), (256,), 0)

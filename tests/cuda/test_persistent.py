@@ -155,6 +155,25 @@ def test_what_does_not_fit_goes_step_by_step(
     assert not launched
 
 
+def test_where_one_launch_is_refused_steps_are_launched_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def refuse(file: str, kernel: str, *_: object) -> None:
+        asked.append(kernel)
+        raise launch.LaunchRefusedError("under MPS")
+
+    monkeypatch.setattr(persistent, "run_together", refuse)
+    monkeypatch.setattr(persistent, "_refusing", set())
+    problem = Problem("lstm", "float64", LENGTHS, hidden=8)
+    wanted = problem.solve(np.asarray, reverse=False)
+    for _ in range(2):
+        check(problem.solve(cupy.asarray, reverse=False), wanted, TOLERANCES["float64"])
+    # Asked once; then it is known.
+    assert [name.partition("<")[0] for name in asked] == ["persistent_forward"]
+
+
 def test_one_can_ask_for_single_steps(launched: list[Any]) -> None:
     problem = Problem("lstm", "float64", LENGTHS, hidden=8)
     wanted = problem.solve(np.asarray, reverse=False)

@@ -13,10 +13,13 @@ import pytest
 from lodcli.kernels.index.checks import lengths_to_offsets
 from lodcli.kernels.ops.elementwise import elementwise
 from lodcli.kernels.ops.norms import norms
+from lodcli.kernels.ops.padding import pad
 from lodcli.kernels.ops.pooling import pool, pool_grad
+from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.ops.scan import scan
 from lodcli.kernels.ops.softmax import softmax
 from lodcli.kernels.runtime.dispatch import on
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 cupy: Any = pytest.importorskip("cupy")
 at_once: Any = importlib.import_module("lodcli.kernels.cuda.launch").at_once
@@ -142,7 +145,8 @@ def test_rows_and_what_goes_with_them(width: int) -> None:
         wanted = multiplied(rows, values, OFFSETS)
         for skipped in (0, 1):
             same(multiplied(there, moved(cupy.asarray(values), skipped), OFFSETS), wanted)
-    same(multiplied(there, there, np.arange(len(rows) + 1)), rows * rows)
+    same(multiplied(there, there, None), rows * rows)
+    same(multiplied(there, there[:, :1].copy(), None), rows * rows[:, :1])
     for skipped in (0, 1):
         found = on("cupy", pool_grad.segment_mean_grad)(moved(cupy.asarray(each), skipped), OFFSETS)
         same(found, pool_grad.segment_mean_grad(each, OFFSETS))
@@ -198,3 +202,41 @@ def test_results_that_lie_anywhere_are_written_all_the_same() -> None:
     out = larger[1:].reshape(wanted.shape)
     on("cupy", pool.segment_sum)(rows, OFFSETS, out=out)
     assert cupy.asnumpy(out).tobytes() == cupy.asnumpy(wanted).tobytes()
+
+
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "div"])
+def test_rows_of_one_index_are_combined_without_it(
+    op: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(offsets: Any) -> Any:
+        raise AssertionError("the index was copied to the device")
+
+    for module in ("elementwise.elementwise_cupy", "pooling.pool_cupy"):
+        monkeypatch.setattr(f"lodcli.kernels.ops.{module}.on_device", refuse)
+    rows, others, flow = (rows_of(3, np.float32) + number for number in (2, 4, 6))
+    for other in (others, others[:, 0]):
+        one, two = (LoDTensor(rows, [LENGTHS]), LoDTensor(other, [LENGTHS]))
+        call, gradient = OPS[op].load(), OPS[op].load_gradient()
+        assert gradient
+        there = (one.to_device("cuda"), two.to_device("cuda"))
+        pairs = [(call(*there), call(one, two))]
+        pairs += zip(gradient(cupy.asarray(flow), *there), gradient(flow, one, two), strict=True)
+        for found, wanted in pairs:
+            np.testing.assert_allclose(cupy.asnumpy(found.data), wanted.data, rtol=1e-5)
+
+
+# Steps of fewer rows than a block has units, of as many, of more; all of more than one block.
+@pytest.mark.parametrize("steps", [1, 7, 64, 300])
+@pytest.mark.parametrize("width", [1, 3, 16])
+def test_padding_of_every_width(steps: int, width: int) -> None:
+    lengths = np.random.default_rng(steps).integers(0, steps + 1, 9000 // steps)
+    offsets = lengths_to_offsets(lengths, level=0)
+    rows = rows_of(width, np.float32, offsets)
+    there = cupy.asarray(rows)
+    for fill in (np.array(7, "f4"), np.arange(width, dtype="f4")):
+        wanted = pad.segment_pad(rows, offsets, steps, pad_value=fill)
+        for skipped in (0, 1):
+            found = on("cupy", pad.segment_pad)(
+                moved(there, skipped), offsets, steps, pad_value=fill
+            )
+            np.testing.assert_array_equal(cupy.asnumpy(found), wanted)

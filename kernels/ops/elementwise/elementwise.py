@@ -133,24 +133,16 @@ def paired(a: LoDTensor, b: LoDTensor, level: int | str, op: str) -> Offsets:
 def _combined(
     op: Arithmetic, tensor: LoDTensor, other: LoDTensor, level: int | str, backend: Backend
 ) -> LoDTensor:
-    name = f"sequence_{op}"
-    if is_paired(tensor, other, name):
-        pairwise = on(backend, segment_pairwise, size_bytes=tensor.nbytes)
-        return tensor.with_data(pairwise(op, tensor.data, other.data))
-    offsets = joined(tensor, other, level, name)
+    offsets = joined(tensor, other, level, f"sequence_{op}")
     run = on(backend, segment_binary, size_bytes=tensor.nbytes)
     return tensor.with_data(run(op, tensor.data, other.data, offsets))
 
 
-def is_paired(tensor: LoDTensor, other: LoDTensor, op: str) -> bool:
-    """Return whether the tensors have the same index and shape: value goes with value."""
-    _require_numbers(op, tensor, other)
-    same_shape = tensor.data.shape == other.data.shape
-    return same_shape and tensor.lod.difference(other.lod) is None
+def joined(tensor: LoDTensor, other: LoDTensor, level: int | str, op: str) -> Offsets | None:
+    """Return which rows of `tensor` each row of `other` goes to, (rows of `other` + 1,).
 
-
-def joined(tensor: LoDTensor, other: LoDTensor, level: int | str, op: str) -> Offsets:
-    """Return which rows of `tensor` each row of `other` goes to, (rows of `other` + 1,)."""
+    None: row r goes to row r.
+    """
     _require_numbers(op, tensor, other)
     if other.row_shape not in (tensor.row_shape, (), (1,)):
         raise ShapeMismatchError(
@@ -163,7 +155,7 @@ def joined(tensor: LoDTensor, other: LoDTensor, level: int | str, op: str) -> Of
             found = f"{tensor.rows} rows against {other.rows}"
         if found is not None:
             raise ShapeMismatchError(f"{op}: the tensors are segmented differently: {found}")
-        return np.arange(tensor.rows + 1)
+        return None
     offsets = segments(tensor, level, op)
     found = lod.above(level).difference(other.lod) if other.lod.n_levels else None
     if found is None and other.rows != offsets.size - 1:
@@ -182,35 +174,29 @@ def _require_numbers(op: str, *tensors: LoDTensor) -> None:
 # -- arrays ----------------------------------------------------------------------------
 
 
-def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
+def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets | None) -> Array:
     """Return data (N, ...) combined with row s of values (S, ...) in segment s.
 
     Args:
         values: rows of the shape of those of `data`, or of one value each.
+        offsets: (S+1,); None: each row is a segment.
     """
     with np.errstate(all="ignore"):
         result: Array = UFUNCS[op](data, spread_values(data, values, offsets))
     return result
 
 
-def segment_pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
-    """Return data combined with values of the same shape."""
-    with np.errstate(all="ignore"):
-        result: Array = UFUNCS[op](data, values)
-    return result
-
-
-def spread_values(data: Array, values: Array, offsets: Offsets) -> Array:
+def spread_values(data: Array, values: Array, offsets: Offsets | None) -> Array:
     """Return row s of the values for every row of segment s, with as many axes as the data."""
     if values.ndim != data.ndim:
         values = values.reshape(values.shape[0], *(1 for _ in data.shape[1:]))
-    if values.shape[0] == data.shape[0] == offsets.size - 1 and (np.diff(offsets) == 1).all():
-        return values
-    return values[segment_numbers(offsets)]
+    return values if offsets is None else values[segment_numbers(offsets)]
 
 
-def segment_totals(rows: Array, offsets: Offsets) -> Array:
+def segment_totals(rows: Array, offsets: Offsets | None) -> Array:
     """Return the sum of each segment, zero where it is empty: (N, ...) to (S, ...)."""
+    if offsets is None:
+        return np.array(rows)
     out = np.zeros((offsets.size - 1, *rows.shape[1:]), rows.dtype)
     # reduceat adds one by one: float32 would lose a digit of a long segment. float64 does not.
     wide = np.result_type(rows.dtype, np.float64) if rows.dtype.kind in "fc" else rows.dtype

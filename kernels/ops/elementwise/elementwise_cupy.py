@@ -16,7 +16,6 @@ from lodcli.kernels.cuda.launch import (
     on_device,
     run,
     shares,
-    shortest_and_longest,
 )
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.common import is_half, summed_dtype
@@ -27,7 +26,7 @@ from lodcli.kernels.ops.pooling.pool_cupy import segment_sum, wide_type
 HEIGHT = 16
 
 
-def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
+def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets | None) -> Array:
     """See elementwise.py."""
     dtype = np.result_type(data.dtype, values.dtype)
     if op == "div" and dtype.kind in "iu":
@@ -45,11 +44,6 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets)
     return out
 
 
-def segment_pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
-    """See elementwise.py."""
-    return segment_binary(op, data, values, np.arange(len(data) + 1))
-
-
 def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
     """See elementwise.py."""
     dtype = summed_dtype(np.result_type(a.dtype, b.dtype))
@@ -59,26 +53,19 @@ def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
     return segment_sum(sums, offsets).astype(dtype, copy=False)
 
 
-def one_by_one(rows: Array, values: Array, offsets: Offsets) -> bool:
-    """Return whether row r of the values goes with row r."""
-    together = values.shape[0] == rows.shape[0] == offsets.size - 1 > 0
-    return together and shortest_and_longest(offsets) == (1, 1)
-
-
 def kernel_index(
-    offsets: Offsets, rows: Array, values: Array, *others: Array
+    offsets: Offsets | None, rows: Array, values: Array, *others: Array
 ) -> tuple[tuple[Grid, Grid], int, tuple[Any, ...]]:
     """Return grid and block, columns of a thread, and what says where rows and values lie.
 
     Args:
-        offsets: (S+1,).
+        offsets: (S+1,), or None: row r of the values goes with row r.
         rows: (N, D).
-        values: (S, D) or (S, 1), or (N, ...), a row for each row.
+        values: (S, D) or (S, 1).
         others: what is as wide as the rows.
     """
-    together = one_by_one(rows, values, offsets)
-    where = cupy.empty(0, np.int64) if together else on_device(offsets)
-    segments = 0 if together else offsets.size - 1
+    where = cupy.empty(0, np.int64) if offsets is None else on_device(offsets)
+    segments = 0 if offsets is None else offsets.size - 1
     (count, width), across = rows.shape, values.shape[1]
     dealt = is_narrow(width * rows.itemsize)
     vectors = (rows, *others, values) if across == width else (rows, *others)
@@ -88,10 +75,10 @@ def kernel_index(
     return shape, many, (where, segments, count, width, across, HEIGHT, int(dealt))
 
 
-def _composed(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
+def _composed(op: Arithmetic, data: Array, values: Array, offsets: Offsets | None) -> Array:
     """Return the same in two passes: of complex numbers, which no kernel is made for."""
     if values.ndim != data.ndim:
         values = values.reshape(values.shape[0], *(1 for _ in data.shape[1:]))
-    if not one_by_one(data, values, offsets):
+    if offsets is not None:
         values = segment_broadcast(values, offsets)
     return UFUNCS[op](data, values)  # type: ignore[no-any-return]

@@ -160,7 +160,7 @@ def _wide(data: Array, op: str) -> Array:
 
 
 def segment_binary_grad(
-    op: Arithmetic, data: Array, values: Array, offsets: Offsets, grad: Array
+    op: Arithmetic, data: Array, values: Array, offsets: Offsets | None, grad: Array
 ) -> tuple[Array, Array]:
     """Return the gradients of `segment_binary` for data and values, in their shapes."""
     spread = spread_values(data, values, offsets)

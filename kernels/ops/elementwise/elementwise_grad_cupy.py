@@ -13,7 +13,7 @@ from lodcli.kernels.ops.pooling.pool_cupy import segment_sum
 
 
 def segment_binary_grad(
-    op: Arithmetic, data: Array, values: Array, offsets: Offsets, grad: Array
+    op: Arithmetic, data: Array, values: Array, offsets: Offsets | None, grad: Array
 ) -> tuple[Array, Array]:
     """See elementwise_grad.py."""
     dtype = np.result_type(data.dtype, values.dtype, grad.dtype)
@@ -31,8 +31,12 @@ def segment_binary_grad(
     if flat_rows(values).shape[1] != each.shape[1]:
         # One value went to a whole row.
         each = each.sum(axis=1, keepdims=True)
-    totals = segment_sum(each, offsets)
-    return for_data, (-totals if op == "sub" else totals).reshape(values.shape)
+    totals = each if offsets is None else segment_sum(each, offsets)
+    if op == "sub":
+        totals = -totals
+    elif op == "add" and offsets is None:
+        totals = totals.copy()  # of the caller's
+    return for_data, totals.reshape(values.shape)
 
 
 def segment_dot_grad(a: Array, b: Array, offsets: Offsets, grad: Array) -> tuple[Array, Array]:

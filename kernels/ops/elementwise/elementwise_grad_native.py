@@ -9,14 +9,18 @@ from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows
 from lodcli.kernels.ops.elementwise.elementwise import Arithmetic
-from lodcli.kernels.ops.elementwise.elementwise_native import piece_count, segment_binary
+from lodcli.kernels.ops.elementwise.elementwise_native import (
+    piece_count,
+    row_ends,
+    segment_binary,
+)
 
 _KINDS = {"add": 0, "sub": 1, "mul": 2, "div": 3}
 _totals = load.kernel("kernels.ops.elementwise.elementwise_numba", "totals")
 
 
 def segment_binary_grad(
-    op: Arithmetic, data: Array, values: Array, offsets: Offsets, grad: Array
+    op: Arithmetic, data: Array, values: Array, offsets: Offsets | None, grad: Array
 ) -> tuple[Array, Array]:
     """See elementwise_grad.py."""
     grad_data = (
@@ -29,7 +33,7 @@ def segment_binary_grad(
     pieces = piece_count(x)
     run(
         *(_totals[dtype.char], pieces, 2 * x.nbytes, _KINDS[op], flow, x, z),
-        *(np.ascontiguousarray(offsets), grad_values, offsets.size - 1),
+        *(row_ends(x, offsets), grad_values, len(z)),
         *(x.shape[1], z.shape[1], pieces),
     )
     return grad_data, grad_values.reshape(values.shape).astype(grad.dtype, copy=False)

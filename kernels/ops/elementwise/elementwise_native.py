@@ -28,8 +28,10 @@ _WRAPPING = {
 _DIVIDED = {"f": "f", "d": "d"}
 
 
-def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets) -> Array:
+def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets | None) -> Array:
     """See elementwise.py."""
+    if offsets is None and values.shape == data.shape:
+        return _pairwise(op, data, values)
     dtype = UFUNCS[op](data[:0], values[:0].reshape(0, *[1] * (data.ndim - 1))).dtype
     compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
     if compiled is None or not data.size:
@@ -41,19 +43,24 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets)
     piece_rows = max(1, PIECE_BYTES // (width * out.itemsize))
     run(
         *(_binary[op][compiled], -(-rows // piece_rows), 2 * out.nbytes),
-        *(x.view(compiled), z.view(compiled), np.ascontiguousarray(offsets), out.view(compiled)),
-        *(offsets.size - 1, width, z.shape[1], piece_rows),
+        *(x.view(compiled), z.view(compiled), row_ends(x, offsets), out.view(compiled)),
+        *(len(z), width, z.shape[1], piece_rows),
     )
     return out.reshape(data.shape)
 
 
-def segment_pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
-    """See elementwise.py. The values are taken as rows of as many as a piece holds."""
+def row_ends(rows: Array, offsets: Offsets | None) -> Offsets:
+    """Return offsets as kernels read them; those of single rows for None."""
+    return np.arange(len(rows) + 1) if offsets is None else np.ascontiguousarray(offsets)
+
+
+def _pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
+    """Return value with value combined, taken as rows of as many as a piece holds."""
     dtype = UFUNCS[op](data[:0], values[:0]).dtype
     compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
     # Compiled products of complex numbers are rounded otherwise than those of `x * y`.
     if compiled is None or dtype.kind == "c":
-        return reference.segment_pairwise(op, data, values)
+        return reference.segment_binary(op, data, values, None)
     x, z = (np.ascontiguousarray(one, dtype).reshape(-1) for one in (data, values))
     out = empty(x.shape, dtype)
     width = PIECE_BYTES // dtype.itemsize

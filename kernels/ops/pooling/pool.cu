@@ -8,6 +8,7 @@
 // below. The parts are rows again, far fewer, and are reduced tile by tile until all fit one:
 // the order in which values meet depends on the offsets alone.
 #include "narrow.cuh"
+#include "row_partition.cuh"
 
 enum { SUM, MAX, MIN, MAX_INDEX, MIN_INDEX };
 
@@ -204,14 +205,18 @@ pool_parts(const typename Running<OP, A>::Part* __restrict__ parts, const int64*
                carry_keys);
 }
 
-// Every value of the segments that have no rows.
-template <class Out>
+// Every value of the segments that have no rows, as words of W. A block is (columns, units).
+template <class W>
 __global__ void __launch_bounds__(256)
-pool_empty(const int64* __restrict__ offsets, int64 segments, int64 width, Out value,
-           Out* __restrict__ out, int64* __restrict__ index, int64 has_index) {
-    const int64 segment = (int64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (segment >= segments || offsets[segment] < offsets[segment + 1]) return;
-    for (int64 column = 0; column < width; column++) {
+pool_empty(const int64* __restrict__ offsets, int64 segments, int64 width, int64 height, uint64 low,
+           uint64 high, W* __restrict__ out, int64* __restrict__ index, int64 has_index) {
+    const int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    if (column >= width) return;
+    const W value = word_of<W>(low, high);
+    const Share share = share_of(segments, height, 1);
+    for (int i = 0; i < share.count; i++) {
+        const int64 segment = share.row(i);
+        if (offsets[segment] < offsets[segment + 1]) continue;
         out[segment * width + column] = value;
         if (has_index) index[segment * width + column] = -1;
     }

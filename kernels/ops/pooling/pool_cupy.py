@@ -23,13 +23,14 @@ from lodcli.kernels.cuda.launch import (
     shortest_and_longest,
     tiles,
 )
-from lodcli.kernels.cuda.row_copies import word_bytes
+from lodcli.kernels.cuda.row_copies import word_bytes, word_numbers
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.common import is_float, mean_dtype, summed_dtype
 
 AS_IT_IS, MEAN, ROOT = 0, 1, 2
 THREADS = 256
 HEIGHT, LONG = 64, 64  # as in parts.cuh and pool.cu
+EMPTY_HEIGHT = 8
 
 
 def segment_sum(
@@ -116,11 +117,10 @@ def _pooled(
     if data.dtype.kind == "c":
         # Real and imaginary parts are columns that are added up apart.
         real = np.dtype(f"float{data.dtype.itemsize * 4}")
-        pad = np.asarray(pad_value, data.dtype)
-        _reduce(op, flat_rows(data).view(real), offsets, result.view(real), None, pad.real, scale)
-        _fill_empty(flat_rows(result), offsets, pad)
-        return result
-    _reduce(op, flat_rows(data), offsets, result, None, pad_value, scale)
+        _reduce(op, flat_rows(data).view(real), offsets, result.view(real), None, scale)
+    else:
+        _reduce(op, flat_rows(data), offsets, result, None, scale)
+    _fill_empty(result, offsets, pad_value)
     return result
 
 
@@ -135,7 +135,8 @@ def _pooled_index(
     shape = (offsets.size - 1, *data.shape[1:])
     result = result_array(to, shape, data.dtype, data)
     index = result_array(places, shape, np.dtype(np.int64), data)
-    _reduce(op, flat_rows(data), offsets, result, index, pad_value, AS_IT_IS)
+    _reduce(op, flat_rows(data), offsets, result, index, AS_IT_IS)
+    _fill_empty(result, offsets, pad_value, index)
     return result, index
 
 
@@ -145,10 +146,9 @@ def _reduce(
     offsets: Offsets,
     out: Array,
     index: Array | None,
-    pad_value: npt.ArrayLike,
     scale: int,
 ) -> None:
-    """Write the reduction of every segment, and `pad_value` for those without rows."""
+    """Write the reduction of every segment that has rows."""
     count, width = rows.shape
     segments = offsets.size - 1
     if not segments or not width:
@@ -158,11 +158,7 @@ def _reduce(
     has_index = index is not None
     found = cupy.empty(0, np.int64) if index is None else index
     where = on_device(offsets)
-    shortest, longest = shortest_and_longest(offsets)
-    if not shortest:
-        pad = np.asarray(pad_value).astype(out.dtype)[()]
-        args = (where, segments, width, _scalar(pad), out, found, int(has_index))
-        run("pool", f"pool_empty<{to}>", (blocks(segments, THREADS),), (THREADS,), *args)
+    longest = shortest_and_longest(offsets)[1]
     # Aligned, as the compiler lays a struct out.
     part = np.dtype([("value", wide), ("row", np.int64)], align=True) if has_index else wide
     has_long, units = longest > LONG, blocks(count, HEIGHT)
@@ -206,11 +202,6 @@ def _wide(dtype: np.dtype[Any], scale: int) -> np.dtype[Any]:
     return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
 
 
-def _scalar(value: Any) -> Any:
-    """Return a number as a kernel takes it: of half precision, its bits."""
-    return np.uint16(value.view(np.uint16)) if value.dtype.itemsize == 2 else value
-
-
 def _picked(
     data: Array,
     offsets: Offsets,
@@ -228,11 +219,28 @@ def _picked(
     args = (rows, where, segments, words, int(from_end), result)
     if words:
         run("pool", f"pool_pick<{WORDS[word]}>", grid, (THREADS,), *args)
-    _fill_empty(flat_rows(result), offsets, np.asarray(pad_value, data.dtype))
+    _fill_empty(result, offsets, pad_value)
     return result
 
 
-def _fill_empty(rows: Array, offsets: Offsets, pad: Array) -> None:
-    empty = np.flatnonzero(offsets[:-1] == offsets[1:])
-    if empty.size:
-        rows[cupy.asarray(empty)] = pad[()]
+def _fill_empty(
+    out: Array, offsets: Offsets, pad_value: npt.ArrayLike, index: Array | None = None
+) -> None:
+    """Write `pad_value`, and -1 to the index, where segments have no rows."""
+    if not out.size or shortest_and_longest(offsets)[0]:
+        return
+    segments, has_index = offsets.size - 1, index is not None
+    width, pad = out.size // segments, np.asarray(pad_value).astype(out.dtype)
+    places = cupy.empty(0, np.int64) if index is None else index
+    args = (on_device(offsets), segments, width, EMPTY_HEIGHT, *word_numbers(pad))
+    grid, block = tiles(segments, width, EMPTY_HEIGHT)
+    run(
+        "pool",
+        f"pool_empty<{WORDS[pad.itemsize]}>",
+        grid,
+        block,
+        *args,
+        out,
+        places,
+        int(has_index),
+    )

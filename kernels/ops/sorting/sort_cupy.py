@@ -1,20 +1,26 @@
 """See sort.py. cupy sorts one 64-bit key of segment and value if it fits.
 
-Keys are unsigned integers, which cupy sorts digit by digit and stably. Floating numbers it sorts so
-only in one column, with a NaN of negative sign before all others; complex ones it compares.
+Keys are unsigned integers, which cupy sorts digit by digit and stably; one kernel makes them.
+Floating numbers it sorts so only in one column, with a NaN of negative sign before all others;
+complex ones it compares.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import on_device
+from lodcli.kernels.cuda.launch import WORDS, blocks, flat_rows, on_device, run
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import comparable
+from lodcli.kernels.ops.common import is_float
 from lodcli.kernels.ops.ids.ids_cupy import segment_compress
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 from lodcli.kernels.ops.scatter.scatter_cupy import segment_scatter
+
+THREADS, COLUMNS = 256, 16  # as in sort.cu
 
 
 def segment_numbers(offsets: Offsets) -> Array:
@@ -24,15 +30,19 @@ def segment_numbers(offsets: Offsets) -> Array:
 
 def segment_order(data: Array, offsets: Offsets, descending: bool) -> Array:
     """See sort.py."""
-    values, numbers = comparable(data), segment_numbers(offsets)
-    if not values.size:
-        nothing: Array = cupy.zeros(values.shape, np.int64)
+    if not data.size:
+        nothing: Array = cupy.zeros(data.shape, np.int64)
         return nothing
-    if values.dtype.kind == "c":
-        return _complex_order(values, numbers, descending)
-    ranks = _ranks(values)
-    ranks = (~ranks if descending else ranks).reshape(len(values), -1)
-    return _order(ranks, numbers, offsets.size - 1).reshape(values.shape)
+    if data.dtype.kind == "c":
+        return _complex_order(data, segment_numbers(offsets), descending)
+    values = flat_rows(data)
+    rows, columns = values.shape
+    keys = _room_for_keys(rows, columns, values.itemsize, offsets.size - 1)
+    keys.put(values, offsets, descending=descending)
+    places: Array = cupy.empty(data.shape, np.int64)
+    grid = (blocks(rows, THREADS), blocks(columns, COLUMNS))
+    run("sort", "sort_places", grid, (THREADS,), keys.order(), rows, columns, places)
+    return places
 
 
 def _complex_order(values: Array, numbers: Array, descending: bool) -> Array:
@@ -57,8 +67,7 @@ def segment_unique(data: Array, offsets: Offsets) -> tuple[Array, Array, Offsets
 
 def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> Array:
     """See sort.py."""
-    rows = comparable(data)
-    rows = cupy.ascontiguousarray(rows).reshape(len(rows), int(np.prod(rows.shape[1:])))
+    rows = flat_rows(comparable(data))
     if rows.dtype.kind == "c":
         rows = rows.view(np.dtype(f"float{rows.itemsize * 4}"))
     numbers = segment_numbers(offsets)
@@ -66,8 +75,8 @@ def segment_first_of_equal(data: Array, offsets: Offsets, adjacent: bool) -> Arr
         return _differs(rows, numbers)
     # The last key first: each sorting keeps the order of those before.
     order = cupy.arange(len(rows))
-    for key in (*rows.T[::-1], numbers):
-        order = order[cupy.argsort(_ranks(key[order]))]
+    for key in (*_ranks(rows)[::-1], numbers):
+        order = order[cupy.argsort(key[order])]
     kept: Array = cupy.empty(len(rows), np.bool_)
     kept[order] = _differs(rows[order], numbers[order])
     return kept
@@ -77,17 +86,16 @@ def segment_searchsorted(
     data: Array, offsets: Offsets, values: Array, bounds: Offsets, side: str
 ) -> Array:
     """See sort.py: one merge for all segments, equal ones in the order they are put in."""
-    parts = [values, data] if side == "left" else [data, values]
-    cuts = [bounds, offsets] if side == "left" else [offsets, bounds]
-    numbers = cupy.concatenate([segment_numbers(cut) for cut in cuts])
-    ranks = _ranks(comparable(cupy.concatenate(parts)))
-    order = _order(ranks[:, None], numbers, offsets.size - 1)[:, 0]
-    first = 0 if side == "right" else len(values)
+    first, place = (len(values), 0) if side == "left" else (0, len(data))
+    keys = _room_for_keys(len(data) + len(values), 1, data.itemsize, offsets.size - 1)
+    keys.put(flat_rows(data), offsets, first, descending=False)
+    keys.put(flat_rows(values), bounds, place, descending=False)
+    order = keys.order()
     ours = (order >= first) & (order < first + len(data))
     before = cupy.empty(order.size, np.int64)
     before[order] = cupy.cumsum(ours, dtype=np.int64)
-    mine = before[: len(values)] if side == "left" else before[len(data) :]
-    result: Array = mine - segment_broadcast(on_device(offsets[:-1]), bounds)
+    result: Array = before[place : place + len(values)]
+    result -= segment_broadcast(on_device(offsets[:-1]), bounds)
     return result
 
 
@@ -105,44 +113,76 @@ def segment_histogram(data: Array, offsets: Offsets, edges: Array) -> Array:
     return result
 
 
-def _ranks(values: Array) -> Array:
-    """Return unsigned integers of the same size and order: NaN last, -0.0 equal to 0.0."""
-    size = values.dtype.itemsize
-    word = np.dtype(f"u{size}").type
-    bits: Array = values.view(word)
-    sign, whole = word(1 << (8 * size - 1)), word((1 << 8 * size) - 1)
-    if values.dtype.kind != "f":
-        turned: Array = bits ^ sign if values.dtype.kind == "i" else bits
-        return turned
-    # Of negative numbers the greater bits are the smaller number.
-    ranks = cupy.where(bits >= sign, ~bits, bits | sign)
-    ranks = cupy.where(values == 0, sign, ranks)
-    result: Array = cupy.where(values != values, whole, ranks)
-    return result
+class _Keys(NamedTuple):
+    """Where keys of some tensors go, all columns one behind the other.
 
-
-def _order(ranks: Array, numbers: Array, count: int) -> Array:
-    """Return the rows of every column in their order within `count` segments: (N, D) to (N, D).
-
-    Columns are sorted as segments of their own, all at once.
+    Attributes:
+        keys: (D, N) unsigned.
+        owners: (D, N) unsigned, of column and segment; None where keys hold these as well.
     """
-    rows, columns = ranks.shape
-    keys = cupy.ascontiguousarray(ranks.T).reshape(-1)
-    starts = cupy.arange(columns)[:, None]
-    owners = (starts * count + numbers).reshape(-1)
-    value_bits = 8 * ranks.dtype.itemsize
-    bits = (columns * count).bit_length()
-    if value_bits + bits <= 64:
-        word = np.uint32 if value_bits + bits <= 32 else np.uint64
-        order = cupy.argsort((owners.astype(word) << word(value_bits)) | keys)
-    else:
-        order = cupy.argsort(keys)
-        # The shorter the key, the fewer digits are sorted by.
-        owners = owners.astype(np.uint32) if bits <= 32 else owners
-        order = order[cupy.argsort(owners[order])]
-    places = order.reshape(columns, rows) - starts * rows
-    result: Array = cupy.ascontiguousarray(places.T)
-    return result
+
+    keys: Array
+    owners: Array | None
+
+    def put(self, values: Array, offsets: Offsets, first: int = 0, *, descending: bool) -> None:
+        """Write those of values (n, D) from column `first` on."""
+        rows, columns = values.shape
+        if not values.size:
+            return
+        shape = (blocks(rows, THREADS), blocks(columns, COLUMNS)), (THREADS,)
+        stride = self.keys.shape[1]
+        index = (on_device(offsets), offsets.size - 1, rows, columns)
+        shift = 0 if self.owners is not None else 8 * values.itemsize
+        _launch_ranks(values, index, descending, shift, self.keys[:, first:], stride)
+        if self.owners is not None:
+            kernel = f"sort_owners<{WORDS[self.owners.itemsize]}>"
+            run("sort", kernel, *shape, *index, stride, self.owners[:, first:])
+
+    def order(self) -> Array:
+        """Return (D * N,) the stable order of all keys."""
+        order: Array = cupy.argsort(self.keys.reshape(-1))
+        if self.owners is not None:
+            order = order[cupy.argsort(self.owners.reshape(-1)[order])]
+        return order
+
+
+def _room_for_keys(rows: int, columns: int, value_bytes: int, segments: int) -> _Keys:
+    """Return room for keys, the shortest that hold all: the fewer digits, the quicker."""
+    bits = (columns * segments).bit_length()
+    needed = 8 * value_bytes + bits
+    if needed <= 64:
+        return _Keys(cupy.empty((columns, rows), np.uint32 if needed <= 32 else np.uint64), None)
+    owners = cupy.empty((columns, rows), np.uint32 if bits <= 32 else np.uint64)
+    return _Keys(cupy.empty((columns, rows), np.dtype(f"u{value_bytes}")), owners)
+
+
+def _ranks(rows: Array) -> Array:
+    """Return unsigned integers of the same size and order, (N, D) to (D, N)."""
+    made = cupy.empty(rows.shape[::-1], np.dtype(f"u{rows.itemsize}"))
+    if rows.size:
+        index = (cupy.empty(0, np.int64), 1, *rows.shape)
+        _launch_ranks(rows, index, False, 0, made, made.shape[1])
+    return made  # type: ignore[no-any-return]
+
+
+def _launch_ranks(
+    values: Array,
+    index: tuple[Array, int, int, int],
+    descending: bool,
+    shift: int,
+    keys: Array,
+    stride: int,
+) -> None:
+    """See sort_keys in sort.cu: NaN of either sign is last, -0.0 is equal to 0.0."""
+    dtype, (_, _, rows, columns) = values.dtype, index
+    infinity, kind = 0, "SIGNED" if dtype.kind == "i" else "UNSIGNED"
+    if is_float(dtype):
+        bits = np.array(np.inf).astype(dtype).view(np.dtype(f"u{dtype.itemsize}"))
+        infinity, kind = int(bits), "FLOATING"
+    kernel = f"sort_keys<{WORDS[dtype.itemsize]}, {WORDS[keys.itemsize]}, {kind}>"
+    grid = (blocks(rows, THREADS), blocks(columns, COLUMNS))
+    rest = (infinity, int(descending), shift, stride, keys)
+    run("sort", kernel, grid, (THREADS,), cupy.ascontiguousarray(values), *index, *rest)
 
 
 def _differs(rows: Array, numbers: Array) -> Array:

@@ -17,7 +17,7 @@ from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.rnn.engine.cupy import persistent
 from lodcli.kernels.rnn.engine.cupy.dot import dot
 from lodcli.kernels.rnn.engine.cupy.graphs import play
-from lodcli.kernels.rnn.engine.cupy.persistent import Way
+from lodcli.kernels.rnn.engine.cupy.persistent import Way, again_by_steps
 from lodcli.kernels.rnn.engine.cupy.spaces import (
     Backward,
     Forward,
@@ -32,6 +32,7 @@ from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun
 from lodcli.kernels.rnn.engine.plan import StepPlan
 
 
+@again_by_steps
 def layer_forward(
     data: Array,
     plan: StepPlan,
@@ -115,6 +116,7 @@ def _forward_by_steps(space: Forward, steps: Steps[Any], way: Way) -> None:
         play(words, rest, launches, key=_key("forward", steps, plan, way))
 
 
+@again_by_steps
 def layer_backward(
     data: Array,
     plan: StepPlan,

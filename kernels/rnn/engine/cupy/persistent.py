@@ -7,16 +7,23 @@ measured. It decides between ways that give the same result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import DeviceLimits, blocks, limits, run_together
+from lodcli.kernels.cuda.launch import (
+    DeviceLimits,
+    LaunchRefusedError,
+    blocks,
+    limits,
+    run_together,
+)
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.engine.cupy.cell_steps import CellSteps
 from lodcli.kernels.rnn.engine.cupy.dot import precision_of
@@ -47,6 +54,25 @@ _CUBLAS_RATE = 100.0
 _PRODUCTS = {"tf32": "Rounded<TF32>", "bfloat16": "Rounded<BF16>", "float16": "Rounded<FP16>"}
 
 _allowed: ContextVar[bool] = ContextVar("lod_persistent", default=True)
+# Devices that have refused to run all blocks of a launch at once.
+_refusing: set[int] = set()
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def again_by_steps(run: Callable[P, R]) -> Callable[P, R]:
+    """Return what runs a layer, and runs it again step by step where one launch is refused."""
+
+    @wraps(run)
+    def tried(*args: P.args, **more: P.kwargs) -> R:
+        try:
+            return run(*args, **more)
+        except LaunchRefusedError:
+            _refusing.add(cupy.cuda.runtime.getDevice())
+            return run(*args, **more)
+
+    return tried
 
 
 @contextmanager
@@ -128,7 +154,8 @@ def _way(steps: Steps[Any], plan: StepPlan, data: Array, *, backward: bool) -> W
     weights, sizes = steps.weights, plan.step_sizes
     large = large_steps(sizes, weights.weight_hh)
     precision = precision_of(data.dtype)
-    if not isinstance(steps, CellSteps) or steps.projects or not _allowed.get():
+    alone = not _allowed.get() or cupy.cuda.runtime.getDevice() in _refusing
+    if not isinstance(steps, CellSteps) or steps.projects or alone:
         return Way(large, None)
     size, gates = weights.hidden_size, weights.GATES
     depth, width = (gates * size, 1) if backward else (size, gates)

@@ -83,8 +83,31 @@ def refuse_while_capturing(what: str) -> None:
         raise RuntimeError(f"{what} while a stream is capturing")
 
 
+class CUDADriverError(RuntimeError):
+    """What the driver answers; `status` as in cuda.h."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"CUDA_ERROR {status}")
+        self.status = status
+
+
+class driver:
+    """Calls of the driver itself."""
+
+    CUDADriverError = CUDADriverError
+
+    @staticmethod
+    def occupancyMaxActiveBlocksPerMultiprocessor(
+        func: int, blockSize: int, dynamicSMemSize: int
+    ) -> int:
+        # As many as are sure to be there where a block may take all of the shared memory.
+        return int(func > 0 and dynamicSMemSize <= PROPERTIES["sharedMemPerBlockOptin"])
+
+
 class cuda:
     """The device, and its stream."""
+
+    driver = driver
 
     Stream = Stream
     alloc_pinned_memory = bytearray

@@ -10,13 +10,21 @@ from typing import Any
 import numpy as np
 
 from cupy.compiling import compiled, load, version
-from cupy.device import PROPERTIES, streams
+from cupy.device import PROPERTIES, CUDADriverError, streams
 
 # A block's own array of a launch's size; g++ knows no such thing.
 _SHARED = re.compile(r"extern __shared__ [^;]*?(\w+)\[\];")
 
 
+class _Function:
+    """A kernel of a module, as the driver knows it."""
+
+    ptr = 16
+
+
 class _Kernel:
+    kernel = _Function
+
     def __init__(self, library: ctypes.CDLL, name: str, together: bool) -> None:
         self._call = library.host_cuda_call
         sizes = (ctypes.c_int * 64)()
@@ -41,7 +49,7 @@ class _Kernel:
             raise ValueError(f"{self.name}: {shared_mem} bytes of shared memory of {most_shared}")
         # As many as are sure to be on the device at once where a block may take all of it.
         if self._together and np.prod(grid) > PROPERTIES["multiProcessorCount"]:
-            raise RuntimeError(f"{self.name}: CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE: {grid}")
+            raise CUDADriverError(720)
         values = [_value(arg, size, self.name) for arg, size in zip(args, self._sizes, strict=True)]
         places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         shape = (ctypes.c_uint * 8)(
