@@ -187,6 +187,11 @@ class _GuardedSource(Wrapped):
         with self._blaming():
             return self._inner.read_index(name)
 
+    def index_parts(self, name: str) -> Iterator[LoD]:
+        """See Source."""
+        with self._blaming():
+            yield from self._inner.index_parts(name)
+
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         """See Source."""
         with self._blaming():

@@ -1,10 +1,12 @@
-"""Reads a container: the index at once, rows on demand, each block checked."""
+"""Reads a container: a small index at once, a large one and rows on demand, blocks checked."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
+from lodcli.formats.arrays.lazy_lod import LazyLoD
 from lodcli.formats.container import header
 from lodcli.formats.container.checksums import FileState
 from lodcli.formats.container.marked_arrays import with_words
@@ -12,7 +14,7 @@ from lodcli.formats.container.rows import Rows
 from lodcli.formats.container.stored import ContainerFile
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import RowBlocks, StoredRows
-from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.indexed import OFFSET_BYTES, IndexedSource, Loaded
 from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, find
 from lodcli.formats.values.file_attributes import parsed
@@ -21,7 +23,14 @@ from lodcli.kernels.errors import (
     SelectionError,
     ShapeMismatchError,
 )
-from lodcli.kernels.index.checks import Array, Offsets, check_chain, check_offsets, check_rows
+from lodcli.kernels.index.checks import (
+    Array,
+    Offsets,
+    check_chain,
+    check_offsets,
+    check_part,
+    check_rows,
+)
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
@@ -29,6 +38,9 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, mask_ends_with_zeros, unpack
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
+
+# A larger index stays in the file: of 10^8 sequences it would take 800 MB, and seconds to check.
+WHOLE_INDEX_BYTES = 4 << 20
 
 
 def header_checksum(fd: int) -> int:
@@ -42,7 +54,8 @@ def header_checksum(fd: int) -> int:
 class ContainerSource(IndexedSource):
     """An open container.
 
-    Header and index are checked when opened; rows are checked block by block when read.
+    The header is checked when opened, and an index of up to WHOLE_INDEX_BYTES. A larger one is
+    checked block by block when something of it is read, as rows are.
 
     Args:
         fd: an open descriptor of the file; the caller keeps and closes it.
@@ -77,14 +90,24 @@ class ContainerSource(IndexedSource):
         )
         self._offsets: dict[str, Offsets] = {}
         self._indexes: dict[tuple[LevelSpec, ...], LoD] = {}
-        self.lods: dict[str, LoD] = {}
+        self._lazy: dict[tuple[LevelSpec, ...], LazyLoD] = {}
+        self.lods: Mapping[str, LoD] = Loaded(self.schema, self._whole_index)
         for spec in self.schema:
-            lod = self.lods[spec.name] = self._index(spec.levels)
-            with naming(self._label, header.data_path(spec.name)):
-                assert spec.rows is not None
-                check_rows(lod.levels, spec.rows)
+            if spec.array or _is_small(spec.levels):
+                self._whole_index(spec)
             if spec.array:
                 self._index(spec.outer)
+
+    def index_of(self, name: str) -> LoD | LazyLoD:
+        spec = find(self.schema, name)
+        if spec.levels in self._indexes:
+            return self._indexes[spec.levels]
+        if spec.levels not in self._lazy:
+            assert spec.rows is not None
+            counts = [*(level.items or 0 for level in spec.levels), spec.rows]
+            read = partial(self._offsets_part, spec.levels, counts)
+            self._lazy[spec.levels] = LazyLoD(counts, [lv.name for lv in spec.levels], read)
+        return self._lazy[spec.levels]
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         return self._rows[header.data_path(name)].read(start, stop)
@@ -174,6 +197,30 @@ class ContainerSource(IndexedSource):
 
     # -- parts ---------------------------------------------------------------------
 
+    def _whole_index(self, spec: TensorSpec) -> LoD:
+        lod = self._index(spec.levels)
+        with naming(self._label, header.data_path(spec.name)):
+            assert spec.rows is not None
+            check_rows(lod.levels, spec.rows)
+        return lod
+
+    def _offsets_part(
+        self,
+        levels: tuple[LevelSpec, ...],
+        counts: Sequence[int],
+        number: int,
+        start: int,
+        stop: int,
+    ) -> Offsets:
+        """Return offsets start..stop of a level, checked."""
+        path = levels[number].key
+        with naming(self._label):
+            part: Offsets = self._rows[path].read(start, stop)
+        with naming(self._label, path):
+            count, below = counts[number], counts[number + 1]
+            check_part(part, level=number, start=start, count=count, below=below)
+        return part
+
     def _index(self, levels: tuple[LevelSpec, ...]) -> LoD:
         if levels not in self._indexes:
             offsets = [self._level(level.key, number) for number, level in enumerate(levels)]
@@ -210,3 +257,10 @@ class ContainerSource(IndexedSource):
             array = TensorArray.from_steps(steps)
             array.pack(index_map.level, index_map)
         return StoredArray(array, index_map)
+
+
+def _is_small(levels: tuple[LevelSpec, ...]) -> bool:
+    """Return whether an index is read whole, and checked whole, when the file is opened."""
+    counts = [level.items or 0 for level in levels]
+    # One without even a leading 0 is read to say so.
+    return min(counts, default=0) < 0 or OFFSET_BYTES * sum(counts) <= WHOLE_INDEX_BYTES

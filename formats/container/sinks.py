@@ -10,9 +10,9 @@ from h5py import h5s
 from lodcli.formats.arrays.array_writer import ArraySpec
 from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.arrays.spool import SpooledArray
-from lodcli.formats.container.checksums import BlockChecksums, block_rows
+from lodcli.formats.container.checksums import HEX_DIGITS, BlockChecksums, block_rows
 from lodcli.formats.container.hdf5_types import hdf5_type
-from lodcli.formats.container.header import DatasetEntry
+from lodcli.formats.container.header import LIMIT_BYTES, DatasetEntry
 from lodcli.formats.container.types import numpy_type
 from lodcli.formats.container.written_file import WrittenFile
 from lodcli.formats.storage.interrupts import shielded
@@ -37,11 +37,25 @@ class Sink(ABC):
         self.row_bytes = int(np.prod(array.row_shape, dtype=np.int64)) * array.dtype.itemsize
         self.block_rows = block_rows(self.row_bytes)
         self._checksums = BlockChecksums(self.block_rows * self.row_bytes)
+        self._size_bytes = 0
+        self._require_checksums((self.known or 0) * self.row_bytes)
 
     def write(self, block: Bytes) -> None:
         """Take the next bytes."""
+        self._size_bytes += len(block)
+        self._require_checksums(self._size_bytes)
         with self.file.output.naming(), self.file.meanwhile(self._checksums.update, block):
             self._put(block)
+
+    def _require_checksums(self, size_bytes: int) -> None:
+        """Raise if the header has no room for the checksums of so many bytes."""
+        most = LIMIT_BYTES // HEX_DIGITS * max(1, self.block_rows * self.row_bytes)
+        if size_bytes >= most:
+            raise UnsupportedError(
+                f"{self.path}: a container holds checksums for less than {most:,} bytes of it, but "
+                f"there are {'' if self.known else 'at least '}{size_bytes:,}; divide the data, as "
+                "`lod shard` does"
+            )
 
     @property
     def placed(self) -> bool:

@@ -23,7 +23,7 @@ def groups(schema: Schema) -> list[list[TensorSpec]]:
 
 
 def cuts(
-    item_offsets: Sequence[Offsets | range], row_bytes: Sequence[int], limit_bytes: int
+    item_offsets: Sequence[Offsets | Sequence[int]], row_bytes: Sequence[int], limit_bytes: int
 ) -> Iterator[tuple[int, int]]:
     """Yield (start, stop) of the outermost items of each batch; at least one batch.
 
@@ -39,14 +39,19 @@ def cuts(
         # Items without bytes cost their index: many empty ones must be cut as well.
         return sum(int(offsets[item]) * size for offsets, size in parts) + 8 * item
 
-    # Looked up and not computed of all items: an index may be as large as there is memory.
+    # Looked up and not computed of all items: an index may be larger than memory.
     places = range(count + 1)
-    start = 0
+    start = step = 0
     while True:
-        stop = bisect_right(places, end(start) + limit_bytes, start, key=end) - 1
+        limit = end(start) + limit_bytes
+        # Batches are about as large as the one before: what is far away is not looked up.
+        high = start + max(2 * step, 16)
+        while high < count and end(high) <= limit:
+            high = start + 2 * (high - start)
+        stop = bisect_right(places, limit, start, min(high, count) + 1, key=end) - 1
         stop = min(max(stop, start + 1), count)
         yield start, stop
-        start = stop
+        start, step = stop, stop - start
         if start >= count:
             return
 

@@ -165,6 +165,13 @@ class Source(ABC):
         item = self.read([name])[name]
         return item.lod if isinstance(item, LoDTensor) else item.array.steps.lod
 
+    def index_parts(self, name: str) -> Iterator[LoD]:
+        """Yield the index of one tensor in parts of whole outermost items; at least one.
+
+        Where a file can be read so, no more than a part of a large index is in memory.
+        """
+        yield self.read_index(name)
+
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         """Return a slice of one tensor; see `lodcli.kernels.index.selection.select`.
 

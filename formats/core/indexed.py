@@ -1,14 +1,15 @@
-"""A file with its index in memory, and random access to rows."""
+"""A file with random access to rows, and its index in memory or left in the file."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
+from lodcli.formats.arrays.lazy_lod import LazyLoD
 from lodcli.formats.core.batching import cuts, groups
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.marks import tensor_of
-from lodcli.formats.core.schema import Batch, TensorSpec, find
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -17,6 +18,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, item_ranges, null_item
 
 _NONE = LoD()
+OFFSET_BYTES = 8
 
 
 class IndexedSource(Source):
@@ -46,17 +48,30 @@ class IndexedSource(Source):
         """Return the nulls of some items of a level, and of what is below; see `read_mask`."""
         if not find(self.schema, name).nullable:
             return NO_NULLS
-        found = item_ranges(self.lods[name], level, start, stop)
+        found = item_ranges(self.index_of(name), level, start, stop)
         masks = [self.read_mask(name, n, low, high) for n, (low, high) in enumerate(found, level)]
         return Nulls.of(masks)
+
+    def index_of(self, name: str) -> LoD | LazyLoD:
+        """Return the index of a tensor, perhaps left in the file; one object where it is shared."""
+        return self.lods[name]
 
     def read_index(self, name: str) -> LoD:
         return self.lods[find(self.schema, name).name]
 
+    def index_parts(self, name: str) -> Iterator[LoD]:
+        lod = self.index_of(find(self.schema, name).name)
+        if isinstance(lod, LoD):
+            yield lod
+            return
+        finest = lod.ends(lod.n_levels - 1)
+        for start, stop in cuts([finest], [OFFSET_BYTES], BATCH_BYTES):
+            yield lod.items(0, start, stop)[0]
+
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         spec = find(self.schema, name)
         assert spec.rows is not None
-        selection = select(self.lods[spec.name], spec.rows, branch, level)
+        selection = select(self.index_of(spec.name), spec.rows, branch, level)
         nulls = self.read_nulls(spec.name, selection.level, selection.start, selection.stop)
         if selection.item is not None:
             above, item = selection.item
@@ -89,8 +104,8 @@ class IndexedSource(Source):
             yield {spec.name: tensor_of(spec, self.read_rows(spec.name, start, stop), _NONE, nulls)}
 
     def _items(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
-        lods = [self.lods[spec.name] for spec in group]
-        ends = [lod.absolute(0) for lod in lods]
+        lods = [self.index_of(spec.name) for spec in group]
+        ends = [lod.absolute(0) if isinstance(lod, LoD) else lod.ends() for lod in lods]
         for start, stop in cuts(ends, [spec.row_bytes for spec in group], limit_bytes):
             shared: dict[int, LoD] = {}
             batch = {}
@@ -101,3 +116,25 @@ class IndexedSource(Source):
                 nulls = self.read_nulls(spec.name, 0, start, stop)
                 batch[spec.name] = tensor_of(spec, data, part, nulls)
             yield batch
+
+
+class Loaded(Mapping[str, LoD]):
+    """The index of each tensor, loaded when it is asked for.
+
+    Args:
+        schema: the tensors.
+        load: returns the index of one, and remembers it.
+    """
+
+    def __init__(self, schema: Schema, load: Callable[[TensorSpec], LoD]) -> None:
+        self._specs = {spec.name: spec for spec in schema}
+        self._load = load
+
+    def __getitem__(self, name: str) -> LoD:
+        return self._load(self._specs[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)

@@ -129,6 +129,14 @@ class Limited(Wrapped):
             return super().read_index(name)  # counts as it goes
         return self._inner.read_index(name)
 
+    def index_parts(self, name: str) -> Iterator[LoD]:
+        """See Source."""
+        if not self.partial:
+            yield self.read_index(name)
+            return
+        self._bounds.check(_index_bytes(find(self.schema, name)), "declares an index of")
+        yield from self._inner.index_parts(name)
+
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         """See Source."""
         spec = find(self.schema, name)

@@ -17,8 +17,8 @@ from lodcli.formats.container import header
 from lodcli.formats.container.reader import ContainerSource, header_checksum
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES
-from lodcli.formats.core.indexed import IndexedSource
-from lodcli.formats.core.schema import Batch, find
+from lodcli.formats.core.indexed import IndexedSource, Loaded
+from lodcli.formats.core.schema import Batch, TensorSpec, find
 from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.manifest import (
     SHARDS,
@@ -58,7 +58,8 @@ class DatasetSource(IndexedSource):
         self._expected = uncounted(self.schema)
         self._ends = self._manifest.ends()
         self._counts = np.diff(self._manifest.totals, axis=0)
-        self.lods: Mapping[str, LoD] = _Indexes(self)
+        self._indexes: dict[str, LoD] = {}
+        self.lods: Mapping[str, LoD] = Loaded(self.schema, self._index)
         self._open: OrderedDict[int, tuple[int, ContainerSource]] = OrderedDict()
         # Batches are read ahead in a thread, while another reads elsewhere.
         self._lock = threading.RLock()
@@ -266,8 +267,19 @@ class DatasetSource(IndexedSource):
 
         return LoDTensor.concatenate(self._pieces(name, first, low, high, read))
 
-    def indexes(self) -> dict[str, LoD]:
-        """Return the index of every tensor, read from all shards."""
+    def index_parts(self, name: str) -> Iterator[LoD]:
+        self.check()
+        for number in range(self._manifest.count):
+            with self._shard(number) as shard:
+                yield from shard.index_parts(name)
+
+    def _index(self, spec: TensorSpec) -> LoD:
+        """Return the index of a tensor; those of all are read from all shards when one is."""
+        if not self._indexes:
+            self._indexes = self._all_indexes()
+        return self._indexes[spec.name]
+
+    def _all_indexes(self) -> dict[str, LoD]:
         self.check()
         chains = {spec.name: tuple(level.key for level in spec.levels) for spec in self.schema}
         leads = {chain: name for name, chain in chains.items()}
@@ -278,25 +290,6 @@ class DatasetSource(IndexedSource):
                     parts[chain].append(shard.lods[name])
         whole = {chain: LoD.concatenate(lods) if chain else LoD() for chain, lods in parts.items()}
         return {name: whole[chain] for name, chain in chains.items()}
-
-
-class _Indexes(Mapping[str, LoD]):
-    """The index of each tensor, read when the first one is asked for."""
-
-    def __init__(self, source: DatasetSource) -> None:
-        self._source = source
-        self._known: dict[str, LoD] = {}
-
-    def __getitem__(self, name: str) -> LoD:
-        if not self._known:
-            self._known = self._source.indexes()
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return (spec.name for spec in self._source.schema)
-
-    def __len__(self) -> int:
-        return len(self._source.schema)
 
 
 def _concatenated(parts: list[Array]) -> Array:

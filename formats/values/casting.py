@@ -76,6 +76,10 @@ class Cast(Wrapped):
         """See Source."""
         return self._inner.read_index(name)
 
+    def index_parts(self, name: str) -> Iterator[LoD]:
+        """See Source."""
+        return self._inner.index_parts(name)
+
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         """See Source."""
         spec = find(self.schema, name)

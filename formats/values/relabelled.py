@@ -173,6 +173,11 @@ class Relabelled(Wrapped):
         old, spec = self._pair(name)
         return _with_names(spec, self._inner.read_index(old.name))
 
+    def index_parts(self, name: str) -> Iterator[LoD]:
+        """See Source."""
+        old, spec = self._pair(name)
+        return (_with_names(spec, part) for part in self._inner.index_parts(old.name))
+
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         """See Source."""
         old, spec = self._pair(name)

@@ -98,14 +98,40 @@ def check_offsets(offsets: Offsets, *, level: int) -> None:
         )
     if offsets[0] != 0:
         _raise_at(level, 0, 0, int(offsets[0]), "first offset")
+    _check_order(offsets, level=level)
+
+
+def check_part(part: Offsets, *, level: int, start: int, count: int, below: int) -> None:
+    """Raise InvalidLoDError unless some offsets of a level may be what they are.
+
+    Args:
+        part: at least one of them.
+        level: theirs, for the message.
+        start: the position of the first one.
+        count: how many items the level has, one less than offsets.
+        below: how many items, or rows, they count.
+    """
+    first, last, stop = int(part[0]), int(part[-1]), start + part.size - 1
+    if start == 0 and first != 0:
+        _raise_at(level, 0, 0, first, "first offset")
+    _check_order(part, level=level, start=start)
+    if first < 0:
+        _raise_at(level, start, "at least 0", first, "offset")
+    if stop == count and last != below:
+        _raise_at(level, stop, below, last, "last offset")
+    if last > below:
+        _raise_at(level, stop, f"at most {below}", last, "offset")
+
+
+def _check_order(offsets: Offsets, *, level: int, start: int = 0) -> None:
     falls = offsets[1:] < offsets[:-1]
     if falls.any():
-        position = int(np.argmax(falls)) + 1
-        before, here = int(offsets[position - 1]), int(offsets[position])
+        place = int(np.argmax(falls))
+        before, here = int(offsets[place]), int(offsets[place + 1])
         raise InvalidLoDError(
             f"offsets decrease (expected at least {before}, found {here})",
             level=level,
-            position=position,
+            position=start + place + 1,
             expected=before,
             found=here,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,6 +23,19 @@ from lodcli.kernels.index.checks import (
 from lodcli.kernels.index.immutable import immutable
 
 LevelNames = tuple[str | None, ...]
+
+
+class Index(Protocol):
+    """What a slice asks of an index, in memory or in a file; see the methods of `LoD`."""
+
+    @property
+    def names(self) -> LevelNames: ...
+    @property
+    def n_levels(self) -> int: ...
+    def level(self, level: int | str) -> int: ...
+    def count(self, level: int | str = 0) -> int: ...
+    def part(self, level: int, start: int, stop: int) -> Offsets: ...
+    def items(self, level: int | str, start: int, stop: int) -> tuple[LoD, slice]: ...
 
 
 class LoD:
@@ -217,12 +230,11 @@ class LoD:
         count = self.count(number)
         if not 0 <= start <= stop <= count:
             raise SelectionError(f"level {number} has {count} items; no items {start}:{stop}")
-        levels = []
-        for offsets in self.levels[number:]:
-            part = offsets[start : stop + 1]
-            start, stop = int(part[0]), int(part[-1])
-            levels.append(part if start == 0 else part - start)
-        return LoD._trusted(levels, self.names[number:]), slice(start, stop)
+        return part_below(self, number, start, stop)
+
+    def part(self, level: int, start: int, stop: int) -> Offsets:
+        """Return where items start..stop of a level begin, and the last one ends."""
+        return self.levels[level][start : stop + 1]
 
     def with_names(self, names: Sequence[str | None] | None) -> LoD:
         """Return the same levels under other names."""
@@ -319,6 +331,16 @@ class LoD:
                 shown.append(str(np.diff(offsets).tolist()))
         names = "" if not any(self.names) else f", names={list(self.names)}"
         return f"LoD.from_lengths([{', '.join(shown)}]{names})"
+
+
+def part_below(index: Index, level: int, start: int, stop: int) -> tuple[LoD, slice]:
+    """Return the index below items start..stop of a level, and their rows; see `LoD.items`."""
+    levels = []
+    for number in range(level, index.n_levels):
+        part = index.part(number, start, stop)
+        start, stop = int(part[0]), int(part[-1])
+        levels.append(part if start == 0 else part - start)
+    return LoD._trusted(levels, index.names[level:]), slice(start, stop)
 
 
 def _sequence(values: Iterable[object], what: str) -> Iterable[object]:

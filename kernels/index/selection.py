@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lodcli.kernels.errors import SelectionError, counted
-from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.lod import Index, LoD
 
 Key = int | slice
 
@@ -32,7 +32,7 @@ class Selection:
     item: tuple[int, int] | None = field(default=None, repr=False)
 
 
-def select(lod: LoD, rows: int, branch: tuple[Key, ...], level: int | str = 0) -> Selection:
+def select(lod: Index, rows: int, branch: tuple[Key, ...], level: int | str = 0) -> Selection:
     """Return what `branch` selects, starting at the items of `level`.
 
     Args:
@@ -74,13 +74,12 @@ def select(lod: LoD, rows: int, branch: tuple[Key, ...], level: int | str = 0) -
         if here == lod.n_levels:
             rows_kept = slice(item, item + 1)
             return Selection(LoD(), rows_kept, True, here, item, item + 1, (here, item))
-        offsets = lod.levels[here]
-        start, stop = int(offsets[item]), int(offsets[item + 1])
+        start, stop = lod.part(here, item, item + 1).tolist()
     return _items(lod, first + len(branch), start, stop, (first + len(branch) - 1, item))
 
 
 def _items(
-    lod: LoD, level: int, start: int, stop: int, item: tuple[int, int] | None = None
+    lod: Index, level: int, start: int, stop: int, item: tuple[int, int] | None = None
 ) -> Selection:
     kept, rows = (LoD(), slice(start, stop))
     if level < lod.n_levels:
@@ -88,7 +87,7 @@ def _items(
     return Selection(kept, rows, False, level, start, stop, item)
 
 
-def _range(lod: LoD, level: int, key: slice, start: int, stop: int) -> Selection:
+def _range(lod: Index, level: int, key: slice, start: int, stop: int) -> Selection:
     low, high = range_bounds(key, stop - start)
     return _items(lod, level, start + low, start + high)
 
@@ -108,7 +107,7 @@ def range_bounds(key: slice, count: int) -> tuple[int, int]:
     return low, max(low, high)
 
 
-def item_number(lod: LoD, level: int, key: int, count: int) -> int:
+def item_number(lod: Index, level: int, key: int, count: int) -> int:
     """Return the number of an item of so many, which may be counted from the end.
 
     Raises:

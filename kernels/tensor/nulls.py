@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.forms import ranges
-from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.lod import Index, LoD
 
 Mask = npt.NDArray[np.bool_]
 REMEDY = "--nulls empty, zero, nan, drop or fill=X (fill_nulls or drop_nulls in Python)"
@@ -173,11 +173,12 @@ def joined(parts: Sequence[tuple[Nulls, LoD, int]]) -> Nulls:
     return Nulls.of(found)
 
 
-def item_ranges(lod: LoD, level: int, start: int, stop: int) -> Iterator[tuple[int, int]]:
+def item_ranges(lod: Index, level: int, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield the range of items of each level from `level` on, then that of the rows."""
     yield start, stop
-    for offsets in lod.levels[level:]:
-        start, stop = int(offsets[start]), int(offsets[stop])
+    for number in range(level, lod.n_levels):
+        part = lod.part(number, start, stop)
+        start, stop = int(part[0]), int(part[-1])
         yield start, stop
 
 

@@ -120,9 +120,9 @@ def command(
     if wanted and form is not None:
         raise click.UsageError("--form prints the index only")
     with opened(source) as file:
-        found, more = summary.summaries(file, wanted)
+        found, more = summary.summaries(file, wanted, whole=form is not None)
         if form is not None:
-            levels = {one.spec.name: in_form(one.lod, form, order) for one in found}
+            levels = {one.spec.name: in_form(one.head, form, order) for one in found}
             if as_json:
                 output.as_json({"form": form, "order": order, "tensors": levels})
             else:

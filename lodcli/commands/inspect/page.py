@@ -62,7 +62,7 @@ def page(
 
 
 def _tensor(summary: TensorSummary, more: Examined) -> list[str]:
-    spec, lod = summary.spec, summary.lod
+    spec = summary.spec
     kind = f"{spec.dtype.name}, {summary.shape}, {size_text(summary.size_bytes)}"
     lines = [f"<p>{_text(kind)}</p>"]
     levels = summary.statistics.levels
@@ -86,7 +86,7 @@ def _tensor(summary: TensorSummary, more: Examined) -> list[str]:
                 f"<p>Duplicates: {more.duplicates.duplicates:,} of "
                 f"{plural(more.duplicates.sequences, 'sequence')} equal an earlier one.</p>"
             )
-    drawn = draw(lod, summary.rows, spec.row_shape, width=100)
+    drawn = draw(summary.head, summary.rows, spec.row_shape, width=100)
     if drawn:
         lines.append(f"<pre>{html.escape(chr(10).join(drawn))}</pre>")
     if summary.text is not None:

@@ -106,23 +106,47 @@ class Statistics:
         return asdict(self)
 
 
-def statistics(lod: LoD, rows: int, row_bytes: int) -> Statistics:
-    """Return the figures of all levels.
+class Lengths:
+    """The lengths of all sequences of a tensor, counted part by part.
+
+    Memory holds the lengths that occur, not those of all sequences.
 
     Args:
-        lod: any index.
-        rows: number of rows.
-        row_bytes: bytes of one row.
+        names: what an item of each level is called, or None.
 
-    >>> found = statistics(LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]]), 15, 4)
+    >>> lengths = Lengths((None, None))
+    >>> lengths.add(LoD.from_lengths([[3, 1], [3, 2, 4, 1]]))
+    >>> lengths.add(LoD.from_lengths([[2], [2, 3]]))
+    >>> found = lengths.statistics(15, 4)
     >>> found.levels[0].median, found.levels[1].p90, found.levels[0].padding.padded_rows
     (2.0, 4, 27)
     >>> found.padding  # 3 articles of 3 sentences of 4 words
     Padding(rows=15, padded_rows=36, fraction=0.5833333333333334, saved_bytes=84)
     """
-    levels = tuple(_level(lod, level, rows, row_bytes) for level in range(lod.n_levels))
-    padded = math.prod([lod.count(0), *(level.max or 0 for level in levels)]) if levels else rows
-    return Statistics(levels, _padding(rows, padded, row_bytes))
+
+    def __init__(self, names: Sequence[str | None]) -> None:
+        self._levels = [_Level(number, name) for number, name in enumerate(names)]
+
+    def add(self, lod: LoD) -> None:
+        """Count the next outermost items."""
+        for level in self._levels:
+            finest = level is self._levels[-1]
+            lengths = lod.lengths(level.number)
+            in_rows = lengths if finest else np.diff(lod.absolute(level.number))
+            level.add(lengths, _greatest(in_rows))
+
+    def statistics(self, rows: int, row_bytes: int) -> Statistics:
+        """Return the figures of all levels.
+
+        Args:
+            rows: number of rows.
+            row_bytes: bytes of one row.
+        """
+        levels = tuple(level.statistics(rows, row_bytes) for level in self._levels)
+        padded = rows
+        if levels:
+            padded = math.prod([levels[0].items, *(level.max or 0 for level in levels)])
+        return Statistics(levels, _padding(rows, padded, row_bytes))
 
 
 def bars(histogram: Sequence[Bucket], *, unicode: bool = True) -> str:
@@ -139,35 +163,53 @@ def bars(histogram: Sequence[Bucket], *, unicode: bool = True) -> str:
     )
 
 
-def _level(lod: LoD, level: int, rows: int, row_bytes: int) -> LevelStatistics:
-    lengths = lod.lengths(level)
-    finest = level == lod.n_levels - 1
-    longest = _greatest(lengths if finest else np.diff(lod.absolute(level)))
-    values, counts = _tally(lengths)
-    items = int(lengths.size)
-    total = int(lod.levels[level][-1])
-    running = np.cumsum(counts)
+class _Level:
+    """The lengths of one level: which occur, ascending, and how often."""
 
-    def nth(position: int) -> int:
-        """Return the length at this place of the sorted lengths."""
-        return int(values[np.searchsorted(running, position, side="right")])
+    def __init__(self, number: int, name: str | None) -> None:
+        self.number = number
+        self._name = name
+        self._values = self._counts = np.zeros(0, np.int64)
+        self._longest_rows = 0
 
-    return LevelStatistics(
-        level=level,
-        name=lod.names[level],
-        items=items,
-        total=total,
-        empty=int(counts[0]) if items and values[0] == 0 else 0,
-        min=int(values[0]) if items else None,
-        median=(nth((items - 1) // 2) + nth(items // 2)) / 2 if items else None,
-        mean=total / items if items else None,
-        p90=nth(-(-items * 90 // 100) - 1) if items else None,
-        p95=nth(-(-items * 95 // 100) - 1) if items else None,
-        p99=nth(-(-items * 99 // 100) - 1) if items else None,
-        max=int(values[-1]) if items else None,
-        histogram=_histogram(values, counts, nth((items - 1) // 2)) if items else (),
-        padding=_padding(rows, items * longest, row_bytes),
-    )
+    def add(self, lengths: Offsets, longest_rows: int) -> None:
+        """Count lengths, of which the longest sequence has so many rows."""
+        values, counts = _tally(lengths)
+        if self._values.size:
+            both = np.concatenate([self._values, values])
+            each = np.concatenate([self._counts, counts])
+            values, places = np.unique(both, return_inverse=True)
+            counts = np.zeros(values.size, np.int64)
+            np.add.at(counts, places, each)
+        self._values, self._counts = values, counts
+        self._longest_rows = max(self._longest_rows, longest_rows)
+
+    def statistics(self, rows: int, row_bytes: int) -> LevelStatistics:
+        """Return the figures of the level."""
+        values, counts = self._values, self._counts
+        items, total = int(counts.sum()), int((values * counts).sum())
+        running = np.cumsum(counts)
+
+        def nth(position: int) -> int:
+            """Return the length at this place of the sorted lengths."""
+            return int(values[np.searchsorted(running, position, side="right")])
+
+        return LevelStatistics(
+            level=self.number,
+            name=self._name,
+            items=items,
+            total=total,
+            empty=int(counts[0]) if items and values[0] == 0 else 0,
+            min=int(values[0]) if items else None,
+            median=(nth((items - 1) // 2) + nth(items // 2)) / 2 if items else None,
+            mean=total / items if items else None,
+            p90=nth(-(-items * 90 // 100) - 1) if items else None,
+            p95=nth(-(-items * 95 // 100) - 1) if items else None,
+            p99=nth(-(-items * 99 // 100) - 1) if items else None,
+            max=int(values[-1]) if items else None,
+            histogram=_histogram(values, counts, nth((items - 1) // 2)) if items else (),
+            padding=_padding(rows, items * self._longest_rows, row_bytes),
+        )
 
 
 def _greatest(lengths: Offsets) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 from lodcli.commands.inspect.drawing import draw, preview
 from lodcli.commands.inspect.examined import Examined, Wanted, examined
-from lodcli.commands.inspect.statistics import Statistics, bars, statistics
+from lodcli.commands.inspect.statistics import Lengths, Statistics, bars
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.schema import (
     DEFAULT_NAME,
@@ -17,7 +18,6 @@ from lodcli.formats.core.schema import (
     StoredArray,
     TensorSpec,
     find,
-    known_rows,
 )
 from lodcli.formats.items.indexed_copy import indexed
 from lodcli.formats.structs.tree import Node, tree
@@ -32,6 +32,8 @@ from lodcli.shell.printable import printable
 # A preview of text reads no more than this, and no more finest sequences.
 PREVIEW_BYTES = 1 << 20
 PREVIEW_SEQUENCES = 64
+# A drawing shows no more than fit into a line.
+HEAD_ITEMS = 10_000
 MOST_STEPS_SHOWN = 10
 MOST_RECORDS = 10
 MOST_WORDS = 20
@@ -44,13 +46,16 @@ class TensorSummary:
 
     Attributes:
         spec: what the file says of it.
-        lod: its index; of a TensorArray, the one of its time-major form.
+        statistics: the figures of every level.
+        head: the index of its first outermost items, all if there are few; of a TensorArray, the
+            whole one of its time-major form.
         rows: their number.
         text: its first finest sequences if they are text.
     """
 
     spec: TensorSpec
-    lod: LoD
+    statistics: Statistics
+    head: LoD
     rows: int
     text: str | None
 
@@ -64,19 +69,40 @@ class TensorSummary:
         """The shape of the data, such as "15 x 2"."""
         return " x ".join(f"{size:,}" for size in (self.rows, *self.spec.row_shape))
 
-    @property
-    def statistics(self) -> Statistics:
-        """The figures of every level."""
-        return statistics(self.lod, self.rows, self.spec.row_bytes)
+
+class _Collected:
+    """What is known of the index of a tensor, of which each part is seen once."""
+
+    def __init__(self, spec: TensorSpec, *, whole: bool = False) -> None:
+        self._spec = spec
+        self._empty = spec.empty().lod
+        self._lengths = Lengths(self._empty.names)
+        self._head: list[LoD] = []
+        self._wanted: list[float] = [math.inf if whole else HEAD_ITEMS] * self._empty.n_levels
+
+    def add(self, lod: LoD) -> None:
+        """Take the next part."""
+        self._lengths.add(lod)
+        if not self._head or max(self._wanted, default=0) > 0:
+            self._head.append(lod)
+            self._wanted = [n - lod.count(k) for k, n in enumerate(self._wanted)]
+
+    def summary(self, rows: int, text: str | None) -> TensorSummary:
+        """Return the summary of the tensor, of which all parts were seen."""
+        head = LoD.concatenate(self._head) if self._head else self._empty
+        figures = self._lengths.statistics(rows, self._spec.row_bytes)
+        return TensorSummary(self._spec, figures, head, rows, text)
 
 
-def summaries(opened: Opened, wanted: Wanted) -> tuple[list[TensorSummary], Examined]:
+def summaries(
+    opened: Opened, wanted: Wanted, *, whole: bool = False
+) -> tuple[list[TensorSummary], Examined]:
     """Return what the tensors of a file are, and what else is wanted of them.
 
-    Rows are only read where they must be.
+    Rows are only read where they must be. With `whole`, the head of each index is all of it.
     """
     if not wanted:
-        return _summaries(opened), Examined()
+        return _summaries(opened, whole), Examined()
     chosen = opened.tensor().name if wanted.of_sequences else None
     names = [spec.name for spec in opened.schema]
     with indexed(opened.source, names) as source:
@@ -86,42 +112,44 @@ def summaries(opened: Opened, wanted: Wanted) -> tuple[list[TensorSummary], Exam
         return [_from_index(source, spec) for spec in specs], more
 
 
-def _summaries(opened: Opened) -> list[TensorSummary]:
+def _summaries(opened: Opened, whole: bool) -> list[TensorSummary]:
     # Who can slice without reading everything can read the index alone, and again.
     if opened.source.partial:
-        return [_from_index(opened.source, spec) for spec in opened.schema]
-    return list(_from_batches(opened))
+        return [_from_index(opened.source, spec, whole) for spec in opened.schema]
+    return list(_from_batches(opened, whole))
 
 
-def _from_index(source: Source, spec: TensorSpec) -> TensorSummary:
-    lod = source.read_index(spec.name)
-    rows = known_rows(spec, lod)
+def _from_index(source: Source, spec: TensorSpec, whole: bool = False) -> TensorSummary:
+    collected, first, rows = _Collected(spec, whole=whole), LoD(), 0
+    for number, part in enumerate(source.index_parts(spec.name)):
+        collected.add(part)
+        first = part if number == 0 else first
+        rows += part.rows or 0
     text = None
-    if spec.dtype.name == "uint8" and not spec.row_shape and lod.n_levels and not spec.array:
-        offsets = lod.levels[-1][: PREVIEW_SEQUENCES + 1]
+    if spec.dtype.name == "uint8" and not spec.row_shape and first.n_levels and not spec.array:
+        offsets = first.levels[-1][: PREVIEW_SEQUENCES + 1]
         count = int(offsets.searchsorted(PREVIEW_BYTES, side="right")) - 1
         if count:
             text = preview(source.slice(spec.name, (slice(0, count),), -1), width=output.width())
-    return TensorSummary(spec, lod, rows, text)
+    return collected.summary(rows if spec.rows is None else spec.rows, text)
 
 
-def _from_batches(opened: Opened) -> Iterator[TensorSummary]:
+def _from_batches(opened: Opened, whole: bool) -> Iterator[TensorSummary]:
     """Read everything once and keep no rows: the file may be a pipe, and large."""
-    lods: dict[str, list[LoD]] = {spec.name: [] for spec in opened.schema}
-    rows = dict.fromkeys(lods, 0)
+    collected = {spec.name: _Collected(spec, whole=whole) for spec in opened.schema}
+    rows = dict.fromkeys(collected, 0)
     texts: dict[str, str | None] = {}
     for batch in output.progressing(
         opened.batches(), size_of, share_of(opened.schema, opened.read_share)
     ):
         for name, item in batch.items():
             tensor = item.array.steps if isinstance(item, StoredArray) else item
-            lods[name].append(tensor.lod)
+            collected[name].add(tensor.lod)
             rows[name] += tensor.rows
             if isinstance(item, LoDTensor) and tensor.rows:
                 texts.setdefault(name, preview(tensor, width=output.width()))
-    for spec in opened.schema:
-        lod = LoD.concatenate(lods[spec.name]) if lods[spec.name] else spec.empty().lod
-        yield TensorSummary(spec, lod, rows[spec.name], texts.get(spec.name))
+    for name, one in collected.items():
+        yield one.summary(rows[name], texts.get(name))
 
 
 # -- JSON --------------------------------------------------------------------------
@@ -146,7 +174,7 @@ def _tensor_json(summary: TensorSummary, level: int | str | None) -> dict[str, A
     spec, figures = summary.spec, summary.statistics
     levels = figures.levels
     if level is not None:
-        levels = (levels[summary.lod.level(level)],)
+        levels = (levels[summary.head.level(level)],)
     content: dict[str, Any] = described(spec) | {
         "rows": summary.rows,
         "bytes": summary.size_bytes,
@@ -154,7 +182,7 @@ def _tensor_json(summary: TensorSummary, level: int | str | None) -> dict[str, A
         "padding": figures.padding.to_json(),
     }
     if spec.array:
-        content["step_sizes"] = summary.lod.lengths(0).tolist()
+        content["step_sizes"] = summary.head.lengths(0).tolist()
         content["outer"] = [{"name": outer.name, "items": outer.items} for outer in spec.outer]
     return content
 
@@ -181,7 +209,7 @@ def as_text(
     main = found if len(found) == 1 else [one for one in found if one.spec.name == DEFAULT_NAME]
     if level is not None and not main:
         for summary in found:
-            summary.lod.level(level)  # none shows its levels: check all the same
+            summary.head.level(level)  # none shows its levels: check all the same
     parts = [opened.format_name, output.plural(len(found), "tensor")]
     if size is not None:
         parts.append(output.size_text(size))
@@ -271,15 +299,15 @@ def _kind(spec: TensorSpec) -> str:
 
 def _level_names(summary: TensorSummary) -> str:
     return ", ".join(
-        f"{summary.lod.count(number):,} {name or f'(level {number})'}"
-        for number, name in enumerate(summary.lod.names)
+        f"{level.items:,} {level.name or f'(level {level.level})'}"
+        for level in summary.statistics.levels
     )
 
 
 def _one(
     summary: TensorSummary, level: int | str | None, head: int | None, unicode: bool
 ) -> list[str]:
-    spec, lod = summary.spec, summary.lod
+    spec, lod = summary.spec, summary.head
     kind = f"{_kind(spec)}, {summary.shape}, {output.size_text(summary.size_bytes)}"
     lines = output.headed(f"{spec.name}:", kind)
     if spec.array:
@@ -287,9 +315,11 @@ def _one(
     if lod.n_levels:
         lines += ["", _levels(summary, level, unicode)]
         if not spec.array:
-            for one in lod.ones():
+            for one in summary.statistics.levels:
+                if not one.min == one.max == 1:
+                    continue
                 lines += output.wrapped(
-                    f"{lod.names[one] or f'level {one}'}: every length is 1, so that it tells "
+                    f"{one.name or f'level {one.level}'}: every length is 1, so that it tells "
                     "nothing; lod apply lod_reset --drop-ones leaves it out"
                 )
     shown = lod
@@ -307,7 +337,7 @@ def _one(
 
 
 def _levels(summary: TensorSummary, level: int | str | None, unicode: bool) -> str:
-    wanted = None if level is None else summary.lod.level(level)
+    wanted = None if level is None else summary.head.level(level)
     shown = [one for one in summary.statistics.levels if wanted is None or one.level == wanted]
     # Most tensors have no empty sequence, and 80 columns are few.
     empty = any(one.empty for one in shown)
@@ -333,7 +363,7 @@ def _figure(value: float | None) -> str:
 
 
 def _steps(summary: TensorSummary) -> list[str]:
-    sizes = summary.lod.lengths(0)
+    sizes = summary.head.lengths(0)
     shown = " ".join(str(size) for size in sizes[:MOST_STEPS_SHOWN].tolist())
     more = " .." if sizes.size > MOST_STEPS_SHOWN else ""
     lines = output.wrapped(

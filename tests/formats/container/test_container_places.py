@@ -17,6 +17,7 @@ from lodcli.formats.container import sinks, written_file
 from lodcli.formats.container.owned import OwnedFile
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, schema_of
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -95,6 +96,19 @@ def test_large_rows_are_not_written_twice(tmp_path: Path, monkeypatch: pytest.Mo
     assert isinstance(found, LoDTensor)
     assert found.rows == 2_000_000 + 2 * 1_999_991
     np.testing.assert_array_equal(found.data[-1_999_991:], data[9:])
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_more_than_a_header_has_checksums_for_is_refused(
+    known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sinks, "LIMIT_BYTES", 16)  # two blocks
+    rows = {"data": LoDTensor(np.zeros(600_000, np.uint8))}
+    schema = schema_of(rows) if known else uncounted(rows)
+    said = "/data: a container holds checksums for less than 524,288 bytes of it, but there are "
+    with pytest.raises(UnsupportedError, match=f"{said}.*600,000; divide the data"):
+        io.write_batches(tmp_path / "x.lod.h5", schema, [rows])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

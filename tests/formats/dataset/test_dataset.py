@@ -78,6 +78,7 @@ def test_a_slice_of_shards_is_that_of_one_file(
         assert isinstance(whole, LoDTensor)
         assert whole.identical(tensor)
         assert shards.read_index("data") == tensor.lod
+        assert LoD.concatenate(list(shards.index_parts("data"))) == tensor.lod
         try:
             expected = one.slice("data", tuple(branch), level)
         except SelectionError as error:

@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from lodcli.commands.inspect.statistics import Bucket, Padding, bars, statistics
+from lodcli.commands.inspect.statistics import Bucket, Lengths, Padding, Statistics, bars
 from lodcli.kernels.index.lod import LoD
 from tests.oracles import rows_of, sequences_of, tree_of
 from tests.strategies import lods
+
+
+def statistics(lod: LoD, rows: int, row_bytes: int) -> Statistics:
+    lengths = Lengths(lod.names)
+    lengths.add(lod)
+    return lengths.statistics(rows, row_bytes)
 
 
 def test_the_articles_by_hand() -> None:

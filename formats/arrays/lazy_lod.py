@@ -1,0 +1,107 @@
+"""An index that stays in its file: offsets are read when they are asked for, and checked then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import overload
+
+from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.lod import LevelNames, LoD, part_below
+
+# One offset is read with its neighbours, 256 KiB; the last windows are kept.
+WINDOW, KEPT = 32768, 16
+
+
+class LazyLoD:
+    """The index of one tensor, of which no more is read than is asked for.
+
+    It answers what a slice or a batch asks, as `LoD` does; see `selection.Index`.
+
+    Args:
+        counts: how many items each level has, outermost first, and how many rows there are.
+        names: what an item of each level is called, or None.
+        read: returns offsets start..stop of a level, (stop - start,) int64, and raises if they are
+            not those that were written, decrease, or lie beyond the level below.
+    """
+
+    def __init__(
+        self,
+        counts: Sequence[int],
+        names: Sequence[str | None],
+        read: Callable[[int, int, int], Offsets],
+    ) -> None:
+        self._counts = tuple(counts)
+        self._named = LoD([[0]] * len(names), names)
+        self._read = read
+        self._window = lru_cache(KEPT)(self._read_window)
+
+    @property
+    def names(self) -> LevelNames:
+        """What an item of each level is called, or None."""
+        return self._named.names
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels."""
+        return self._named.n_levels
+
+    def level(self, level: int | str) -> int:
+        """Return the number of a level; see `LoD.level`."""
+        return self._named.level(level)
+
+    def count(self, level: int | str = 0) -> int:
+        """Return the number of sequences of a level."""
+        return self._counts[self.level(level)]
+
+    def part(self, level: int, start: int, stop: int) -> Offsets:
+        """Return where items start..stop of a level begin, and the last one ends."""
+        first = start // WINDOW
+        if stop // WINDOW == first:
+            base = first * WINDOW
+            return self._window(level, first)[start - base : stop + 1 - base]
+        return self._read(level, start, stop + 1)
+
+    def items(self, level: int | str, start: int, stop: int) -> tuple[LoD, slice]:
+        """Return the index below items start..stop of `level`, and their rows; see `LoD.items`."""
+        number = self.level(level)
+        if not 0 <= start <= stop <= self._counts[number]:
+            raise SelectionError(
+                f"level {number} has {self._counts[number]} items; no items {start}:{stop}"
+            )
+        return part_below(self, number, start, stop)
+
+    def ends(self, level: int | None = None) -> Sequence[int]:
+        """Return where each outermost item begins and the last one ends, one offset at a time.
+
+        Args:
+            level: counted in its items; None: in rows.
+        """
+        return _Ends(self, self.n_levels if level is None else level)
+
+    def _read_window(self, level: int, number: int) -> Offsets:
+        start = number * WINDOW
+        return self._read(level, start, min(start + WINDOW, self._counts[level] + 1))
+
+
+class _Ends(Sequence[int]):
+    """The ends of outermost items, each read when it is asked for."""
+
+    def __init__(self, lod: LazyLoD, level: int) -> None:
+        self._lod = lod
+        self._level = level
+
+    def __len__(self) -> int:
+        return self._lod.count() + 1
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[int]: ...
+    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        for level in range(self._level):
+            place = int(self._lod.part(level, place, place)[0])
+        return place
