@@ -23,6 +23,8 @@ from lodcli.kernels.rnn.cells.registry import CELLS as CELLS
 from lodcli.kernels.rnn.cells.registry import CellEntry as CellEntry
 from lodcli.kernels.rnn.cells.rglru.rglru import RGLRUCell as RGLRUCell
 from lodcli.kernels.rnn.cells.rglru.rglru import RGLRUWeights as RGLRUWeights
+from lodcli.kernels.rnn.cells.slstm.slstm import SLSTMCell as SLSTMCell
+from lodcli.kernels.rnn.cells.slstm.slstm import SLSTMWeights as SLSTMWeights
 from lodcli.kernels.rnn.cells.weights import LayerWeights as LayerWeights
 from lodcli.kernels.rnn.cells.weights import Sizes as Sizes
 from lodcli.kernels.rnn.engine.engine import RNNGradients as RNNGradients
@@ -141,6 +143,8 @@ __all__ = [
     "RNNTape",
     "RNNWeights",
     "Recipe",
+    "SLSTMCell",
+    "SLSTMWeights",
     "Scored",
     "Sizes",
     "StackGradients",

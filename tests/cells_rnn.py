@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.cells.linear_cell import LinearWeights
 from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.rnn.stack.stack import seeded_weights
@@ -40,6 +41,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "lstm-coupled": ("lstm", {"peepholes": True}, {"coupled": True}),
     "lstm-relu": ("lstm", {"peepholes": True}, {"cell_activation": "relu"}),
+    "slstm": ("slstm", {}, {}),
+    "slstm-without-bias": ("slstm", {"bias": False}, {}),
+    "slstm-heads": ("slstm", {"heads": 3}, {}),
     "mingru": ("mingru", {}, {}),
     "mingru-identity": ("mingru", {"bias": True}, {"candidate_activation": "identity"}),
     "mingru-projection": ("mingru", {"projection_size": 2}, {}),
@@ -54,7 +58,21 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 LINEAR = [
     name for name, (kind, *_) in VARIANTS.items() if issubclass(weights_class(kind), LinearWeights)
 ]
-STEPPED = [name for name in VARIANTS if name not in LINEAR]
+STEPPED = [
+    name for name, (kind, *_) in VARIANTS.items() if issubclass(weights_class(kind), CellWeights)
+]
+
+
+def initial_states(
+    weights: Any, count: int, rng: np.random.Generator, dtype: npt.DTypeLike = np.float64
+) -> list[npt.NDArray[Any]]:
+    """Return random states before a first step, (count, ..) each."""
+    states = [rng.normal(size=(count, size)).astype(dtype) for size in weights.state_sizes]
+    if weights.KIND == "slstm":
+        # n is a sum of positive numbers; it divides.
+        n = states[1][:, weights.hidden_size : 2 * weights.hidden_size]
+        n[:] = np.abs(n) + 0.5
+    return states
 
 
 def cell_weights(

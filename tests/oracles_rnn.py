@@ -71,6 +71,35 @@ def lstm_step(weights: Any, x: Array, h: Array, c: Array) -> tuple[Array, Array]
     return (new_h if weights.weight_hr is None else weights.weight_hr @ new_h), new_c
 
 
+def slstm_step(weights: Any, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    heads, _, width = weights.recurrent_kernel.shape
+    gates = [weights.weight_i, weights.weight_f, weights.weight_z, weights.weight_o]
+    new_h, new_c = np.zeros(heads * width), np.zeros((3, heads * width))
+    for head in range(heads):
+        raw = weights.recurrent_kernel[head] @ h[head * width : (head + 1) * width]
+        for unit in range(width):
+            place = head * width + unit
+            i, f, z, o = (
+                raw[gate * width + unit] + _slstm_input(one, place, x)
+                + (0 if weights.bias is None else weights.bias[gate * heads * width + place])
+                for gate, one in enumerate(gates)
+            )  # fmt: skip
+            old, norm, level = c.reshape(3, -1)[:, place]
+            # Without the stabiliser c and n would be exp(m) times as large.
+            forget, enter = 1 / (1 + np.exp(-f)), np.exp(i)
+            total = forget * np.exp(level) * old + enter * np.tanh(z)
+            count = forget * np.exp(level) * norm + enter
+            top = max(enter, forget * np.exp(level)) if norm else enter
+            new_c[:, place] = total / top, count / top, np.log(top)
+            new_h[place] = total / count / (1 + np.exp(-o))
+    return new_h, new_c.ravel()
+
+
+def _slstm_input(gate: Array, place: int, x: Array) -> Any:
+    rows = len(gate[0])
+    return gate[place // rows, place % rows] @ np.split(x, len(gate))[place // rows]
+
+
 def _minimal_step(weights: Any, k: Array, candidate: Array, h: Array, c: Array) -> Any:
     if weights.candidate_activation == "g":
         candidate = np.where(candidate >= 0, candidate + 0.5, 1 / (1 + np.exp(-candidate)))
@@ -130,6 +159,7 @@ _STEPS: dict[str, Any] = {
     "mingru": mingru_step,
     "minlstm": minlstm_step,
     "rglru": rglru_step,
+    "slstm": slstm_step,
 }
 
 

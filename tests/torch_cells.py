@@ -84,4 +84,32 @@ def lru(weights: Arrays, options: dict[str, Any], rows: Any, h: Any) -> Rows:
     return torch.stack(outputs), torch.view_as_real(state).reshape(-1)
 
 
+def slstm(weights: Arrays, rows: Any, state: Any) -> tuple[list[Any], Any]:
+    """Return the outputs of all rows, and h and c, n, m after them."""
+    kernel = weights["slstm_cell._recurrent_kernel_"]
+    heads, _, width = kernel.shape
+    h, (c, n, m) = state[0], state[1].chunk(3)
+    outputs = []
+    for x in rows:
+        # The published layer's names: fgate feeds i, and igate feeds f.
+        names = ("fgate.weight", "igate.weight", "zgate.weight", "ogate.weight")
+        if names[0] in weights:
+            x = torch.cat([_headwise(weights[name], x) for name in names])
+        inner = torch.einsum("hgk,hk->hg", kernel, h.reshape(heads, width))
+        raw = x + inner.reshape(heads, 4, width).transpose(0, 1).reshape(-1)
+        i, f, z, o = (raw + weights["slstm_cell._bias_"]).chunk(4)
+        before = torch.nn.functional.logsigmoid(f) + m
+        before = torch.where(n == 0, -torch.inf, before)
+        m = torch.maximum(i, before)
+        enter, keep = torch.exp(i - m), torch.exp(before - m)
+        c, n = keep * c + enter * torch.tanh(z), keep * n + enter
+        h = torch.sigmoid(o) * c / n
+        outputs.append(h)
+    return outputs, (h, torch.cat([c, n, m]))
+
+
+def _headwise(weight: Any, x: Any) -> Any:
+    return torch.einsum("bod,bd->bo", weight, x.reshape(len(weight), -1)).reshape(-1)
+
+
 CELLS = {"lru": lru, "mingru": mingru, "minlstm": minlstm, "rglru": rglru}

@@ -1,8 +1,10 @@
-"""tanh and sigmoid of SIMD vectors.
+"""tanh, sigmoid, exp and log1p of SIMD vectors.
 
 float32: a quotient of polynomials, x P(x^2) / Q(x^2), fitted to the smallest relative error
 over |x| <= 7.9 (6e-9; the rounding of float32 makes it 3e-7), where tanh is within 3e-7 of 1.
 float64: by the exponential function, to the last digit or two.
+
+exp is a series about the nearest power of two. log1p, of 0 to 1 only, is 2 atanh(x / (2 + x)).
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from lodcli.kernels.native.language_numba import function
 from lodcli.kernels.runtime.jit_numba import overload, types
 from lodcli.kernels.simd.lanes_numba import above, below, power_of_two
 
-_SHIFT = 1.5 * 2.0**52  # added to a float64, it leaves the nearest whole number in the low bits
+# Added to a number, they leave the nearest whole number in the low bits.
+_SHIFT, _SHIFT_SINGLE = 1.5 * 2.0**52, 1.5 * 2.0**23
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+_LN2_HIGH_SINGLE, _LN2_LOW_SINGLE = 0.693359375, -2.12194440054690583e-4
 
 
 def tanh(x: Any) -> Any:
@@ -25,6 +29,16 @@ def tanh(x: Any) -> Any:
 
 def sigmoid(x: Any) -> Any:
     """Return 1 / (1 + exp(-x)) of every lane."""
+    raise NotImplementedError
+
+
+def exp(x: Any) -> Any:
+    """Return exp(x) of every lane; of x beyond +-700, in float32 +-87, the exp of that."""
+    raise NotImplementedError
+
+
+def log1p(x: Any) -> Any:
+    """Return log(1 + x) of every lane, for x from 0 to 1."""
     raise NotImplementedError
 
 
@@ -66,6 +80,62 @@ def _exp(x):  # type: ignore[no-untyped-def]
 
 
 @function()
+def _exp_single(x):  # type: ignore[no-untyped-def]
+    """Return exp of every lane, float32; beyond +-87 the exp of that."""
+    x = above(below(x, 87.0), -87.0)
+    shifted = x * _LOG2_E + _SHIFT_SINGLE
+    n = shifted - _SHIFT_SINGLE
+    r = x - n * _LN2_HIGH_SINGLE - n * _LN2_LOW_SINGLE
+    # The series to r**7: at |r| <= ln(2)/2 the next term is 5e-9.
+    e = r * (1.0 / 5040.0) + 1.0 / 720.0
+    e = e * r + 1.0 / 120.0
+    e = e * r + 1.0 / 24.0
+    e = e * r + 1.0 / 6.0
+    e = e * r + 0.5
+    e = e * r + 1.0
+    return power_of_two(e * r + 1.0, shifted)
+
+
+@function()
+def _log1p_single(x):  # type: ignore[no-untyped-def]
+    s = x / (x + 2.0)
+    z = s * s
+    # The series of atanh: s is at most 1/3, and the next term 2e-9.
+    p = z * (1.0 / 15.0) + 1.0 / 13.0
+    p = p * z + 1.0 / 11.0
+    p = p * z + 1.0 / 9.0
+    p = p * z + 1.0 / 7.0
+    p = p * z + 1.0 / 5.0
+    p = p * z + 1.0 / 3.0
+    p = p * z + 1.0
+    return s * p * 2.0
+
+
+@function()
+def _log1p(x):  # type: ignore[no-untyped-def]
+    s = x / (x + 2.0)
+    z = s * s
+    # As above; the next term is 2e-18.
+    p = z * (1.0 / 33.0) + 1.0 / 31.0
+    p = p * z + 1.0 / 29.0
+    p = p * z + 1.0 / 27.0
+    p = p * z + 1.0 / 25.0
+    p = p * z + 1.0 / 23.0
+    p = p * z + 1.0 / 21.0
+    p = p * z + 1.0 / 19.0
+    p = p * z + 1.0 / 17.0
+    p = p * z + 1.0 / 15.0
+    p = p * z + 1.0 / 13.0
+    p = p * z + 1.0 / 11.0
+    p = p * z + 1.0 / 9.0
+    p = p * z + 1.0 / 7.0
+    p = p * z + 1.0 / 5.0
+    p = p * z + 1.0 / 3.0
+    p = p * z + 1.0
+    return s * p * 2.0
+
+
+@function()
 def _sigmoid_exact(x):  # type: ignore[no-untyped-def]
     return 1.0 / (_exp(0.0 - x) + 1.0)
 
@@ -87,3 +157,17 @@ def _sigmoid(x):  # type: ignore[no-untyped-def]
     if x.dtype == types.float32:
         return lambda x: _sigmoid_fitted(x)
     return lambda x: _sigmoid_exact(x)
+
+
+@overload(exp)
+def _exp_of(x):  # type: ignore[no-untyped-def]
+    if x.dtype == types.float32:
+        return lambda x: _exp_single(x)
+    return lambda x: _exp(x)
+
+
+@overload(log1p)
+def _log1p_of(x):  # type: ignore[no-untyped-def]
+    if x.dtype == types.float32:
+        return lambda x: _log1p_single(x)
+    return lambda x: _log1p(x)

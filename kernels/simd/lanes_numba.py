@@ -223,27 +223,42 @@ def _limited(beyond: str) -> Callable[..., Any]:
 
 
 @intrinsic
-def _positive(typing_context: Any, value: Any, chosen: Any) -> Any:
-    """Return `chosen` where `value` is above 0, else 0."""
+def _positive(typing_context: Any, value: Any, chosen: Any, other: Any) -> Any:
+    """Return `chosen` where `value` is above 0, else `other`, a vector or a number."""
+    return value(value, chosen, other), _chosen(">")
 
+
+@intrinsic
+def _zero(typing_context: Any, value: Any, chosen: Any, other: Any) -> Any:
+    """Return `chosen` where `value` is 0, else `other`; each a vector or a number."""
+    return value(value, chosen, other), _chosen("==")
+
+
+def _chosen(relation: str) -> Callable[..., Any]:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        zero = ir.Constant(args[0].type, [0.0] * args[0].type.count)
-        return builder.select(builder.fcmp_ordered(">", args[0], zero), args[1], zero)
+        value, *choices = (
+            _as_vector(builder, kind, arg, sig.args[0])
+            for kind, arg in zip(sig.args, args, strict=True)
+        )
+        zero = ir.Constant(value.type, [0.0] * value.type.count)
+        return builder.select(builder.fcmp_ordered(relation, value, zero), *choices)
 
-    return value(value, chosen), generate
+    return generate
 
 
 @intrinsic
 def _power_of_two(typing_context: Any, value: Any, shifted: Any) -> Any:
-    """Return value * 2**n, float64 only; n is the whole number in the low bits of `shifted`.
+    """Return value * 2**n; n is the whole number in the low bits of `shifted`.
 
-    `shifted` is n + 1.5 * 2**52: adding that number rounds to whole numbers, and leaves them
-    in the low bits.
+    `shifted` is n + 1.5 * 2**52, of float32 n + 1.5 * 2**23: adding that number rounds to whole
+    numbers, and leaves them in the low bits.
     """
+    bits, fraction = (32, 23) if value.dtype == types.float32 else (64, 52)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        whole = ir.VectorType(_I64, args[0].type.count)
-        steps = builder.shl(builder.bitcast(args[1], whole), ir.Constant(whole, [52] * whole.count))
+        whole = ir.VectorType(ir.IntType(bits), args[0].type.count)
+        by = ir.Constant(whole, [fraction] * whole.count)
+        steps = builder.shl(builder.bitcast(args[1], whole), by)
         return builder.bitcast(builder.add(builder.bitcast(args[0], whole), steps), args[0].type)
 
     return value(value, shifted), generate
@@ -258,4 +273,5 @@ fused: Any = _fused
 below: Any = _below
 above: Any = _above
 positive: Any = _positive
+zero: Any = _zero
 power_of_two: Any = _power_of_two

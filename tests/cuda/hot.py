@@ -102,6 +102,7 @@ HOT: dict[str, tuple[str, ...]] = {
         "persistent_backward<GRU, Exact<float>>",
         "persistent_backward<GRU, Rounded<TF32>>",
         "persistent_backward<Elman<TANH>, Exact<float>>",
+        *("persistent_forward<SLSTM, Exact<float>>", "persistent_backward<SLSTM, Exact<float>>"),
     ),
     "rnn_product": (
         *("product_few<float>", "product_tiles<float>"),
@@ -115,6 +116,7 @@ HOT: dict[str, tuple[str, ...]] = {
         "cell_step<double, LSTM<SIGMOID, TANH, TANH, true>>",
         "cell_gradient<float, LSTM<SIGMOID, TANH, TANH, false>>",
         "cell_gradient<double, LSTM<SIGMOID, TANH, TANH, false>>",
+        *("cell_step<float, SLSTM>", "cell_gradient<float, SLSTM>"),
     ),
     "scan": (
         "scan_totals<float, float, SUM, 4>",

@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.rnn.engine.engine import States, rnn_backward, rnn_forward
-from tests.cells_rnn import cell_weights
+from tests.cells_rnn import cell_weights, initial_states
 from tests.oracles_rnn import Array, close, offsets_of
 
 LENGTHS = [2, 0, 4, 1, 4, 0, 7, 3, 3, 3, 1, 1]  # ties, empty ones inside, more than a few rows
@@ -33,7 +33,7 @@ class Problem:
             return drawn
 
         self.data = draw(rows, 5)
-        self.states = [draw(len(lengths), size) for size in sizes]
+        self.states = initial_states(self.weights, len(lengths), rng, dtype)
         self.by_row = [draw(rows, size) for size in sizes]
         self.by_sequence = [draw(len(lengths), size) for size in sizes]
 

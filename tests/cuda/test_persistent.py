@@ -51,7 +51,7 @@ def solved(problem: Problem, launched: list[Any], *, reverse: bool = False) -> d
     "variant",
     [
         *("elman-tanh", "gru", "gru-without-bias"),
-        *("lstm", "lstm-peepholes", "lstm-coupled"),
+        *("lstm", "lstm-peepholes", "lstm-coupled", "slstm"),
     ],
 )
 def test_results_and_gradients_agree_with_numpy(

@@ -59,7 +59,7 @@ def test_results_and_gradients_agree_with_numpy(variant: str, reverse: bool) -> 
     check(problem.solve(cupy.asarray, reverse=reverse), wanted, TOLERANCES["float64"])
 
 
-@pytest.mark.parametrize("variant", ["elman-tanh", "gru", "paddle-gru", "lstm"])
+@pytest.mark.parametrize("variant", ["elman-tanh", "gru", "paddle-gru", "lstm", "slstm"])
 def test_float32_agrees_with_numpy(variant: str) -> None:
     problem = Problem(variant, "float32", LENGTHS)
     wanted = problem.solve(np.asarray, reverse=False)

@@ -51,6 +51,7 @@ CELLS: dict[str, CellEntry] = {
     "gru": CellEntry("gru.gru", "GRU"),
     "gru_paddle": CellEntry("gru_paddle.gru_paddle", "PaddleGRU"),
     "lstm": CellEntry("lstm.lstm", "LSTM"),
+    "slstm": CellEntry("slstm.slstm", "SLSTM"),
     "mingru": CellEntry("mingru.mingru", "MinGRU"),
     "minlstm": CellEntry("minlstm.minlstm", "MinLSTM"),
     "rglru": CellEntry("rglru.rglru", "RGLRU"),

@@ -19,8 +19,9 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.scan.linear_scan import segment_linear_scan, segment_linear_scan_grad
 from lodcli.kernels.rnn.cells.cell import State
 from lodcli.kernels.rnn.cells.linear_cell import LinearWeights
+from lodcli.kernels.rnn.cells.slstm.slstm import SLSTMWeights
 from lodcli.kernels.rnn.cells.weights import LayerWeights, require_real
-from lodcli.kernels.rnn.engine import layer, linear_layer
+from lodcli.kernels.rnn.engine import heads, layer, linear_layer
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import COMPILED_BYTES, Backend, on
@@ -239,7 +240,13 @@ def _on(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tup
             partial(linear_layer.layer_backward, scan_gradient=gradient),
         )
     forward = on(backend, layer.layer_forward, size_bytes=size_bytes)
-    return forward, on(backend, layer.layer_backward, size_bytes=size_bytes)
+    backward = on(backend, layer.layer_backward, size_bytes=size_bytes)
+    if isinstance(weights, SLSTMWeights):
+        return (
+            partial(heads.layer_forward, run=forward),
+            partial(heads.layer_backward, run=backward),
+        )
+    return forward, backward
 
 
 def _check_data(data: Array, weights: LayerWeights, suffix: str) -> None:

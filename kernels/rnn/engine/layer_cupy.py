@@ -82,7 +82,7 @@ def layer_forward(
         opened=room(sequences, size, opens),
         candidate=room(sequences, size, steps.CANDIDATE),
         outputs=cupy.empty((rows, width), data.dtype),
-        cells=room(rows, size, has_cell and (cells or keep)),
+        cells=room(rows, weights.state_sizes[-1], has_cell and (cells or keep)),
         gates=gates,
         inner=room(rows, size, keep and (steps.INNER or steps.projects)),
         begin=first[0],

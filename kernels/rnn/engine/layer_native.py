@@ -19,7 +19,7 @@ from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, flat, giv
 from lodcli.kernels.rnn.engine.native.barrier import new_barrier
 from lodcli.kernels.rnn.engine.native.collecting import Collector
 from lodcli.kernels.rnn.engine.native.layout import BLOCK_TILES, SHAPES
-from lodcli.kernels.rnn.engine.native.packing import cell_of, layout, projection
+from lodcli.kernels.rnn.engine.native.packing import KINDS, cell_of, layout, projection
 from lodcli.kernels.rnn.engine.native.schedule import Schedule, schedule, slices, threads_worth
 from lodcli.kernels.rnn.engine.native.structures import (
     Cell,
@@ -34,10 +34,7 @@ from lodcli.kernels.rnn.engine.plan import StepPlan
 
 # Rows whose projected inputs lie in a buffer at a time.
 _SLOTS = 512
-_forward = {
-    kind: load.kernel("kernels.rnn.engine.native.forward_numba", kind)
-    for kind in ("lstm", "gru", "elman")
-}
+_forward = {kind: load.kernel("kernels.rnn.engine.native.forward_numba", kind) for kind in KINDS}
 _ALONE = Team(0, 1, np.zeros(0, np.int64))
 
 
@@ -68,7 +65,8 @@ def layer_forward(
     has_cell = len(begin) == 2
     by_row = has_cell and (cells or keep)
     outputs = aligned(rows * size, dtype).reshape(rows, size)
-    by_rows = aligned(rows * size if by_row else 0, dtype).reshape(-1, size)
+    cell_size = weights.state_sizes[-1]
+    by_rows = aligned(rows * cell_size if by_row else 0, dtype).reshape(-1, cell_size)
     state_c = begin[1].copy() if has_cell else np.empty((0, size), dtype)
     gates = aligned(rows * shape.kept * size if keep else 0, dtype)
     run = ForwardRun(

@@ -368,7 +368,8 @@ def seeded_weights(
         cell: one of CELLS.
         projection_size: P of a cell whose outputs are a projection of its state; 0 is without.
         peepholes: of an LSTM.
-        heads: of an rglru, the number of blocks of its gates' matrices.
+        heads: of an rglru the number of blocks of its gates' matrices; of an slstm the number of
+            parts of its state that do not see each other.
         bias: None is as torch's module, or the published implementation of the cell, has it.
         rng: where the numbers come from.
 

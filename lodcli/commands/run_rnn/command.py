@@ -24,7 +24,10 @@ COUNT = click.IntRange(min=1)
 @click.option("--hidden", type=COUNT, metavar="H", help="Hidden size; --weights defines it.")
 @click.option("--layers", type=COUNT, metavar="L", help="Number of layers; --weights defines it.")
 @click.option(
-    "--heads", type=COUNT, metavar="N", help="Heads of an rglru [default: 1]; --weights defines it."
+    "--heads",
+    type=COUNT,
+    metavar="N",
+    help="Heads of an rglru or slstm [default: 1]; --weights defines it.",
 )
 @click.option("--bidirectional", is_flag=True, help="Run both directions; --weights defines it.")
 @click.option(

@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     "--layers", type=click.IntRange(min=1), metavar="L", help="Number of layers [default: 1]."
 )
 @click.option(
-    "--heads", type=click.IntRange(min=1), metavar="N", help="Heads of an rglru [default: 1]."
+    "--heads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Heads of an rglru or slstm [default: 1].",
 )
 @click.option("--bidirectional", is_flag=True, help="Run both directions and concatenate.")
 @click.option(

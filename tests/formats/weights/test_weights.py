@@ -14,7 +14,7 @@ from lodcli.formats.weights import KINDS, read_weights, write_weights
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
-from tests.formats.weights.weights_cases import CELLS, LINEAR_CELLS, SHAPES, outputs, rnn, rows
+from tests.formats.weights.weights_cases import CELLS, PUBLISHED_CELLS, SHAPES, outputs, rnn, rows
 from tests.slow import slow_except
 
 EXACT = 1e-12  # float64: the two biases are added before the rows instead of behind
@@ -332,7 +332,7 @@ def test_projected_data_of_paddle_stay_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("cell", LINEAR_CELLS)
+@pytest.mark.parametrize("cell", PUBLISHED_CELLS)
 def test_linear_cells_are_held_by_what_holds_any_arrays(
     tmp_path: Path, kind: str, cell: str
 ) -> None:

@@ -164,7 +164,11 @@ def test_heads_divide_the_hidden_size_of_cells_that_have_them(lod: Lod, folder: 
     rng = np.random.default_rng(7)
     wanted = run_rnn(articles(), seeded_weights("rglru", 2, 6, heads=3, rng=rng)).last
     np.testing.assert_allclose(tensor("o.npz").data, wanted.data, rtol=0, atol=TOLERANCE)
-    for cell, heads, said in (("rglru", "4", "divisor of 6 values, found 4"), ("gru", "2", "no h")):
+    assert lod("run-rnn", *args, "-f", "--cell", "slstm", "--heads", "2").code == 0
+    rng = np.random.default_rng(7)
+    wanted = run_rnn(articles(), seeded_weights("slstm", 2, 6, heads=2, rng=rng)).last
+    np.testing.assert_allclose(tensor("o.npz").data, wanted.data, rtol=0, atol=TOLERANCE)
+    for cell, heads, said in (("slstm", "4", "divisor of 6 values, found 4"), ("gru", "2", "no h")):
         done = lod("run-rnn", *args, "-f", "--cell", cell, "--heads", heads)
         assert done.code != 0
         assert said in done.stderr

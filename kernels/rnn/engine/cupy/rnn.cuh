@@ -53,7 +53,7 @@ template <class T> struct Run {
     const T* peepholes;  // (3, H), or null
     T* recurrent;        // (S, G*H), what the hidden state gives each gate
     T* hidden;           // (S, P), the state
-    T* cell;             // (S, H)
+    T* cell;             // (S, H); like all of cells, 3H wide of an sLSTM
     T* opened;           // (S, H): a Paddle GRU's reset * hidden; an LSTM's output, unprojected
     T* candidate;        // (S, H), what `opened` gives a Paddle GRU's candidate
     T* outputs;          // (N, P)

@@ -10,6 +10,7 @@
 #include "rnn_lstm.cuh"
 #include "rnn_meeting.cuh"
 #include "rnn_rounded.cuh"
+#include "rnn_slstm.cuh"
 
 // What a group runs, slice by slice: there and back along the groups, so that nobody gets the
 // longest sequences of every turn.

@@ -2,6 +2,7 @@
 #include "rnn_elman.cuh"
 #include "rnn_gru.cuh"
 #include "rnn_lstm.cuh"
+#include "rnn_slstm.cuh"
 
 template <class T, class Cell>
 __global__ void __launch_bounds__(256, 2)

@@ -30,6 +30,7 @@ from lodcli.kernels.rnn.engine.native.structures import (
     Lstm,
     Matrix,
     Sequences,
+    Slstm,
     Team,
 )
 from lodcli.kernels.simd.lanes_numba import lanes_in, load, store
@@ -192,3 +193,4 @@ def _declare(name: str, kind: type[Cell]) -> None:
 _declare("lstm", Lstm)
 _declare("gru", Gru)
 _declare("elman", Elman)
+_declare("slstm", Slstm)

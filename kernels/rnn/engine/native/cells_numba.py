@@ -1,19 +1,39 @@
 """One step of a cell, forward and backward, one vector of units at a time.
 
-The equations are those of kernels/rnn/lstm.py, gru.py and elman.py, and so are the orders of
-the gates. A step forward begins where the tile has ended: in `sums` lie the products with the
-state before, biases included.
+The equations are those of lstm.py, gru.py, elman.py and slstm.py in kernels/rnn/cells, and so are
+the orders of the gates. A step forward begins where the tile has ended: in `sums` lie the products
+with the state before, biases included.
 """
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, NamedTuple
 
 from lodcli.kernels.rnn.engine.native.layout import SHAPES
-from lodcli.kernels.rnn.engine.native.structures import RELU, SIGMOID, TANH, Cell, Elman, Gru, Lstm
+from lodcli.kernels.rnn.engine.native.structures import (
+    RELU,
+    SIGMOID,
+    TANH,
+    Cell,
+    Elman,
+    Gru,
+    Lstm,
+    Slstm,
+)
 from lodcli.kernels.runtime.jit_numba import overload
-from lodcli.kernels.simd.activations_numba import sigmoid, tanh
-from lodcli.kernels.simd.lanes_numba import LAYOUT, above, fused, lanes_in, load, positive, store
+from lodcli.kernels.simd.activations_numba import exp, log1p, sigmoid, tanh
+from lodcli.kernels.simd.lanes_numba import (
+    LAYOUT,
+    above,
+    below,
+    fused,
+    lanes_in,
+    load,
+    positive,
+    store,
+    zero,
+)
 
 
 class _Numbers(NamedTuple):
@@ -54,6 +74,8 @@ def step_forward(
         old_h, old_h_at, old_c, old_c_at: the state before.
         keep, kept, kept_at: whether and where to put what the way back needs.
         h, h_at, c, c_at: the new state.
+
+    The cell state of an sLSTM is three times as wide: its positions are multiplied by three.
     """
     raise NotImplementedError
 
@@ -128,15 +150,46 @@ def _elman_forward(  # type: ignore[no-untyped-def]
                 store(inner, h, to, count)
 
 
+def _slstm_forward(  # type: ignore[no-untyped-def]
+    cell, unit, sums, at, x, x_at, old_h, old_h_at, old_c, old_c_at,
+    keep, kept, kept_at, h, h_at, c, c_at,
+):  # fmt: skip
+    lanes, size = lanes_in(x), cell.hidden
+    count = size - unit
+    gate, old, new = x_at + unit, 3 * old_c_at + unit, 3 * c_at + unit
+    i = load(sums, at, lanes) + load(x, gate, count)
+    f = load(sums, at + lanes, lanes) + load(x, gate + size, count)
+    z = tanh(load(sums, at + 2 * lanes, lanes) + load(x, gate + 2 * size, count))
+    o = sigmoid(load(sums, at + 3 * lanes, lanes) + load(x, gate + 3 * size, count))
+    old_n, old_m = load(old_c, old + size, count), load(old_c, old + 2 * size, count)
+    log_f = below(f, 0.0) - log1p(exp(below(f, 0.0 - f)))
+    before = zero(old_n, -inf, log_f + old_m)
+    lead = i - before
+    enter, stay = exp(below(lead, 0.0)), exp(below(0.0 - lead, 0.0))
+    new_c = fused(enter, z, stay * load(old_c, old, count))
+    new_n = fused(stay, old_n, enter)
+    # Past the last unit there is nothing to divide by.
+    store(o * new_c / zero(new_n, 1.0, new_n), h, h_at + unit, count)
+    store(new_c, c, new, count)
+    store(new_n, c, new + size, count)
+    store(above(i, before), c, new + 2 * size, count)
+    if keep:
+        place = kept_at + unit
+        store(lead, kept, place, count)
+        store(sigmoid(0.0 - f), kept, place + size, count)
+        store(z, kept, place + 2 * size, count)
+        store(o, kept, place + 3 * size, count)
+
+
 def step_backward(
     cell: Any, unit: int, run: Any, row_at: int, old_h: Any, old_c: Any, old_at: int,
     kept_at: int, slopes: Any, slopes_at: int, carry_at: int,
 ) -> None:  # fmt: skip
     """Write the slopes of one row, and what it hands on, for the units of one vector.
 
-    The slopes of an LSTM are of i, f, g, o; of a GRU, of what r multiplies, r, z, n; of an
-    Elman cell, of its one sum. The gradient of the hidden state before is their product with
-    weight_hh, and for a GRU what it puts into `carry_other` besides.
+    The slopes of an LSTM are of i, f, g, o, of an sLSTM of i, f, z, o; of a GRU, of what r
+    multiplies, r, z, n; of an Elman cell, of its one sum. The gradient of the hidden state before
+    is their product with weight_hh, and for a GRU what it puts into `carry_other` besides.
 
     Args:
         unit: the first of the units.
@@ -180,6 +233,45 @@ def _lstm_backward(  # type: ignore[no-untyped-def]
     store(dc * f, run.carry_other, carry_at + unit, count)
 
 
+def _slstm_backward(  # type: ignore[no-untyped-def]
+    cell, unit, run, row_at, old_h, old_c, old_at, kept_at, slopes, slopes_at, carry_at
+):
+    size = cell.hidden
+    count, place = size - unit, kept_at + unit
+    row, old, carry = 3 * row_at + unit, 3 * old_at + unit, 3 * carry_at + unit
+    lead, slope_f = load(run.kept, place, count), load(run.kept, place + size, count)
+    z, o = load(run.kept, place + 2 * size, count), load(run.kept, place + 3 * size, count)
+    enter, stay = exp(below(lead, 0.0)), exp(below(0.0 - lead, 0.0))
+    dh = load(run.carry_h, carry_at + unit, count)
+    dc = load(run.carry_other, carry, count)
+    dn = load(run.carry_other, carry + size, count)
+    dm = load(run.carry_other, carry + 2 * size, count)
+    if run.with_grad_h:
+        dh = dh + load(run.grad_h, row_at + unit, count)
+    if run.with_grad_c:
+        dc = dc + load(run.grad_c, row, count)
+        dn = dn + load(run.grad_c, row + size, count)
+        dm = dm + load(run.grad_c, row + 2 * size, count)
+    new_n = load(run.cells, row + size, count)
+    new_n = zero(new_n, 1.0, new_n)
+    shown = load(run.cells, row, count) / new_n
+    flow = dh * o / new_n
+    dc = dc + flow
+    dn = dn - flow * shown
+    flow_i = fused(dc, z, dn) * enter
+    old_n = load(old_c, old + size, count)
+    flow_f = fused(dc, load(old_c, old, count), dn * old_n) * stay
+    d_before = positive(lead, flow_f, dm - flow_i)
+    to = slopes_at + unit
+    store(positive(lead, dm - flow_f, flow_i), slopes, to, count)
+    store(d_before * slope_f, slopes, to + size, count)
+    store(dc * enter * (1.0 - z * z), slopes, to + 2 * size, count)
+    store(dh * shown * (o - o * o), slopes, to + 3 * size, count)
+    store(dc * stay, run.carry_other, carry, count)
+    store(dn * stay, run.carry_other, carry + size, count)
+    store(d_before, run.carry_other, carry + 2 * size, count)
+
+
 def _gru_backward(  # type: ignore[no-untyped-def]
     cell, unit, run, row_at, old_h, old_c, old_at, kept_at, slopes, slopes_at, carry_at
 ):
@@ -212,7 +304,7 @@ def _elman_backward(  # type: ignore[no-untyped-def]
     if cell.activation == TANH:
         store(dh * (1.0 - new * new), slopes, to, count)
     elif cell.activation == RELU:
-        store(positive(new, dh), slopes, to, count)
+        store(positive(new, dh, 0.0), slopes, to, count)
     elif cell.activation == SIGMOID:
         store(dh * (new - new * new), slopes, to, count)
     else:
@@ -223,5 +315,11 @@ _BACKWARD: dict[type[Cell], Any] = {
     Lstm: _lstm_backward,
     Gru: _gru_backward,
     Elman: _elman_backward,
+    Slstm: _slstm_backward,
 }
-_FORWARD: dict[type[Cell], Any] = {Lstm: _lstm_forward, Gru: _gru_forward, Elman: _elman_forward}
+_FORWARD: dict[type[Cell], Any] = {
+    Lstm: _lstm_forward,
+    Gru: _gru_forward,
+    Elman: _elman_forward,
+    Slstm: _slstm_forward,
+}

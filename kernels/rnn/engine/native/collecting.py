@@ -14,7 +14,13 @@ from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine.layer import LayerGradients
 from lodcli.kernels.rnn.engine.native.arrays import aligned, flat, zeros
 from lodcli.kernels.rnn.engine.native.layout import DEPTH, SHAPES, VECTORS
-from lodcli.kernels.rnn.engine.native.packing import layout, matrix, no_matrix, unpacked_cell_of
+from lodcli.kernels.rnn.engine.native.packing import (
+    KINDS,
+    layout,
+    matrix,
+    no_matrix,
+    unpacked_cell_of,
+)
 from lodcli.kernels.rnn.engine.native.structures import (
     BackwardRun,
     BackwardSpace,
@@ -30,7 +36,7 @@ _CHUNK_BYTES = 1 << 23
 _LINE_BYTES = 64
 
 _MODULE = "kernels.rnn.engine.native.backward_numba"
-_recur = {kind: load.kernel(_MODULE, kind) for kind in ("lstm", "gru", "elman")}
+_recur = {kind: load.kernel(_MODULE, kind) for kind in KINDS}
 _collect = load.kernel(_MODULE, "collect")
 
 
@@ -62,7 +68,8 @@ class Collector:
         self.stride = -(-self.blocks.slopes * size // line) * line + line
         self.recurrent = matrix(self._in_order_of_slopes(weights.weight_hh))
         self.input = no_matrix(weights) if weights.weight_ih is None else matrix(weights.weight_ih)
-        self.shape = (len(kept.begin[0]), size)
+        sequences = len(kept.begin[0])
+        self.shape, self.other_shape = (sequences, size), (sequences, weights.state_sizes[-1])
         self.recur = _recur[weights.KIND][dtype.char]
         self.collect = _collect[dtype.char]
         self.run = self._run(kept, by_row, by_sequence)
@@ -89,8 +96,11 @@ class Collector:
         has_cell = len(kept.begin) == 2
         grad_h, grad_c = by_row[0], by_row[1] if has_cell else None
         carries = [
-            np.zeros(self.shape, self.dtype) if part is None else np.array(part, order="C")
-            for part in (by_sequence[0], by_sequence[1] if has_cell else None)
+            np.zeros(shape, self.dtype) if part is None else np.array(part, order="C")
+            for part, shape in (
+                (by_sequence[0], self.shape),
+                (by_sequence[1] if has_cell else None, self.other_shape),
+            )
         ]
         return BackwardRun(
             flat(kept.begin[0]), flat(kept.begin[1]) if has_cell else none,
@@ -184,9 +194,9 @@ class Collector:
             name: np.ascontiguousarray(found[name]) for name in weights.arrays()
         }
         first_h = self.run.carry_h.reshape(self.shape)
-        other = self.run.carry_other.reshape(self.shape)
+        other = self.run.carry_other.reshape(self.other_shape)
         if weights.KIND == "gru":
             first_h += other
-        first = (first_h, other) if weights.KIND == "lstm" else (first_h,)
+        first = (first_h, other) if len(weights.state_sizes) == 2 else (first_h,)
         of_input = sums.of_input.reshape(-1, weights.input_size)
         return LayerGradients(of_input, dataclasses.replace(weights, **present), first)

@@ -30,6 +30,7 @@ from lodcli.kernels.rnn.engine.native.structures import (
     Lstm,
     Matrix,
     Sequences,
+    Slstm,
     Team,
 )
 from lodcli.kernels.rnn.engine.native.tiles_numba import multiply, multiply_one
@@ -216,3 +217,4 @@ def _declare(name: str, kind: type[Cell]) -> None:
 _declare("lstm", Lstm)
 _declare("gru", Gru)
 _declare("elman", Elman)
+_declare("slstm", Slstm)

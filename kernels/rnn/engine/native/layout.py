@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lodcli.kernels.rnn.engine.native.structures import Cell, Elman, Gru, Lstm
+from lodcli.kernels.rnn.engine.native.structures import Cell, Elman, Gru, Lstm, Slstm
 
 VECTORS = 4  # side by side in a panel, unless a cell says otherwise
 DEPTH = 128  # rows of a block of columns, when columns are multiplied: a panel of them stays, too
@@ -32,6 +32,7 @@ SHAPES: dict[type[Cell], CellShape] = {
     Lstm: CellShape(4, 4, 4, 4),
     Gru: CellShape(3, 3, 4, 4),
     Elman: CellShape(4, 1, 0, 1),
+    Slstm: CellShape(4, 4, 4, 4),
 }
 
 

@@ -27,10 +27,11 @@ from lodcli.kernels.rnn.engine.native.structures import (
     Gru,
     Lstm,
     Matrix,
+    Slstm,
 )
 from lodcli.kernels.rnn.engine.native.tuning import is_blocked
 
-_KINDS: dict[str, type[Cell]] = {"lstm": Lstm, "gru": Gru, "elman": Elman}
+KINDS: dict[str, type[Cell]] = {"lstm": Lstm, "gru": Gru, "elman": Elman, "slstm": Slstm}
 _ACTIVATIONS = {"tanh": TANH, "relu": RELU, "sigmoid": SIGMOID, "identity": IDENTITY}
 
 _MODULE = "kernels.rnn.engine.native.packing_numba"
@@ -154,7 +155,7 @@ def unpacked_cell_of(weights: CellWeights) -> Cell:
     """Return the same without its arrays: the way back has no use for them."""
     none = np.zeros(0, weights.weight_hh.dtype)
     blocked = is_blocked(weights.weight_hh.nbytes)
-    cell = _KINDS[weights.KIND](none, none, none, weights.hidden_size, blocked)
+    cell = KINDS[weights.KIND](none, none, none, weights.hidden_size, blocked)
     if isinstance(weights, ElmanWeights):
         return cell._replace(activation=_ACTIVATIONS[weights.nonlinearity])
     return cell

@@ -72,6 +72,10 @@ class Lstm(FourCell):
     """Keeps i, f, g, o for the way back."""
 
 
+class Slstm(FourCell):
+    """Keeps i - (log sigmoid(f) + m), sigmoid(-f), tanh(z), sigmoid(o)."""
+
+
 class Elman(FourCell):
     """Keeps nothing: the outputs are enough."""
 
@@ -88,7 +92,7 @@ class Gru(NamedTuple):
     shape: Threes = Threes()
 
 
-Cell = Lstm | Elman | Gru
+Cell = Lstm | Elman | Slstm | Gru
 
 
 class Sequences(NamedTuple):
@@ -125,10 +129,10 @@ class ForwardRun(NamedTuple):
         data: (N, D), or the projected inputs (N, gates * H).
         begin_h: (S, H), before the first steps.
         no_begin_h: those are all zeros.
-        state_c: (S, H): before; and after, unless `by_row`.
+        state_c: (S, H): before; and after, unless `by_row`. Of an sLSTM (S, 3H).
         outputs: (N, H).
         by_row: the cell state after every row goes to `cells`.
-        cells: (N, H).
+        cells: (N, H), of an sLSTM (N, 3H).
         keep: what the way back needs goes to `kept`.
         kept: (N, KEPT * H).
     """
@@ -173,7 +177,8 @@ class BackwardRun(NamedTuple):
     """What the way back reads and hands on; all arrays flat.
 
     Attributes:
-        begin_h, begin_c: (S, H), before the first steps.
+        begin_h, begin_c: (S, H), before the first steps; all of cells three times as wide of an
+            sLSTM.
         outputs, cells, kept: see ForwardRun.
         with_grad_h, grad_h, with_grad_c, grad_c: (N, H), the gradients by row, if there are.
         carry_h: (S, H), the gradient of the last hidden state; in the end of the first.

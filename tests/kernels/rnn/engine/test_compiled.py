@@ -17,7 +17,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine.engine import States, rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack.stack import seeded_weights
-from tests.cells_rnn import VARIANTS, cell_weights
+from tests.cells_rnn import VARIANTS, cell_weights, initial_states
 from tests.oracles_rnn import Array, close, offsets_of
 from tests.slow import slow_except
 
@@ -31,6 +31,7 @@ CELLS: dict[str, tuple[str, dict[str, Any]]] = {
     "relu": ("elman", {"nonlinearity": "relu"}),
     "sigmoid": ("elman", {"nonlinearity": "sigmoid"}),
     "identity": ("elman", {"nonlinearity": "identity"}),
+    "slstm": ("slstm", {}),
 }
 # Sums come in another order than NumPy's; in float32 tanh and sigmoid are good to 3e-7, and a
 # sequence adds up what a few steps are off by.
@@ -38,7 +39,13 @@ TOLERANCE = {"float32": 5e-6, "float64": 1e-12}
 
 
 # Each is compiled for itself, which takes seconds where nothing is cached; the others are slow.
-COMPILED = [("lstm", "float32"), ("lstm", "float64"), ("gru", "float64"), ("tanh", "float64")]
+COMPILED = [
+    ("lstm", "float32"),
+    ("lstm", "float64"),
+    ("gru", "float64"),
+    ("tanh", "float64"),
+    ("slstm", "float64"),
+]
 
 
 @dataclasses.dataclass
@@ -91,20 +98,23 @@ def problem(
     stack = seeded_weights(kind, inputs, hidden, bias=bias, rng=rng, dtype=dtype)
     weights: Any = stack.with_options(**options).layers[0][0]
     if projected:
-        weights = dataclasses.replace(weights, weight_ih=None)
+        inputs_of = ("weight_ih", "weight_i", "weight_f", "weight_z", "weight_o")
+        absent: Any = {name: None for name in inputs_of if hasattr(weights, name)}
+        weights = dataclasses.replace(weights, **absent)
     rows, sequences = sum(lengths), len(lengths)
 
     def draw(count: int, width: int) -> Array:
         return rng.normal(size=(count, width)).astype(dtype)
 
     data, names = draw(rows, weights.input_size), ("hidden", "cell")[: len(weights.state_sizes)]
-    begin = {name: draw(sequences, hidden) for name in names}
+    sizes = weights.state_sizes
+    begin = dict(zip(names, initial_states(weights, sequences, rng, dtype), strict=True))
     grads: dict[str, Array | None] = {
-        f"grad_last_{name}": draw(sequences, hidden) for name in names
+        f"grad_last_{name}": draw(sequences, size) for name, size in zip(names, sizes, strict=True)
     }
     grads |= {"grad_outputs": draw(rows, hidden)}
-    if kind == "lstm":
-        grads["grad_cells"] = draw(rows, hidden)
+    if len(sizes) == 2:
+        grads["grad_cells"] = draw(rows, sizes[1])
     return Problem(
         data, offsets_of(lengths), weights, States(**begin) if states else States(), reverse, grads
     )
@@ -136,14 +146,14 @@ def test_results_and_gradients_are_those_of_the_reference(
         check(problem(cell, LENGTHS, hidden=hidden, inputs=inputs, dtype=dtype, reverse=reverse))
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru", "tanh"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "tanh", "slstm"])
 def test_projected_inputs_missing_biases_and_states_are_those_of_the_reference(cell: str) -> None:
     for hidden in (5, 64):
         check(problem(cell, LENGTHS, hidden=hidden, inputs=9, projected=True))
         check(problem(cell, LENGTHS, hidden=hidden, inputs=9, bias=False, states=False))
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru", "tanh"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "tanh", "slstm"])
 @pytest.mark.parametrize("lengths", [[], [0, 0], [1], [0, 400, 0], [1] * 70, [2, 90, 1]], ids=str)
 def test_unusual_batches_are_those_of_the_reference(cell: str, lengths: list[int]) -> None:
     check(problem(cell, lengths, hidden=6, inputs=4), threads=2)
@@ -184,7 +194,7 @@ def few_operations_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few_operations_are_shared")
 @pytest.mark.parametrize(
-    ("cell", "dtype"), slow_except(COMPILED, product(["lstm", "gru", "tanh"], TOLERANCE))
+    ("cell", "dtype"), slow_except(COMPILED, product(["lstm", "gru", "tanh", "slstm"], TOLERANCE))
 )
 # Shared out by sequences; and by units, there being too few sequences.
 @pytest.mark.parametrize("lengths", [[9, 3, 0, 7, 7, 1, 12, 8, 8, 2, 5], [30], [25, 6]], ids=str)
@@ -207,7 +217,7 @@ def multiply_in_blocks(monkeypatch: pytest.MonkeyPatch, blocked: bool) -> None:
 
 @pytest.mark.usefixtures("few_operations_are_shared")
 @pytest.mark.parametrize(
-    ("cell", "dtype"), slow_except(COMPILED, product(["lstm", "gru", "tanh"], TOLERANCE))
+    ("cell", "dtype"), slow_except(COMPILED, product(["lstm", "gru", "tanh", "slstm"], TOLERANCE))
 )
 # More than the tiles of a block take; and one, which takes panels there and back.
 @pytest.mark.parametrize("lengths", [[9, 3, 0, 7] * 40, [30]], ids=["many", "one"])

@@ -15,7 +15,7 @@ from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, ShapeMismat
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
 from lodcli.kernels.rnn.engine.engine import RNNResult, States, rnn_backward, rnn_forward
-from tests.cells_rnn import STEPPED, VARIANTS, cell_weights
+from tests.cells_rnn import STEPPED, VARIANTS, cell_weights, initial_states
 from tests.oracles_rnn import Array, close, cut, offsets_of, rnn_by_the_book
 
 LENGTHS = [2, 0, 4, 1, 4, 3, 0]  # ties, empty ones inside and last
@@ -28,8 +28,8 @@ def run(
     """Run random data; `order` rearranges the same sequences and states within the batch."""
     rng = np.random.default_rng(seed)
     weights = cell_weights(variant, rng)
-    hidden = rng.normal(size=(len(lengths), weights.output_size))
-    cell = rng.normal(size=(len(lengths), (*weights.state_sizes, weights.hidden_size)[1]))
+    hidden, *cells = initial_states(weights, len(lengths), rng)
+    cell = cells[0] if cells else np.zeros((len(lengths), weights.hidden_size))
     sequences = [rng.normal(size=(length, 5)) for length in lengths]
     if order is not None:
         sequences, hidden, cell = [sequences[i] for i in order], hidden[order], cell[order]

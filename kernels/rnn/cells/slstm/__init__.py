@@ -1,0 +1,1 @@
+"""The sLSTM cell."""
