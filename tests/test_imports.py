@@ -29,6 +29,8 @@ OPTIONAL: dict[str, str | tuple[str, ...]] = {
     "fsspec": "fsspec",
     "urllib3": "urllib3",
     "awkward": "awkward",
+    "dask": "dask",
+    "distributed": "dask",
     "fbgemm_gpu": "fbgemm",
     "kvikio": "kvikio",
     "matplotlib": "matplotlib",

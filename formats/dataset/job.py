@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lodcli.formats.container.reader import ContainerSource
@@ -78,6 +78,7 @@ class ShardedJob:
         assert shards is not None
         refuse_columns(shards.schema)
         manifest = shards.manifest()
+        self._remove_partials()
         with Output(self._folder / manifests.NAME, seekable=True, overwrite=True) as output:
             write_manifest(output, manifest, shards.attributes)
         os.unlink(self._folder / NAME)
@@ -86,13 +87,33 @@ class ShardedJob:
 
     def clean(self) -> None:
         """Remove temporary files of killed processes; and the folder, if it holds no shard."""
-        for name in os.listdir(self._folder):
-            found = PARTIAL_NAME.fullmatch(name)
-            if found and _OURS.fullmatch(found["target"]):
-                remove_unused(self._folder / name, self._folder / found["target"])
+        self._remove_partials()
         if set(os.listdir(self._folder)) == {NAME}:
             os.unlink(self._folder / NAME)
             os.rmdir(self._folder)
+
+    def _remove_partials(self) -> None:
+        for name, target in _partials(self._folder):
+            with suppress(FileNotFoundError):
+                remove_unused(self._folder / name, self._folder / target)
+
+
+def require(folder: str, job: Job) -> None:
+    """Raise InvalidDataError unless a folder is one whose shards of this job are being written."""
+    try:
+        fd = os.open(os.path.join(folder, NAME), os.O_RDONLY | files.UNTRUSTED)
+    except FileNotFoundError:
+        known = None
+    else:
+        try:
+            known = _read(fd, folder)
+        finally:
+            os.close(fd)
+    if known != job:
+        raise InvalidDataError(
+            f"{folder}: holds no {NAME} of this command; every process that computes shards "
+            "needs the same folder under this name, and nothing may remove it meanwhile"
+        )
 
 
 @contextmanager
@@ -167,7 +188,7 @@ def _begin(folder: Path, label: str, job: Job) -> None:
         return
     if names:
         raise TargetExistsError(
-            f"{label}: exists already; --jobs replaces no folder, so remove it, or name another"
+            f"{label}: exists already and is no unfinished dataset; remove it, or name another"
         )
     try:
         _write(folder, job, overwrite=False)
@@ -194,10 +215,18 @@ def _read(fd: int, label: str) -> Job:
 
 def _discard(folder: Path) -> None:
     """Remove the shards of a job; its `job.json` last, so that what is left is still its own."""
+    for name, _ in _partials(folder):  # of a process that outlived its command as well
+        os.unlink(folder / name)
     for name in os.listdir(folder):
         if re.fullmatch(SHARDS, name):
             os.unlink(folder / name)
     fsync_folder(folder)
+
+
+def _partials(folder: Path) -> list[tuple[str, str]]:
+    """Return the names of temporary files of shards, and of what they were to become."""
+    found = [(name, PARTIAL_NAME.fullmatch(name)) for name in os.listdir(folder)]
+    return [(name, one["target"]) for name, one in found if one and _OURS.fullmatch(one["target"])]
 
 
 def _described(schema: Schema) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
-import pickle
 import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from lodcli.kernels.runtime.child_process import THREADS, do_task
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -30,11 +31,6 @@ STOPPED_SECONDS = 60
 
 # How often it is asked which processes are stopped.
 _TICK_SECONDS = 1.0
-# What the libraries that may be loaded read their number of threads from.
-_THREADS = (
-    *("LOD_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
-    "NUMBA_NUM_THREADS",
-)
 
 
 def in_processes(
@@ -198,7 +194,7 @@ def _places(one: _Process) -> tuple[Connection[Any, Any], int]:
 def _serve(connection: Connection[Any, Any], threads: int) -> None:
     """Do one task after another. Interrupts are for the parent, without which this ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in _THREADS:
+    for name in THREADS:
         os.environ[name] = str(threads)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
@@ -206,13 +202,7 @@ def _serve(connection: Connection[Any, Any], threads: int) -> None:
             data = connection.recv_bytes()
         except EOFError:
             return
-        answer: tuple[BaseException | None, Any]
-        try:
-            work, task = pickle.loads(data)
-            answer = (None, work(task))
-        except BaseException as error:
-            answer = (error, None)
-        connection.send(answer)
+        do_task(connection, data)
 
 
 def _end_with_parent() -> None:

@@ -173,7 +173,13 @@ def jobs(text: str, default: int | None = 1) -> Callable[[F], F]:
 
 
 def shard_jobs(function: F) -> F:
-    """--jobs of a command with a `target`, which says so; see `by_shards`."""
+    """--jobs and --scheduler of a command with a `target`, which says so; see `by_shards`."""
+    function = click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="As --jobs, on the workers of a Dask scheduler, such as tcp://host:8786; or local: "
+        "--jobs workers on this machine.",
+    )(function)
     return jobs(
         "SOURCE and OUT are datasets: compute the shards in N processes, of one thread each, and "
         "continue what was interrupted.",
@@ -297,10 +303,11 @@ def target(function: F) -> F:
         force: bool,
         strict: bool,
         jobs: int | None = None,
+        scheduler: str | None = None,
         **rest: Any,
     ) -> Any:
         write_options = WriteOptions(compression=compress)
-        chosen = Target(out or "-", to_format, force, strict, write_options, jobs)
+        chosen = Target(out or "-", to_format, force, strict, write_options, jobs, scheduler)
         if "out_argument" in rest:
             chosen = _with_argument(chosen, out, rest.pop("out_argument"))
         chosen.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 _REPORT = "lodcli.written"
 # In the context's meta: standard output is to be a lod stream, of which nothing is written yet.
 STREAM_TO_COME = "lodcli.stream"
+# For --scheduler: a cluster on this machine, for one command.
+LOCAL_SCHEDULER = "local"
+_ADDRESS = re.compile(r"(?:(?:tcp|tls|ws|wss|ucx)://)?[^\s/@]+:[0-9]{1,5}")
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Target:
 
     Attributes:
         jobs: how many processes write it, a dataset, shard by shard; None: this one writes it.
+        scheduler: of the Dask cluster that writes it so; "local": one on this machine.
     """
 
     path: str = "-"
@@ -49,6 +54,14 @@ class Target:
     strict: bool = False
     options: WriteOptions = field(default_factory=WriteOptions)
     jobs: int | None = None
+    scheduler: str | None = None
+
+    @property
+    def shard_option(self) -> str | None:
+        """The option by which a dataset is written shard by shard, if one is given."""
+        if self.scheduler is not None:
+            return "--scheduler"
+        return None if self.jobs is None else "--jobs"
 
     @property
     def kind(self) -> Format:
@@ -56,7 +69,7 @@ class Target:
         from lodcli.formats.core import io, registry
 
         found = self.format_name
-        if found is None and self.jobs is not None and self.path != "-":
+        if found is None and self.shard_option and self.path != "-":
             found = registry.of_name(self.path) or "lod.dataset"
         return registry.get(io.output_format(self.path, found))
 
@@ -86,11 +99,12 @@ class Target:
         from lodcli.formats.core import io
 
         kind = self.kind
-        if self.jobs is not None:
+        self._check_scheduler()
+        if self.shard_option is not None:
             if kind.name != "lod.dataset":
                 raise click.UsageError(
-                    f"--jobs writes a dataset, a folder with a file for each shard, not {kind.name}"
-                    "; name a folder with -o FOLDER"
+                    f"{self.shard_option} writes a dataset, a folder with a file for each shard, "
+                    f"not {kind.name}; name a folder with -o FOLDER"
                 )
             return  # what is in the folder may be continued
         io.refuse_target(self.path, kind, overwrite=self.overwrite)
@@ -102,6 +116,19 @@ class Target:
             )
         if self.path == "-" and kind.name == "lod.stream":
             click.get_current_context().meta[STREAM_TO_COME] = True
+
+    def _check_scheduler(self) -> None:
+        if self.scheduler in (None, LOCAL_SCHEDULER):
+            return
+        if not _ADDRESS.fullmatch(self.scheduler):
+            raise click.UsageError(
+                f"--scheduler: expected {LOCAL_SCHEDULER}, tcp://HOST:PORT or tls://HOST:PORT, "
+                f"found {self.scheduler[:80]!r}"
+            )
+        if self.jobs is not None:
+            raise click.UsageError(
+                "--jobs counts the workers of --scheduler local; a cluster has its own"
+            )
 
     def write(
         self, schema: Schema, batches: Iterable[Batch], read_share: ReadShare | None = None

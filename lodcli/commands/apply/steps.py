@@ -169,7 +169,7 @@ class Writing:
 
 def apply(steps: Sequence[Step], writing: Writing) -> None:
     """Run the steps, and write what the last one gives."""
-    if writing.target.jobs is not None:
+    if writing.target.shard_option:
         _apply_by_shards(steps, writing)
         return
     device = writing.device
@@ -270,8 +270,8 @@ def _apply_by_shards(steps: Sequence[Step], writing: Writing) -> None:
     whole = _whole(steps)
     if whole is not None:
         raise UnsupportedError(
-            f"--jobs computes each shard by itself, and {whole.name} takes whole tensors; "
-            "do without --jobs"
+            f"{writing.target.shard_option} computes each shard by itself, and {whole.name} takes "
+            "whole tensors; do without it"
         )
     _require_cpu(writing)
     source, *rest = steps[0].inputs
@@ -289,7 +289,9 @@ def _apply_shard(source: Reference, target: Target, steps: Sequence[Step], how: 
 
 def _require_cpu(writing: Writing) -> None:
     if writing.device != "cpu":
-        raise click.UsageError("--jobs computes on the CPU, without --device cuda")
+        raise click.UsageError(
+            f"{writing.target.shard_option} computes on the CPU, without --device cuda"
+        )
 
 
 def _run(
@@ -389,7 +391,7 @@ def _read(reference: Reference, kind: str) -> tuple[str, LoDTensor]:
 
 def apply_expression(text: str, source: Reference, writing: Writing) -> None:
     """Write the value of an expression."""
-    if writing.target.jobs is not None:
+    if writing.target.shard_option:
         from lodcli.shell.jobs.by_shards import by_shards
 
         _require_cpu(writing)

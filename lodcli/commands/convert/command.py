@@ -183,6 +183,7 @@ def command(
       lod convert vowels.ts vowels.lod.h5 --attribute license=CC-BY-4.0
       lod convert events.lod.h5 events.csv --dry-run
       lod convert shards packed-shards --compress --jobs 2
+      lod convert shards packed-shards --compress --scheduler tcp://10.0.0.5:8786
       lod convert --formats
     """
     new_names = options.new_names(rename)
@@ -227,7 +228,7 @@ def command(
 
         with _converted(source, target, chosen, spared, name, changed) as opened:
             show_plan(*opened[:3])
-    if target.jobs is None:
+    if not target.shard_option:
         _convert(source, target, chosen, spared, name, changed)
         return
     from lodcli.shell.jobs.by_shards import by_shards

@@ -147,24 +147,24 @@ def command(source: Reference, target: Target, **given: Any) -> None:
     from lodcli.commands.run_rnn.running import run
 
     _check(given)
-    if target.jobs is None:
+    if not target.shard_option:
         run(source, target, given)
         return
     from lodcli.shell.jobs.by_shards import by_shards
 
-    _check_shards(given)
+    _check_shards(given, target.shard_option)
     step = (given["step"] or "").partition(":")[0].replace(".", "/") + ".py"
     files = [path for path in (given["path"], step) if path and os.path.exists(path)]
     by_shards(run, source, target, {**given, "step file": step}, files=files)
 
 
-def _check_shards(given: dict[str, Any]) -> None:
+def _check_shards(given: dict[str, Any], option: str) -> None:
     """Raise UsageError for what is not of one shard alone, or not of one thread of the CPU."""
     for name in ("h0", "c0", "grad", "stats", "threads"):
         if given[name]:
-            raise click.UsageError(f"--jobs computes each shard by itself, without --{name}")
+            raise click.UsageError(f"{option} computes each shard by itself, without --{name}")
     if given["device"].startswith("cuda"):
-        raise click.UsageError("--jobs computes on the CPU, without --device cuda")
+        raise click.UsageError(f"{option} computes on the CPU, without --device cuda")
 
 
 def _check(given: dict[str, Any]) -> None:

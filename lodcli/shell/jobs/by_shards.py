@@ -1,12 +1,12 @@
-"""Commands over datasets, shard by shard in several processes: `--jobs`."""
+"""Commands over datasets, shard by shard in several processes: `--jobs`, `--scheduler`."""
 
 from __future__ import annotations
 
 import os
 import pickle
 import traceback
-from collections.abc import Callable, Iterable
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing, suppress
 from dataclasses import replace
 from importlib.metadata import version
 from os import PathLike, fspath
@@ -20,6 +20,7 @@ from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.remote.urls import is_url, shown
 from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.platform import environment
 from lodcli.kernels.runtime.worker_processes import in_processes
@@ -44,6 +45,7 @@ class _Task(NamedTuple):
         source, target: the shard, and where its result goes.
         label: of the command.
         meta: what the options of the command left in the context.
+        job: that the result is of.
     """
 
     work: Work
@@ -52,6 +54,7 @@ class _Task(NamedTuple):
     target: Target
     label: str
     meta: dict[str, Any]
+    job: jobs.Job
 
 
 def by_shards(
@@ -61,14 +64,14 @@ def by_shards(
     *args: Any,
     files: Iterable[str | PathLike[str]] = (),
 ) -> None:
-    """Do `work(source, target, *args)`, with --jobs for each shard by itself.
+    """Do `work(source, target, *args)`, with --jobs or --scheduler for each shard by itself.
 
     Each shard is computed with one thread, so its bytes do not depend on the number of processes.
 
     Args:
         work: a function of a module, whose result for a shard depends on nothing but the shard, the
             arguments and the files.
-        source: a dataset, if `target.jobs` is given.
+        source: a dataset, if `target.shard_option` is given.
         target: where to.
         args: what can be pickled.
         files: what `work` reads beside the source.
@@ -79,12 +82,13 @@ def by_shards(
         DamagedFileError: some shards are damaged; each was reported.
         LodError, OSError: of the first shard that failed for another reason.
     """
-    if target.jobs is None:
+    option = target.shard_option
+    if option is None:
         work(source, target, *args)
         return
-    _require_dataset(source)
+    _require_dataset(source, option)
     files = [*files]
-    _require_files(files)
+    _require_files(files, option)
     with naming_os(source.label), naming(source.label), Input(source.path) as folder:
         dataset = DatasetSource(folder)
         try:
@@ -104,7 +108,7 @@ def by_shards(
         missing = writing.missing()
         if len(missing) < len(names):
             note(f"continues {target.path}: {len(names) - len(missing)} of {len(names)} shards")
-        alone = replace(target, format_name="lod.h5", overwrite=False, jobs=None)
+        alone = replace(target, format_name="lod.h5", overwrite=False, jobs=None, scheduler=None)
         tasks = [
             _Task(
                 work,
@@ -113,33 +117,45 @@ def by_shards(
                 replace(alone, path=str(writing.path(number))),
                 label,
                 meta,
+                job,
             )
             for number in missing
         ]
-        _compute(
-            source.file, tasks, target.jobs, [dataset.shard_rows(number) for number in missing]
-        )
+        found = _results(tasks, target)
+        _compute(source.file, tasks, found, [dataset.shard_rows(number) for number in missing])
         target.tell_written(writing.finish())
 
 
-def _require_dataset(source: Reference) -> None:
+def _require_dataset(source: Reference, option: str) -> None:
     """Raise click.UsageError unless the source is a dataset."""
     if source.path == "-" or not os.path.isfile(os.path.join(source.path, manifests.NAME)):
         raise click.UsageError(
-            f"--jobs computes the shards of a dataset, and {source.label} is none; "
+            f"{option} computes the shards of a dataset, and {source.label} is none; "
             "`lod shard FILE FOLDER` makes one"
         )
 
 
-def _require_files(files: Iterable[str | PathLike[str]]) -> None:
+def _require_files(files: Iterable[str | PathLike[str]], option: str) -> None:
     """Raise click.UsageError for what cannot be read once for each shard."""
     for file in files:
         if fspath(file) == "-" or is_url(file):
             what = "standard input" if fspath(file) == "-" else shown(fspath(file))
-            raise click.UsageError(f"--jobs reads {what} for each shard; name a file")
+            raise click.UsageError(f"{option} reads {what} for each shard; name a file")
 
 
-def _compute(source: str, tasks: list[_Task], count: int, rows: list[int]) -> None:
+_Results = Generator[tuple[int, Exception | None], None, None]
+
+
+def _results(tasks: list[_Task], target: Target) -> _Results:
+    """Return what computes shards: their numbers, and what went wrong."""
+    if target.scheduler is None:
+        return in_processes(_one, tasks, target.jobs or 1, lost=_lost, threads=1)
+    from lodcli.shell.jobs.scheduled_dask import on_scheduler
+
+    return on_scheduler(_one, tasks, target.scheduler, target.jobs, lost=_lost)
+
+
+def _compute(source: str, tasks: list[_Task], found: _Results, rows: list[int]) -> None:
     """Compute shards; report each that is damaged once the others are finished.
 
     All else, such as a full disk or an option that fits no shard, ends the command.
@@ -147,16 +163,16 @@ def _compute(source: str, tasks: list[_Task], count: int, rows: list[int]) -> No
     failed: dict[int, DamagedFileError] = {}
     done = 0
 
-    def sizes(found: tuple[int, Exception | None]) -> tuple[int, int]:
-        number, error = found
+    def sizes(result: tuple[int, Exception | None]) -> tuple[int, int]:
+        number, error = result
         return (0, 0) if error else (rows[number], os.path.getsize(tasks[number].target.path))
 
-    def share(found: tuple[int, Exception | None]) -> float:
+    def share(result: tuple[int, Exception | None]) -> float:
         nonlocal done
         done += 1
         return done / len(tasks)
 
-    with closing(in_processes(_one, tasks, count, lost=_lost, threads=1)) as found:
+    with closing(found):
         for number, error in progressing(found, sizes, share):
             if isinstance(error, DamagedFileError):
                 failed[number] = error
@@ -186,9 +202,11 @@ def _one(task: _Task) -> Exception | None:
     context.meta.update({**task.meta, QUIET: True})
     with context:
         try:
+            jobs.require(os.path.dirname(task.target.path), task.job)
             # A process may be killed after it has renamed the file, and before it could say so.
             if not os.path.exists(task.target.path):
-                task.work(task.source, task.target, *task.args)
+                with suppress(TargetExistsError):  # by a worker that was taken for dead
+                    task.work(task.source, task.target, *task.args)
         except Exception as error:
             if environment.value("LOD_DEBUG") == "1":
                 traceback.print_exception(error)

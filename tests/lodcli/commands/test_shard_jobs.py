@@ -8,8 +8,6 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,36 +15,28 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
-from lodcli.formats.core.schema import Item
 from lodcli.formats.dataset.manifest import shard_name
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime import worker_processes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS
 from tests.lodcli.conftest import Lod, tensor
-from tests.reliability.outcome import LOD, partials, run_lod
+from tests.lodcli.shard_cases import (
+    HOLD,
+    RUN,
+    SHARDS,
+    STEP,
+    Content,
+    content,
+    flip_a_row,
+    inodes,
+    make_dataset,
+    model,
+    needs_proc,
+    running,
+    waiting_for,
+)
+from tests.reliability.outcome import partials, run_lod
 from tests.sampling import many
-
-SHARDS = 6
-RUN = ["run-rnn", "ds::data", "--cell", "lstm", "--hidden", "8", "--seed", "1", "-o", "out"]
-STEP = ["run-rnn", "ds::data", "--step", "model:step", "-o", "out"]
-# A step that does something to its own process, once.
-MODEL = """
-import os, signal, time
-from pathlib import Path
-
-def step(inputs, memory):
-    {trouble}
-    return inputs * 2, memory
-
-def once(name):
-    try:
-        Path(name).touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
-"""
-Content = dict[str, bytes]
 
 
 def slow(*values: object) -> Any:
@@ -55,37 +45,8 @@ def slow(*values: object) -> Any:
 
 @pytest.fixture
 def dataset(folder: Path) -> Path:
-    """ds: 6 shards of sequences with labels, and names that one shard holds; one.lod.h5 as well."""
-    rng = np.random.default_rng(5)
-    lengths = rng.integers(0, 9, 60)
-    items: dict[str, Item] = {
-        "data": LoDTensor(rng.random((lengths.sum(), 3)).astype("f"), LoD.from_lengths([lengths])),
-        "label": LoDTensor(np.arange(60, dtype=np.int8) % 3),
-        "names": LoDTensor(np.arange(5)),
-    }
-    io.write("ds", items, format_name="lod.dataset", shards=SHARDS)
-    io.write("one.lod.h5", items)
-    return Path("ds")
-
-
-def content(path: str | Path) -> Content:
-    return {one.name: one.read_bytes() for one in Path(path).iterdir()}
-
-
-def model(trouble: str) -> None:
-    Path("model.py").write_text(MODEL.format(trouble=trouble))
-
-
-def flip_a_row(shard: Path) -> None:
-    """Change one byte of the rows: neither the size nor the header tells."""
-    data = bytearray(shard.read_bytes())
-    row = tensor(shard, "data").data[-1].tobytes()
-    data[data.index(row)] ^= 1
-    shard.write_bytes(data)
-
-
-def inodes(path: str) -> dict[str, int]:
-    return {one.name: one.stat().st_ino for one in Path(path).glob("data-*")}
+    """See `make_dataset`; one.lod.h5 as well."""
+    return make_dataset()
 
 
 @pytest.mark.usefixtures("dataset")
@@ -261,8 +222,8 @@ def test_a_folder_that_holds_something_else_is_left_alone(lod: Lod) -> None:
         done = lod("convert", "ds", name, "--jobs", "2", "--force")
         assert (done.code, done.stderr) == (
             3,
-            f"lod convert: {name}: exists already; --jobs replaces no folder, so remove it, or "
-            "name another\n",
+            f"lod convert: {name}: exists already and is no unfinished dataset; remove it, or name "
+            "another\n",
         )
         assert content(name) == before, file
     Path("out").mkdir()
@@ -328,25 +289,6 @@ def children(pid: int) -> list[int]:
     return found
 
 
-@contextmanager
-def running(args: list[str]) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen([LOD, *args], stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def waiting_for(pattern: str, count: int) -> None:
-    until = time.monotonic() + HANG_SECONDS
-    while len(list(Path().glob(pattern))) < count:
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
-needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-
-
 @needs_proc
 @pytest.mark.slow
 @pytest.mark.usefixtures("dataset")
@@ -371,14 +313,6 @@ def test_processes_killed_at_random_times_change_nothing(lod: Lod) -> None:
         assert (process.returncode, said) == (0, "")
         assert content(out) == expected
     assert killed
-
-
-# Once three shards are there, processes wait.
-HOLD = """
-    while Path('hold').exists() and len(list(Path('out').glob('data-*'))) > 2:
-        Path(f'at-{os.getpid()}').touch()
-        time.sleep(0.02)
-"""
 
 
 @needs_proc

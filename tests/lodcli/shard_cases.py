@@ -1,0 +1,101 @@
+"""What tests of commands over shards need: a dataset, a step that can be held, processes."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.formats.core.schema import Item
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.hanging import HANG_SECONDS
+from tests.lodcli.conftest import tensor
+from tests.reliability.outcome import LOD
+
+SHARDS = 6
+RUN = ["run-rnn", "ds::data", "--cell", "lstm", "--hidden", "8", "--seed", "1", "-o", "out"]
+STEP = ["run-rnn", "ds::data", "--step", "model:step", "-o", "out"]
+# A step that does something to its own process, once.
+MODEL = """
+import os, signal, time
+from pathlib import Path
+
+def step(inputs, memory):
+    {trouble}
+    return inputs * 2, memory
+
+def once(name):
+    try:
+        Path(name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+"""
+Content = dict[str, bytes]
+
+
+def make_dataset() -> Path:
+    """ds: 6 shards of sequences with labels, and names that one shard holds; one.lod.h5 as well."""
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(0, 9, 60)
+    items: dict[str, Item] = {
+        "data": LoDTensor(rng.random((lengths.sum(), 3)).astype("f"), LoD.from_lengths([lengths])),
+        "label": LoDTensor(np.arange(60, dtype=np.int8) % 3),
+        "names": LoDTensor(np.arange(5)),
+    }
+    io.write("ds", items, format_name="lod.dataset", shards=SHARDS)
+    io.write("one.lod.h5", items)
+    return Path("ds")
+
+
+def content(path: str | Path) -> Content:
+    return {one.name: one.read_bytes() for one in Path(path).iterdir()}
+
+
+def model(trouble: str) -> None:
+    Path("model.py").write_text(MODEL.format(trouble=trouble))
+
+
+def flip_a_row(shard: Path) -> None:
+    """Change one byte of the rows: neither the size nor the header tells."""
+    data = bytearray(shard.read_bytes())
+    row = tensor(shard, "data").data[-1].tobytes()
+    data[data.index(row)] ^= 1
+    shard.write_bytes(data)
+
+
+def inodes(path: str) -> dict[str, int]:
+    return {one.name: one.stat().st_ino for one in Path(path).glob("data-*")}
+
+
+@contextmanager
+def running(args: list[str]) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen([LOD, *args], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def waiting_for(pattern: str, count: int) -> None:
+    until = time.monotonic() + HANG_SECONDS
+    while len(list(Path().glob(pattern))) < count:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+# Once three shards are there, processes wait.
+HOLD = """
+    while Path('hold').exists() and len(list(Path('out').glob('data-*'))) > 2:
+        Path(f'at-{os.getpid()}').touch()
+        time.sleep(0.02)
+"""
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
