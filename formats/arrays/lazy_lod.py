@@ -10,8 +10,8 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LevelNames, LoD, part_below
 
-# One offset is read with its neighbours, 256 KiB; the last windows are kept.
-WINDOW, KEPT = 32768, 16
+# An offset is read with its neighbours; the last windows are kept.
+_KEPT = 16
 
 
 class LazyLoD:
@@ -24,6 +24,7 @@ class LazyLoD:
         names: what an item of each level is called, or None.
         read: returns offsets start..stop of a level, (stop - start,) int64, and raises if they are
             not those that were written, decrease, or lie beyond the level below.
+        window: how many offsets are read to look one up.
     """
 
     def __init__(
@@ -31,11 +32,13 @@ class LazyLoD:
         counts: Sequence[int],
         names: Sequence[str | None],
         read: Callable[[int, int, int], Offsets],
+        window: int,
     ) -> None:
         self._counts = tuple(counts)
         self._named = LoD([[0]] * len(names), names)
         self._read = read
-        self._window = lru_cache(KEPT)(self._read_window)
+        self._size = window
+        self._window = lru_cache(_KEPT)(self._read_window)
 
     @property
     def names(self) -> LevelNames:
@@ -57,9 +60,9 @@ class LazyLoD:
 
     def part(self, level: int, start: int, stop: int) -> Offsets:
         """Return where items start..stop of a level begin, and the last one ends."""
-        first = start // WINDOW
-        if stop // WINDOW == first:
-            base = first * WINDOW
+        first = start // self._size
+        if stop // self._size == first:
+            base = first * self._size
             return self._window(level, first)[start - base : stop + 1 - base]
         return self._read(level, start, stop + 1)
 
@@ -81,8 +84,8 @@ class LazyLoD:
         return _Ends(self, self.n_levels if level is None else level)
 
     def _read_window(self, level: int, number: int) -> Offsets:
-        start = number * WINDOW
-        return self._read(level, start, min(start + WINDOW, self._counts[level] + 1))
+        start = number * self._size
+        return self._read(level, start, min(start + self._size, self._counts[level] + 1))
 
 
 class _Ends(Sequence[int]):

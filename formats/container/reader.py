@@ -91,6 +91,7 @@ class ContainerSource(IndexedSource):
         self._offsets: dict[str, Offsets] = {}
         self._indexes: dict[tuple[LevelSpec, ...], LoD] = {}
         self._lazy: dict[tuple[LevelSpec, ...], LazyLoD] = {}
+        self._by_name: dict[str, LoD | LazyLoD] = {}
         self.lods: Mapping[str, LoD] = Loaded(self.schema, self._whole_index)
         for spec in self.schema:
             if spec.array or _is_small(spec.levels):
@@ -99,14 +100,23 @@ class ContainerSource(IndexedSource):
                 self._index(spec.outer)
 
     def index_of(self, name: str) -> LoD | LazyLoD:
-        spec = find(self.schema, name)
+        if name not in self._by_name:
+            self._by_name[name] = self._index_or_lazy(find(self.schema, name))
+        return self._by_name[name]
+
+    def _index_or_lazy(self, spec: TensorSpec) -> LoD | LazyLoD:
         if spec.levels in self._indexes:
             return self._indexes[spec.levels]
         if spec.levels not in self._lazy:
             assert spec.rows is not None
             counts = [*(level.items or 0 for level in spec.levels), spec.rows]
             read = partial(self._offsets_part, spec.levels, counts)
-            self._lazy[spec.levels] = LazyLoD(counts, [lv.name for lv in spec.levels], read)
+            names = [level.name for level in spec.levels]
+            # A compressed block is decoded whole; of others 4 KiB are read, once they were checked.
+            window = 512
+            if any(self._rows[level.key].offset is None for level in spec.levels):
+                window = self._entries[spec.levels[0].key].block_rows
+            self._lazy[spec.levels] = LazyLoD(counts, names, read, window)
         return self._lazy[spec.levels]
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:

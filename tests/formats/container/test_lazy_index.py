@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.formats.arrays import lazy_lod
 from lodcli.formats.arrays.lazy_lod import LazyLoD
 from lodcli.formats.container import reader
 from lodcli.formats.core import io
@@ -56,11 +55,13 @@ def long(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return written(tmp_path, request.param)
 
 
-def of(lod: LoD) -> LazyLoD:
+def of(lod: LoD, window: int = 3) -> LazyLoD:
     """Return an index that is read from one in memory."""
     assert lod.rows is not None
     counts = [*map(lod.count, range(lod.n_levels)), lod.rows]
-    return LazyLoD(counts, lod.names, lambda level, start, stop: lod.levels[level][start:stop])
+    return LazyLoD(
+        counts, lod.names, lambda level, start, stop: lod.levels[level][start:stop], window
+    )
 
 
 def keys() -> st.SearchStrategy[tuple[Key, ...]]:
@@ -82,12 +83,8 @@ def test_it_selects_what_an_index_in_memory_does(
         except SelectionError as error:
             return str(error)
 
-    before, lazy_lod.WINDOW = lazy_lod.WINDOW, window
-    try:
-        assert chosen(of(lod)) == chosen(lod)
-        assert list(of(lod).ends()) == lod.absolute(0).tolist()
-    finally:
-        lazy_lod.WINDOW = before
+    assert chosen(of(lod, window)) == chosen(lod)
+    assert list(of(lod, window).ends()) == lod.absolute(0).tolist()
 
 
 def test_items_beyond_the_end_are_refused() -> None:
