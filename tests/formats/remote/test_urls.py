@@ -100,6 +100,18 @@ def test_a_sequence_costs_few_requests(server: Server, large: bytes) -> None:
     assert found.identical(LARGE.select(2000))
 
 
+def test_a_large_index_is_not_fetched(tmp_path: Path) -> None:
+    """Of 8 MB of offsets, two blocks; of the rows one."""
+    rows = np.arange(1_000_000, dtype=np.int32)
+    io.write(tmp_path / "t.lod.h5", LoDTensor(rows, LoD.from_lengths([np.ones(rows.size, int)])))
+    with serving(t=(tmp_path / "t.lod.h5").read_bytes()) as server:
+        with lodcli.open(f"{server.url}/t") as source:
+            opening = len(server.ranges)
+            assert source.slice("data", (500_000,)).data.tolist() == [500_000]
+        assert (opening, len(server.ranges) - opening) == (3, 2)
+        assert server.sent < 1_500_000
+
+
 def test_sequences_are_read_by_several_threads(server: Server) -> None:
     places = np.random.default_rng(1).integers(0, len(LARGE), 60).tolist()
     with lodcli.open(f"{server.url}/large") as source, ThreadPoolExecutor(8) as pool:
