@@ -17,7 +17,7 @@ from lodcli.kernels.lazy_names import Home, by_module, lazy_names
 _HOMES: dict[str, Home] = {
     **{
         name: (f"lodcli.{name}", "")
-        for name in ("errors", "formats", "ops", "rnn", "testing", "torch")
+        for name in ("dask", "errors", "formats", "ops", "rnn", "testing", "torch")
     },
     "open": ("lodcli.formats.core.io", "open_source"),
     **by_module(
@@ -43,8 +43,8 @@ _HOMES: dict[str, Home] = {
         }
     ),
 }
-# A star import hides neither the builtin `open` nor the user's `torch`.
-__all__ = sorted({*_HOMES, "__version__"} - {"open", "torch"})
+# A star import hides neither the builtin `open` nor the user's `dask` and `torch`.
+__all__ = sorted({*_HOMES, "__version__"} - {"dask", "open", "torch"})
 _get, __dir__ = lazy_names(__name__, lambda: _HOMES)
 
 

@@ -1,4 +1,5 @@
 # Made by `python -m tests.make_stubs` of the module beside it: change that one.
+from lodcli import dask as dask
 from lodcli import errors as errors
 from lodcli import formats as formats
 from lodcli import ops as ops

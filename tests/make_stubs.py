@@ -17,6 +17,7 @@ from lodcli.kernels.ops.registry import OPS
 ROOT = Path(__file__).parent.parent
 STUBS = {
     "lodcli": "lodcli/__init__.pyi",
+    "lodcli.dask": "lodcli/dask.pyi",
     "lodcli.errors": "lodcli/errors.pyi",
     "lodcli.formats": "formats/__init__.pyi",
     "lodcli.ops": "lodcli/ops.pyi",

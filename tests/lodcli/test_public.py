@@ -22,6 +22,9 @@ from lodcli.kernels.rnn.cells.registry import CELLS, CellEntry
 from tests.make_stubs import ROOT, STUBS, homes_of, stub
 from tests.test_imports import parsed, sources
 
+# Public modules that need a package.
+OPTIONAL = {"lodcli.dask": "dask", "lodcli.torch": "torch"}
+
 
 @pytest.mark.parametrize("module", STUBS)
 def test_type_checkers_read_the_names_there_are(module: str) -> None:
@@ -31,8 +34,8 @@ def test_type_checkers_read_the_names_there_are(module: str) -> None:
 
 @pytest.mark.parametrize("module", STUBS)
 def test_a_name_is_what_its_home_defines(module: str) -> None:
-    if module == "lodcli.torch":
-        pytest.importorskip("torch")
+    if module in OPTIONAL:
+        pytest.importorskip(OPTIONAL[module])
     loaded = importlib.import_module(module)
     for name, (home, attribute) in homes_of(module).items():
         found = importlib.import_module(home)
@@ -72,7 +75,7 @@ def test_a_star_import_hides_no_builtin_and_no_package(module: str, there: str) 
         pytest.importorskip("torch")
     exec(f"from {module} import *", names)
     assert there in names or not there
-    assert not names.keys() & {*dir(builtins), "torch", "numpy", "pyarrow"}
+    assert not names.keys() & {*dir(builtins), "torch", "numpy", "pyarrow", "dask"}
 
 
 def test_every_error_of_kernels_and_formats_is_public() -> None:
@@ -116,7 +119,7 @@ def test_every_public_function_has_an_example_that_runs() -> None:
     without = [
         f"{module}.{name}"
         for module in STUBS
-        if module != "lodcli.torch" or find_spec("torch")
+        if module not in OPTIONAL or find_spec(OPTIONAL[module])
         for name in homes_of(module)
         if inspect.isfunction(value := getattr(importlib.import_module(module), name))
         if ">>>" not in (inspect.getdoc(value) or "")
@@ -138,15 +141,21 @@ def test_ops_load_numpy_and_nothing_else() -> None:
     assert {*done.stdout.split()} == {"lodcli", "numpy"}
 
 
-def test_without_torch_its_names_say_what_to_install() -> None:
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("torch.LSTM", "lodcli.torch: torch is not installed; pip install 'lodcli[torch]'"),
+        ("dask.from_dataset", "lodcli.dask needs the package dask; pip install 'lodcli[dask]'"),
+    ],
+)
+def test_without_a_package_its_names_say_what_to_install(name: str, said: str) -> None:
     code = (
-        "import importlib.util as util, lodcli.torch\n"
+        f"import importlib.util as util, lodcli.{name.partition('.')[0]}\n"
         "util.find_spec = lambda name: None\n"
-        "try: lodcli.torch.LSTM\n"
+        f"try: lodcli.{name}\n"
         "except lodcli.UnsupportedError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    said = "lodcli.torch: torch is not installed; pip install 'lodcli[torch]'"
     assert done.stdout.strip() == said
 
 

@@ -1,0 +1,157 @@
+"""The shards of a dataset as delayed values of Dask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from lodcli.formats.catalogue.packages import Package
+from lodcli.formats.core import io
+from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.options import ReadKeywords, read_options
+from lodcli.formats.core.schema import Item, Schema, find
+from lodcli.formats.dataset.source import DatasetSource
+from lodcli.kernels.errors import UnsupportedError
+
+_PACKAGE = Package("dask", "lodcli[dask]")
+if not _PACKAGE.installed:
+    raise _PACKAGE.missing("lodcli.dask")
+
+Read = Item | Mapping[str, Item]
+
+
+def from_dataset(
+    path: io.PathLike,
+    name: str | None = None,
+    *,
+    limits: Limits | None = None,
+    **keywords: Unpack[ReadKeywords],
+) -> DelayedShards:
+    """Return the shards of a dataset as delayed values, of which none is read yet.
+
+    A worker reads the shards of its tasks from the same path: no row passes through the scheduler
+    but those that are computed and fetched.
+
+    Args:
+        path: a dataset: a folder of `lod shard`. The size and the header of each shard are
+            compared with the manifest.
+        name: the one tensor that is wanted. None: all, as a dict by name.
+        limits: what reading a shard may cost.
+        keywords: how to read it; see `lodcli.open`.
+
+    Raises:
+        UnsupportedError: this is no dataset, or Dask is not installed.
+        DamagedFileError: a shard is missing, or is not the one that the manifest says.
+        SelectionError, OSError, LodError: see `lodcli.open`.
+
+    >>> import lodcli, tempfile
+    >>> numbers = lodcli.LoDTensor([1, 2, 3, 4], [[2, 1, 1]])
+    >>> folder = tempfile.mkdtemp() + "/numbers"
+    >>> lodcli.write(folder, numbers, format_name="lod.dataset", shards=3)
+    >>> shards = from_dataset(folder, "data")
+    >>> shards[1].compute().data.tolist()
+    [3]
+    >>> [part.compute() for part in shards.map_batches(lambda batch: int(batch.data.sum()))]
+    [[3], [3], [4]]
+    """
+    place = os.path.abspath(path)
+    with io.open_file(path) as file:
+        if not isinstance(file.source, DatasetSource):
+            raise UnsupportedError(
+                f"{os.fspath(path)}: expected a dataset, found {file.kind.name}; `lod shard` makes "
+                "one"
+            )
+        file.source.check()
+        names = file.source.shard_names
+    how = _Reading(name, limits, keywords)
+    with how.opened(os.path.join(place, names[0])) as shard:
+        schema = shard.schema if name is None else (find(shard.schema, name),)
+    return DelayedShards(place, tuple(names), schema, how)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How shards are read."""
+
+    name: str | None
+    limits: Limits | None
+    keywords: ReadKeywords
+
+    def opened(self, path: str) -> Any:
+        """Return a context manager that opens a shard."""
+        return io.open_source(path, self.name, limits=self.limits, **self.keywords)
+
+    def whole(self, path: str) -> Read:
+        """Return what a shard holds."""
+        options = read_options(None, self.keywords)
+        if self.name is not None:
+            return io.read(path, self.name, options=options, limits=self.limits)
+        return io.read_all(path, options=options, limits=self.limits)
+
+    def mapped(self, path: str, function: Callable[..., Any], batch_bytes: int) -> list[Any]:
+        """Return what a function gives of each batch of a shard."""
+        with self.opened(path) as shard:
+            if self.name is None:
+                return [function(batch) for batch in shard.batches(batch_bytes)]
+            found = shard.batches_of([self.name], batch_bytes)
+            return [function(batch[self.name]) for batch in found if self.name in batch]
+
+
+@dataclass(frozen=True)
+class DelayedShards(Sequence[Any]):
+    """What `from_dataset` returns: a sequence of a `dask.delayed.Delayed` for each shard.
+
+    Each is a LoDTensor when it is computed; without a name, a dict of them.
+
+    Attributes:
+        path: of the dataset, absolute.
+        names: of the files of its shards.
+        schema: the tensors of a shard, as they are read; item counts are those of the first.
+    """
+
+    path: str
+    names: tuple[str, ...]
+    schema: Schema
+    _how: _Reading
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[number] for number in range(len(self))[place]]
+        return self._delayed(self._how.whole, place)
+
+    def map_batches(
+        self, function: Callable[[Any], Any], *, batch_bytes: int = BATCH_BYTES
+    ) -> list[Any]:
+        """Return a delayed value for each shard: the list of what a function gives of its batches.
+
+        A worker holds one batch at a time, and the results of a shard.
+
+        Args:
+            function: takes a LoDTensor of whole outermost items; without a name, a dict of them.
+            batch_bytes: about how large a batch is.
+        """
+        return [
+            self._delayed(self._how.mapped, number, function, batch_bytes)
+            for number in range(len(self))
+        ]
+
+    def _delayed(self, read: Callable[..., Any], number: int, *args: Any) -> Any:
+        from dask.delayed import delayed
+
+        name = self.names[number]
+        return delayed(read, name=None, traverse=False)(
+            os.path.join(self.path, name), *args, dask_key_name=_key(read.__name__, name)
+        )
+
+
+def _key(what: str, name: str) -> str:
+    """Return a key that no other value has, by which Dask's pages show what it is."""
+    from uuid import uuid4
+
+    return f"lod-{what}-{name}-{uuid4().hex}"
