@@ -7,12 +7,14 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import cupy
 import numpy as np
 
 from lodcli.kernels.cuda import compiling
+from lodcli.kernels.cuda.device_limits import DeviceLimits as DeviceLimits
+from lodcli.kernels.cuda.device_limits import blocks as blocks
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import is_immutable
@@ -100,22 +102,6 @@ def run_together(
 @cache
 def _function(file: str, kernel: str, device: int, together: bool = False) -> Any:
     return compiling.function(file, kernel, together=together)
-
-
-class DeviceLimits(NamedTuple):
-    """What a device has.
-
-    Attributes:
-        capability: (9, 0) and the like.
-        multiprocessors: how many.
-        shared_bytes: of shared memory, for one block.
-        together: whether a launch can ask for all blocks at once.
-    """
-
-    capability: tuple[int, int]
-    multiprocessors: int
-    shared_bytes: int
-    together: bool
 
 
 def limits() -> DeviceLimits:
@@ -320,8 +306,3 @@ def at_once(width: int, *arrays: Array, most: int = 8) -> int:
         if fits and not any(place % min(16, count * size) for place, size in sizes):
             return count
     return 1
-
-
-def blocks(count: int, each: int) -> int:
-    """Return how many blocks of `each` it takes for `count`."""
-    return -(-count // each)

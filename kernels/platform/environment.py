@@ -26,6 +26,9 @@ VARIABLES = {
         "best of this processor", "Compiled kernels: a level such as v3, or off for NumPy alone."
     ),
     "LOD_CACHE": Variable("lod/ in XDG_CACHE_HOME or ~/.cache", "Folder of compiled kernels."),
+    "LOD_GPU_COSTS": Variable(
+        "measured", "estimated: how RNNs are run on a GPU is decided without measuring it."
+    ),
     "LOD_DEBUG": Variable("0", "1 shows the traceback of an error."),
     "LOD_BENCH_*_PYTHON": Variable(
         "the one of lod", "Interpreter of a peer of lod bench: LOD_BENCH_TORCH_PYTHON."

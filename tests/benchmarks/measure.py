@@ -91,6 +91,9 @@ PARTS: dict[str, str] = {
     "gpu-rnn": f"rnn --case b,c,b-equal,c-equal {_GPU}",
     "gpu-rnn-tf32": f"rnn --cell lstm,gru --case b,c --precision tf32 {_GPU}",
     "gpu-rnn-small": f"rnn --case d {_GPU}",
+    "gpu-rnn-narrow": f"rnn --case h64,h128,h192 {_GPU}",
+    "gpu-rnn-half": f"rnn --cell lstm,gru --case h128,b,c --precision float16 {_GPU}",
+    "gpu-rnn-large-tf32": f"rnn --cell lstm,gru --case e,e-equal --precision tf32 {_GPU}",
     "gpu-rnn-large": f"rnn --case e,e-equal {_GPU}",
 }
 ON_GPU = "gpu-"

@@ -7,7 +7,10 @@ from typing import Any
 
 import cupy
 import numpy as np
+import pytest
 
+from lodcli.kernels.rnn.engine.cupy import costs as model
+from lodcli.kernels.rnn.engine.cupy import ways
 from lodcli.kernels.rnn.engine.engine import States, rnn_backward, rnn_forward
 from tests.cells_rnn import cell_weights, initial_states
 from tests.oracles_rnn import Array, close, offsets_of
@@ -68,3 +71,19 @@ def check(found: dict[str, Any], wanted: dict[str, Any], tolerance: float) -> No
         assert isinstance(array, cupy.ndarray), name
         assert array.dtype == wanted[name].dtype
         close(array.get(), wanted[name], tolerance, name)
+
+
+def choose(
+    monkeypatch: pytest.MonkeyPatch, large: int, *, rest: bool = False, captured: bool = False
+) -> None:
+    """Have so many steps multiplied by cuBLAS, and the others in one launch if `rest`."""
+
+    def best_way(layer: model.Layer, sizes: Array, device: Any, costs: model.Costs) -> model.Way:
+        first, fit = min(large, sizes.size), None
+        if rest and first < sizes.size:
+            lengths = np.searchsorted(-sizes, -np.arange(sizes[first]), side="left") - first
+            fit = model.best_fit(layer, lengths, device, costs)
+        return model.Way(first, fit, sizes.size, 0.0, captured)
+
+    ways._decided.cache_clear()
+    monkeypatch.setattr(ways, "best_way", best_way)

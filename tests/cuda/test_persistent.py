@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,13 @@ import pytest
 
 from lodcli import float32_products
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.rnn.engine.plan import plan_steps
 from lodcli.kernels.runtime.precision import PRECISIONS
-from tests.oracles_rnn import offsets_of
 
 cupy: Any = pytest.importorskip("cupy")
 from lodcli.kernels.cuda import launch  # noqa: E402
-from lodcli.kernels.rnn.engine.cupy import persistent, product  # noqa: E402
-from tests.cuda.problem_rnn import LENGTHS, TOLERANCES, Problem, check  # noqa: E402
+from lodcli.kernels.rnn.engine.cupy import costs, graphs, persistent, ways  # noqa: E402
+from lodcli.kernels.rnn.engine.cupy.dot import dot  # noqa: E402
+from tests.cuda.problem_rnn import LENGTHS, TOLERANCES, Problem, check, choose  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -68,11 +68,11 @@ def test_results_and_gradients_agree_with_numpy(
 def test_however_it_is_dealt_out(
     units: int, tall: int, sequences: int, launched: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(persistent, "UNITS", (units,))
-    monkeypatch.setattr(persistent, "ROWS", (tall,))
-    monkeypatch.setattr(persistent, "_stepwise", lambda *_: np.inf)
+    monkeypatch.setattr(costs, "UNITS", (units,))
+    monkeypatch.setattr(costs, "ROWS", (tall,))
+    choose(monkeypatch, 0, rest=True)
     few = launch.limits()._replace(multiprocessors=6)
-    monkeypatch.setattr(persistent, "limits", lambda: few)
+    monkeypatch.setattr(ways, "limits", lambda: few)
     lengths = np.random.default_rng(units).integers(0, 6, sequences)
     lengths[0] = 5
     problem = Problem("lstm", "float32", lengths.tolist(), hidden=24)
@@ -119,7 +119,7 @@ def test_whole_products_are_rounded_as_well() -> None:
     problem = Problem("lstm", "float32", LENGTHS)
     exact = problem.solve(np.asarray, reverse=False)
     for precision, tolerance in ROUNDED.items():
-        with persistent.step_by_step(), float32_products(precision):  # type: ignore[arg-type]
+        with ways.step_by_step(), float32_products(precision):  # type: ignore[arg-type]
             check(problem.solve(cupy.asarray, reverse=False), exact, tolerance)
 
 
@@ -148,7 +148,7 @@ def test_what_does_not_fit_goes_step_by_step(
 ) -> None:
     if variant == "gru":  # nothing but that it cannot ask for all blocks at once
         alone = launch.limits()._replace(together=False)
-        monkeypatch.setattr(persistent, "limits", lambda: alone)
+        monkeypatch.setattr(ways, "limits", lambda: alone)
     problem = Problem(variant, "float64", [2, 3], hidden=hidden)
     wanted = problem.solve(np.asarray, reverse=False)
     check(problem.solve(cupy.asarray, reverse=False), wanted, TOLERANCES["float64"])
@@ -165,7 +165,7 @@ def test_where_one_launch_is_refused_steps_are_launched_one_by_one(
         raise launch.LaunchRefusedError("under MPS")
 
     monkeypatch.setattr(persistent, "run_together", refuse)
-    monkeypatch.setattr(persistent, "_refusing", set())
+    monkeypatch.setattr(ways, "_refusing", set())
     problem = Problem("lstm", "float64", LENGTHS, hidden=8)
     wanted = problem.solve(np.asarray, reverse=False)
     for _ in range(2):
@@ -177,9 +177,17 @@ def test_where_one_launch_is_refused_steps_are_launched_one_by_one(
 def test_one_can_ask_for_single_steps(launched: list[Any]) -> None:
     problem = Problem("lstm", "float64", LENGTHS, hidden=8)
     wanted = problem.solve(np.asarray, reverse=False)
-    with persistent.step_by_step():
+    with ways.step_by_step():
         check(problem.solve(cupy.asarray, reverse=False), wanted, TOLERANCES["float64"])
     assert not launched
+
+
+@pytest.fixture(autouse=True)
+def anew() -> Iterator[None]:
+    """Forget what was decided before, and by this test."""
+    ways._decided.cache_clear()
+    yield
+    ways._decided.cache_clear()
 
 
 @pytest.mark.parametrize("variant", ["lstm", "gru"])
@@ -190,55 +198,58 @@ def test_large_steps_are_left_to_cublas(
     problem = Problem(variant, "float64", LENGTHS, hidden=8)
     wanted = problem.solve(np.asarray, reverse=True)
     # The first three steps have six sequences or more.
-    monkeypatch.setattr(product, "CUBLAS_WORK", 6 * problem.weights.weight_hh.size)
-    monkeypatch.setattr(persistent, "_by_cublas", lambda *_: 0.0)
-    if not rest:
-        monkeypatch.setattr(persistent, "_stepwise", lambda *_: 0.0)
+    choose(monkeypatch, 3, rest=rest)
     for _ in range(3):  # a graph of the others among them
         check(problem.solve(cupy.asarray, reverse=True), wanted, TOLERANCES["float64"])
     assert [args[-2:] for args in launched] == [(3, 3)] * 6 * rest
 
 
-H200 = launch.DeviceLimits((9, 0), 132, 227 << 10, True)
+@pytest.fixture(params=[True, False])
+def permitted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether cupy captures calls of cuBLAS."""
+    if not hasattr(cupy.cuda.cublas, "PERMITTED"):
+        pytest.skip("a GPU's cupy decides by itself")
+    monkeypatch.setattr(cupy.cuda.cublas, "PERMITTED", request.param)
+    graphs._graphs.clear()
+    graphs._notes.clear()
+    return bool(request.param)
 
 
-def layer(size: int, gates: int, *, backward: bool = False) -> persistent.Layer:
-    depth, width = (gates * size, 1) if backward else (size, gates)
-    return persistent.Layer("GRU", size, gates, depth, width, 4, "float32")
-
-
-@pytest.mark.parametrize(
-    ("sequences", "mean", "size"), [(256, 60, 256), (64, 200, 512), (1, 500, 256)]
-)
-@pytest.mark.parametrize("gates", [1, 3, 4])
-@pytest.mark.parametrize("backward", [False, True])
-def test_common_layers_fit_an_h200(
-    sequences: int, mean: int, size: int, gates: int, backward: bool
+def test_steps_of_cublas_give_the_same_captured_or_not(
+    permitted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = plan_steps(offsets_of([mean] * sequences))
-    one = layer(size, gates, backward=backward)
-    large, fit = persistent.best_way(one, plan.lengths, plan.step_sizes, 0, H200)
-    assert large == 0
-    assert fit is not None
-    assert fit.shared_bytes <= H200.shared_bytes
-    assert -(-size // fit.units) * fit.groups <= H200.multiprocessors
-    assert fit.units * one.width <= persistent.COLUMNS
+    choose(monkeypatch, 2, captured=True)
+    problem = Problem("gru", "float32", LENGTHS, hidden=8)
+    exact = problem.solve(np.asarray, reverse=False)
+    with float32_products("tf32"):
+        for _ in range(4):
+            check(problem.solve(cupy.asarray, reverse=False), exact, ROUNDED["tf32"])
 
 
-def test_when_few_are_left_their_steps_are_one_launch() -> None:
-    lengths = np.sort(np.r_[np.full(1000, 50), np.full(24, 800)])[::-1]
-    plan = plan_steps(offsets_of(lengths.tolist()))
-    large = product.large_steps(plan.step_sizes, np.empty((3 * 1024, 1024), np.float32))
-    assert large == 50
-    way = persistent.best_way(layer(1024, 3), plan.lengths, plan.step_sizes, large, H200)
-    assert way.large == large
-    assert way.fit is not None
-    every = plan_steps(offsets_of([50] * 1024))
-    way = persistent.best_way(layer(1024, 3), every.lengths, every.step_sizes, 50, H200)
-    assert way == (50, None)
+def test_a_product_of_cublas_is_captured_where_cupy_permits_it(permitted: bool) -> None:
+    left, right, out = (cupy.asarray(np.zeros((2, 2), np.float32)) for _ in range(3))
+
+    def launches(steps: range) -> Any:
+        return [lambda table: dot(left, right, out)] * len(steps)
+
+    for number in range(4):
+        left[...] = cupy.asarray(np.full((2, 2), number, np.float32))
+        right[...] = cupy.asarray(np.eye(2, dtype=np.float32))
+        with float32_products("tf32"):
+            words = np.zeros(1, np.int64)
+            graphs.play(words, range(2), launches, key="products", refusable=True)
+        np.testing.assert_array_equal(out.get(), left.get())
+    assert len(graphs._graphs) == permitted
 
 
-def test_no_launch_without_cooperation() -> None:
-    lengths = np.array([3, 2, 0])
-    assert persistent.best_fit(layer(8, 3), lengths, H200) is not None
-    assert persistent.best_fit(layer(8, 3), lengths, H200._replace(together=False)) is None
+def test_what_is_not_of_cublas_must_be_captured() -> None:
+    def launches(steps: range) -> Any:
+        return [lambda table: cupy.empty(1)]
+
+    graphs._notes.clear()
+    words = np.zeros(1, np.int64)
+    graphs.play(words, range(1), launches, key="room")
+    if not hasattr(cupy.cuda.cublas, "PERMITTED"):
+        pytest.skip("a GPU's cupy allocates while a stream is capturing")
+    with pytest.raises(RuntimeError, match="empty while a stream is capturing"):
+        graphs.play(words, range(1), launches, key="room")

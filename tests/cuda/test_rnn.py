@@ -19,7 +19,7 @@ from tests.cells_rnn import VARIANTS
 from tests.oracles_rnn import close, offsets_of
 
 cupy: Any = pytest.importorskip("cupy")
-from tests.cuda.problem_rnn import LENGTHS, TOLERANCES, Problem, check  # noqa: E402
+from tests.cuda.problem_rnn import LENGTHS, TOLERANCES, Problem, check, choose  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -27,12 +27,14 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture(autouse=True)
 def step_by_step() -> Iterator[None]:
     """Begin each test as if nothing had run before. Of layers in one launch: test_persistent."""
-    from lodcli.kernels.rnn.engine.cupy import graphs, persistent
+    from lodcli.kernels.rnn.engine.cupy import graphs, ways
 
     graphs._graphs.clear()
     graphs._notes.clear()
-    with persistent.step_by_step():
+    ways._decided.cache_clear()
+    with ways.step_by_step():
         yield
+    ways._decided.cache_clear()
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -115,9 +117,7 @@ def test_no_more_graphs_are_kept_than_are_allowed(monkeypatch: pytest.MonkeyPatc
 def test_large_steps_are_multiplied_by_cublas(
     variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lodcli.kernels.rnn.engine.cupy import product
-
-    monkeypatch.setattr(product, "CUBLAS_WORK", 1)
+    choose(monkeypatch, 1000)
     launched = counted(monkeypatch)
     problem = Problem(variant, "float64", LENGTHS)
     wanted = problem.solve(np.asarray, reverse=False)

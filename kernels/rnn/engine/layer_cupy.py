@@ -15,9 +15,9 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights, State
 from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.rnn.engine.cupy import persistent
+from lodcli.kernels.rnn.engine.cupy.costs import Way
 from lodcli.kernels.rnn.engine.cupy.dot import dot
 from lodcli.kernels.rnn.engine.cupy.graphs import play
-from lodcli.kernels.rnn.engine.cupy.persistent import Way, again_by_steps
 from lodcli.kernels.rnn.engine.cupy.spaces import (
     Backward,
     Forward,
@@ -28,8 +28,10 @@ from lodcli.kernels.rnn.engine.cupy.spaces import (
 )
 from lodcli.kernels.rnn.engine.cupy.steps import Steps, column_sums
 from lodcli.kernels.rnn.engine.cupy.table import Launch, Table
+from lodcli.kernels.rnn.engine.cupy.ways import again_by_steps, way_backward, way_forward
 from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun
 from lodcli.kernels.rnn.engine.plan import StepPlan
+from lodcli.kernels.runtime.precision import current_precision
 
 
 @again_by_steps
@@ -57,7 +59,7 @@ def layer_forward(
     order = order_of(plan, reverse)
     first = tuple(part[order.sequences] for part in begin)
     has_cell = len(begin) == 2
-    way = persistent.way_forward(steps, plan, data)
+    way = way_forward(steps, plan, data)
     # What a sequence starts from is needed on the way back, and read by others while what it has
     # come to changes here.
     states = tuple(part.copy() for part in first) if keep or way.fit else first
@@ -109,11 +111,11 @@ def _forward_by_steps(space: Forward, steps: Steps[Any], way: Way) -> None:
         for number in numbers:
             yield from step(number, sizes[number], number < way.large)
 
-    words, plan = space.table.words(), space.order.plan
-    play(words, range(way.large), launches, key=None)
+    words = space.table.words()
+    play(words, range(way.large), launches, key=_cublas_key(space, steps, way), refusable=True)
     if way.fit is None:
         rest = range(way.large, len(sizes))
-        play(words, rest, launches, key=_key("forward", steps, plan, way))
+        play(words, rest, launches, key=_key(space, steps, way))
 
 
 @again_by_steps
@@ -136,7 +138,7 @@ def layer_backward(
     weights = _contiguous(weights)
     steps: Steps[Any] = CELLS[weights.KIND].steps_cupy()(weights, value_type(data))
     order = order_of(plan, reverse)
-    way = persistent.way_backward(steps, plan, data)
+    way = way_backward(steps, plan, data)
     by_steps = _has_steps(way)
     space = _way_back(data, weights, steps, order, kept, by_row, by_sequence, by_steps)
     if way.fit:
@@ -170,11 +172,12 @@ def _backward_by_steps(space: Backward, steps: Steps[Any], way: Way) -> None:
         for number in numbers:
             yield from step(number, sizes[number], sizes[number + 1], number < way.large)
 
-    words, plan = space.table.words(), space.order.plan
+    words = space.table.words()
     if way.fit is None:
         rest = range(len(sizes) - 2, way.large - 1, -1)
-        play(words, rest, launches, key=_key("backward", steps, plan, way))
-    play(words, range(way.large - 1, -1, -1), launches, key=None)
+        play(words, rest, launches, key=_key(space, steps, way))
+    large = range(way.large - 1, -1, -1)
+    play(words, large, launches, key=_cublas_key(space, steps, way), refusable=True)
 
 
 def _way_back(
@@ -219,9 +222,16 @@ def _way_back(
     )
 
 
-def _key(direction: str, steps: Steps[Any], plan: StepPlan, way: Way) -> Hashable:
+def _cublas_key(space: Forward | Backward, steps: Steps[Any], way: Way) -> Hashable | None:
+    """Return the key of steps of cuBLAS: its calls have addresses in them, and a precision."""
+    if not (way.large and way.captured):
+        return None
+    return (_key(space, steps, way), "cublas", current_precision(), space.table.baked())
+
+
+def _key(space: Forward | Backward, steps: Steps[Any], way: Way) -> Hashable:
     """Return what tells one sequence of launches from another."""
-    weights = steps.weights
+    weights, plan, direction = steps.weights, space.order.plan, type(space).__name__
     shape = (weights.hidden_size, weights.output_size, steps.projects, len(plan.order), way.large)
     cell = (weights.KIND, steps.value, steps.options())
     return (direction, cell, shape, plan.step_sizes.tobytes())

@@ -49,6 +49,7 @@ PEERS: dict[str, PeerEntry] = {
     "torch_scatter": PeerEntry(
         "torch_scatter", "torch-scatter", {"kernels": "torch_scatter"}, devices=_BOTH
     ),
+    "flashrnn": PeerEntry("flashrnn", "flashrnn", {"rnn": "torch_flashrnn"}, devices=("cuda",)),
     "fbgemm": PeerEntry(
         "fbgemm_gpu",
         "fbgemm-gpu-cpu",

@@ -42,7 +42,7 @@ def _round_to_tf32(rounded: bool) -> None:
 
 def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the ways torch runs an RNN."""
-    _round_to_tf32(inputs["precision"] != "float32")
+    _round_to_tf32(inputs["precision"] == "tf32")
     model = _model(inputs)
     return _forward(model, inputs) if which == "forward" else _training(model, inputs)
 
@@ -54,7 +54,16 @@ def _model(inputs: dict[str, Any]) -> Any:
         for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
             getattr(model, name + "_l0").copy_(torch.as_tensor(inputs[name]))
     # On a GPU cuDNN wants them in one piece, where they end up so.
-    return model.to(_device(inputs))
+    return model.to(_device(inputs), _dtype(inputs))
+
+
+def _dtype(inputs: dict[str, Any]) -> Any:
+    """Return what cuDNN is given: of float16 it has kernels for rows of that type alone."""
+    return torch.float16 if inputs["precision"] == "float16" else torch.float32
+
+
+def _there(rows: Any, inputs: dict[str, Any]) -> Any:
+    return torch.as_tensor(rows, device=_device(inputs)).to(_dtype(inputs))
 
 
 def _device(inputs: dict[str, Any]) -> str:
@@ -62,13 +71,12 @@ def _device(inputs: dict[str, Any]) -> str:
 
 
 def _sequences(inputs: dict[str, Any]) -> list[Any]:
-    data = torch.as_tensor(inputs["data"], device=_device(inputs))
-    return list(torch.split(data, inputs["lengths"].tolist()))
+    return list(torch.split(_there(inputs["data"], inputs), inputs["lengths"].tolist()))
 
 
 def _rows(box: Any, places: Any) -> Any:
     """Return the rows of a time-major box in the batch's order."""
-    return box.detach().transpose(0, 1).flatten(0, 1).cpu().numpy()[places]
+    return box.detach().float().transpose(0, 1).flatten(0, 1).cpu().numpy()[places]
 
 
 def _unpacked(packed: Any, places: Any) -> Any:
@@ -100,8 +108,7 @@ def _training(model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     sequences, places = _sequences(inputs), inputs["places"]
     lengths = inputs["lengths"].tolist()
     box = pad_sequence(sequences)
-    given = torch.as_tensor(inputs["upstream"], device=_device(inputs))
-    flows = list(torch.split(given, lengths))
+    flows = list(torch.split(_there(inputs["upstream"], inputs), lengths))
     upstream = pad_sequence(flows)
 
     def padded() -> Any:
@@ -116,7 +123,7 @@ def _training(model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
             padded,
             lambda found: [
                 *(_rows(part, places) for part in found),
-                model.weight_hh_l0.grad.cpu().numpy().copy(),
+                model.weight_hh_l0.grad.float().cpu().numpy().copy(),
             ],
         )
     }
@@ -140,6 +147,6 @@ def _packed_training(model: Any, inputs: dict[str, Any], sequences: Any, flows: 
     def arrays(found: Any) -> list[Any]:
         parts = found[0], PackedSequence(found[1], *order)
         rows = [_unpacked(part, inputs["places"]) for part in parts]
-        return [*rows, model.weight_hh_l0.grad.cpu().numpy().copy()]
+        return [*rows, model.weight_hh_l0.grad.float().cpu().numpy().copy()]
 
     return call, arrays

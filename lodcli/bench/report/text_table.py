@@ -36,10 +36,24 @@ def notes(report: Mapping[str, Any]) -> list[str]:
             for name, rate in limits.items()
         )
         lines.append(f"limits, {_by(place)}: {rates}")
+    lines += [_chosen_way(row) for row in report["results"] if row["ours"] and not row["label"]]
+    lines = [line for line in lines if line]
     lines += [f"missing: {name}: {why}" for name, why in report.get("missing", {}).items()]
     for task, skipped in report.get("skipped", {}).items():
         lines += [f"{task}: without {name}: {why}" for name, why in skipped.items()]
     return lines
+
+
+def _chosen_way(row: Row) -> str:
+    """Return how a GPU runs an RNN, the time that made it the choice, and the time it took."""
+    parameters = row.get("parameters", {})
+    if "way" not in parameters:
+        return ""
+    estimated = time_text(float(parameters["estimated_seconds"]))
+    return (
+        f"{row['op']} {row['case']}: {parameters['way']}; "
+        f"estimated {estimated}, measured {time_text(row['median'])}"
+    )
 
 
 def _group(row: Row) -> tuple[str, int]:

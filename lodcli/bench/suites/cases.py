@@ -138,6 +138,10 @@ RNN_CASES = {
         _case("b-equal", 15_360, 256, 256, "fixed:60", 256),
         _case("c-equal", 12_800, 512, 64, "fixed:200", 512),
         _case("e-equal", 102_400, 1024, 1024, "fixed:100", 1024),
+        # Narrow states: all units in one block, or a few of them.
+        _case("h64", 12_800, 64, 64, "lognormal:200,0.8,0,800", 64),
+        _case("h128", 12_800, 128, 64, "lognormal:200,0.8,0,800", 128),
+        _case("h192", 12_800, 192, 64, "lognormal:200,0.8,0,800", 192),
     )
 }
 USUAL_RNN_CASES = {"cpu": "a,b,c,d", "cuda": "b,c,d,e"}

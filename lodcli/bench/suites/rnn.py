@@ -37,7 +37,7 @@ class RnnPlan:
     """Which cells, forward only or forward and backward ("lstm training"), on which cases.
 
     Attributes:
-        precision: of ours and torch's on a GPU, "float32" or "tf32".
+        precision: of products on a GPU: "float32", "tf32" or "float16".
     """
 
     ops: Sequence[str]
@@ -82,6 +82,7 @@ def rnn_task(
     # By plain NumPy, in main memory: what a GPU's is compared with.
     call, results = _way(which, inputs, *_rows(inputs), None, "numpy")
     padding = float(lengths.max() * lengths.size / rows)
+    our_ways = ours(which, there or inputs)
     return Task(
         bench="rnn",
         op=f"{cell} {which}",
@@ -90,8 +91,9 @@ def rnn_task(
             **{"rows": rows, "padding_ratio": round(padding, 3)},
             # By a name of its own: nothing is to be compared with the exact one.
             **({} if exact else {"case": f"{case.name} {precision}", "precision": precision}),
+            **(_chosen(our_ways[""][0]) if there else {}),
         },
-        candidates=[*in_this_process(OURS, ours(which, there or inputs), peers.timed), *others],
+        candidates=[*in_this_process(OURS, our_ways, peers.timed), *others],
         # The limit is a product in float32.
         work=Work(operations, "FLOP", operations, _limit(there is not None, exact)),
         tolerance=(TOLERANCE if exact else ROUNDED_TOLERANCE)[which],
@@ -99,6 +101,18 @@ def rnn_task(
         device=peers.device,
         witness=(lambda: results(call())) if there else None,
     )
+
+
+def _chosen(call: Callable[[], Any]) -> dict[str, Any]:
+    """Return how a GPU runs the layer, and how long it should take: see costs.py of the engine."""
+    from lodcli.kernels.rnn.engine.cupy.ways import observed
+
+    with observed() as found:
+        call()
+    return {
+        "way": "; back: ".join(map(str, found)),
+        "estimated_seconds": f"{1e-6 * sum(way.microseconds for way in found):.3g}",
+    }
 
 
 def _limit(on_gpu: bool, exact: bool) -> LimitKind | None:
@@ -185,7 +199,7 @@ def ours(which: str, inputs: dict[str, Any]) -> dict[str, Way]:
 
 def _stepwise(call: Callable[[], Any]) -> Callable[[], Any]:
     """Return a call that launches every step by itself."""
-    from lodcli.kernels.rnn.engine.cupy.persistent import step_by_step
+    from lodcli.kernels.rnn.engine.cupy.ways import step_by_step
 
     def stepwise() -> Any:
         with step_by_step():

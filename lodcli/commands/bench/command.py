@@ -107,9 +107,9 @@ def kernels(
 @click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")
 @click.option(
     "--precision",
-    type=click.Choice(("float32", "tf32")),
+    type=click.Choice(("float32", "tf32", "float16")),
     default="float32",
-    help="Precision of products on a GPU, for lod and torch.",
+    help="Precision of products on a GPU; with float16 other libraries get such rows.",
 )
 @sizes
 @sweep
@@ -127,7 +127,10 @@ def rnn(
 
     a is 32 sequences of 50 rows on average, 128 features and as many hidden; b 256 of 60, 256;
     c 64 of 200, 512; d one sequence of 500, 256; e, for --device cuda, 1,024 of 100, 1,024.
-    b-equal, c-equal and e-equal have equal lengths. Padding does not count as work.
+    b-equal, c-equal and e-equal have equal lengths; h64, h128 and h192 are c with narrower states.
+    Padding does not count as work.
+
+    On a GPU the report says how lod runs the layer, and how long that is estimated to take.
 
     \b
     Examples:

@@ -18,6 +18,7 @@ import pytest
 from lodcli.bench.measure.errors import DisagreementError
 from lodcli.bench.measure.machine import NotEnoughMemoryError
 from lodcli.bench.measure.peer_set import PeerSet, chosen_peers
+from lodcli.bench.report.text_table import notes, time_text
 from lodcli.bench.runner import run_task
 from lodcli.bench.suites.kernels import kernel_task
 from lodcli.bench.suites.ops import BENCH_OPS
@@ -105,17 +106,31 @@ def test_every_cell_runs_on_the_device_and_agrees(cell: str, which: str) -> None
         assert not sys.modules["torch"].backends.cuda.matmul.allow_tf32
 
 
-def test_products_may_be_rounded_by_both() -> None:
+@pytest.mark.parametrize("precision", ["tf32", "float16"])
+def test_products_may_be_rounded_by_both(precision: Any) -> None:
     case = small_layer(rows=30, sequences=4)
     with PeerSet("rnn", ["torch"], 1, {}, "cuda") as peers:
-        task = rnn_task("gru", "training", case, peers, "tf32")
+        task = rnn_task("gru", "training", case, peers, precision)
         found = run_task(task, QUICK, threads=1)
-    assert found["rows"][0]["parameters"]["precision"] == "tf32"
+    assert not found["skipped"]
+    assert found["rows"][0]["parameters"]["precision"] == precision
     # So that nobody takes it for the exact one.
-    assert found["rows"][0]["case"] == "custom tf32"
+    assert found["rows"][0]["case"] == f"custom {precision}"
     assert {row["limit"] for row in found["rows"]} == {None}
     if "torch" in peers.versions:
-        assert sys.modules["torch"].backends.cudnn.allow_tf32
+        assert sys.modules["torch"].backends.cudnn.allow_tf32 == (precision == "tf32")
+
+
+def test_the_way_a_layer_is_run_is_told_with_its_times() -> None:
+    alone = PeerSet("rnn", [], 1, {}, "cuda")
+    row = run_task(rnn_task("lstm", "training", small_layer(), alone), QUICK, threads=1)["rows"][0]
+    way = row["parameters"]["way"]
+    assert "steps in one launch (" in way.split("; back: ")[0]
+    assert "steps in one launch (" in way.split("; back: ")[1]
+    report = {"results": [row], "machine": {"cpu": "X", "usable_cores": 1}, "versions": {}}
+    (line,) = [line for line in notes(report) if "estimated" in line]
+    assert line.startswith(f"lstm training custom: {way}; estimated ")
+    assert line.endswith(f", measured {time_text(row['median'])}")
 
 
 def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import cupy
@@ -38,6 +39,7 @@ def play(
     launches: Callable[[range], Iterable[Launch]],
     *,
     key: Hashable | None,
+    refusable: bool = False,
 ) -> None:
     """Do all launches of some steps on the current stream, in order.
 
@@ -46,6 +48,7 @@ def play(
         steps: their numbers.
         launches: gives those of steps; asked only if there is no graph of them yet.
         key: equal keys are equal launches; None: they cannot be captured.
+        refusable: cupy may refuse to capture them: they are launched one by one then.
     """
     if not steps:
         return
@@ -56,32 +59,53 @@ def play(
     stream = cupy.cuda.get_current_stream()
     key = (cupy.cuda.runtime.getDevice(), stream.ptr, key)
     with _lock:
-        captured = _graphs.get(key)
-        if captured is None and key in _notes:
-            captured = _graphs[key] = _capture(launches(steps), len(words))
-            _keep_at_most(MOST_GRAPHS, _graphs)
-        if captured is None:
+        held = _graphs.get(key)
+        if held is None and key in _notes:
+            held = _capture(launches(steps), len(words), refusable)
+            if held is not None:
+                _graphs[key] = held
+                _keep_at_most(MOST_GRAPHS, _graphs)
+        if held is None:
             _notes[key] = None
             _keep_at_most(MOST_NOTES, _notes)
             _each(launches(steps), cupy.asarray(words))
             return
         _graphs.move_to_end(key)
         # Both on the current stream: a replay before this one has read the table by then.
-        captured.table[...] = cupy.asarray(words)
-        captured.graph.launch(stream)
+        held.table[...] = cupy.asarray(words)
+        held.graph.launch(stream)
 
 
-def _capture(launches: Iterable[Launch], words: int) -> _Captured:
+def _capture(launches: Iterable[Launch], words: int, refusable: bool) -> _Captured | None:
     # Kernels are compiled and loaded by the first time. Nothing is allocated meanwhile.
     table = cupy.empty(words, "int64")
+
+    def run() -> None:
+        _each(launches, table)
+
+    graph = captured(run) if refusable else _recorded(run)
+    return None if graph is None else _Captured(graph, table)
+
+
+def captured(run: Callable[[], object]) -> Any:
+    """Return the graph of what a call queues; None if that cannot be captured."""
+    # CuPy refuses calls of cuBLAS with the one, and the driver what it cannot capture by the other.
+    with suppress(NotImplementedError, RuntimeError):
+        return _recorded(run)
+    return None
+
+
+def _recorded(run: Callable[[], object]) -> Any:
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         stream.begin_capture()
         try:
-            _each(launches, table)
-        finally:
-            graph = stream.end_capture()
-    return _Captured(graph, table)
+            run()
+        except BaseException:
+            with suppress(RuntimeError):  # what was captured is not valid any more
+                stream.end_capture()
+            raise
+        return stream.end_capture()
 
 
 def _each(launches: Iterable[Launch], table: Array) -> None:

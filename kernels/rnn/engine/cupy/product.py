@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from lodcli.kernels.cuda.launch import C_TYPES, blocks, run
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.engine.cupy.dot import dot
 from lodcli.kernels.rnn.engine.cupy.table import Launch, Table
 
-# From so many multiplications on a step takes the GPU longer than cuBLAS takes to be called
-# from Python: 4 microseconds at 67 TFLOP/s. Not measured.
-CUBLAS_WORK = 1 << 28
 # Up to so many rows a warp for each column, not a block for each tile.
 FEW_ROWS = 8
 FEW, WARPS, HIGH, WIDE = 4, 8, 32, 64  # as in rnn_product.cu
@@ -60,9 +55,5 @@ class Product:
 
 def product(table: Table, left: Array, right: Array, out: Array) -> Product:
     """Return the product whose operands are in a table from now on."""
+    table.bake(left, right, out)
     return Product(left, right, out, table.add(left, right, out))
-
-
-def large_steps(sizes: Offsets, weight: Array) -> int:
-    """Return how many steps, the first ones, are for cuBLAS; `sizes` never rise."""
-    return int(np.count_nonzero(sizes * weight.size >= CUBLAS_WORK))

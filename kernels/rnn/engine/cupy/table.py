@@ -25,6 +25,7 @@ class Table:
 
     def __init__(self) -> None:
         self._words: list[int] = []
+        self._baked: list[int] = []
 
     def add(self, *fields: Array | int | None) -> int:
         """Return the place of a struct of these fields; None is a null pointer."""
@@ -34,6 +35,14 @@ class Table:
                 0 if field is None else field if isinstance(field, int) else address(field)
             )
         return place
+
+    def bake(self, *arrays: Array) -> None:
+        """Note arrays whose addresses cuBLAS is given, not the table's."""
+        self._baked += map(address, arrays)
+
+    def baked(self) -> tuple[int, ...]:
+        """Return the addresses that are in a graph of steps of cuBLAS itself."""
+        return tuple(self._baked)
 
     def words(self) -> Offsets:
         """Return the table, in main memory."""

@@ -1,0 +1,262 @@
+"""How a layer is run on a GPU: the quickest of all ways, by a model of their times.
+
+There are three kinds of steps, and all give the same results, but for rounding:
+
+    together   all steps are one launch, the recurrent weights in shared memory (rnn_persistent.cu)
+    tiles      a product (rnn_product.cu) and a launch each step, captured as a graph
+    cublas     a product by cuBLAS and a launch each step
+
+The first steps of a batch are the largest. So a layer is some steps of cublas, perhaps none, and
+the others are of one of the other kinds. Times are in microseconds. What they are made of, `Costs`,
+is an estimate for a GPU of the size of an H100 until calibration.py has measured it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lodcli.kernels.cuda.device_limits import DeviceLimits, blocks
+from lodcli.kernels.index.checks import Offsets
+
+THREADS, HIGH, DEEP, SUMS = 256, 32, 64, 16  # as in rnn_operand.cuh
+COLUMNS = 128  # of a block's product, at most
+UNITS = (4, 8, 16, 32, 64, 128)
+ROWS = (8, 16, 32)
+# So many numbers of steps for cuBLAS are compared where the others are one launch.
+CUTS = 8
+
+_CLOCKS = 1750.0  # of a microsecond
+_PRODUCTS = {"tf32": "Rounded<TF32>", "bfloat16": "Rounded<BF16>", "float16": "Rounded<FP16>"}
+Times = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Microseconds, and multiplications (of two numbers, added to a third) in one.
+
+    Attributes:
+        python_launch: from one kernel to the next, launched from Python.
+        graph_launch: the same in a graph.
+        cublas_start: of a product by cuBLAS, however small.
+        cublas_rate: multiplications of cuBLAS, by the whole device.
+        tiles_rate: those of rnn_product.cu.
+        memory_rate: bytes that a launch reads and writes.
+        step: of steps that are one launch: the gates, and a state that comes from the L2 cache.
+        meeting, arrival: of the blocks of a group after a step, and for each of them.
+        block_rate: multiplications of one block.
+        block_bytes: bytes that it gets from the L2 cache.
+        captured: whether steps of cuBLAS are captured in graphs.
+        measured: whether this GPU was measured.
+    """
+
+    python_launch: float
+    graph_launch: float
+    cublas_start: float
+    cublas_rate: float
+    tiles_rate: float
+    memory_rate: float
+    step: float
+    meeting: float
+    arrival: float
+    block_rate: float
+    block_bytes: float
+    captured: bool = False
+    measured: bool = False
+
+
+# Multiplications in a clock of a multiprocessor, estimated: of cuBLAS as far as it reaches the
+# peak with a thousand rows; of a block as far as its loops do.
+_CUBLAS = {"float32": 100.0, "float64": 50.0, "tf32": 600.0, "bfloat16": 800.0, "float16": 800.0}
+_BLOCK = {"float32": 75.0, "float64": 35.0, "tf32": 400.0, "bfloat16": 800.0, "float16": 800.0}
+_TILES = {"float32": 45.0, "float64": 22.0}
+
+
+def estimated(kind: str, device: DeviceLimits) -> Costs:
+    """Return the costs of a device that nobody has measured; `kind` of products, see Layer."""
+    whole = device.multiprocessors * _CLOCKS
+    return Costs(
+        python_launch=13.0,
+        graph_launch=1.5,
+        cublas_start=4.0,
+        cublas_rate=_CUBLAS[kind] * whole,
+        tiles_rate=_TILES.get(kind, _TILES["float32"]) * whole,
+        memory_rate=14.0 * whole,
+        step=1100 / _CLOCKS,
+        meeting=1500 / _CLOCKS,
+        arrival=8 / _CLOCKS,
+        block_rate=_BLOCK[kind] * _CLOCKS,
+        block_bytes=64 * _CLOCKS,
+    )
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What decides how a layer is run.
+
+    Attributes:
+        cell: its C++ type; None: its steps cannot be one launch.
+        size, gates: H and G.
+        depth: of a step's product: H forward, G*H back.
+        width: columns for each unit: G forward, 1 back.
+        value_bytes: 4 or 8.
+        kind: what products are rounded to: float32, tf32, bfloat16 or float16; or float64.
+        flops: multiplications for a sequence in a step.
+        launches: kernels of a step that is not one of `together`.
+    """
+
+    cell: str | None
+    size: int
+    gates: int
+    depth: int
+    width: int
+    value_bytes: int
+    kind: str
+    flops: int
+    launches: int = 2
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How steps that are one launch are dealt out.
+
+    Attributes:
+        types: of C++, of the cell and of what multiplies.
+        units: of the hidden state that a block keeps the weights of.
+        tall: how many sequences a group runs at a time.
+        groups: of blocks, each with all units.
+        shared_bytes: of a block.
+        microseconds: how long it takes, estimated.
+    """
+
+    types: str
+    units: int
+    tall: int
+    groups: int
+    shared_bytes: int
+    microseconds: float
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a layer is run, or gone back through.
+
+    Attributes:
+        large: so many steps at its beginning are of cuBLAS.
+        fit: of the others, if they are one launch; else they are of tiles.
+        steps: how many there are.
+        microseconds: of all steps, by the model.
+        captured: whether steps of cuBLAS may be captured in a graph.
+    """
+
+    large: int
+    fit: Fit | None
+    steps: int
+    microseconds: float
+    captured: bool = False
+
+    def __str__(self) -> str:
+        rest, parts = self.steps - self.large, []
+        if self.large:
+            parts.append(f"{self.large} steps by cuBLAS")
+        if rest and self.fit:
+            parts.append(
+                f"{rest} steps in one launch ({self.fit.units} units a block, "
+                f"{self.fit.tall} sequences, {self.fit.groups} groups)"
+            )
+        elif rest:
+            parts.append(f"{rest} steps by launches")
+        return ", ".join(parts) or "no steps"
+
+
+def best_way(layer: Layer, step_sizes: Offsets, device: DeviceLimits, costs: Costs) -> Way:
+    """Return the quickest way for steps of so many sequences, which never rise."""
+    lengths = np.searchsorted(-step_sizes, -np.arange(step_sizes[0]), side="left")
+    sizes = step_sizes.astype(np.float64)
+    first = np.concatenate([[0.0], np.cumsum(cublas_times(layer, sizes, costs))])
+    tiles = np.cumsum(tiles_times(layer, sizes, costs)[::-1])[::-1]
+    rest = np.concatenate([tiles, [0.0]])
+    large = int(np.argmin(first + rest))
+    steps, captured = sizes.size, costs.captured
+    ways = [Way(large, None, steps, float(first[large] + rest[large]), captured)]
+    # Where few sequences go on: only behind such a step is it worth to change.
+    ends = np.flatnonzero(np.diff(sizes)) + 1
+    picked = ends[np.linspace(0, ends.size - 1, min(CUTS, ends.size)).astype(int)]
+    for cut in sorted({0, large, *picked.tolist()} - {steps}):
+        left = lengths[: int(step_sizes[cut])] - cut
+        fit = best_fit(layer, left, device, costs)
+        if fit:
+            ways.append(Way(cut, fit, steps, float(first[cut]) + fit.microseconds, captured))
+    return min(ways, key=lambda way: way.microseconds)
+
+
+def cublas_times(layer: Layer, sizes: Times, costs: Costs) -> Times:
+    """Return how long each step takes by cuBLAS."""
+    on_device = _gates(layer, sizes, costs) + costs.cublas_start
+    on_device += sizes * layer.flops / costs.cublas_rate
+    if costs.captured:
+        return on_device + layer.launches * costs.graph_launch
+    # Python is ahead of the device, or the device waits for Python.
+    return np.maximum(on_device, layer.launches * costs.python_launch)
+
+
+def tiles_times(layer: Layer, sizes: Times, costs: Costs) -> Times:
+    """Return how long each step takes by rnn_product.cu, in a graph."""
+    launches = layer.launches * costs.graph_launch
+    return launches + _gates(layer, sizes, costs) + sizes * layer.flops / costs.tiles_rate
+
+
+def _gates(layer: Layer, sizes: Times, costs: Costs) -> Times:
+    """Return the time for the gates: the product and inputs are read, and states written."""
+    values = 3 * sizes * layer.gates * layer.size
+    return values * layer.value_bytes / costs.memory_rate
+
+
+def best_fit(layer: Layer, lengths: Offsets, device: DeviceLimits, costs: Costs) -> Fit | None:
+    """Return the quickest of all ways that fit a device in one launch; None if none does.
+
+    Args:
+        lengths: of the sequences, longest first, none of them 0.
+    """
+    if not device.together or layer.cell is None:
+        return None
+    types = f"{layer.cell}, {product_type(layer.kind)}"
+    sequences, found = len(lengths), []
+    for tall in ROWS:
+        lasting = lengths[::tall]  # of each slice, its longest sequence
+        whole, longest = float(lasting.sum()), float(lasting[0])
+        rows = min(tall, sequences)
+        for units in UNITS:
+            columns, apart = units * layer.width, blocks(layer.size, units)
+            shared = shared_bytes(layer, columns)
+            if columns > COLUMNS or apart > device.multiprocessors or shared > device.shared_bytes:
+                continue
+            groups = min(len(lasting), device.multiprocessors // apart)
+            step = costs.step + rows * layer.depth * columns / costs.block_rate
+            step += rows * layer.depth * layer.value_bytes / costs.block_bytes
+            if apart > 1:
+                step += costs.meeting + costs.arrival * apart
+            time = step * max(longest, whole / groups)
+            found.append(Fit(types, units, tall, groups, shared, time))
+        if tall >= sequences:
+            break
+    return min(found, key=lambda fit: fit.microseconds, default=None)
+
+
+def product_type(kind: str) -> str:
+    """Return the C++ type of what multiplies in one launch."""
+    exact = "Exact<double>" if kind == "float64" else "Exact<float>"
+    return _PRODUCTS.get(kind, exact)
+
+
+def shared_bytes(layer: Layer, columns: int) -> int:
+    """Return the shared memory of a block: see rnn_exact.cuh and rnn_rounded.cuh."""
+    if layer.kind not in _PRODUCTS:
+        values = layer.depth * columns + 2 * DEEP * (HIGH + 4) + THREADS * SUMS
+        return values * layer.value_bytes
+    each = 1 if layer.kind == "tf32" else 2
+    words, wide = blocks(layer.depth, 8 * each) * 8, blocks(columns, 8) * 8
+    stride = wide + (40 - wide % 32) % 32
+    return 4 * (words * stride + 2 * HIGH * (DEEP // each + 4) + THREADS * SUMS)

@@ -1,0 +1,110 @@
+"""Choice of how a layer is run: see costs.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
+
+import cupy
+import numpy as np
+
+from lodcli.kernels.cuda.device_limits import DeviceLimits
+from lodcli.kernels.cuda.launch import LaunchRefusedError, limits
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.engine.cupy.calibration import costs_here
+from lodcli.kernels.rnn.engine.cupy.cell_steps import CellSteps
+from lodcli.kernels.rnn.engine.cupy.costs import Costs, Layer, Way, best_way
+from lodcli.kernels.rnn.engine.cupy.dot import precision_of
+from lodcli.kernels.rnn.engine.cupy.steps import Steps
+from lodcli.kernels.rnn.engine.plan import StepPlan
+
+REMEMBERED = 256  # decisions
+
+_together: ContextVar[bool] = ContextVar("lod_together", default=True)
+_observer: ContextVar[Callable[[Way], None] | None] = ContextVar("lod_way_observer", default=None)
+# Devices that have refused to run all blocks of a launch at once.
+_refusing: set[int] = set()
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@contextmanager
+def step_by_step() -> Iterator[None]:
+    """Within this block no layer is one launch: for measuring what that is worth."""
+    token = _together.set(False)
+    try:
+        yield
+    finally:
+        _together.reset(token)
+
+
+@contextmanager
+def observed() -> Iterator[list[Way]]:
+    """Return the list that the way of every layer goes to that is run within this block."""
+    found: list[Way] = []
+    token = _observer.set(found.append)
+    try:
+        yield found
+    finally:
+        _observer.reset(token)
+
+
+def again_by_steps(run: Callable[P, R]) -> Callable[P, R]:
+    """Return what runs a layer, and runs it again step by step where one launch is refused."""
+
+    @wraps(run)
+    def tried(*args: P.args, **more: P.kwargs) -> R:
+        try:
+            return run(*args, **more)
+        except LaunchRefusedError:
+            _refusing.add(cupy.cuda.runtime.getDevice())
+            return run(*args, **more)
+
+    return tried
+
+
+def way_forward(steps: Steps[Any], plan: StepPlan, data: Array) -> Way:
+    """Return how a layer is run forward."""
+    return _way(steps, plan, data, backward=False)
+
+
+def way_backward(steps: Steps[Any], plan: StepPlan, data: Array) -> Way:
+    """Return how a layer is gone back through."""
+    return _way(steps, plan, data, backward=True)
+
+
+def _way(steps: Steps[Any], plan: StepPlan, data: Array, *, backward: bool) -> Way:
+    device = limits()
+    if not _together.get() or cupy.cuda.runtime.getDevice() in _refusing:
+        device = device._replace(together=False)
+    layer = _layer(steps, data, backward=backward)
+    way = _decided(layer, plan.step_sizes.tobytes(), device, costs_here(layer.kind))
+    observer = _observer.get()
+    if observer is not None:
+        observer(way)
+    return way
+
+
+def _layer(steps: Steps[Any], data: Array, *, backward: bool) -> Layer:
+    weights = steps.weights
+    size, gates = weights.hidden_size, weights.GATES
+    depth, width = (gates * size, 1) if backward else (size, gates)
+    alone = isinstance(steps, CellSteps) and not steps.projects
+    itemsize, flops = data.dtype.itemsize, weights.weight_hh.size
+    kind = "float64" if itemsize == 8 else precision_of(data.dtype)
+    layer = Layer(None, size, gates, depth, width, itemsize, kind, flops)
+    if alone:
+        assert isinstance(steps, CellSteps)
+        return replace(layer, cell=steps.cell())
+    # A second product and a second launch.
+    return replace(layer, launches=4, flops=flops + size * weights.output_size * steps.projects)
+
+
+@lru_cache(REMEMBERED)
+def _decided(layer: Layer, sizes: bytes, device: DeviceLimits, costs: Costs) -> Way:
+    return best_way(layer, np.frombuffer(sizes, np.int64), device, costs)

@@ -1,0 +1,132 @@
+"""Costs of a GPU as they are measured, with a clock that tells what the test wants, and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+cupy: Any = pytest.importorskip("cupy")
+from lodcli.kernels.cuda.device_limits import DeviceLimits  # noqa: E402
+from lodcli.kernels.cuda.launch import limits  # noqa: E402
+from lodcli.kernels.rnn.engine.cupy import calibration  # noqa: E402
+from lodcli.kernels.rnn.engine.cupy.costs import Costs, estimated  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+
+def clock_of(*times: float) -> Callable[[Callable[[], object]], float]:
+    """Return a clock that runs what it is given, and tells these times."""
+    told: Iterator[float] = iter(times)
+
+    def clock(run: Callable[[], object]) -> float:
+        run()
+        return next(told)
+
+    return clock
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "tf32"])
+def test_costs_are_what_the_clock_tells(kind: str) -> None:
+    guess = estimated(kind, limits())
+    products = [1024 * 2048 * 1024 / guess.cublas_rate / 2, 256 * 2048 * 512 / guess.tiles_rate]
+    # A launch of 20 and of 2; cuBLAS twice as quick as estimated; a step of 3, of 5 with a meeting.
+    times = [2000, 200, products[0] + guess.cublas_start, products[1] * 2 + 2]
+    found = calibration.measured(kind, limits(), clock_of(*times, 128 * 1.0, 128 * 3.0, 128 * 2.0))
+    assert found.python_launch == 20
+    assert found.graph_launch == 2
+    assert found.cublas_rate == pytest.approx(2 * guess.cublas_rate)
+    assert found.tiles_rate == pytest.approx(guess.tiles_rate / 2)
+    assert found.step == 1
+    assert found.meeting == pytest.approx(1 - 4 * guess.arrival)
+    assert found.block_rate == pytest.approx(31 * 64 * 64 / 2)
+    assert found.measured
+    assert found.captured is getattr(cupy.cuda.cublas, "PERMITTED", found.captured)
+
+
+def test_what_cannot_be_true_is_not_believed() -> None:
+    guess = estimated("float32", limits())
+    found = calibration.measured("float32", limits(), clock_of(1e9, 0, 0, 0, 0, 0, 0))
+    assert found.python_launch == guess.python_launch * calibration.TRUSTED
+    assert found.graph_launch == guess.graph_launch / calibration.TRUSTED
+    assert found.block_rate == guess.block_rate * calibration.TRUSTED
+
+
+def test_a_device_without_cooperation_is_measured_without_it() -> None:
+    alone = limits()._replace(together=False)
+    found = calibration.measured("float32", alone, clock_of(1300, 150, 1000, 1000))
+    assert found.step == estimated("float32", alone).step
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that costs are kept in; it is not there yet."""
+    monkeypatch.setenv("LOD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "kernels"
+
+
+def counted() -> tuple[list[str], Callable[[str, DeviceLimits], Costs]]:
+    calls: list[str] = []
+
+    def measure(kind: str, device: DeviceLimits) -> Costs:
+        calls.append(kind)
+        return estimated(kind, device)
+
+    return calls, measure
+
+
+def test_a_device_is_measured_once_for_each_kind_of_products(kept: Path) -> None:
+    calls, measure = counted()
+
+    def ask(kind: str, *marks: Any) -> Costs:
+        return calibration.kept_or_measured(kind, limits(), marks, measure)
+
+    assert ask("float32", "a GPU") == ask("float32", "a GPU") == estimated("float32", limits())
+    ask("tf32", "a GPU")
+    ask("float32", "another")
+    ask("float32", "another")
+    assert calls == ["float32", "tf32", "float32"]
+    assert len(list(kept.glob("cuda.*.costs"))) == 3
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"step": 1}', "null", "1", '{"other": 2}', "huge"]
+)
+def test_a_damaged_file_is_written_anew(content: str, kept: Path) -> None:
+    calls, measure = counted()
+    calibration.kept_or_measured("float32", limits(), (), measure)
+    (file,) = kept.iterdir()
+    good = file.read_text()
+    bad = good.replace("13.0", "1e300") if content == "huge" else content
+    assert bad != good
+    file.write_text(bad)
+    calibration.kept_or_measured("float32", limits(), (), measure)
+    assert file.read_text() == good
+    assert len(calls) == 2
+
+
+def test_a_folder_that_cannot_be_made_costs_a_measurement(kept: Path) -> None:
+    kept.parent.write_text("in the way")
+    calls, measure = counted()
+    for _ in range(2):
+        calibration.kept_or_measured("float32", limits(), (), measure)
+    assert len(calls) == 2
+
+
+def test_one_can_ask_for_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOD_GPU_COSTS", "estimated")
+    monkeypatch.setattr(calibration, "_costs", None)
+    assert calibration.costs_here("tf32") == estimated("tf32", limits())
+
+
+def test_a_device_is_measured_by_default(monkeypatch: pytest.MonkeyPatch, kept: Path) -> None:
+    monkeypatch.delenv("LOD_GPU_COSTS", raising=False)
+    calibration._costs.cache_clear()
+    try:
+        found = calibration.costs_here("float32")
+    finally:
+        calibration._costs.cache_clear()
+    assert found.measured
+    assert len(list(kept.glob("cuda.*.costs"))) == 1
