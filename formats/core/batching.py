@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
+from lodcli.formats.arrays.budget import batch_bytes
 from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, tensor_of
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets
@@ -30,8 +31,10 @@ def cuts(
     Args:
         item_offsets: for each tensor, in rows, where its outermost items begin and end.
         row_bytes: for each tensor, bytes of a row.
-        limit_bytes: of all tensors together; a single item may exceed it.
+        limit_bytes: of all tensors together, less with a small memory budget; a single item may
+            exceed it.
     """
+    limit_bytes = batch_bytes(limit_bytes)
     parts = list(zip(item_offsets, row_bytes, strict=True))
     count = len(item_offsets[0]) - 1
 
@@ -61,6 +64,7 @@ def regrouped(schema: Schema, batch: Batch, limit_bytes: int) -> Iterator[Batch]
 
     They are views. TensorArrays stay whole.
     """
+    limit_bytes = batch_bytes(limit_bytes)
     if sum(tensor_of(item).nbytes for item in batch.values()) <= limit_bytes:
         yield batch
         return

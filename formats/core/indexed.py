@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 
+from lodcli.formats.arrays.budget import batch_bytes, require_items_fit
 from lodcli.formats.arrays.lazy_lod import LazyLoD
 from lodcli.formats.core.batching import cuts, groups
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find
@@ -97,6 +99,7 @@ class IndexedSource(Source):
             return
         spec = group[0]
         assert spec.rows is not None
+        limit_bytes = batch_bytes(limit_bytes)
         step = max(1, limit_bytes // spec.row_bytes if spec.row_bytes else spec.rows)
         for start in range(0, max(1, spec.rows), step):
             stop = min(start + step, spec.rows)
@@ -106,7 +109,16 @@ class IndexedSource(Source):
     def _items(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
         lods = [self.index_of(spec.name) for spec in group]
         ends = [lod.absolute(0) if isinstance(lod, LoD) else lod.ends() for lod in lods]
-        for start, stop in cuts(ends, [spec.row_bytes for spec in group], limit_bytes):
+        row_bytes = [spec.row_bytes for spec in group]
+        names = ", ".join(spec.name for spec in group)
+        held = [lod.absolute(0) for lod in lods if isinstance(lod, LoD)]
+        if len(held) == len(lods):
+            with naming(names):
+                require_items_fit(held, row_bytes)
+        for start, stop in cuts(ends, row_bytes, limit_bytes):
+            if stop - start == 1:  # an index that stays in the file is not looked through before
+                with naming(names):
+                    require_items_fit([one[start : stop + 1] for one in ends], row_bytes, start)
             shared: dict[int, LoD] = {}
             batch = {}
             for spec, lod in zip(group, lods, strict=True):

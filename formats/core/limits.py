@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.bounds import DEFAULT_LINE_BYTES, Bounds, default_bytes
 from lodcli.formats.core.format import BATCH_BYTES, Format, RowBlocks, Source, StoredRows
 from lodcli.formats.core.options import ReadOptions
@@ -62,6 +63,8 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
         LodError: as the format does, TooLargeError among them.
     """
     stored = kind.stored_bytes(source)
+    if not kind.streams and stored is not None:
+        require_fits(f"{kind.name} is read whole", stored, WHOLE_COPIES)
     bounds = limits.bounds(stored)
     source.allow(bounds)
     if limits.isolate and not processes.CAN_ISOLATE:
@@ -142,7 +145,7 @@ class Limited(Wrapped):
         spec = find(self.schema, name)
         if not self.partial:
             return super().slice(name, branch, level)  # counts as it goes
-        whole = _declared_bytes(spec)
+        whole = declared_bytes(spec)
         if self._bounds.max_bytes is not None and whole > self._bounds.max_bytes and not spec.array:
             # The whole is too much; what is asked for may be little.
             lod = self.read_index(name)
@@ -161,10 +164,10 @@ class Limited(Wrapped):
         return self._inner
 
     def _refuse_declared(self, specs: Iterable[TensorSpec]) -> None:
-        self._bounds.check(sum(_declared_bytes(spec) for spec in specs), "declares")
+        self._bounds.check(sum(declared_bytes(spec) for spec in specs), "declares")
 
 
-def _declared_bytes(spec: TensorSpec) -> int:
+def declared_bytes(spec: TensorSpec) -> int:
     """Return the declared size of a tensor; unknown counts are 0."""
     return (spec.rows or 0) * spec.row_bytes + _index_bytes(spec) + _mask_bytes(spec)
 

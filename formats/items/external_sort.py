@@ -23,6 +23,7 @@ from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
+from lodcli.kernels.runtime.memory_budget import at_most
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
@@ -56,7 +57,7 @@ def sorted_by(
             batch = {name: tensor_of(item) for name, item in items.items()}
             held.append(batch)
             held_bytes += size_bytes(batch)
-            if held_bytes >= RUN_BYTES and any(map(item_count, held)):
+            if held_bytes >= at_most(RUN_BYTES, 16) and any(map(item_count, held)):
                 runs.append(spool.write([_sorted(held, names)]))
                 held, held_bytes = [], 0
         if not runs:
@@ -65,8 +66,9 @@ def sorted_by(
         if held:
             runs.append(spool.write([_sorted(held, names)]))
             held.clear()
-        while len(runs) > MOST_RUNS:
-            several = [runs[n : n + MOST_RUNS] for n in range(0, len(runs), MOST_RUNS)]
+        most = max(2, at_most(MOST_RUNS * BLOCK_BYTES, 4) // BLOCK_BYTES)
+        while len(runs) > most:
+            several = [runs[n : n + most] for n in range(0, len(runs), most)]
             runs = [spool.write(_merged(spool, some, names)) for some in several]
         yield from _merged(spool, runs, names)
 

@@ -12,7 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from lodcli.formats.arrays.budget import batch_bytes, require_items_fit, require_sizes_fit
 from lodcli.formats.core.batching import cuts
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, StoredRows
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import Schema, TensorSpec
@@ -68,6 +70,11 @@ class Items:
             total += np.asarray(ends) * size
         return total
 
+    def require_fit(self, items: Offsets) -> None:
+        """Raise TooLargeError if one of these items, (K,) int64, exceeds the memory budget."""
+        with naming(", ".join(self._ends)):
+            require_sizes_fit(self.bytes[items + 1] - self.bytes[items], items)
+
     def counted(self, chosen: slice | Offsets) -> Schema:
         """Return the schema of these items alone."""
         return tuple(self._counted(spec, chosen) for spec in self._shared.schema)
@@ -118,6 +125,8 @@ class Items:
 
     def _range(self, start: int, stop: int, limit_bytes: int) -> Iterator[dict[str, LoDTensor]]:
         ends = [one[start : stop + 1] for one in self._ends.values()]
+        with naming(", ".join(self._ends)):
+            require_items_fit(ends, self._row_bytes, start)
         for begin, end in cuts(ends, self._row_bytes, limit_bytes):
             yield self.read(start + begin, start + end)
 
@@ -141,7 +150,9 @@ class Items:
         if not items.size:
             yield self.read(0, 0)
             return
-        for first, last in _runs(self.bytes[items], self.bytes[items + 1], BATCH_BYTES):
+        self.require_fit(items)
+        limit_bytes = batch_bytes(BATCH_BYTES)
+        for first, last in _runs(self.bytes[items], self.bytes[items + 1], limit_bytes):
             start, stop = int(items[first]), int(items[last - 1]) + 1
             batch = self.read(start, stop)
             whole = stop - start == last - first

@@ -28,6 +28,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files, machine
 from lodcli.kernels.runtime import buffers as memory
+from lodcli.kernels.runtime.memory_budget import at_most
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # Items that take no more together are reordered in memory.
@@ -48,11 +49,12 @@ def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
         items: of a file.
         order: (K,) int64, the items as they shall come, none twice.
     """
+    items.require_fit(order)
     sizes = items.bytes[order + 1] - items.bytes[order]
-    if int(sizes.sum()) <= IN_MEMORY_BYTES:
+    if int(sizes.sum()) <= at_most(IN_MEMORY_BYTES, 4):
         yield _in_memory(items, order)
         return
-    buckets = (np.cumsum(sizes) - sizes) // BUCKET_BYTES
+    buckets = (np.cumsum(sizes) - sizes) // at_most(BUCKET_BYTES, 16)
     borders = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), order.size]
     parts = [order[first:last] for first, last in pairwise(borders)]
     found = _in_place(items)
@@ -65,7 +67,7 @@ def _in_place(items: Items) -> _InPlace | None:
     for spec in items.schema:
         size = (spec.rows or 0) * spec.row_bytes
         stored = items.stored(spec.name)
-        if small_bytes + size <= SMALL_BYTES:
+        if small_bytes + size <= at_most(SMALL_BYTES, 16):
             small.append(spec.name)
             small_bytes += size
         # A boolean is checked where it is read for the last time.
@@ -160,7 +162,7 @@ class _Spool:
     def distribute(self) -> None:
         """Write every item to its bucket."""
         first = 0
-        for batch in self._items.range(0, self._items.count, PASS_BYTES):
+        for batch in self._items.range(0, self._items.count, at_most(PASS_BYTES, 16)):
             count = len(next(iter(batch.values())))
             bucket = self._bucket[first : first + count]
             first += count

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.formats.arrays.batch_parts import check_array
+from lodcli.formats.arrays.budget import batch_bytes
 from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.core.batching import groups, regrouped
 from lodcli.formats.core.errors import DamagedFileError, naming
@@ -79,6 +80,7 @@ class StreamSource(Source):
             self._source.file.seek(0)
             self._read_header()
         self._fresh = False
+        limit_bytes = batch_bytes(limit_bytes)
         content = _Content(self._header, self._frames)
         while (frame := self._frames.next()).kind != Kind.TRAILER:
             if frame.kind == Kind.VALID:

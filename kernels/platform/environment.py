@@ -22,6 +22,9 @@ class Variable(NamedTuple):
 # A * stands for the name of a peer, as LOD_BENCH_TORCH_PYTHON.
 VARIABLES = {
     "LOD_THREADS": Variable("all processors", "Maximum number of threads."),
+    "LOD_MEMORY": Variable(
+        "a quarter of the memory", "Memory budget of commands, as --memory: 500M, 2G."
+    ),
     "LOD_NATIVE": Variable(
         "best of this processor", "Compiled kernels: a level such as v3, or off for NumPy alone."
     ),

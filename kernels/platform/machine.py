@@ -6,6 +6,7 @@ import mmap
 import os
 import platform
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -109,17 +110,20 @@ def available_bytes() -> int | None:
 
 def left_in_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
     """Return what the control group of this process leaves, of version 2 or 1."""
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        try:
-            most = (folder / limit).read_text(encoding="ascii").strip()
+    most = group_limit_bytes(folder)
+    for used in ("memory.current", "memory/memory.usage_in_bytes"):
+        with suppress(OSError, ValueError):
             taken = int((folder / used).read_text(encoding="ascii"))
-        except (OSError, ValueError):
-            continue
-        if most != "max" and int(most) < 1 << 60:
-            return max(0, int(most) - taken)
+            return None if most is None else max(0, most - taken)
+    return None
+
+
+def group_limit_bytes(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Return how much memory the control group allows, of version 2 or 1; None for any."""
+    for limit in ("memory.max", "memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):  # no such group, or "max"
+            most = int((folder / limit).read_text(encoding="ascii"))
+            return most if most < 1 << 60 else None
     return None
 
 

@@ -46,6 +46,8 @@ def in_processes(
     A task whose process is killed or dies is begun again. Closing the generator kills the
     processes.
 
+    Each has an equal share of the memory budget.
+
     Args:
         work: a function of a module, whose results and exceptions can be pickled.
         tasks: what it is called with.
@@ -56,13 +58,17 @@ def in_processes(
     Raises:
         Exception: what `work` raised first.
     """
+    from lodcli.kernels.runtime.memory_budget import shared_budget
     from lodcli.kernels.runtime.threads import thread_count
 
     count = min(jobs, len(tasks), thread_count())
     if not count:
         return
     share = thread_count() // count if threads is None else threads
-    processes = _Processes(count, share)
+    settings = dict.fromkeys(THREADS, str(share))
+    if (budget := shared_budget(count)) is not None:
+        settings["LOD_MEMORY"] = str(budget)
+    processes = _Processes(count, settings)
     deaths = Counter[int]()
     waiting = list(reversed(range(len(tasks))))
     finished = 0
@@ -94,10 +100,10 @@ def _death() -> OSError:
 class _Process:
     """One process, and the task that it is at."""
 
-    def __init__(self, context: SpawnContext, threads: int) -> None:
+    def __init__(self, context: SpawnContext, settings: dict[str, str]) -> None:
         self.connection, theirs = context.Pipe()
         # A daemon ends with its parent even if an exception keeps `kill` from being called.
-        self.process = context.Process(target=_serve, args=(theirs, threads), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, settings), daemon=True)
         self.process.start()
         theirs.close()
         self.task: int | None = None
@@ -112,12 +118,12 @@ class _Process:
 class _Processes:
     """So many processes, started when they are needed."""
 
-    def __init__(self, count: int, threads: int) -> None:
+    def __init__(self, count: int, settings: dict[str, str]) -> None:
         import multiprocessing
 
         self._context = multiprocessing.get_context("spawn")
         self._count = count
-        self._threads = threads
+        self._settings = settings
         self._all: list[_Process] = []
         self._ticked = time.monotonic()
 
@@ -125,7 +131,7 @@ class _Processes:
         """Give each process that has none the last task of `waiting`."""
         idle = sum(one.task is None for one in self._all)
         for _ in range(min(self._count - len(self._all), len(waiting) - idle)):
-            self._all.append(_Process(self._context, self._threads))
+            self._all.append(_Process(self._context, self._settings))
         for one in list(self._all):
             if one.task is None and waiting:
                 try:
@@ -191,11 +197,10 @@ def _places(one: _Process) -> tuple[Connection[Any, Any], int]:
 # -- in the processes ------------------------------------------------------------------
 
 
-def _serve(connection: Connection[Any, Any], threads: int) -> None:
+def _serve(connection: Connection[Any, Any], settings: dict[str, str]) -> None:
     """Do one task after another. Interrupts are for the parent, without which this ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in THREADS:
-        os.environ[name] = str(threads)
+    os.environ.update(settings)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:

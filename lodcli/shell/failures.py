@@ -15,6 +15,7 @@ import click
 from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.platform import environment
+from lodcli.kernels.runtime.memory_budget import memory_setting
 from lodcli.kernels.runtime.threads import thread_setting
 from lodcli.shell import output
 from lodcli.shell.printable import printable
@@ -100,6 +101,7 @@ def _complete(group: click.Group) -> None:
 def _check_environment() -> None:
     """Raise OptionError if an environment variable of lod has an unknown value."""
     thread_setting()
+    memory_setting()
     debug = environment.value("LOD_DEBUG")
     if debug not in ("", "0", "1"):
         raise OptionError(f"LOD_DEBUG: expected 0 or 1, found {debug[:40]!r}")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lodcli.formats.core.options import NULLS, ReadKeywords, ReadOptions, read_options
+from lodcli.kernels.runtime.memory_budget import LEAST_BYTES, parsed_size, within_budget
 
 if TYPE_CHECKING:
     from lodcli.formats.core.limits import Limits
@@ -25,12 +25,10 @@ class _Size(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(
-            r"([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?)(?:i?B)?", str(value), re.I
-        )
-        if found is None:
+        size = parsed_size(str(value))
+        if size is None:
             self.fail(f"{value!r} is not a size; write 4096, 500M or 2G", param, ctx)
-        return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
+        return size
 
 
 SIZE = _Size()
@@ -58,6 +56,21 @@ def guarded(function: F) -> F:
         if value is not None and value is not False:
             ctx.meta[f"{_LIMITS}.{param.name}"] = value
 
+    def spend(ctx: click.Context, param: click.Parameter, value: int | None) -> None:
+        if value is None:
+            return
+        if value < LEAST_BYTES:
+            raise click.BadParameter("expected 1M or more", ctx, param)
+        ctx.find_root().with_resource(within_budget(value))
+
+    @click.option(
+        "--memory",
+        type=SIZE,
+        metavar="SIZE",
+        expose_value=False,
+        callback=spend,
+        help="Memory budget for data, such as 500M or 2G [default: a quarter of the memory].",
+    )
     @click.option(
         "--max-bytes",
         type=SIZE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from shlex import quote
@@ -10,9 +10,11 @@ from typing import Any
 
 import click
 
+from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.errors import naming_file, naming_os
-from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.format import BATCH_BYTES, Source, joined
 from lodcli.formats.core.io import one_tensor, open_file
+from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import (
     Batch,
@@ -21,11 +23,13 @@ from lodcli.formats.core.schema import (
     StoredArray,
     TensorSpec,
     find,
+    find_all,
 )
 from lodcli.formats.items.indexed_copy import Labelled, indexed
 from lodcli.formats.structs.names import named
 from lodcli.formats.values.file_attributes import alike
 from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget, within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.limits import limits, reading
 from lodcli.shell.output import is_verbose, note, size_text
@@ -78,10 +82,38 @@ class Opened:
             raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")
         return spec
 
+    def read(self, names: Iterable[str], held_bytes: int = 0) -> dict[str, Item]:
+        """Read whole tensors.
+
+        Args:
+            names: which tensors.
+            held_bytes: of what is in memory beside them.
+
+        Raises:
+            TooLargeError: they do not fit into the memory budget; nothing was read if the file
+                says how many rows they have.
+        """
+        specs = find_all(self.source.schema, names)
+        wanted = [spec.name for spec in specs]
+        what, total = ", ".join(wanted), held_bytes
+        with naming_file(self.reference.label):
+            require_fits(what, total + sum(map(declared_bytes, specs)), WHOLE_COPIES)
+            if all(spec.rows is not None for spec in specs) or memory_budget() is None:
+                return self.source.read(wanted)
+
+            def counted() -> Iterator[Batch]:
+                nonlocal total
+                for batch in self.source.batches_of(wanted):
+                    total += size_of({key: batch[key] for key in batch if key in wanted})[1]
+                    require_fits(what, total, WHOLE_COPIES)
+                    yield batch
+
+            return joined(self.source.schema, counted(), wanted)
+
     def array(self) -> tuple[str, StoredArray]:
         """Read the one TensorArray that was asked for, with its name."""
         name = find(self.source.schema, self.reference.name).name
-        item = self.source.read([name])[name]
+        item = self.read([name])[name]
         if isinstance(item, StoredArray):
             return name, item
         raise SelectionError(f"{name} is a tensor, not a TensorArray; only `lod unpack` makes one")
@@ -89,7 +121,7 @@ class Opened:
     def read_tensor(self) -> tuple[str, LoDTensor]:
         """Read the one tensor that was asked for, with its name."""
         name = self.tensor().name
-        return name, one_tensor(self.source.read([name])[name], "this command")
+        return name, one_tensor(self.read([name])[name], "this command")
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         """Yield the batches of what was asked for; what goes wrong names this file.
@@ -99,6 +131,9 @@ class Opened:
         every = self.reference.name is None
         with naming_os(self.reference.label), naming_file(self.reference.label):
             names = [spec.name for spec in self.schema]
+            for spec in self.schema:
+                if spec.array:  # comes whole
+                    require_fits(spec.name, declared_bytes(spec), WHOLE_COPIES)
             for batch in self.source.batches_of(names, limit_bytes):
                 kept = batch if every else {k: batch[k] for k in batch if k in names}
                 if kept:
@@ -128,6 +163,7 @@ def opened(
     """
     options = reading(options or ReadOptions())
     with (
+        within_budget(memory_budget() or default_budget()),
         naming_os(reference.label),
         open_file(
             reference.path,

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from lodcli.commands.choose.choosing import named
+from lodcli.formats.arrays.budget import require_items_fit
 from lodcli.formats.core.batching import cuts
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.marks import marked
 from lodcli.formats.dataset import manifest
 from lodcli.formats.items.indexed_copy import in_place
@@ -109,6 +111,8 @@ def _read(references: Sequence[Reference], items: Sequence[Items]) -> Iterator[l
     for one in items:
         ends += [one.ends(spec.name) for spec in one.schema]
         row_bytes += [spec.row_bytes for spec in one.schema]
+    with naming(", ".join(one.schema[0].name for one in items)):
+        require_items_fit(ends, row_bytes)
     ranges = list(cuts(ends, row_bytes, COMPUTED_BYTES))
 
     def batches(reference: Reference, one: Items) -> Iterator[LoDTensor]:

@@ -19,7 +19,9 @@ from lodcli.commands.apply.expression import TensorExpression, arithmetic
 from lodcli.commands.apply.in_step import in_step, longest_items
 from lodcli.commands.apply.results import write_beside, write_results
 from lodcli.expressions.showing import showing_where
-from lodcli.formats.core.schema import Item, schema_of, tensor_of
+from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
+from lodcli.formats.core.limits import declared_bytes
+from lodcli.formats.core.schema import Item, find, schema_of, tensor_of
 from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, UnsupportedError
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS
 from lodcli.kernels.ops.plugins import find_op, no_gpu
@@ -27,7 +29,7 @@ from lodcli.kernels.ops.registry import OpEntry
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
-from lodcli.shell.opened import opened
+from lodcli.shell.opened import Opened, opened
 from lodcli.shell.options import refuse_two_pipes
 from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
@@ -196,17 +198,20 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
     if writing.into is None and _written_in_parts(ready, writing):
         return
     beside: Mapping[str, Item] = {}
-    if writing.into is not None:
-        with opened(dataclasses.replace(first, name=None)) as file:
-            beside = file.source.read()
     name = ""
     values: list[LoDTensor] = []
-    for reference in steps[0].files:
-        found, tensor = _read(reference, _input_kind(steps[0], len(values)))
-        if not name and found in beside:
-            tensor = tensor_of(beside[found])  # the index that they share is one object
-        name = name or found
-        values.append(writing.prepared(tensor))
+    with ExitStack() as stack:
+        files = [stack.enter_context(opened(one)) for one in steps[0].files]
+        _require_fit(files)
+        if writing.into is not None:
+            with opened(dataclasses.replace(first, name=None)) as file:
+                beside = file.read([spec.name for spec in file.source.schema])
+        for file in files:
+            found, tensor = _read_from(file, _input_kind(steps[0], len(values)))
+            if not name and found in beside:
+                tensor = tensor_of(beside[found])  # the index that they share is one object
+            name = name or found
+            values.append(writing.prepared(tensor))
     results = _run(ready, values, name, device)
     write_beside(beside, name, results, writing.into, writing.target)
 
@@ -381,12 +386,25 @@ def _input_kind(step: Step, place: int) -> str:
 
 
 def _read(reference: Reference, kind: str) -> tuple[str, LoDTensor]:
-    """Read a tensor, or the steps of a TensorArray where one is wanted, with its name."""
+    """Read a tensor of a file; see `_read_from`."""
     with opened(reference) as file:
-        if kind == "steps" and any(spec.array for spec in file.schema):
-            name, stored = file.array()
-            return name, stored.array.steps
-        return file.read_tensor()
+        return _read_from(file, kind)
+
+
+def _read_from(file: Opened, kind: str) -> tuple[str, LoDTensor]:
+    """Read a tensor, or the steps of a TensorArray where one is wanted, with its name."""
+    if kind == "steps" and any(spec.array for spec in file.schema):
+        name, stored = file.array()
+        return name, stored.array.steps
+    return file.read_tensor()
+
+
+def _require_fit(files: Sequence[Opened]) -> None:
+    """Raise TooLargeError unless the tensors of all these files fit into the memory budget."""
+    if len(files) > 1:
+        specs = [find(file.source.schema, file.reference.name) for file in files]
+        what = ", ".join(dict.fromkeys(file.reference.label for file in files))
+        require_fits(what, sum(map(declared_bytes, specs)), WHOLE_COPIES)
 
 
 def apply_expression(text: str, source: Reference, writing: Writing) -> None:

@@ -69,15 +69,16 @@ def read_examples(reference: Reference, labels: str, level: int | str | None) ->
     """
     with opened(reference) as file, naming(reference.label):
         names = _class_names(file, labels)
-        item = file.source.read([labels])[labels]
-        _, tensor = file.read_tensor()
+        name = file.tensor().name
+        items = file.read([name, labels])
+        tensor = one_tensor(items[name], "this command")
         if not tensor.lod.n_levels:
             raise InvalidDataError(
                 f"{file.tensor().name}: expected at least one level, found none: nothing says "
                 "where its sequences begin and end"
             )
         offsets = tensor.lod.absolute(-1 if level is None else level)
-        numbers = one_tensor(item, "--labels").data
+        numbers = one_tensor(items[labels], "--labels").data
         sequences = LoDTensor(rows_as_vectors(tensor.data), LoD([offsets]))
         return Examples(Labelled(sequences, numbers), names, reference.label)
 

@@ -1,0 +1,84 @@
+"""What the memory budget means for reading: sizes of batches, and refusals before rows are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lodcli.formats.core.errors import TooLargeError
+from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.runtime.memory_budget import at_most, memory_budget
+
+# A batch that is read ahead, the one that is worked on, results and what is being written.
+BATCH_SHARE = 8
+# A large item: it, its result, and the next item.
+ITEM_COPIES = 3
+# A whole tensor: it, a result, and what is computed between.
+WHOLE_COPIES = 3
+# Items whose sizes are computed at a time.
+_ITEMS = 1 << 16
+
+
+def batch_bytes(limit_bytes: int) -> int:
+    """Return how many bytes a batch may have: `limit_bytes`, or less with a small budget."""
+    return at_most(limit_bytes, BATCH_SHARE)
+
+
+def require_fits(what: str, size_bytes: int, copies: int) -> None:
+    """Raise TooLargeError unless something fits into the budget several times.
+
+    Args:
+        what: in words, as in "item 3".
+        size_bytes: of it.
+        copies: how many of it are in memory at once.
+    """
+    budget = memory_budget()
+    if budget is not None and size_bytes * copies > budget:
+        raise TooLargeError(
+            f"{what}: {size_bytes} bytes, of which memory holds up to {copies} copies; the budget "
+            f"is {_megabytes(budget)}, --memory {_megabytes(size_bytes * copies)} would do"
+        )
+
+
+def require_items_fit(
+    item_offsets: Sequence[Offsets | Sequence[int]], row_bytes: Sequence[int], first: int = 0
+) -> None:
+    """Raise TooLargeError if an item does not fit into the budget.
+
+    Args:
+        item_offsets: for each tensor, in rows, where its outermost items begin and end.
+        row_bytes: for each tensor, bytes of a row.
+        first: the number of the first item.
+    """
+    budget = memory_budget()
+    parts = list(zip(item_offsets, row_bytes, strict=True))
+    if budget is None or sum(int(ends[-1] - ends[0]) * size for ends, size in parts) <= (
+        budget // ITEM_COPIES
+    ):
+        return
+    count = len(item_offsets[0]) - 1
+    for start in range(0, count, _ITEMS):
+        stop = min(start + _ITEMS, count)
+        sizes = np.zeros(stop - start, np.int64)
+        for ends, size in parts:
+            bounds: Offsets = np.asarray(ends[start : stop + 1], np.int64)
+            sizes += (bounds[1:] - bounds[:-1]) * size
+        require_sizes_fit(sizes, range(first + start, first + stop))
+
+
+def require_sizes_fit(sizes: Offsets, items: Sequence[int] | Offsets) -> None:
+    """Raise TooLargeError if an item does not fit into the budget.
+
+    Args:
+        sizes: (K,) bytes of each item.
+        items: (K,) their numbers.
+    """
+    if sizes.size:
+        largest = int(np.argmax(sizes))
+        require_fits(f"item {int(items[largest])}", int(sizes[largest]), ITEM_COPIES)
+
+
+def _megabytes(size_bytes: int) -> str:
+    """Return a size as --memory takes it, rounded up."""
+    return f"{-(-size_bytes // (1 << 20))}M"

@@ -1,0 +1,151 @@
+"""`--memory`: the same bytes with a small budget, and refusals before a row is read."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.runtime.memory_budget import memory_budget
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, tensor
+
+ROWS = 300_000
+COMMANDS = {
+    "convert": "convert big.lod.h5 OUT.lod.h5",
+    "jsonl": "convert labels.lod.h5 OUT.jsonl",
+    "slice": "slice big.lod.h5 5:900 -o OUT.lod.h5",
+    "slice backwards": "slice big.lod.h5 ::-1 -o OUT.lod.h5",
+    "rows": "slice big.lod.h5 2,: -o OUT.lod.h5",
+    "head": "head big.lod.h5 -n 900 -o OUT.lod.h5",
+    "tail": "tail big.lod.h5 -n 900 -o OUT.lod.h5",
+    "filter": "filter big.lod.h5 mean(data)>0 -o OUT.lod.h5",
+    "sample": "sample big.lod.h5 500 --seed 1 -o OUT.lod.h5",
+    "shuffle": "shuffle big.lod.h5 --seed 1 -o OUT.lod.h5",
+    "sort": "sort big.lod.h5 -o OUT.lod.h5",
+    "cast": "cast big.lod.h5 float64 -o OUT.lod.h5",
+    "concat": "concat big.lod.h5 big.lod.h5 -o OUT.lod.h5",
+    "merge": "merge big.lod.h5 labels.lod.h5::label -o OUT.lod.h5",
+    "group": "group labels.lod.h5 --by label -o OUT.lod.h5",
+    "apply": "apply reverse big.lod.h5 -o OUT.lod.h5",
+    "expression": "apply data*2 big.lod.h5 --into twice -o OUT.lod.h5",
+    "two files": "apply add big.lod.h5 big.lod.h5 -o OUT.lod.h5",
+    "sorted by length": "apply sort_by_length big.lod.h5 -o OUT.lod.h5",
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of 5 MB, and one with an item of 1.6 MB."""
+    folder = tmp_path_factory.mktemp("memory")
+    random = np.random.default_rng(3)
+    lengths = random.integers(0, 600, 1000)
+    rows = int(lengths.sum())
+    data = random.integers(-9, 9, (rows, 4)).astype(np.float32)
+    io.write(folder / "big.lod.h5", LoDTensor(data, [lengths.tolist()]))
+    io.write(folder / "labels.lod.h5", {"label": LoDTensor(random.integers(0, 9, lengths.size))})
+    one = LoDTensor(np.zeros(ROWS), [[10, 200_000, ROWS - 200_010]])
+    io.write(folder / "one.lod.h5", one)
+    io.write(folder / "one.lods", one)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _here(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(data)
+
+
+def content(path: str) -> int:
+    return zlib.crc32(Path(path).read_bytes())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_small_budget_gives_the_same_bytes(name: str, lod: Lod, tmp_path: Path) -> None:
+    found = []
+    for memory in ("1G", "1M"):
+        args = COMMANDS[name].replace("OUT", str(tmp_path / memory)).split()
+        done = lod(*args, "--memory", memory)
+        assert done.code == 0, done.stderr
+        (out,) = tmp_path.glob(f"{memory}*")
+        found.append(content(str(out)))
+    assert found[0] == found[1]
+    assert memory_budget() is None
+
+
+def test_an_item_larger_than_the_budget_is_named(lod: Lod, tmp_path: Path) -> None:
+    out = tmp_path / "out.lod.h5"
+    args = ["convert", "one.lod.h5", out, "--memory"]
+    done = lod(*args, "4M")
+    assert (done.code, done.stdout) == (1, "")
+    assert done.stderr == (
+        "lod convert: one.lod.h5: data: item 1: 1600000 bytes, of which memory holds up to 3 "
+        "copies; the budget is 4M, --memory 5M would do\n"
+    )
+    assert not out.exists()
+    assert lod(*args, "5M").code == 0
+
+
+@pytest.mark.parametrize("command", ["shuffle", "head", "filter length()>5", "apply sum"])
+def test_every_way_of_reading_refuses_it(command: str, lod: Lod, tmp_path: Path) -> None:
+    name, *words = command.split()
+    args = [name, "one.lod.h5", *words] if name == "filter" else [name, *words, "one.lod.h5"]
+    done = lod(*args, "-o", tmp_path / "out.lod.h5", "--memory", "4M")
+    assert done.code == 1
+    assert "item 1: 1600000 bytes" in done.stderr
+
+
+def test_whole_tensors_are_refused_before_a_row_is_read(lod: Lod, tmp_path: Path) -> None:
+    damaged = bytearray(Path("big.lod.h5").read_bytes())
+    damaged[len(damaged) // 2] ^= 1  # found only by who reads it
+    Path("damaged.lod.h5").write_bytes(damaged)
+    args = ["apply", "scatter", "damaged.lod.h5", "big.lod.h5", "labels.lod.h5"]
+    done = lod(*args, "-o", tmp_path / "out.lod.h5", "--memory", "2M")
+    assert done.code == 1
+    assert "of which memory holds up to 3 copies; the budget is 2M, --memory" in done.stderr
+    done = lod(*args, "-o", tmp_path / "out.lod.h5")
+    assert "were altered" in done.stderr
+
+
+def test_an_unknown_number_of_rows_is_counted_as_they_come(shell: Lod, data: Path) -> None:
+    done = shell(f"lod apply sort_by_length - -o o.lod.h5 --memory 4M < {data}/one.lods")
+    assert done.code == 1
+    assert "the budget is 4M" in done.stderr
+
+
+def test_the_variable_counts_and_the_option_goes_before_it(shell: Lod, data: Path) -> None:
+    line = f"lod convert {data}/one.lod.h5 out.lod.h5 -f"
+    done = shell(line, LOD_MEMORY="4M")
+    assert (done.code, "the budget is 4M" in done.stderr) == (1, True)
+    assert shell(f"{line} --memory 5M", LOD_MEMORY="4M").code == 0
+    done = shell(line, LOD_MEMORY="much")
+    assert done.code == 2
+    assert "LOD_MEMORY: expected a size of 1M or more, found 'much'" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["0", "1023K", "-5M", "much"])
+def test_what_is_no_budget_is_refused(text: str, lod: Lod) -> None:
+    done = lod("inspect", "one.lod.h5", "--memory", text)
+    assert done.code == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_processes_share_the_budget(shell: Lod, data: Path) -> None:
+    assert shell(f"lod shard {data}/one.lod.h5 shards --shards 2").code == 0
+    done = shell("lod apply reverse shards --jobs 2 -o out --memory 8M", LOD_THREADS="2")
+    assert "the budget is 4M" in done.stderr
+    assert shell("lod apply reverse shards --jobs 2 -o out --memory 10M", LOD_THREADS="2").code == 0
+
+
+def test_an_rnn_computes_the_same_in_smaller_batches(lod: Lod, tmp_path: Path) -> None:
+    found = []
+    for memory in ("1G", "1M"):
+        out = tmp_path / f"{memory}.lod.h5"
+        args = ["run-rnn", "big.lod.h5", "--cell", "gru", "--hidden", "4", "--seed", "1"]
+        assert lod(*args, "-o", out, "--memory", memory).code == 0
+        found.append(tensor(out))
+    assert found[0].lod == found[1].lod
+    # Matrix products of other sizes add in another order.
+    np.testing.assert_allclose(found[0].data, found[1].data, rtol=1e-5, atol=1e-6)
