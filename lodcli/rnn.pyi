@@ -23,6 +23,8 @@ from lodcli.kernels.rnn.cells.registry import CELLS as CELLS
 from lodcli.kernels.rnn.cells.registry import CellEntry as CellEntry
 from lodcli.kernels.rnn.cells.rglru.rglru import RGLRUCell as RGLRUCell
 from lodcli.kernels.rnn.cells.rglru.rglru import RGLRUWeights as RGLRUWeights
+from lodcli.kernels.rnn.cells.s5.s5 import S5Cell as S5Cell
+from lodcli.kernels.rnn.cells.s5.s5 import S5Weights as S5Weights
 from lodcli.kernels.rnn.cells.slstm.slstm import SLSTMCell as SLSTMCell
 from lodcli.kernels.rnn.cells.slstm.slstm import SLSTMWeights as SLSTMWeights
 from lodcli.kernels.rnn.cells.weights import LayerWeights as LayerWeights
@@ -143,6 +145,8 @@ __all__ = [
     "RNNTape",
     "RNNWeights",
     "Recipe",
+    "S5Cell",
+    "S5Weights",
     "SLSTMCell",
     "SLSTMWeights",
     "Scored",

@@ -54,6 +54,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "rglru-one-head": ("rglru", {"bias": False}, {}),
     "lru": ("lru", {}, {}),
     "lru-projection": ("lru", {"projection_size": 5}, {}),
+    "s5": ("s5", {}, {}),
+    "s5-projection": ("s5", {"projection_size": 5}, {"conj_sym": False}),
 }
 LINEAR = [
     name for name, (kind, *_) in VARIANTS.items() if issubclass(weights_class(kind), LinearWeights)

@@ -150,6 +150,21 @@ def lru_step(weights: Any, x: Array, h: Array, c: Array) -> Any:
     return shown, np.stack([state.real, state.imag], axis=1).ravel()
 
 
+def s5_step(weights: Any, x: Array, h: Array, c: Array) -> Any:
+    rate = weights.lambda_re + 1j * weights.lambda_im
+    held = np.exp(rate * np.exp(weights.log_step.ravel()))
+    entering = (held - 1) / rate * (_complex(weights.b) @ x)
+    state = held * (c[0::2] + 1j * c[1::2]) + entering
+    skip = weights.skip * x if weights.skip.ndim == 1 else weights.skip @ x
+    shown = (2 if weights.conj_sym else 1) * (_complex(weights.c) @ state).real + skip
+    return shown, np.stack([state.real, state.imag], axis=1).ravel()
+
+
+def _complex(pairs: Array) -> Array:
+    result: Array = pairs[..., 0] + 1j * pairs[..., 1]
+    return result
+
+
 _STEPS: dict[str, Any] = {
     "elman": elman_step,
     "gru": gru_step,
@@ -159,6 +174,7 @@ _STEPS: dict[str, Any] = {
     "mingru": mingru_step,
     "minlstm": minlstm_step,
     "rglru": rglru_step,
+    "s5": s5_step,
     "slstm": slstm_step,
 }
 

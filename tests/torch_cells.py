@@ -112,4 +112,18 @@ def _headwise(weight: Any, x: Any) -> Any:
     return torch.einsum("bod,bd->bo", weight, x.reshape(len(weight), -1)).reshape(-1)
 
 
-CELLS = {"lru": lru, "mingru": mingru, "minlstm": minlstm, "rglru": rglru}
+def s5(weights: Arrays, options: dict[str, Any], rows: Any, h: Any) -> Rows:
+    rate = torch.complex(weights["Lambda_re"], weights["Lambda_im"])
+    held = torch.exp(rate * torch.exp(weights["log_step"][:, 0]))
+    into = ((held - 1) / rate)[:, None] * torch.view_as_complex(weights["B"])
+    out = torch.view_as_complex(weights["C"])
+    state = torch.view_as_complex(h.reshape(-1, 2))
+    outputs = []
+    for x in rows:
+        state = held * state + into @ x.to(into.dtype)
+        skip = weights["D"] * x if weights["D"].dim() == 1 else weights["D"] @ x
+        outputs.append((2 if options.get("conj_sym", True) else 1) * (out @ state).real + skip)
+    return torch.stack(outputs), torch.view_as_real(state).reshape(-1)
+
+
+CELLS = {"lru": lru, "mingru": mingru, "minlstm": minlstm, "rglru": rglru, "s5": s5}

@@ -56,6 +56,7 @@ CELLS: dict[str, CellEntry] = {
     "minlstm": CellEntry("minlstm.minlstm", "MinLSTM"),
     "rglru": CellEntry("rglru.rglru", "RGLRU"),
     "lru": CellEntry("lru.lru", "LRU"),
+    "s5": CellEntry("s5.s5", "S5"),
 }
 
 

@@ -16,7 +16,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "both": {"layers": 2, "bidirectional": True},
 }
 CELLS = ("lstm", "gru", "gru_paddle", "elman")
-PUBLISHED_CELLS = ("lru", "mingru", "minlstm", "rglru", "slstm")
+PUBLISHED_CELLS = ("lru", "mingru", "minlstm", "rglru", "s5", "slstm")
 
 
 def rows(width: int = 3, dtype: str = "float64") -> np.ndarray[Any, Any]:

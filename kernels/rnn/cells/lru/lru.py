@@ -4,12 +4,10 @@
     h' = lambda * h + exp(gamma_log) * (B x)
     y = Re(C h') + D x
 
-    nu_log, theta_log, gamma_log (H,)    B_re, B_im (H, D)    C_re, C_im (P, H)
-    D (P,), where P is the width of x; or (P, width of x); or None
+    nu_log, theta_log, gamma_log (H,)    B_re, B_im (H, D)    C_re, C_im (P, H)    D: diagonal.py
 
-h is complex: as the cell state its values are (.., 2H), real part beside imaginary part. The names
-are those of NicolasZucchet/minimal-LRU. Orvieto et al., Resurrecting Recurrent Neural Networks for
-Long Sequences, 2023 (arXiv 2303.06349).
+The names are those of NicolasZucchet/minimal-LRU. Orvieto et al., Resurrecting Recurrent Neural
+Networks for Long Sequences, 2023 (arXiv 2303.06349).
 """
 
 from __future__ import annotations
@@ -19,31 +17,21 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.rnn.cells.cell import column_sums
-from lodcli.kernels.rnn.cells.linear_cell import (
-    BlockGradients,
-    Coefficients,
-    LinearCell,
-    LinearWeights,
-    contiguous,
-    times,
-)
+from lodcli.kernels.rnn.cells.diagonal import DiagonalCell, DiagonalWeights, Parts, complex_of
 from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LRUWeights(LinearWeights):
+class LRUWeights(DiagonalWeights):
     """The weights of an LRU; shapes are at the head of this file."""
 
     KIND: ClassVar[str] = "lru"
-    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"projection"})
-    HAS_BIAS: ClassVar[bool] = False
     INPUT_WEIGHT: ClassVar[str] = "b_re"
     STATE_WEIGHT: ClassVar[str] = "nu_log"
     NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(
@@ -61,26 +49,14 @@ class LRUWeights(LinearWeights):
 
     @classmethod
     def weight_shapes(cls, sizes: Sizes) -> Shapes:
-        output = sizes.projection or sizes.hidden
         shapes: Shapes = dict.fromkeys(("nu_log", "theta_log", "gamma_log"), (sizes.hidden,))
         shapes |= dict.fromkeys(("b_re", "b_im"), (sizes.hidden, sizes.input))
-        shapes |= dict.fromkeys(("c_re", "c_im"), (output, sizes.hidden))
-        # By element, as published, where that is possible.
-        by_element = output == sizes.input and "full" not in sizes.extras
-        return shapes | {"skip": (output,) if by_element else (output, sizes.input)}
+        shapes |= dict.fromkeys(("c_re", "c_im"), (cls.output_width(sizes), sizes.hidden))
+        return shapes | {"skip": cls.skip_shape(sizes)}
 
     def sizes(self) -> Sizes:
-        full = self.skip is not None and self.skip.ndim > 1
-        return Sizes(
-            int(self.b_re.shape[1]),
-            int(self.nu_log.shape[0]),
-            int(self.c_re.shape[0]),
-            frozenset({"full"} if full else ()),
-        )
-
-    @property
-    def state_sizes(self) -> tuple[int, ...]:
-        return (self.output_size, 2 * self.hidden_size)
+        width, hidden = int(self.b_re.shape[1]), int(self.nu_log.shape[0])
+        return Sizes(width, hidden, int(self.c_re.shape[0]), self.extras)
 
     @classmethod
     def seeded(cls, sizes: Sizes, rng: np.random.Generator, dtype: DTypeLike) -> Self:
@@ -108,64 +84,40 @@ class LRUWeights(LinearWeights):
             require_rank(self.name_of(field) + suffix, getattr(self, field), rank)
 
 
-class LRUCell(LinearCell[LRUWeights]):
+class LRUCell(DiagonalCell[LRUWeights]):
     """The equations at the head of this file."""
 
-    COMPLEX: ClassVar[bool] = True
-
     @property
-    def factor(self) -> Array:
+    def diagonal(self) -> Array:
         weights = self.weights
         radius, angle = np.exp(-np.exp(weights.nu_log)), np.exp(weights.theta_log)
-        return _complex(radius * np.cos(angle), radius * np.sin(angle))[np.newaxis]
+        return complex_of(radius * np.cos(angle), radius * np.sin(angle))
 
-    def coefficients(self, x: Array) -> Coefficients:
-        weights = self.weights
-        parts = times(x, weights.b_re.T), times(x, weights.b_im.T)
-        gamma = np.exp(weights.gamma_log)
-        return Coefficients(None, _complex(*(gamma * part for part in parts)), parts)
+    @property
+    def gain(self) -> Array:
+        gain: Array = np.exp(self.weights.gamma_log)
+        return gain
 
-    def coefficients_backward(
-        self, x: Array, kept: Any, grad_a: Array, grad_b: Array
-    ) -> BlockGradients:
+    @property
+    def into(self) -> Parts:
+        return self.weights.b_re, self.weights.b_im
+
+    @property
+    def out_of(self) -> Parts:
+        return self.weights.c_re, self.weights.c_im
+
+    def recurrence_gradients(self, of_factor: Array, of_gain: Array) -> dict[str, Array]:
         weights = self.weights
-        gamma = np.exp(weights.gamma_log)
-        grads = gamma * grad_b.real, gamma * grad_b.imag
         # The slopes of lambda by nu_log and theta_log are real multiples of lambda and i lambda.
-        turned = grad_a * np.conj(self.factor)
-        found = {
-            "nu_log": -np.exp(weights.nu_log) * column_sums(turned.real),
-            "theta_log": np.exp(weights.theta_log) * column_sums(turned.imag),
-            "gamma_log": column_sums(grads[0] * kept[0] + grads[1] * kept[1]),
-            "b_re": times(grads[0].T, x),
-            "b_im": times(grads[1].T, x),
+        turned = of_factor * np.conj(self.diagonal)
+        return {
+            "nu_log": -np.exp(weights.nu_log) * turned.real,
+            "theta_log": np.exp(weights.theta_log) * turned.imag,
+            "gamma_log": self.gain * of_gain.real,
         }
-        return BlockGradients(times(grads[0], weights.b_re) + times(grads[1], weights.b_im), found)
 
-    def output(self, x: Array, h: Array) -> Array:
-        weights = self.weights
-        y = times(contiguous(h.real), weights.c_re.T) - times(contiguous(h.imag), weights.c_im.T)
-        if weights.skip is not None:
-            y += x * weights.skip if weights.skip.ndim == 1 else times(x, weights.skip.T)
-        return y
+    def into_gradients(self, real: Array, imaginary: Array) -> dict[str, Array]:
+        return {"b_re": real, "b_im": imaginary}
 
-    def output_backward(self, x: Array, h: Array, grad: Array) -> tuple[Array, BlockGradients]:
-        weights = self.weights
-        of_h = _complex(times(grad, weights.c_re), -times(grad, weights.c_im))
-        found = {
-            "c_re": times(grad.T, contiguous(h.real)),
-            "c_im": -times(grad.T, contiguous(h.imag)),
-        }
-        if weights.skip is None:
-            return of_h, BlockGradients(np.zeros_like(x), found)
-        if weights.skip.ndim == 1:
-            found["skip"] = column_sums(grad * x)
-            return of_h, BlockGradients(grad * weights.skip, found)
-        found["skip"] = times(grad.T, x)
-        return of_h, BlockGradients(times(grad, weights.skip), found)
-
-
-def _complex(real: Array, imaginary: Array) -> Array:
-    pairs = np.stack([real, imaginary], axis=-1)
-    result: Array = pairs.view(np.result_type(pairs.dtype, np.complex64))[..., 0]
-    return result
+    def out_gradients(self, real: Array, imaginary: Array) -> dict[str, Array]:
+        return {"c_re": real, "c_im": imaginary}
