@@ -218,7 +218,7 @@ def limits_of(suite: str, threads: int, device: str) -> dict[str, float]:
         return gpu_cupy.best_rates(["gemm", "copy"] if suite == "rnn" else ["copy"])
     from lodcli.bench.measure.limits import best_gemm_rate, best_rates
 
-    if suite == "rnn":
+    if suite in ("rnn", "linear"):
         return best_rates(["fma"], threads) | best_gemm_rate()
     return best_rates(["read", "write", "copy"], threads)
 

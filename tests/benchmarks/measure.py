@@ -67,6 +67,7 @@ PARTS: dict[str, str] = {
     "rnn-odd": f"rnn --cell lstm --case b --hidden 250 --features 250 {_TWO} --against torch "
     "--rounds 5 --budget 8",
     "rnn-1-thread": f"rnn --cell lstm --case a,b,d {_ONE} --rounds 5 --budget 6",
+    "rnn-linear": f"linear {_ONE} --rounds 5 --budget 4",
     "convert": f"convert {_TWO} --rounds 7 --budget 4 --folder {SHARED_MEMORY}",
     "io": f"io --rows 1e5 {_TWO} --rounds 7 --budget 4 --folder {SHARED_MEMORY}",
     "slice": f"slice {_TWO} --rounds 7 --budget 3 --folder {SHARED_MEMORY}",

@@ -14,6 +14,7 @@ from tests.benchmarks.verdicts import Row, device_of, sweep_of
 TITLES = {
     "kernels": "Sequence ops",
     "rnn": "RNNs",
+    "linear": "Linear cells",
     "convert": "Conversions",
     "io": "Files",
     "slice": "Single sequences from files",

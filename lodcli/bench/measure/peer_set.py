@@ -19,7 +19,7 @@ from lodcli.kernels.errors import SelectionError
 FOLDER = Path(__file__).parents[1] / "peers"
 # Benchmarks whose peers have a process each: threads that meet at every step of a sequence
 # cannot share two processors with those of another library that wait by spinning.
-_APART = ("rnn",)
+_APART = ("rnn", "linear")
 
 
 class PeerSet:

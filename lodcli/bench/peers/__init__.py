@@ -45,7 +45,12 @@ _BOTH = ("cpu", "cuda")
 
 PEERS: dict[str, PeerEntry] = {
     "numpy": PeerEntry("numpy", "numpy", {"kernels": "numpy", "io": "numpy_io"}),
-    "torch": PeerEntry("torch", "torch", {"kernels": "torch", "rnn": "torch_rnn"}, devices=_BOTH),
+    "torch": PeerEntry(
+        "torch",
+        "torch",
+        {"kernels": "torch", "rnn": "torch_rnn", "linear": "torch_linear"},
+        devices=_BOTH,
+    ),
     "torch_scatter": PeerEntry(
         "torch_scatter", "torch-scatter", {"kernels": "torch_scatter"}, devices=_BOTH
     ),

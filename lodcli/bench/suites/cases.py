@@ -144,6 +144,17 @@ RNN_CASES = {
         _case("h192", 12_800, 192, 64, "lognormal:200,0.8,0,800", 192),
     )
 }
+# Equal lengths, of which a box is no waste, but for the last.
+LINEAR_CASES = {
+    case.name: case
+    for case in (
+        _case("many", 12_800, 128, 64, "fixed:200", 128),
+        _case("long", 16_000, 64, 16, "fixed:1000", 64),
+        _case("wide", 4_000, 256, 4, "fixed:1000", 256),
+        _case("one", 20_000, 64, 1, "fixed:20000", 64),
+        _case("skewed", 12_800, 128, 64, "lognormal:200,0.8,0,800", 128),
+    )
+}
 USUAL_RNN_CASES = {"cpu": "a,b,c,d", "cuda": "b,c,d,e"}
 
 

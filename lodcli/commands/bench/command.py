@@ -152,6 +152,44 @@ def rnn(
 
 
 @command.command(cls=options.Command)
+@click.option("--cell", "cells", metavar="CELL[,..]", help="mingru, lru, s5, .. [default: all].")
+@click.option("--pass", "passes", metavar="PASS[,..]", help="forward, training [default: both].")
+@click.option("--case", metavar="NAME[,..]", help="many, long, wide, one, skewed [default: all].")
+@click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")
+@sizes
+@sweep
+@settings
+def linear(
+    cells: str | None,
+    passes: str | None,
+    case: str | None,
+    sweep: str | None,
+    settings: Settings,
+    **sizes: Any,
+) -> None:
+    """Time one layer of a linear cell, forward or forward and backward (training).
+
+    many is 64 sequences of 200 rows, 128 features and as many hidden; long 16 of 1,000, 64; wide 4
+    of 1,000, 256; one a single sequence of 20,000, 64; skewed 64 of 200 on average, 128. torch runs
+    the same cell on a padded batch: step by step (up to 1,000), and by parallel scans.
+
+    \b
+    Examples:
+      lod bench linear --cell mingru,s5 --case long --threads 1
+      lod bench linear --cell lru --pass training --hidden 96 --lengths uniform:1,99
+    """
+    from lodcli.bench.suites.cases import LINEAR_CASES
+    from lodcli.bench.suites.linear import LINEAR_CELLS, LinearPlan
+    from lodcli.bench.suites.rnn import PASSES
+    from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show
+
+    chosen = cases_of(LINEAR_CASES, case, sweep, settings.seed, **sizes)
+    ways = parse_ops(passes, PASSES, "--pass")
+    ops = [f"{cell} {way}" for cell in parse_ops(cells, LINEAR_CELLS, "--cell") for way in ways]
+    run_and_show("linear", LinearPlan(ops, chosen), settings)
+
+
+@command.command(cls=options.Command)
 @click.option(
     "--op", "ops", metavar="OP[,..]", help="jsonl_to_lod, lod_to_arrow, .. [default: all]."
 )
