@@ -99,6 +99,20 @@ def _disassembler() -> Path:
     return Path(os.fspath(found.locate()))
 
 
+def _instructions(
+    file: str, kernels: tuple[str, ...], architecture: int, folder: Path
+) -> dict[str, str]:
+    """Return the instructions of each kernel, as NVIDIA's disassembler shows them."""
+    disassembler = _disassembler()
+    _, code, names = _compiled(file, kernels, architecture)
+    (folder / "code.cubin").write_bytes(code)
+    said = subprocess.run(
+        [disassembler, "-c", folder / "code.cubin"], capture_output=True, text=True, check=True
+    ).stdout
+    found = dict(part.split(",", 1) for part in re.split(r"\.section\s+\.text\.", said)[1:])
+    return {kernel: found[names[kernel]] for kernel in kernels}
+
+
 # An instruction that reads or writes global memory; without a size, 32 bits.
 _REQUEST = re.compile(r"\b(LDG|STG)\.E(?:\.(64|128|[US]8|[US]16))?\b")
 
@@ -109,18 +123,21 @@ _REQUEST = re.compile(r"\b(LDG|STG)\.E(?:\.(64|128|[US]8|[US]16))?\b")
 def test_rows_are_read_and_written_in_wide_requests(
     file: str, architecture: int, tmp_path: Path
 ) -> None:
-    disassembler = _disassembler()
-    _, code, names = _compiled(file, tuple(REQUESTS[file]), architecture)
-    (tmp_path / "code.cubin").write_bytes(code)
-    said = subprocess.run(
-        [disassembler, "-c", tmp_path / "code.cubin"], capture_output=True, text=True, check=True
-    ).stdout
-    instructions = dict(part.split(",", 1) for part in re.split(r"\.section\s+\.text\.", said)[1:])
+    instructions = _instructions(file, tuple(REQUESTS[file]), architecture, tmp_path)
     for kernel, expected in REQUESTS[file].items():
         found: dict[str, set[int]] = {"LDG": set(), "STG": set()}
-        for what, size in _REQUEST.findall(instructions[names[kernel]]):
+        for what, size in _REQUEST.findall(instructions[kernel]):
             found[what].add(int(size.lstrip("US") or 32))
         assert (found["LDG"], found["STG"]) == expected, kernel
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", [80, 90])
+def test_blocks_that_meet_wait_for_their_stores_once(architecture: int, tmp_path: Path) -> None:
+    kernels = HOT["rnn_persistent"]
+    instructions = _instructions("rnn_persistent", kernels, architecture, tmp_path)
+    for kernel in kernels:
+        assert len(re.findall(r"\bMEMBAR\.", instructions[kernel])) == 1, kernel
 
 
 def test_an_error_is_found() -> None:

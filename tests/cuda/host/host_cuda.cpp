@@ -28,7 +28,6 @@ struct Fiber {
     void* fake_stack = nullptr;
     uint16_t number = 0;
     uint32_t warp_phase = 0;  // how often its warp met
-    std::vector<uint32_t> seen;
 };
 
 struct Block {

@@ -165,10 +165,9 @@ HOST_ATOMIC atomicCAS(T* place, T expected, T value) {
     if (old == expected) *place = value;
     return old;
 }
-// What PTX says in rnn_meeting.cuh: adds 1 and releases, reads, and acquires what was read.
+// What PTX says in rnn_meeting.cuh: adds 1 and releases; reads and acquires.
 void arrive(unsigned* count);
 unsigned arrivals(const unsigned* count);
-void acquire_fence();
 
 inline float __uint_as_float(unsigned bits) { float value; std::memcpy(&value, &bits, 4); return value; }
 inline unsigned __float_as_uint(float value) { unsigned bits; std::memcpy(&bits, &value, 4); return bits; }

@@ -5,8 +5,8 @@
 //
 // Two accesses of different threads to the same place race unless both read, or both are atomic, or
 // one comes before the other: by __syncthreads in a block, by __syncwarp in a warp; between blocks of a
-// cooperative launch by a barrier of the first block, its arrive(), arrivals() that sees it, an
-// acquire_fence() and a barrier of the second. A shuffle orders nothing. Found are races of the last
+// cooperative launch by a barrier of the first block, its arrive(), arrivals() that sees it and a
+// barrier of the second. A shuffle orders nothing. Found are races of the last
 // write and of two reads since with any access, whatever order the threads ran in.
 #pragma once
 
@@ -137,13 +137,9 @@ unsigned arrivals(const unsigned* count) {
     using namespace host_cuda;
     between();
     watch(count, 4, false, true, nullptr);
-    current->seen = clocks[count];
+    // What the thread has seen, the others of its block know from their next barrier on.
+    join(block->acquired, clocks[count]);
     return *count;
-}
-// What the thread has seen, the others of its block know from their next barrier on.
-void acquire_fence() {
-    using namespace host_cuda;
-    join(block->acquired, current->seen);
 }
 
 extern "C" {

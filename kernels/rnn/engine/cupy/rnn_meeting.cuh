@@ -6,26 +6,28 @@
 __device__ __forceinline__ void arrive(unsigned* count) {
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
 }
+// What was written before the arrivals that are seen, is seen from here on, by the block from its
+// next barrier on. Cheaper than a relaxed load and a fence, which waits for this block's own stores.
 __device__ __forceinline__ unsigned arrivals(const unsigned* count) {
     unsigned seen;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(count) : "memory");
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(count) : "memory");
     return seen;
 }
-__device__ __forceinline__ void acquire_fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 #endif
 
 struct Meeting {
     unsigned* arrived;  // begins at 0; may pass the largest number
     unsigned blocks, awaited;
 
-    // What any of them wrote before, all may read after. Nobody leaves before all have come.
+    // What any of them wrote before, all may read after. Nobody leaves before all have come. A block
+    // that has all units meets nobody.
     __device__ __forceinline__ void meet() {
         awaited += blocks;
         __syncthreads();
+        if (blocks == 1) return;
         if (threadIdx.x == 0) {
             arrive(arrived);
             while ((int)(arrivals(arrived) - awaited) < 0) __nanosleep(20);
-            acquire_fence();
         }
         __syncthreads();
     }
