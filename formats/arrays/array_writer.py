@@ -106,8 +106,9 @@ class ArrayWriter(Generic[S]):
         for batch in together(self._schema, batches):
             for part in self._splitter.split(batch):
                 sink = self._sinks[self._names[part.kind](part.key)]
-                for block in byte_blocks(self._stored(part)):
-                    sink.write(block)
+                for array in part.arrays() if part.kind is Kind.ROWS else [self._stored(part)]:
+                    for block in byte_blocks(array):
+                        sink.write(block)
 
     def _stored(self, part: Part) -> Array:
         """Return what is stored of a part: its offsets go on from those of earlier batches."""

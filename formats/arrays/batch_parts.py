@@ -6,6 +6,7 @@ order of each TensorArray's sequences. Tensors that share a level share its arra
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -18,8 +19,9 @@ from lodcli.formats.core.schema import (
     LevelSpec,
     Schema,
     StoredArray,
+    StreamedArray,
     TensorSpec,
-    tensor_of,
+    outline,
 )
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -46,6 +48,7 @@ class Part:
         level: the number of the level in that tensor; -1 if the array is of no level.
         data: rows, an order, or the offsets of the batch alone, which begin with 0.
         base: for offsets: what the batches before sum to.
+        streamed: for rows that come in blocks: what gives them; `data` is empty then.
     """
 
     kind: Kind
@@ -54,11 +57,18 @@ class Part:
     level: int
     data: Array
     base: int = 0
+    streamed: StreamedArray | None = None
 
     @property
     def count(self) -> int:
         """How many rows, sequences of a level, or entries of an order."""
+        if self.streamed is not None:
+            return self.streamed.rows
         return len(self.data) - (self.kind is Kind.OFFSETS)
+
+    def arrays(self) -> Iterable[Array]:
+        """Return `data`, or the blocks of rows."""
+        return (self.data,) if self.streamed is None else self.streamed.blocks()
 
 
 class BatchSplitter:
@@ -98,7 +108,7 @@ class BatchSplitter:
         return list(parts.values())
 
     def _collect(self, parts: dict[tuple[Kind, str], Part], spec: TensorSpec, item: Item) -> None:
-        tensor = tensor_of(item)
+        tensor = outline(item)
         outer = item.index_map.outer if isinstance(item, StoredArray) else LoD()
         for what, expected, found in (
             ("dtype", spec.dtype.newbyteorder("="), tensor.dtype),
@@ -120,7 +130,10 @@ class BatchSplitter:
         self._collect_levels(parts, spec.name, spec.levels, tensor.lod)
         if tensor.nulls and not (self._nulls and spec.nullable):
             raise InvalidDataError("was announced without nulls, and has some")
-        rows = Part(Kind.ROWS, spec.name, spec.name, -1, tensor.values)
+        if isinstance(tensor, StreamedArray):
+            rows = Part(Kind.ROWS, spec.name, spec.name, -1, np.empty(0), streamed=tensor)
+        else:
+            rows = Part(Kind.ROWS, spec.name, spec.name, -1, tensor.values)
         parts[Kind.ROWS, spec.name] = rows
         self._count(rows, spec.rows, "rows")
         self.seen.add(spec.name)

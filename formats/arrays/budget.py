@@ -25,6 +25,12 @@ def batch_bytes(limit_bytes: int) -> int:
     return at_most(limit_bytes, BATCH_SHARE)
 
 
+def fits(size_bytes: int, copies: int) -> bool:
+    """Return whether something fits into the budget so many times."""
+    budget = memory_budget()
+    return budget is None or size_bytes * copies <= budget
+
+
 def require_fits(what: str, size_bytes: int, copies: int) -> None:
     """Raise TooLargeError unless something fits into the budget several times.
 
@@ -34,7 +40,7 @@ def require_fits(what: str, size_bytes: int, copies: int) -> None:
         copies: how many of it are in memory at once.
     """
     budget = memory_budget()
-    if budget is not None and size_bytes * copies > budget:
+    if budget is not None and not fits(size_bytes, copies):
         raise TooLargeError(
             f"{what}: {size_bytes} bytes, of which memory holds up to {copies} copies; the budget "
             f"is {_megabytes(budget)}, --memory {_megabytes(size_bytes * copies)} would do"

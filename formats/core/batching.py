@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from lodcli.formats.arrays.budget import batch_bytes
-from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, tensor_of
+from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, outline, tensor_of
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
@@ -65,7 +65,7 @@ def regrouped(schema: Schema, batch: Batch, limit_bytes: int) -> Iterator[Batch]
     They are views. TensorArrays stay whole.
     """
     limit_bytes = batch_bytes(limit_bytes)
-    if sum(tensor_of(item).nbytes for item in batch.values()) <= limit_bytes:
+    if sum(outline(item).nbytes for item in batch.values()) <= limit_bytes:
         yield batch
         return
     for group in groups(schema):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.names import check_name
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -17,6 +18,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Marks
+from lodcli.kernels.tensor.nulls import NO_NULLS
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
 
@@ -37,6 +39,67 @@ class StoredArray:
         )
 
 
+class StreamedArray(StoredArray):
+    """A TensorArray whose rows come in blocks, for writers that take them so.
+
+    Args:
+        dtype, row_shape: of the rows.
+        lod: of the steps.
+        index_map: see StoredArray.
+        blocks: gives all rows in order, in blocks.
+    """
+
+    marks = NO_MARKS
+    nulls = NO_NULLS
+
+    def __init__(
+        self,
+        dtype: np.dtype[Any],
+        row_shape: tuple[int, ...],
+        lod: LoD,
+        index_map: IndexMap,
+        blocks: Callable[[], Iterator[Array]],
+    ) -> None:
+        vars(self).update(dtype=dtype, row_shape=row_shape, lod=lod, index_map=index_map)
+        vars(self).update(blocks=blocks)
+
+    dtype: np.dtype[Any]
+    row_shape: tuple[int, ...]
+    lod: LoD
+    blocks: Callable[[], Iterator[Array]]
+
+    @property
+    def array(self) -> TensorArray:
+        """All rows in memory.
+
+        Raises:
+            TooLargeError: they do not fit into the memory budget.
+        """
+        require_fits("the steps", self.nbytes, WHOLE_COPIES)
+        rows = np.empty((self.rows, *self.row_shape), self.dtype)
+        stop = 0
+        for block in self.blocks():
+            start, stop = stop, stop + len(block)
+            rows[start:stop] = block
+        return TensorArray.from_steps(LoDTensor(rows, self.lod))
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.lod.levels[-1][-1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows."""
+        return self.rows * math.prod(self.row_shape) * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.lod.count(0)
+
+    def __repr__(self) -> str:
+        return f"StreamedArray({len(self)} steps, {self.rows} rows)"
+
+
 Item = LoDTensor | StoredArray
 Batch = Mapping[str, Item]
 
@@ -53,6 +116,11 @@ def as_item(item: object) -> str:
 def tensor_of(item: Item) -> LoDTensor:
     """Return a tensor, or the steps of a TensorArray one after another."""
     return item if isinstance(item, LoDTensor) else item.array.steps
+
+
+def outline(item: Item) -> LoDTensor | StreamedArray:
+    """Return what has the dtype, counts and index of an item; reads no rows."""
+    return item if isinstance(item, StreamedArray) else tensor_of(item)
 
 
 @dataclass(frozen=True)
@@ -244,7 +312,7 @@ def schema_of(items: Mapping[str, Item]) -> Schema:
     for name, item in items.items():
         check_name(name)
         array = isinstance(item, StoredArray)
-        tensor = tensor_of(item)
+        tensor = outline(item)
         outer = item.index_map.outer if isinstance(item, StoredArray) else LoD()
         specs.append(
             TensorSpec(
@@ -270,7 +338,7 @@ class _Alike:
     def __init__(self) -> None:
         self._known: dict[str, list[Offsets]] = {}
 
-    def of(self, tensor: LoDTensor) -> LoD:
+    def of(self, tensor: LoDTensor | StreamedArray) -> LoD:
         """Return the index of a tensor, with the arrays of earlier ones for equal levels."""
         fields = tensor.marks.fields
         if not fields:

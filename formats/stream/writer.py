@@ -98,10 +98,10 @@ class _StreamWriter:
         # Kinds are numbered in the order in which they come.
         for (kind, number), part in sorted(parts.items(), key=lambda item: item[0]):
             # Offsets count from the beginning of their batch; the leading 0 is not sent.
-            data = part.data[1:] if kind is Kind.OFFSETS else part.data
-            # Much smaller than the limit of a frame, so that a reader checks early and often.
-            for block in byte_blocks(data):
-                self._frames.write(kind, number, block)
+            for data in [part.data[1:]] if kind is Kind.OFFSETS else part.arrays():
+                # Much smaller than the limit of a frame, so that a reader checks early and often.
+                for block in byte_blocks(data):
+                    self._frames.write(kind, number, block)
         for name, item in sorted(batch.items(), key=lambda one: self._numbers[one[0]]):
             if isinstance(item, LoDTensor):
                 for level, mask in item.nulls.present():

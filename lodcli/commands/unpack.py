@@ -31,13 +31,23 @@ def command(
       lod unpack articles.lod.h5 --level article -o sentences.lod.h5
       lod unpack vowels.lod.h5 --no-sort | lod inspect -
     """
+    from lodcli.formats.arrays.budget import WHOLE_COPIES, fits
+    from lodcli.formats.core.limits import declared_bytes
     from lodcli.formats.core.schema import StoredArray
+    from lodcli.formats.items.indexed_copy import indexed
+    from lodcli.formats.steps.unpacking import unpacked
     from lodcli.kernels.tensor.tensor_array import TensorArray
     from lodcli.shell.opened import opened
 
+    level = -1 if level is None else level
     with opened(source) as file:
+        spec = file.tensor()
+        fit = spec.rows is not None and fits(declared_bytes(spec), WHOLE_COPIES)
+        if not (fit or spec.nullable):
+            with indexed(file.source, [spec.name]) as found:
+                steps = unpacked(found, spec.name, level, source.label, in_order=not sort_by_length)
+                target.write_item(spec.name, steps)
+            return
         name, tensor = file.read_tensor()
-        array, index_map = TensorArray.unpack(
-            tensor, -1 if level is None else level, sort_by_length
-        )
+        array, index_map = TensorArray.unpack(tensor, level, sort_by_length)
     target.write_item(name, StoredArray(array, index_map))

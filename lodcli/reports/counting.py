@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from lodcli.formats.core import marks
-from lodcli.formats.core.schema import Batch, Schema, TensorSpec, tensor_of
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec, outline
 
 if TYPE_CHECKING:
     from lodcli.reports.common import TensorOfFile
@@ -31,7 +31,7 @@ class Counts:
                 level["items"] = 0
         for batch in batches:
             for name, item in batch.items():
-                found = tensor_of(item)
+                found = outline(item)
                 by_name[name]["rows"] += found.rows
                 for number, level in enumerate(by_name[name]["levels"]):
                     level["items"] = (level["items"] or 0) + found.lod.count(number)

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
+from lodcli.formats.arrays.budget import WHOLE_COPIES, fits, require_fits
+from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.format import BATCH_BYTES, Source, joined
 from lodcli.formats.core.io import one_tensor, open_file
@@ -24,8 +25,10 @@ from lodcli.formats.core.schema import (
     TensorSpec,
     find,
     find_all,
+    outline,
 )
-from lodcli.formats.items.indexed_copy import Labelled, indexed
+from lodcli.formats.items.indexed_copy import Labelled, in_place, indexed
+from lodcli.formats.steps.stored import streamed
 from lodcli.formats.structs.names import named
 from lodcli.formats.values.file_attributes import alike
 from lodcli.kernels.errors import SelectionError
@@ -132,17 +135,29 @@ class Opened:
         with naming_os(self.reference.label), naming_file(self.reference.label):
             names = [spec.name for spec in self.schema]
             for spec in self.schema:
-                if spec.array:  # comes whole
+                if spec.array and not fits(declared_bytes(spec), WHOLE_COPIES):
+                    found = in_place(self.source, [spec.name])
+                    if len(self.source.schema) == 1 and isinstance(found, ContainerSource):
+                        yield {spec.name: streamed(found, spec.name, self.reference.label)}
+                        return
                     require_fits(spec.name, declared_bytes(spec), WHOLE_COPIES)
             for batch in self.source.batches_of(names, limit_bytes):
                 kept = batch if every else {k: batch[k] for k in batch if k in names}
                 if kept:
                     yield kept
 
-    def tensors(self) -> Iterator[LoDTensor]:
-        """Yield the batches of `tensor()`, as large as it takes to compute with them fast."""
-        name = self.tensor().name
-        for batch in self.batches(COMPUTED_BYTES):
+    def tensors(self, working_bytes: int = 0) -> Iterator[LoDTensor]:
+        """Yield the batches of `tensor()`, as large as it takes to compute with them fast.
+
+        Args:
+            working_bytes: what computing takes for each row, beside it.
+        """
+        spec = self.tensor()
+        name, limit_bytes, budget = spec.name, COMPUTED_BYTES, memory_budget()
+        if budget is not None and working_bytes:
+            rows = budget // (WHOLE_COPIES * spec.row_bytes + working_bytes)
+            limit_bytes = max(1, min(limit_bytes, rows * spec.row_bytes))
+        for batch in self.batches(limit_bytes):
             item = batch.get(name)
             if isinstance(item, LoDTensor):
                 yield item
@@ -233,9 +248,7 @@ def all_indexed(references: Sequence[Reference]) -> Iterator[list[Labelled]]:
 
 def size_of(batch: Batch) -> tuple[int, int]:
     """Return the rows and bytes of a batch."""
-    tensors = [
-        item.array.steps if isinstance(item, StoredArray) else item for item in batch.values()
-    ]
+    tensors = [outline(item) for item in batch.values()]
     return sum(tensor.rows for tensor in tensors), sum(tensor.nbytes for tensor in tensors)
 
 
@@ -271,4 +284,4 @@ def _total(counts: list[int | None]) -> int | None:
 
 
 def _items(item: Item) -> int:
-    return len(item.array.steps if isinstance(item, StoredArray) else item)
+    return len(outline(item))

@@ -207,7 +207,7 @@ def sequence_reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTens
     >>> sequence_reorder_by_rank(words, sequence_rank_table(words.lod)).data.tolist()
     [1, 2, 3, 0]
     """
-    return take_items(tensor, _order_of(tensor, table))
+    return take_items(tensor, rank_order(len(tensor), table))
 
 
 def sequence_reorder_by_rank_grad(
@@ -226,7 +226,7 @@ def sequence_reorder_by_rank_grad(
         InvalidDataError, ShapeMismatchError: as `sequence_reorder_by_rank`; or `upstream` has
             another shape or index than the result.
     """
-    order = _order_of(tensor, table)
+    order = rank_order(len(tensor), table)
     return _put_back(upstream, tensor, order, 0, "sequence_reorder_by_rank_grad")
 
 
@@ -265,11 +265,17 @@ def _put_back(
     return items_put_back([upstream], [found], tensor, op)
 
 
-def _order_of(tensor: LoDTensor, table: npt.ArrayLike) -> Offsets:
+def rank_order(count: int, table: npt.ArrayLike) -> Offsets:
+    """Return the outermost items of a tensor in the order of a rank table, (count,) int64.
+
+    Raises:
+        InvalidDataError: no rank table.
+        ShapeMismatchError: another number of items than the table has.
+    """
     checked = _checked(table)
-    if len(tensor) != len(checked):
+    if count != len(checked):
         raise ShapeMismatchError(
-            f"the rank table has {len(checked)} sequences, the tensor {len(tensor)} items"
+            f"the rank table has {len(checked)} sequences, the tensor {count} items"
         )
     return checked[:, 0]
 

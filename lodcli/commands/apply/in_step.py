@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from lodcli.commands.choose.choosing import named
@@ -18,8 +18,9 @@ from lodcli.formats.items.reordering import reordered
 from lodcli.formats.items.sharing import sharing
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.errors import SelectionError
-from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.ranking.rank_table import rank_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.time_steps import longest_first
 from lodcli.shell.opened import COMPUTED_BYTES, opened
@@ -66,13 +67,39 @@ def longest_items(stack: ExitStack, reference: Reference, level: int | str) -> P
     Returns:
         None if the file can only be read from front to back, or the tensor has no such level.
     """
-    items = _items(stack, reference, level)
-    if items is None:
+
+    def order(items: Items) -> Offsets | None:
+        (lod,) = items.lods.values()
+        return longest_first(lod.lengths(0)) if lod.n_levels else None
+
+    return _in_order(_items(stack, reference, level), reference, order)
+
+
+def items_by_rank(stack: ExitStack, reference: Reference, table: Array) -> Parts | None:
+    """Return the outermost items of a tensor in batches, in the order of a rank table.
+
+    Returns:
+        None if the file can only be read from front to back.
+
+    Raises:
+        LodError: as `sequence_reorder_by_rank`.
+    """
+
+    def order(items: Items) -> Offsets:
+        return rank_order(items.count, table)
+
+    return _in_order(_items(stack, reference, 0), reference, order)
+
+
+def _in_order(
+    items: Items | None, reference: Reference, order: Callable[[Items], Offsets | None]
+) -> Parts | None:
+    """Return items of one tensor in an order, in batches; None without items or an order."""
+    numbers = None if items is None else order(items)
+    if items is None or numbers is None:
         return None
-    ((name, lod),) = items.lods.items()
-    if not lod.n_levels:
-        return None
-    batches = marked(items.schema, reordered(items, longest_first(lod.lengths(0))))
+    (name,) = items.lods
+    batches = marked(items.schema, reordered(items, numbers))
     return name, ([_only(batch)] for batch in named(reference, batches))
 
 

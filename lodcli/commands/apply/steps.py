@@ -16,7 +16,7 @@ import numpy as np
 
 from lodcli.commands.apply.arguments import ARRAY, Described, Parameter, as_kind, described
 from lodcli.commands.apply.expression import TensorExpression, arithmetic
-from lodcli.commands.apply.in_step import in_step, longest_items
+from lodcli.commands.apply.in_step import in_step, items_by_rank, longest_items
 from lodcli.commands.apply.results import write_beside, write_results
 from lodcli.expressions.showing import showing_where
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
@@ -34,7 +34,7 @@ from lodcli.shell.options import refuse_two_pipes
 from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
 
-_SORTED = "sort_by_length"
+_SORTED, _REORDERED = "sort_by_length", "reorder_by_rank"
 _ARITHMETIC: Mapping[str, np.ufunc] = {str(name): ufunc for name, ufunc in UFUNCS.items()}
 
 
@@ -239,6 +239,9 @@ def _written_in_parts(steps: Sequence[Step], writing: Writing) -> bool:
                 parts = in_step(stack, first.files, fewer=first.name in _ARITHMETIC)
             elif first.name == _SORTED:
                 parts = longest_items(stack, first.files[0], first.values.get("level", 0))
+                steps = steps[1:]
+            elif first.name == _REORDERED:
+                parts = items_by_rank(stack, first.files[0], first.values["table"])
                 steps = steps[1:]
             else:
                 return False

@@ -21,7 +21,7 @@ from lodcli.kernels.rnn.loops.dynamic_rnn import DynamicRNN, Step
 from lodcli.kernels.rnn.nested.nested import NestedRNN
 from lodcli.kernels.rnn.nested.run import level_numbers, run_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
-from lodcli.kernels.rnn.stack.run import run_rnn
+from lodcli.kernels.rnn.stack.run import arithmetic_dtype, run_rnn
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -143,6 +143,10 @@ class Runner(ABC):
         if totals:
             yield {name: LoDTensor(array) for name, array in totals.items()}
 
+    def state_bytes(self, spec: TensorSpec) -> int:
+        """Return what a run takes in memory for each row beside it, about; 0 where not known."""
+        return 0
+
     @abstractmethod
     def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
         """Return what comes out for one batch, by name."""
@@ -192,6 +196,9 @@ def _described(name: str, found: LoDTensor, spec: TensorSpec, shared: int) -> Te
 class PlainRunner(Runner):
     """An RNN over the sequences of one level."""
 
+    # Measured: outputs of this batch and the one before, and what a layer computes with.
+    STATES = 9
+
     def __init__(
         self, settings: Settings, weights: RNNWeights, *, level: int | str, reverse: bool
     ) -> None:
@@ -199,6 +206,11 @@ class PlainRunner(Runner):
         self.weights = weights.moved(self.there)
         self.level = level
         self.reverse = reverse
+
+    def state_bytes(self, spec: TensorSpec) -> int:
+        width = self.weights.hidden_size * self.weights.directions
+        itemsize = arithmetic_dtype(self.settings.dtype or spec.dtype).itemsize
+        return self.STATES * width * itemsize
 
     def forward(
         self, tensor: LoDTensor, *, keep: bool = False, chunking: Chunking | None = None

@@ -54,7 +54,8 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
         if given["upstream"] is not None:
             assert isinstance(runner, PlainGradients | NestedGradients)
             runner.gradients.upstream.update(_upstream(stack, given["upstream"], runner, kinds))
-        target.write(*runner.run(file.tensor(), file.tensors()))
+        tensors = file.tensors(runner.state_bytes(file.tensor()))
+        target.write(*runner.run(file.tensor(), tensors))
     if given["stats"] and output.is_json():
         target.add_to_report(stats=runner.work.report())
     elif given["stats"]:

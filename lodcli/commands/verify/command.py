@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,6 +142,7 @@ def _verified(
     from lodcli.commands.verify.shards import is_dataset, verified_dataset
     from lodcli.formats.core.limits import Limits
     from lodcli.formats.core.marks import marked
+    from lodcli.formats.core.schema import StreamedArray
     from lodcli.kernels.errors import UnsupportedError
     from lodcli.shell.limits import limits
     from lodcli.shell.opened import opened, share_of, size_of
@@ -155,6 +157,9 @@ def _verified(
         schema = file.schema
         batches = marked(schema, file.batches())
         for batch in output.progressing(batches, size_of, share_of(schema, file.read_share)):
+            for item in batch.values():
+                if isinstance(item, StreamedArray):
+                    deque(item.blocks(), 0)  # which checks them
             more_rows, more_bytes = size_of(batch)
             rows, size_bytes = rows + more_rows, size_bytes + more_bytes
         checksums = file.checksums()

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
+from lodcli.formats.core.schema import StoredArray
+from lodcli.kernels.ops.ranking.rank_table import sequence_rank_table
 from lodcli.kernels.runtime.memory_budget import memory_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.lodcli.conftest import Lod, tensor
 
 ROWS = 300_000
@@ -33,6 +36,12 @@ COMMANDS = {
     "apply": "apply reverse big.lod.h5 -o OUT.lod.h5",
     "expression": "apply data*2 big.lod.h5 --into twice -o OUT.lod.h5",
     "two files": "apply add big.lod.h5 big.lod.h5 -o OUT.lod.h5",
+    "unpack": "unpack big.lod.h5 -o OUT.lod.h5",
+    "unpack in order": "unpack big.lod.h5 --no-sort -o OUT.lod.h5",
+    "unpack jsonl": "unpack big.jsonl -o OUT.lod.h5",
+    "pack": "pack steps.lod.h5 -o OUT.lod.h5",
+    "steps": "convert steps.lod.h5 OUT.lod.h5",
+    "reorder_by_rank": "apply reorder_by_rank big.lod.h5 --table table.lod.h5 -o OUT.lod.h5",
     "sorted by length": "apply sort_by_length big.lod.h5 -o OUT.lod.h5",
 }
 
@@ -46,6 +55,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = int(lengths.sum())
     data = random.integers(-9, 9, (rows, 4)).astype(np.float32)
     io.write(folder / "big.lod.h5", LoDTensor(data, [lengths.tolist()]))
+    big = LoDTensor(data, [lengths.tolist()])
+    array, index_map = TensorArray.unpack(big)
+    io.write(folder / "steps.lod.h5", StoredArray(array, index_map))
+    io.write(folder / "big.jsonl", big)
+    io.write(folder / "table.lod.h5", LoDTensor(sequence_rank_table(big.lod)))
     io.write(folder / "labels.lod.h5", {"label": LoDTensor(random.integers(0, 9, lengths.size))})
     one = LoDTensor(np.zeros(ROWS), [[10, 200_000, ROWS - 200_010]])
     io.write(folder / "one.lod.h5", one)
@@ -137,6 +151,24 @@ def test_processes_share_the_budget(shell: Lod, data: Path) -> None:
     done = shell("lod apply reverse shards --jobs 2 -o out --memory 8M", LOD_THREADS="2")
     assert "the budget is 4M" in done.stderr
     assert shell("lod apply reverse shards --jobs 2 -o out --memory 10M", LOD_THREADS="2").code == 0
+
+
+def test_damage_in_large_steps_is_found(lod: Lod, tmp_path: Path) -> None:
+    data = bytearray(Path("steps.lod.h5").read_bytes())
+    assert lod("verify", "steps.lod.h5", "--memory", "1M").code == 0
+    data[len(data) // 2] ^= 1
+    (tmp_path / "damaged.lod.h5").write_bytes(data)
+    for command in (["verify"], ["pack", "-o", tmp_path / "out.lod.h5"]):
+        done = lod(*command, tmp_path / "damaged.lod.h5", "--memory", "1M")
+        assert done.code == 1
+        assert "damaged.lod.h5: /data: rows" in done.stderr
+        assert "were altered" in done.stderr
+
+
+def test_steps_in_a_pipe_come_whole(shell: Lod, data: Path) -> None:
+    done = shell(f"lod convert {data}/steps.lod.h5 - | lod pack - -o o.lod.h5 --memory 1M")
+    assert done.code == 1
+    assert "the budget is 1M" in done.stderr
 
 
 def test_an_rnn_computes_the_same_in_smaller_batches(lod: Lod, tmp_path: Path) -> None:

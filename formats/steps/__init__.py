@@ -1,0 +1,1 @@
+"""Tensors to time steps and back, of more than fits into memory."""
