@@ -30,6 +30,7 @@ OPTIONAL: dict[str, str | tuple[str, ...]] = {
     "urllib3": "urllib3",
     "awkward": "awkward",
     "dask": "dask",
+    "datasets": "datasets",
     "distributed": "dask",
     "fbgemm_gpu": "fbgemm",
     "kvikio": "kvikio",
@@ -39,7 +40,9 @@ OPTIONAL: dict[str, str | tuple[str, ...]] = {
     "orjson": "orjson",
     "paddle": "paddle",
     "polars": "polars",
+    "streaming": "streaming",
     "torch_scatter": "torch_scatter",
+    "webdataset": "webdataset",
 }
 LONGEST_FILE = 700
 LARGEST_FOLDER = 16

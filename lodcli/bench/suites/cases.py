@@ -114,6 +114,9 @@ CONVERT_CASES = {
 }
 
 FILE_CASES = {case.name: case for case in (_case("rows", 500_000, 128, 6_250, "lognormal:80,0.5"),)}
+LOAD_CASES = {
+    case.name: case for case in (_case("rows", 1_000_000, 16, 20_000, "lognormal:50,0.9"),)
+}
 # Files of 5, 51 and 512 MB.
 SLICE_SWEEP = "rows=1e4,1e5,1e6"
 

@@ -1,20 +1,23 @@
-"""`lod bench convert`, `io` and `slice`, small: every way gives the same bytes."""
+"""`lod bench convert`, `io`, `load` and `slice`, small: every way gives the same bytes."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lodcli.bench.measure.epochs import batched, way
 from lodcli.bench.measure.peer_set import PeerSet, chosen_peers
 from lodcli.bench.runner import run_task
-from lodcli.bench.suites.cases import CONVERT_CASES, FILE_CASES, Case, custom_case
+from lodcli.bench.suites.cases import CONVERT_CASES, FILE_CASES, LOAD_CASES, Case, custom_case
 from lodcli.bench.suites.convert import CONVERSIONS, convert_task
 from lodcli.bench.suites.files import IO_OPS, files_task
 from lodcli.bench.suites.lengths import parse_lengths
+from lodcli.bench.suites.load import load_task
 from tests.lodcli.bench.small import QUICK
 from tests.lodcli.conftest import Lod
 
@@ -61,6 +64,37 @@ def test_every_file_gives_the_same_rows(op: str, tmp_path: Path) -> None:
     assert {"numpy", "h5py"} < {row["library"] for row in found["rows"]}
 
 
+# WebDataset leaves its archive open.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.slow
+def test_every_loader_gives_the_same_sequences(tmp_path: Path) -> None:
+    for package in ("torch", "webdataset", "datasets"):
+        pytest.importorskip(package)
+    case = small_case(LOAD_CASES["rows"], 4)
+    with PeerSet("load", ["webdataset", "datasets"], 1, {}) as peers:
+        found = run_task(load_task(case, tmp_path, peers), QUICK, threads=1)
+    assert not found["skipped"]
+    assert [row["library"] for row in found["rows"]] == [
+        "lod",
+        "lod",
+        "webdataset",
+        *["datasets"] * 2,
+    ]
+    assert found["rows"][0]["fraction_of_limit"] > 0
+
+
+def test_a_loader_that_leaves_out_a_sequence_is_found() -> None:
+    rows = [np.full((length, 2), length, np.float32) for length in (3, 1, 2)]
+    results = []
+    for order in ([0, 1, 2], [2, 0, 1], [0, 2, 2], [0, 1]):
+        chosen = [rows[place] for place in order]
+        run, compared = way(partial(batched, chosen, 4))
+        results.append([each.tolist() for each in compared(run())])
+    assert results[0] == results[1] == [[6, 3], results[0][1]]
+    assert results[2] not in results[:2]
+    assert results[3] not in results[:2]
+
+
 SMALL = "--rows 60 --against none --rounds 1 --budget 0 --threads 1 --json"
 
 
@@ -70,11 +104,14 @@ SMALL = "--rows 60 --against none --rounds 1 --budget 0 --threads 1 --json"
         ("convert --op jsonl_to_lod,npz-to-lod", "convert", ["jsonl_to_lod", "npz_to_lod"]),
         ("io --op read --features 2", "io", ["read"]),
         ("slice --features 2", "slice", ["open_and_sequence"]),
+        ("load --features 2", "load", ["epoch"]),
     ],
 )
 def test_the_commands_measure_what_is_asked(
     shell: Lod, line: str, bench: str, ops: list[str]
 ) -> None:
+    if bench == "load":
+        pytest.importorskip("torch")
     done = shell(f"lod bench {line} {SMALL} --folder .")
     assert (done.code, done.stderr) == (0, "")
     rows = json.loads(done.stdout)["results"]

@@ -1,0 +1,37 @@
+"""MosaicML streaming: a sample of MDS shards for each sequence."""
+
+from __future__ import annotations
+
+import os
+import runpy
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import streaming
+
+_EPOCHS = runpy.run_path(str(Path(__file__).parents[1] / "measure" / "epochs.py"))
+
+
+def version() -> str:
+    """Return the version measured."""
+    return installed("mosaicml-streaming")
+
+
+def threads(count: int) -> None:
+    """A process reads with one thread."""
+
+
+def load(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return the ways streaming gives all sequences in random order."""
+    path = os.path.join(inputs["folder"], "mds")
+    with streaming.MDSWriter(out=path, columns={"x": "ndarray"}) as writer:
+        for rows in np.split(inputs["data"], inputs["offsets"][1:-1]):
+            writer.write({"x": rows})
+    found = streaming.StreamingDataset(local=path, shuffle=True, batch_size=1)
+    return {"StreamingDataset": _way(lambda: (one["x"] for one in found), inputs["tokens"])}
+
+
+def _way(items: Any, tokens: int) -> Any:
+    return _EPOCHS["way"](lambda: _EPOCHS["batched"](items(), tokens))

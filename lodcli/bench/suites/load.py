@@ -1,0 +1,79 @@
+"""`lod bench load`: an epoch of batches in random order, of lod and of other loaders."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lodcli.bench.measure.epochs import way
+from lodcli.bench.measure.machine import require_memory
+from lodcli.bench.measure.peer_set import PeerSet
+from lodcli.bench.measure.tasks import OURS, Task, Way, Work, in_this_process
+from lodcli.bench.suites.cases import Case
+from lodcli.bench.suites.ops import make_inputs, sizes_of
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+EPOCH = "epoch"
+# The most rows of a batch; a sequence that alone has more is a batch.
+TOKENS = 4096
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """Which cases, in which folder."""
+
+    cases: Sequence[Case]
+    folder: str | None
+    ops: Sequence[str] = (EPOCH,)
+
+    def check(self, devices: Sequence[str]) -> None:
+        """Raise UnsupportedError without torch, NotEnoughMemoryError if a case would not fit."""
+        import lodcli.kernels.torch  # noqa: F401
+
+        for case in self.cases:
+            sizes = sizes_of(case, case.draw_lengths())
+            require_memory(6 * sizes.data + 8 * sizes.index, f"load {case.name}")
+
+    def tasks(self, peers: PeerSet) -> Iterator[Task]:
+        """Yield one task for each case."""
+        for case in self.cases:
+            with tempfile.TemporaryDirectory(prefix="lod-bench-", dir=self.folder) as folder:
+                yield load_task(case, Path(folder), peers)
+
+
+def load_task(case: Case, folder: Path, peers: PeerSet) -> Task:
+    """Return ours and the peers, each giving every sequence once in an order of its own."""
+    inputs = make_inputs("sum", case, sizes_of(case, case.draw_lengths()))
+    inputs |= {"folder": str(folder), "tokens": TOKENS}
+    others, skipped = peers.candidates("load", EPOCH, inputs)
+    tensor = LoDTensor(inputs["data"], LoD([inputs["offsets"]]))
+    io.write(folder / "rows.lod.h5", tensor, overwrite=True)
+    ways = {
+        "Batches": _way(folder / "rows.lod.h5", mmap=False),
+        "Batches(mmap=True), unchecked": _way(folder / "rows.lod.h5", mmap=True),
+    }
+    moved = float(inputs["data"].nbytes)
+    return Task(
+        bench="load",
+        op=EPOCH,
+        parameters={**case.parameters(), "tokens": TOKENS, "folder": str(folder.parent)},
+        candidates=[*in_this_process(OURS, ways), *others],
+        work=Work(moved, "B", moved, "copy"),
+        skipped=skipped,
+    )
+
+
+def _way(path: Path, *, mmap: bool) -> Way:
+    from lodcli.formats.loading.batches_torch import Batches
+
+    batches = Batches(path, tokens=TOKENS, mmap=mmap)
+
+    def epoch() -> Iterator[tuple[Any, int]]:
+        return ((each.values.numpy(), len(each.cu_seqlens) - 1) for each in batches)
+
+    return way(epoch)
