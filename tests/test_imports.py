@@ -187,7 +187,10 @@ def test_numba_is_imported_from_one_module() -> None:
     wrong = [
         told(path, found, "import it from lodcli.kernels.runtime.jit_numba")
         for module, path in MODULES.items()
-        if not module.startswith(("lodcli.kernels.runtime.", "lodcli.kernels.native."))
+        # What is measured against is numba as others use it.
+        if not module.startswith(
+            ("lodcli.kernels.runtime.", "lodcli.kernels.native.", "lodcli.bench.peers.")
+        )
         for found in imports(parsed(path))
         if found.top in {"numba", "llvmlite"}
     ]

@@ -11,7 +11,7 @@ import numpy as np
 
 from lodcli.bench.measure.checks import Result, agreed, difference, digest
 from lodcli.bench.measure.errors import DisagreementError
-from lodcli.bench.measure.harness import Effort, measure, sampler
+from lodcli.bench.measure.harness import Effort, measure, measure_steadily, sampler
 from lodcli.bench.measure.samples import summarised
 from lodcli.bench.measure.tasks import COPY, LIMIT, OURS, Candidate, LimitKind, Task
 from lodcli.bench.report.results import Measured, rows_of
@@ -39,9 +39,9 @@ def run_task(task: Task, effort: Effort, *, threads: int, seed: int = 0) -> dict
         effort = replace(effort, warm_calls=WARM_CALLS, warm_seconds=WARM_SECONDS)
     limit, amount = _limit(task, threads)
     timed = [*taking_part, limit]
-    samples = measure(
-        {one.name: one.sample for one in timed}, effort, rng=np.random.default_rng(seed)
-    )
+    rng = np.random.default_rng(seed)
+    samplers = {one.name: one.sample for one in timed}
+    samples = measure_steadily(lambda: measure(samplers, effort, rng=rng), limit.name)
     measured = [Measured(one, summarised(samples[one.name])) for one in timed]
     # The best of its samples: a limit is what the machine can do, not what it did on average.
     best_rate = amount / min(one.seconds for one in samples[limit.name])

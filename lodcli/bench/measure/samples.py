@@ -13,6 +13,8 @@ MOST_PREEMPTIONS_PER_SECOND = 40.0
 FAR_QUARTILE_RANGES = 3.0
 # Fewer clean samples than this say too little.
 LEAST_CLEAN = 3
+# So many samples show a trend.
+LEAST_TO_DRIFT = 6
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,19 @@ def quartiles(times: Sequence[float]) -> tuple[float, float]:
         return times[0], times[0]
     low, _, high = statistics.quantiles(times, n=4, method="inclusive")
     return low, high
+
+
+def drift(times: Sequence[float]) -> float:
+    """Return by what share one half of samples, in the order they were taken, is slower.
+
+    >>> round(drift([1.0, 1.0, 1.0, 1.2, 1.2, 1.2]), 9)
+    0.2
+    """
+    if len(times) < LEAST_TO_DRIFT:
+        return 0.0
+    half = len(times) // 2
+    medians = statistics.median(times[:half]), statistics.median(times[-half:])
+    return max(medians) / min(medians) - 1
 
 
 def far_fence(times: Sequence[float]) -> float:

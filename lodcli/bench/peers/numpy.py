@@ -150,6 +150,15 @@ def _expand(inputs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _add(inputs: dict[str, Any]) -> dict[str, Any]:
+    x, other = inputs["data"], inputs["addend"]
+    target = np.zeros_like(x)
+    return {
+        "add": (lambda: x + other, lambda rows: [rows]),
+        "add out=": (lambda: np.add(x, other, out=target), lambda rows: [rows]),
+    }
+
+
 _OPS = {
     "sum": lambda inputs: _pooled(inputs, np.add),
     "mean": lambda inputs: _pooled(inputs, np.add, mean=True),
@@ -165,4 +174,7 @@ _OPS = {
     "first": _picked,
     "last": _picked,
     "slice": _moved,
+    "sort_by_length": _moved,
+    "pick": _moved,
+    "add": _add,
 }

@@ -1,4 +1,6 @@
-"""ONNX Runtime's LSTM, GRU and RNN, with sequence lengths; forward only."""
+"""ONNX Runtime's LSTM, GRU and RNN, with sequence lengths, and on several padded batches of
+sequences of similar lengths; forward only.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,8 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+# Into how many batches sequences are sorted by length: what is best depends on the lengths.
+BUCKETS = (4, 16)
 KINDS = {"lstm": "LSTM", "gru": "GRU", "elman": "RNN"}
 # torch's blocks i f g o and r z n, in ONNX's order i o f c and z r h.
 ORDERS = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "elman": (0,)}
@@ -41,7 +45,32 @@ def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
         outputs = found[0][:, 0].swapaxes(0, 1)
         return [outputs.reshape(-1, outputs.shape[2])[places]]
 
-    return {"sequence_lens": (lambda: session.run(None, feed), arrays)}
+    ways = {"sequence_lens": (lambda: session.run(None, feed), arrays)}
+    for count in BUCKETS:
+        if count < lengths.size:
+            ways[f"{count} buckets"] = _in_buckets(session, inputs, count)
+    return ways
+
+
+def _in_buckets(session: Any, inputs: dict[str, Any], count: int) -> Any:
+    data, offsets, lengths = inputs["data"], inputs["offsets"], inputs["lengths"]
+    buckets = np.array_split(np.argsort(-lengths, kind="stable"), count)
+    feeds = []
+    for bucket in buckets:
+        box = np.zeros((lengths[bucket].max(), bucket.size, data.shape[1]), np.float32)
+        for place, number in enumerate(bucket):
+            box[: lengths[number], place] = data[offsets[number] : offsets[number + 1]]
+        feeds.append({"X": box, "L": lengths[bucket].astype(np.int32)})
+
+    def arrays(found: Any) -> list[Any]:
+        rows = np.empty((len(data), inputs["weight_hh"].shape[1]), np.float32)
+        for bucket, outputs in zip(buckets, found, strict=True):
+            for place, number in enumerate(bucket):
+                first, end = offsets[number : number + 2]
+                rows[first:end] = outputs[0][: end - first, 0, place]
+        return [rows]
+
+    return (lambda: [session.run(None, feed) for feed in feeds]), arrays
 
 
 def _session(inputs: dict[str, Any]) -> Any:
@@ -69,7 +98,7 @@ def _model(inputs: dict[str, Any]) -> Any:
         hidden_size=inputs["weight_hh"].shape[1],
         **more,
     )
-    steps, count = int(inputs["lengths"].max()), inputs["lengths"].size
+    steps, count = "steps", "sequences"
     hidden = inputs["weight_hh"].shape[1]
     graph = helper.make_graph(
         [node],

@@ -1,8 +1,9 @@
-"""torch: segment_reduce, scatter and index ops, nested jagged tensors."""
+"""torch: segment_reduce, embedding_bag, CSR products, scatter and index ops, nested tensors."""
 
 from __future__ import annotations
 
 import logging
+import warnings
 from typing import Any
 
 import torch
@@ -86,8 +87,33 @@ def _sum(t: _Tensors) -> dict[str, Any]:
         "index_add": (lambda: t.pooled().index_add_(0, t.ids, t.x), t.of_full),
         "index_add out=": (lambda: target.zero_().index_add_(0, t.ids, t.x), t.of_full),
         "scatter_add": (lambda: t.pooled().scatter_add_(0, wide, t.x), t.of_full),
+        **_bags(t, "sum"),
+        "csr product": (_product(t, torch.ones(len(t.x))), t.of_full),
         **t.nested_way(lambda nested: nested.sum(dim=1), t.of_full),
     }
+
+
+def _bags(t: _Tensors, mode: str) -> dict[str, Any]:
+    """Return the rows as a table of embeddings, each in the bag of its sequence."""
+    rows = t.there(torch.arange(len(t.x)))
+
+    def call() -> Any:
+        return torch.nn.functional.embedding_bag(
+            rows, t.x, t.offsets, mode=mode, include_last_offset=True
+        )
+
+    return {"embedding_bag": (call, t.of_full)}
+
+
+def _product(t: _Tensors, weights: Any) -> Any:
+    """Return the product of a sparse matrix of a row a sequence, CSR, and the rows."""
+    columns = torch.arange(len(t.x))
+    with warnings.catch_warnings():
+        # It tells that CSR is new.
+        warnings.simplefilter("ignore")
+        matrix = torch.sparse_csr_tensor(t.bounds, columns, weights, (t.count, len(t.x)))
+    matrix = t.there(matrix)
+    return lambda: matrix @ t.x
 
 
 def _segment_reduce(t: _Tensors, kind: str) -> Any:
@@ -102,6 +128,11 @@ def _mean(t: _Tensors) -> dict[str, Any]:
         "index_add": (lambda: t.pooled().index_add_(0, t.ids, t.x).div_(counts), t.of_full),
         "index_add out=": (
             lambda: target.zero_().index_add_(0, t.ids, t.x).div_(counts),
+            t.of_full,
+        ),
+        **_bags(t, "mean"),
+        "csr product": (
+            _product(t, torch.repeat_interleave(1 / t.counts.float(), t.counts)),
             t.of_full,
         ),
         **t.nested_way(lambda nested: nested.mean(dim=1), t.of_full),
@@ -121,6 +152,7 @@ def _extreme(t: _Tensors, kind: str) -> dict[str, Any]:
             lambda: target.fill_(worst).scatter_reduce_(0, wide, t.x, "a" + kind),
             t.of_full,
         ),
+        **(_bags(t, "max") if kind == "max" else {}),
     }
 
 
@@ -213,6 +245,14 @@ def _expand(t: _Tensors) -> dict[str, Any]:
     }
 
 
+def _add(t: _Tensors) -> dict[str, Any]:
+    other, target = t.given("addend"), torch.zeros_like(t.x)
+    return {
+        "add": (lambda: t.x + other, _numpy),
+        "add out=": (lambda: torch.add(t.x, other, out=target), _numpy),
+    }
+
+
 _OPS = {
     "sum": _sum,
     "mean": _mean,
@@ -228,4 +268,7 @@ _OPS = {
     "first": _picked,
     "last": _picked,
     "slice": _moved,
+    "sort_by_length": _moved,
+    "pick": _moved,
+    "add": _add,
 }

@@ -100,6 +100,13 @@ KERNEL_CASES = {
         _case("B1", 1_000_000, 64, 20_000, "lognormal:50,1,0.03"),
         _case("B2", 5_000_000, 1, 500_000, "lognormal:10,0.5,0.03"),
         _case("B3", 100_000, 1024, 200, "lognormal:500,0.6,0.03"),
+        # Small batches, and rows of odd widths.
+        _case("S1", 10, 64, 3, "lognormal:3,0.5"),
+        _case("S2", 1_000, 64, 20, "lognormal:50,1"),
+        *(
+            _case(f"W{width}", 64_000_000 // width, width, 1_280_000 // width, "lognormal:50,1")
+            for width in (3, 5, 7, 48, 100, 300)
+        ),
         # For GPUs: equal lengths, skewed ones, and skewed ones of which a box can be made.
         _case("G1", 10_000_000, 64, 200_000, "fixed:50"),
         _case("G2", 10_000_000, 64, 200_000, "lognormal:50,1.5,0.03"),

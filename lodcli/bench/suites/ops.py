@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,7 +28,7 @@ Inputs = dict[str, Any]
 LARGEST_BOX_BYTES = 3 << 30
 FLOAT = 4
 # What, of the inputs, are rows: on a GPU they lie there.
-ROWS = ("data", "values", "other", "box")
+ROWS = ("data", "values", "other", "addend", "box")
 EPSILON = 1.2e-7
 
 
@@ -37,12 +38,16 @@ class BenchOp:
 
     Attributes:
         inputs: names beyond "data" and "offsets": "values" (S, D), "other" (a second
-            tensor), "box" (padded), "maxlen", "rows" (what peers take by number).
+            tensor), "addend" (N, D), "box" (padded), "maxlen", "picks" (of sequences), "rows"
+            (what peers take by number).
         limit: the machine's limit that applies.
         moved: the bytes that have to move, of the sizes of a case.
         arguments: the op's own, from the inputs.
         results: the arrays that a result is compared by; indices as int64 rows.
         rounds_off: whether the result depends on the order of additions.
+        name: of the registry, where it is another.
+        function: what is measured, where that is no op of the registry.
+        has_backend: whether it takes a backend.
     """
 
     limit: LimitKind
@@ -53,6 +58,16 @@ class BenchOp:
     rounds_off: bool = False
     useful: Callable[[Sizes], float] | None = None
     name: str = ""
+    function: Callable[..., Any] | None = None
+    has_backend: bool = True
+
+    def load(self, op: str) -> Callable[..., Any]:
+        """Return what is measured."""
+        return self.function or OPS[self.name or op].load()
+
+    def on(self, backend: str) -> dict[str, str]:
+        """Return the option that chooses a backend, if there is one."""
+        return {"backend": backend} if self.has_backend else {}
 
 
 @dataclass(frozen=True)
@@ -166,6 +181,22 @@ BENCH_OPS: dict[str, BenchOp] = {
         inputs=("slices", "rows"),
     ),
     "cumsum": _copy_op(rounds_off=True),
+    "add": BenchOp(
+        "copy",
+        lambda z: 3 * z.data + 2 * z.index,
+        lambda i: ((_tensor(i), _tensor(i).with_data(i["addend"])), {}),
+        inputs=("addend",),
+    ),
+    "sort_by_length": _copy_op(inputs=("rows",), has_backend=False),
+    # tensor[numbers]: half of the sequences, in any order.
+    "pick": BenchOp(
+        "copy",
+        lambda z: z.data + 2 * z.index,
+        lambda i: ((_tensor(i), i["picks"]), {}),
+        inputs=("picks", "rows"),
+        function=operator.getitem,
+        has_backend=False,
+    ),
 }
 
 
@@ -232,6 +263,10 @@ def make_inputs(op: str, case: Case, sizes: Sizes) -> Inputs:
         other = shares(rng.random(lengths.size), sizes.other_rows, rng)
         found["other"] = rng.standard_normal((sizes.other_rows, case.features), np.float32)
         found["other_offsets"] = np.concatenate([[0], np.cumsum(other)]).astype(np.int64)
+    if "addend" in wanted:
+        found["addend"] = rng.standard_normal(found["data"].shape, np.float32)
+    if "picks" in wanted:
+        found["picks"] = rng.permutation(lengths.size)[: lengths.size // 2]
     if "maxlen" in wanted:
         found["maxlen"] = sizes.longest
         found["kept"] = np.minimum(lengths, sizes.longest)
@@ -266,9 +301,9 @@ def ours(op: str, inputs: Inputs, there: Inputs | None = None) -> dict[str, Way]
         there: the inputs with their rows on a GPU, to compute there.
     """
     entry = BENCH_OPS[op]
-    function = OPS[entry.name or op].load()
+    function = entry.load(op)
     arguments, options = entry.arguments(there or inputs)
-    options = {**options, "backend": "auto" if there else "numba"}
+    options = {**options, **entry.on("auto" if there else "numba")}
 
     def call() -> Any:
         return function(*arguments, **options)
@@ -286,9 +321,10 @@ def ours(op: str, inputs: Inputs, there: Inputs | None = None) -> dict[str, Way]
 def reference(op: str, inputs: Inputs) -> Callable[[], Result]:
     """Return what computes an op by plain NumPy, in main memory: what a GPU's is compared with."""
     entry = BENCH_OPS[op]
-    function = OPS[entry.name or op].load()
+    function = entry.load(op)
     arguments, options = entry.arguments(inputs)
-    return lambda: entry.results(function(*arguments, **options, backend="numpy"), inputs)
+    options = {**options, **entry.on("numpy")}
+    return lambda: entry.results(function(*arguments, **options), inputs)
 
 
 def at_home(value: Any) -> Any:

@@ -57,6 +57,22 @@ def _expanded(inputs: Inputs) -> Offsets:
     return np.repeat(np.arange(counts.size), counts)
 
 
+def _by_length(inputs: Inputs) -> Offsets:
+    return _rows_of(inputs, np.argsort(-np.diff(inputs["offsets"]), kind="stable"))
+
+
+def _picked(inputs: Inputs) -> Offsets:
+    return _rows_of(inputs, inputs["picks"])
+
+
+def _rows_of(inputs: Inputs, sequences: Offsets) -> Offsets:
+    """Return the rows of some sequences, one after another."""
+    starts, counts = inputs["offsets"][sequences], np.diff(inputs["offsets"])[sequences]
+    before = np.cumsum(counts) - counts
+    found: Offsets = np.repeat(starts - before, counts) + np.arange(counts.sum())
+    return found
+
+
 _ROWS: dict[str, Callable[[Inputs], Offsets]] = {
     "first": _first,
     "last": _last,
@@ -65,6 +81,8 @@ _ROWS: dict[str, Callable[[Inputs], Offsets]] = {
     "concat": _joined,
     "unpad": _kept,
     "expand": _expanded,
+    "sort_by_length": _by_length,
+    "pick": _picked,
 }
 
 

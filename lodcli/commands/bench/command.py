@@ -69,7 +69,7 @@ def command(
 
 @command.command(cls=options.Command)
 @click.option("--op", "ops", metavar="OP[,..]", help="Ops [default: all that are measured].")
-@click.option("--case", metavar="NAME[,..]", help="Named cases: B1 to B3, G1 to G3.")
+@click.option("--case", metavar="NAME[,..]", help="Named cases: B1 to B3, S1, S2, W3 to W300, ..")
 @sizes
 @sweep
 @settings
@@ -80,9 +80,10 @@ def kernels(
 
     B1 is 1,000,000 rows of 64 in 20,000 sequences of skewed lengths, B2 5,000,000 rows of one
     value in 500,000 short sequences, B3 100,000 rows of 1,024 in 200 long ones; 3 % are empty.
-    G1, G2 and G3, for --device cuda, are 10,000,000 rows of 64 in 200,000 sequences of equal,
-    very skewed and skewed lengths. --rows, --features, --sequences and --lengths define a custom
-    case; the others default to B1 (with only --device cuda to G1).
+    S1 and S2 are 10 and 1,000 rows of 64; W3, W5, W7, W48, W100 and W300 are 256 MB of rows of that
+    width. G1, G2 and G3, for --device cuda, are 10,000,000 rows of 64 in 200,000 sequences of
+    equal, very skewed and skewed lengths. --rows, --features, --sequences and --lengths define a
+    custom case; the others default to B1 (with only --device cuda to G1).
 
     \b
     Examples:

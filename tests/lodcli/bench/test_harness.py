@@ -7,8 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lodcli.bench.measure.harness import Effort, calls_for, measure, sampler
-from lodcli.bench.measure.samples import Sample, summarised
+from lodcli.bench.measure.harness import (
+    MOST_TRIES,
+    Effort,
+    calls_for,
+    measure,
+    measure_steadily,
+    sampler,
+)
+from lodcli.bench.measure.samples import Sample, drift, summarised
 
 
 class Clock:
@@ -141,3 +148,26 @@ def test_a_candidate_is_warm_before_its_first_sample() -> None:
     # Five calls are 0.05 s; then the first sample, which counts.
     assert workers["quick"].calls == [1] * 6
     assert workers["slow"].calls == [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("slower", "runs", "kept"),
+    [([0.05], 1, 0), ([0.3, 0.0], 2, 1), ([0.5, 0.2, 0.4], MOST_TRIES, 1)],
+)
+def test_all_is_measured_again_while_the_limit_moves(
+    slower: list[float], runs: int, kept: int
+) -> None:
+    made: list[dict[str, list[Sample]]] = []
+
+    def once() -> dict[str, list[Sample]]:
+        late = 1 + slower[len(made)]
+        made.append({"limit": [Sample(1.0)] * 4 + [Sample(late)] * 4, "lod": [Sample(2.0)]})
+        return made[-1]
+
+    assert measure_steadily(once, "limit") is made[kept]
+    assert len(made) == runs
+
+
+def test_a_few_samples_show_no_trend() -> None:
+    assert drift([1.0, 1.0, 9.0, 9.0]) == 0
+    assert drift([1.0, 9.0, 1.0, 1.0, 9.0, 1.0]) == 0

@@ -1,0 +1,146 @@
+"""Plain loops over rows and values, compiled by numba, sequences shared out to threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba import njit, prange
+
+
+def version() -> str:
+    """Return the version measured."""
+    return str(numba.__version__)
+
+
+def threads(count: int) -> None:
+    """Make numba compute with so many threads."""
+    numba.set_num_threads(count)
+
+
+def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return the way numba does an op: fresh, and to an array made before."""
+    if op in _POOLED:
+        return _pooled(op, inputs)
+    if op in ("softmax", "log_softmax"):
+        loop, log = _softmax, op == "log_softmax"
+        x, offsets = inputs["data"], inputs["offsets"]
+        return _ways(lambda out: loop(x, offsets, log, out), x.shape, x.dtype)
+    if op == "cumsum":
+        x, offsets = inputs["data"], inputs["offsets"]
+        return _ways(lambda out: _cumsum(x, offsets, out), x.shape, x.dtype)
+    if op in ("reverse", "slice", "first", "last", "expand", "unpad", "sort_by_length", "pick"):
+        return _copied(op, inputs)
+    return {}
+
+
+def _ways(loop: Any, shape: Any, dtype: Any, keep: Any = None) -> dict[str, Any]:
+    target = np.zeros(shape, dtype)
+
+    def fresh() -> Any:
+        out = np.empty(shape, dtype)
+        loop(out)
+        return out
+
+    def into() -> Any:
+        loop(target)
+        return target
+
+    def arrays(found: Any) -> list[Any]:
+        return [found if keep is None else found[keep]]
+
+    return {"loop": (fresh, arrays), "loop out=": (into, arrays)}
+
+
+def _pooled(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    x, offsets, full = inputs["data"], inputs["offsets"], inputs["full"]
+    loop = _POOLED[op]
+    return _ways(lambda out: loop(x, offsets, out), (full.size, x.shape[1]), x.dtype, full)
+
+
+def _copied(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    source = {"expand": "values", "unpad": "box"}.get(op, "data")
+    x, rows = inputs[source], inputs["rows"]
+    flat = x.reshape(-1, x.shape[-1])
+    keep = inputs["full"] if op in ("first", "last") else None
+    return _ways(lambda out: _take(flat, rows, out), (rows.size, flat.shape[1]), x.dtype, keep)
+
+
+@njit(parallel=True)
+def _sum(x: Any, offsets: Any, out: Any) -> None:
+    for s in prange(len(out)):
+        out[s] = 0
+        for row in range(offsets[s], offsets[s + 1]):
+            for column in range(x.shape[1]):
+                out[s, column] += x[row, column]
+
+
+@njit(parallel=True)
+def _mean(x: Any, offsets: Any, out: Any) -> None:
+    for s in prange(len(out)):
+        out[s] = 0
+        for row in range(offsets[s], offsets[s + 1]):
+            for column in range(x.shape[1]):
+                out[s, column] += x[row, column]
+        count = max(1, offsets[s + 1] - offsets[s])
+        for column in range(x.shape[1]):
+            out[s, column] /= count
+
+
+@njit(parallel=True)
+def _max(x: Any, offsets: Any, out: Any) -> None:
+    for s in prange(len(out)):
+        out[s] = -np.inf
+        for row in range(offsets[s], offsets[s + 1]):
+            for column in range(x.shape[1]):
+                if x[row, column] > out[s, column]:
+                    out[s, column] = x[row, column]
+
+
+@njit(parallel=True)
+def _min(x: Any, offsets: Any, out: Any) -> None:
+    for s in prange(len(out)):
+        out[s] = np.inf
+        for row in range(offsets[s], offsets[s + 1]):
+            for column in range(x.shape[1]):
+                if x[row, column] < out[s, column]:
+                    out[s, column] = x[row, column]
+
+
+@njit(parallel=True)
+def _softmax(x: Any, offsets: Any, log: bool, out: Any) -> None:
+    for s in prange(len(offsets) - 1):
+        first, end = offsets[s], offsets[s + 1]
+        for column in range(x.shape[1] if end > first else 0):
+            top = x[first, column]
+            for row in range(first, end):
+                top = max(top, x[row, column])
+            total = x.dtype.type(0)
+            for row in range(first, end):
+                out[row, column] = np.exp(x[row, column] - top)
+                total += out[row, column]
+            for row in range(first, end):
+                if log:
+                    out[row, column] = x[row, column] - top - np.log(total)
+                else:
+                    out[row, column] /= total
+
+
+@njit(parallel=True)
+def _cumsum(x: Any, offsets: Any, out: Any) -> None:
+    for s in prange(len(offsets) - 1):
+        for row in range(offsets[s], offsets[s + 1]):
+            for column in range(x.shape[1]):
+                before = out[row - 1, column] if row > offsets[s] else x.dtype.type(0)
+                out[row, column] = before + x[row, column]
+
+
+@njit(parallel=True)
+def _take(x: Any, rows: Any, out: Any) -> None:
+    for n in prange(len(rows)):
+        for column in range(x.shape[1]):
+            out[n, column] = x[rows[n], column]
+
+
+_POOLED = {"sum": _sum, "mean": _mean, "max": _max, "min": _min}

@@ -1,0 +1,31 @@
+"""SciPy: sums and means as the product of a sparse matrix, CSR, and the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy
+import scipy.sparse
+
+
+def version() -> str:
+    """Return the version measured."""
+    return str(scipy.__version__)
+
+
+def threads(count: int) -> None:
+    """Its sparse products use one thread."""
+
+
+def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return the way SciPy does an op."""
+    if op not in ("sum", "mean"):
+        return {}
+    x, offsets, full = inputs["data"], inputs["offsets"], inputs["full"]
+    counts = np.diff(offsets)
+    weights = np.ones(len(x), x.dtype)
+    if op == "mean":
+        weights /= np.repeat(counts, counts).astype(x.dtype)
+    matrix = scipy.sparse.csr_array((weights, np.arange(len(x)), offsets), (full.size, len(x)))
+    return {"csr product": (lambda: matrix @ x, lambda rows: [rows[full]])}
