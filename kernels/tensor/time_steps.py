@@ -21,7 +21,7 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.gather import take_items
+from lodcli.kernels.tensor.gather import find_items, gather_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 STEP_LEVEL = "step"
@@ -56,6 +56,14 @@ class IndexMap:
             raise InvalidDataError("an index map needs at least one level, found none")
         count = self.outer.count(-1)
         object.__setattr__(self, "order", _permutation(self.order, count))
+
+    @classmethod
+    def _trusted(cls, order: Offsets, outer: LoD) -> IndexMap:
+        """Return a map whose order is known to be valid."""
+        made = cls.__new__(cls)
+        object.__setattr__(made, "order", immutable(order))
+        object.__setattr__(made, "outer", outer)
+        return made
 
     @property
     def level(self) -> int:
@@ -115,7 +123,7 @@ def index_map_of(lod: LoD, level: int | str = -1, sort_by_length: bool = True) -
     outer = lod if number == lod.n_levels - 1 else lod.above(number + 1)
     lengths = outer.lengths(-1)
     order = longest_first(lengths) if sort_by_length else np.arange(lengths.size)
-    return IndexMap(order, outer)
+    return IndexMap._trusted(order, outer)
 
 
 def longest_first(lengths: Offsets) -> Offsets:
@@ -145,13 +153,14 @@ def to_steps(tensor: LoDTensor, index_map: IndexMap) -> LoDTensor:
     [[0, 6, 4], [1, 7, 5], [2, 8], [3]]
     """
     depth = index_map.outer.n_levels
-    upper = LoD(tensor.lod.levels[:depth])
-    found = index_map.outer.difference(upper)
-    if found is not None:
-        raise ShapeMismatchError(f"the index map belongs to another tensor: {found}")
-    taken = take_items(_without_levels(tensor, depth), index_map.items)
+    if index_map.outer is not tensor.lod:
+        found = index_map.outer.difference(LoD._trusted(tensor.lod.levels[:depth]))
+        if found is not None:
+            raise ShapeMismatchError(f"the index map belongs to another tensor: {found}")
+    rows, below = _taken(tensor, depth, index_map.items)
     sizes = lengths_to_offsets(index_map.step_sizes, level=0)
-    return LoDTensor(taken.data, LoD((sizes, *taken.lod.levels), (STEP_LEVEL, *taken.lod.names)))
+    names = (STEP_LEVEL, *below.names)
+    return LoDTensor(rows, LoD._trusted((sizes, *below.levels), names))
 
 
 def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
@@ -178,17 +187,19 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
     items = index_map.items
     place = np.empty_like(items)
     place[items] = np.arange(items.size)
-    packed = take_items(_without_levels(steps, 1), place)
-    outer, below = index_map.outer, packed.lod
+    rows, below = _taken(steps, 1, place)
+    outer = index_map.outer
     if not below.n_levels:
-        return LoDTensor(packed.data, outer)
+        return LoDTensor(rows, outer)
     names = (*outer.names, *below.names)
-    return LoDTensor(packed.data, LoD((*outer.levels, *below.levels), names))
+    return LoDTensor(rows, LoD._trusted((*outer.levels, *below.levels), names))
 
 
-def _without_levels(tensor: LoDTensor, count: int) -> LoDTensor:
+def _taken(tensor: LoDTensor, depth: int, items: Offsets) -> tuple[Array, LoD]:
+    """Return the rows and the index of these items of a level, which are known to be there."""
     lod = tensor.lod
-    return LoDTensor(tensor.data, LoD(lod.levels[count:], lod.names[count:]))
+    found = find_items(LoD._trusted(lod.levels[depth:], lod.names[depth:]), items)
+    return gather_items(tensor.data, found), found.lod
 
 
 def _permutation(order: Array, count: int) -> Offsets:
