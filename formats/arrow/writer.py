@@ -25,6 +25,7 @@ from lodcli.formats.storage.file_objects import Sink
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.structs.tree import tree
 from lodcli.formats.values.file_attributes import parsed
+from lodcli.kernels.runtime.memory_budget import at_most
 from lodcli.kernels.tensor.exchange.arrow import arrow_array, arrow_field
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import MOST_WORD_BYTES
@@ -134,6 +135,8 @@ def write_parquet(
 ) -> None:
     """Write record batches as Parquet, in row groups of about ROW_GROUP_BYTES.
 
+    With a small memory budget they are smaller.
+
     Args:
         output: where to.
         columns: what they hold.
@@ -156,7 +159,7 @@ def write_parquet(
         for batch in records:
             gathered.append(batch)
             size += batch.nbytes
-            if size >= ROW_GROUP_BYTES:
+            if size >= at_most(ROW_GROUP_BYTES, 8):
                 writer.write_table(pa.Table.from_batches(gathered))
                 gathered, size = [], 0
         if gathered:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 
-from lodcli.formats.arrays.budget import batch_bytes, require_items_fit
+from lodcli.formats.arrays.budget import (
+    ITEM_COPIES,
+    batch_bytes,
+    require_fits,
+    require_items_fit,
+)
 from lodcli.formats.arrays.lazy_lod import LazyLoD
 from lodcli.formats.core.batching import cuts, groups
 from lodcli.formats.core.errors import naming
@@ -74,6 +79,9 @@ class IndexedSource(Source):
         spec = find(self.schema, name)
         assert spec.rows is not None
         selection = select(self.index_of(spec.name), spec.rows, branch, level)
+        if branch and not isinstance(branch[-1], slice):
+            size_bytes = (selection.rows.stop - selection.rows.start) * spec.row_bytes
+            require_fits(f"the slice of {spec.name}", size_bytes, ITEM_COPIES)
         nulls = self.read_nulls(spec.name, selection.level, selection.start, selection.stop)
         if selection.item is not None:
             above, item = selection.item

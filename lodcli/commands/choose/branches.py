@@ -20,6 +20,7 @@ from lodcli.formats.items.sharing import Shared, sharing
 from lodcli.kernels.errors import SelectionError, counted
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.runtime.memory_budget import at_most
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
 from lodcli.shell.opened import Opened
@@ -157,7 +158,7 @@ def _is_small(cut: _Cut) -> bool:
     if asked is None or count is None:
         return False
     whole = sum((spec.rows or 0) * spec.row_bytes for spec in cut.specs)
-    return whole * min(asked, count) <= SMALL_BYTES * max(count, 1)
+    return whole * min(asked, count) <= at_most(SMALL_BYTES, 16) * max(count, 1)
 
 
 def _sliced(source: Source, cut: _Cut, level: int | str) -> tuple[Schema, dict[str, LoDTensor]]:

@@ -111,6 +111,16 @@ def test_every_way_of_reading_refuses_it(command: str, lod: Lod, tmp_path: Path)
     assert "item 1: 1600000 bytes" in done.stderr
 
 
+def test_an_item_too_large_for_a_slice_is_read_as_a_range(lod: Lod, tmp_path: Path) -> None:
+    done = lod("slice", "one.lod.h5", "1", "-o", tmp_path / "item.lod.h5", "--memory", "4M")
+    assert done.code == 1
+    assert "the slice of data: 1600000 bytes" in done.stderr
+    assert "--memory 5M would do" in done.stderr
+    args = ["slice", "one.lod.h5", "1,0:", "-o", tmp_path / "rows.lod.h5", "--memory", "1M"]
+    assert lod(*args).code == 0
+    assert tensor(tmp_path / "rows.lod.h5").rows == 200_000
+
+
 def test_whole_tensors_are_refused_before_a_row_is_read(lod: Lod, tmp_path: Path) -> None:
     damaged = bytearray(Path("big.lod.h5").read_bytes())
     damaged[len(damaged) // 2] ^= 1  # found only by who reads it
