@@ -11,6 +11,7 @@ import pytest
 cupy: Any = pytest.importorskip("cupy")
 from lodcli.kernels.cuda.device_limits import DeviceLimits  # noqa: E402
 from lodcli.kernels.cuda.launch import limits  # noqa: E402
+from lodcli.kernels.errors import OptionError  # noqa: E402
 from lodcli.kernels.rnn.engine.cupy import calibration  # noqa: E402
 from lodcli.kernels.rnn.engine.cupy.costs import Costs, estimated  # noqa: E402
 
@@ -119,6 +120,12 @@ def test_one_can_ask_for_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOD_GPU_COSTS", "estimated")
     monkeypatch.setattr(calibration, "_costs", None)
     assert calibration.costs_here("tf32") == estimated("tf32", limits())
+
+
+def test_another_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOD_GPU_COSTS", "guessed")
+    with pytest.raises(OptionError, match=r"expected measured or estimated, found 'guessed'"):
+        calibration.costs_here("float32")
 
 
 def test_a_device_is_measured_by_default(monkeypatch: pytest.MonkeyPatch, kept: Path) -> None:

@@ -18,6 +18,7 @@ from lodcli.kernels.ops.pooling import pool, pool_grad
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.ops.scan import scan
 from lodcli.kernels.ops.softmax import softmax
+from lodcli.kernels.ops.sorting import sort
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -240,3 +241,13 @@ def test_padding_of_every_width(steps: int, width: int) -> None:
                 moved(there, skipped), offsets, steps, pad_value=fill
             )
             np.testing.assert_array_equal(cupy.asnumpy(found), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8"])
+def test_rows_of_more_columns_than_a_grid_has_blocks_are_sorted(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lodcli.kernels.ops.sorting.sort_cupy.MOST_BLOCKS", 2)
+    rows = (rows_of(70, np.float64, SHORT) * 9).astype(dtype)
+    found = on("cupy", sort.segment_order)(cupy.asarray(rows), SHORT, False)
+    np.testing.assert_array_equal(cupy.asnumpy(found), sort.segment_order(rows, SHORT, False))

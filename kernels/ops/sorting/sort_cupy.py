@@ -12,7 +12,7 @@ from typing import NamedTuple
 import cupy
 import numpy as np
 
-from lodcli.kernels.cuda.launch import WORDS, blocks, flat_rows, on_device, run
+from lodcli.kernels.cuda.launch import WORDS, Grid, blocks, flat_rows, on_device, run
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import comparable
 from lodcli.kernels.ops.common import is_float
@@ -21,6 +21,7 @@ from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 from lodcli.kernels.ops.scatter.scatter_cupy import segment_scatter
 
 THREADS, COLUMNS = 256, 16  # as in sort.cu
+MOST_BLOCKS = 65535  # along the second axis of a grid
 
 
 def segment_numbers(offsets: Offsets) -> Array:
@@ -40,7 +41,7 @@ def segment_order(data: Array, offsets: Offsets, descending: bool) -> Array:
     keys = _room_for_keys(rows, columns, values.itemsize, offsets.size - 1)
     keys.put(values, offsets, descending=descending)
     places: Array = cupy.empty(data.shape, np.int64)
-    grid = (blocks(rows, THREADS), blocks(columns, COLUMNS))
+    grid = _grid(rows, columns)
     run("sort", "sort_places", grid, (THREADS,), keys.order(), rows, columns, places)
     return places
 
@@ -129,7 +130,7 @@ class _Keys(NamedTuple):
         rows, columns = values.shape
         if not values.size:
             return
-        shape = (blocks(rows, THREADS), blocks(columns, COLUMNS)), (THREADS,)
+        shape = _grid(rows, columns), (THREADS,)
         stride = self.keys.shape[1]
         index = (on_device(offsets), offsets.size - 1, rows, columns)
         shift = 0 if self.owners is not None else 8 * values.itemsize
@@ -156,6 +157,10 @@ def _room_for_keys(rows: int, columns: int, value_bytes: int, segments: int) -> 
     return _Keys(cupy.empty((columns, rows), np.dtype(f"u{value_bytes}")), owners)
 
 
+def _grid(rows: int, columns: int) -> Grid:
+    return blocks(rows, THREADS), min(blocks(columns, COLUMNS), MOST_BLOCKS)
+
+
 def _ranks(rows: Array) -> Array:
     """Return unsigned integers of the same size and order, (N, D) to (D, N)."""
     made = cupy.empty(rows.shape[::-1], np.dtype(f"u{rows.itemsize}"))
@@ -180,7 +185,7 @@ def _launch_ranks(
         bits = np.array(np.inf).astype(dtype).view(np.dtype(f"u{dtype.itemsize}"))
         infinity, kind = int(bits), "FLOATING"
     kernel = f"sort_keys<{WORDS[dtype.itemsize]}, {WORDS[keys.itemsize]}, {kind}>"
-    grid = (blocks(rows, THREADS), blocks(columns, COLUMNS))
+    grid = _grid(rows, columns)
     rest = (infinity, int(descending), shift, stride, keys)
     run("sort", kernel, grid, (THREADS,), cupy.ascontiguousarray(values), *index, *rest)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from lodcli.kernels.cuda.device_limits import DeviceLimits
 from lodcli.kernels.cuda.launch import LaunchRefusedError, limits
+from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native.cache import write
 from lodcli.kernels.native.settings import cache_folder
@@ -56,7 +57,10 @@ TRUSTED = 16.0
 def costs_here(kind: str) -> Costs:
     """Return the costs of products of a kind on the current device."""
     device = cupy.cuda.runtime.getDevice()
-    if environment.value("LOD_GPU_COSTS") == "estimated":
+    wanted = environment.value("LOD_GPU_COSTS")
+    if wanted not in ("", "measured", "estimated"):
+        raise OptionError(f"LOD_GPU_COSTS: expected measured or estimated, found {wanted[:40]!r}")
+    if wanted == "estimated":
         return estimated(kind, limits())
     return _costs(kind, device)
 
