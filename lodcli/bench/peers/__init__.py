@@ -77,7 +77,10 @@ PEERS: dict[str, PeerEntry] = {
     "safetensors": PeerEntry("safetensors", "safetensors", {"io": "safetensors_io"}),
     "webdataset": PeerEntry("webdataset", "webdataset", {"load": "webdataset_load"}),
     "datasets": PeerEntry("datasets", "datasets", {"load": "datasets_load_pyarrow"}),
-    "streaming": PeerEntry("streaming", "mosaicml-streaming", {"load": "streaming_load"}),
+    # It needs an older huggingface-hub than datasets may have.
+    "streaming": PeerEntry(
+        "streaming", "mosaicml-streaming", {"load": "streaming_load"}, apart=True
+    ),
     "json": PeerEntry("json", "python", {"convert": "stdlib_json"}),
     "orjson": PeerEntry("orjson", "orjson", {"convert": "orjson"}),
     "onnxruntime": PeerEntry("onnxruntime", "onnx onnxruntime", {"rnn": "onnxruntime"}),

@@ -37,6 +37,8 @@ NO_WORKER_SECONDS = 300
 SILENT_SECONDS = 60
 
 _PACKAGE = Package("distributed", "lodcli[dask]")
+# Makes the certificates of a cluster on this machine.
+_CERTIFICATES = Package("cryptography", "lodcli[dask]")
 # A group of tasks takes about so long, so that the scheduler's millisecond a task is little.
 _GROUP_SECONDS = 5.0
 _MOST_GROUPS = 100_000
@@ -104,13 +106,15 @@ def on_scheduler(
         lost: gives the result of a task whose processes died TRIES times.
 
     Raises:
-        UnsupportedError: dask.distributed is not installed.
+        UnsupportedError: a package is not installed.
         LodError: a worker cannot run these tasks.
         OSError: the scheduler or all workers are gone.
         Exception: what `work` raised first.
     """
     if not _PACKAGE.installed:
         raise _PACKAGE.missing("--scheduler")
+    if address == LOCAL_SCHEDULER and not _CERTIFICATES.installed:
+        raise _CERTIFICATES.missing("--scheduler local")
     with _connected(address, jobs) as client:
         queued = _Queue(client, address, work, tasks)
         deaths = Counter[int]()

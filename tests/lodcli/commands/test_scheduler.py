@@ -162,12 +162,19 @@ def test_what_cannot_be_scheduled_is_refused(lod: Lod, args: list[str], said: st
 
 
 @pytest.mark.usefixtures("dataset")
-def test_without_dask_the_error_names_the_extra(lod: Lod, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduled_dask, "_PACKAGE", Package("no_such_module", "lodcli[dask]"))
+@pytest.mark.parametrize(
+    ("package", "what"), [("_PACKAGE", "--scheduler"), ("_CERTIFICATES", "--scheduler local")]
+)
+def test_without_a_package_the_error_names_the_extra(
+    lod: Lod, monkeypatch: pytest.MonkeyPatch, package: str, what: str
+) -> None:
+    if package != "_PACKAGE":
+        pytest.importorskip("distributed")
+    monkeypatch.setattr(scheduled_dask, package, Package("no_such_module", "lodcli[dask]"))
     done = lod("convert", "ds", "out", "--scheduler", "local")
     assert (done.code, done.stderr) == (
         4,
-        "lod convert: --scheduler needs the package no_such_module; pip install 'lodcli[dask]'\n",
+        f"lod convert: {what} needs the package no_such_module; pip install 'lodcli[dask]'\n",
     )
     assert not Path("out").exists()
 
