@@ -85,12 +85,8 @@ class Opened:
             raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")
         return spec
 
-    def read(self, names: Iterable[str], held_bytes: int = 0) -> dict[str, Item]:
+    def read(self, names: Iterable[str]) -> dict[str, Item]:
         """Read whole tensors.
-
-        Args:
-            names: which tensors.
-            held_bytes: of what is in memory beside them.
 
         Raises:
             TooLargeError: they do not fit into the memory budget; nothing was read if the file
@@ -98,9 +94,9 @@ class Opened:
         """
         specs = find_all(self.source.schema, names)
         wanted = [spec.name for spec in specs]
-        what, total = ", ".join(wanted), held_bytes
+        what, total = ", ".join(wanted), 0
         with naming_file(self.reference.label):
-            require_fits(what, total + sum(map(declared_bytes, specs)), WHOLE_COPIES)
+            require_fits(what, sum(map(declared_bytes, specs)), WHOLE_COPIES)
             if all(spec.rows is not None for spec in specs) or memory_budget() is None:
                 return self.source.read(wanted)
 
