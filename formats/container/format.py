@@ -31,10 +31,11 @@ class Container(Format):
     structs = True
     nulls = True
     needs = (PACKAGE,)
-    options = frozenset({"mmap"})
+    options = frozenset({"mmap", "part"})
     write_options = frozenset({"compression"})
     seekable_output = True
     modules = (
+        "lodcli.formats.arrays.part",
         "lodcli.formats.container.reader",
         "lodcli.formats.arrow.sizes.codecs",
         "pyarrow",
@@ -44,10 +45,12 @@ class Container(Format):
         return head.startswith(SIGNATURE)
 
     def open(self, source: Input, options: ReadOptions) -> Source:
+        from lodcli.formats.arrays.part import Part
         from lodcli.formats.container.reader import ContainerSource
 
         fd = source.make_seekable().fileno()
-        return ContainerSource(fd, source.label, mmap=bool(options.mmap))
+        found = ContainerSource(fd, source.label, mmap=bool(options.mmap))
+        return found if options.part is None else Part(found, *options.part)
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions

@@ -46,6 +46,7 @@ class ReadOptions:
         separator: the character between the fields of a csv file.
         wide: whether rows of H numbers are H columns of a csv file.
         mmap: whether rows may be maps of the file: see `lodcli.read`.
+        part: (k, n): part k, from 0, of n parts of about equally many outermost items.
         skip_unsupported: whether to leave out what no tensor can hold, and read the rest. Every
             format takes it.
         columns: names of the tensors or records to read, in this order. Every format takes it.
@@ -70,6 +71,7 @@ class ReadOptions:
     separator: str | None = None
     wide: bool | None = None
     mmap: bool | None = None
+    part: tuple[int, int] | None = None
     skip_unsupported: bool | None = None
     columns: tuple[str, ...] | None = None
     rename: tuple[tuple[str, str], ...] | None = None
@@ -140,6 +142,7 @@ class ReadKeywords(TypedDict, total=False):
     separator: str | None
     wide: bool | None
     mmap: bool | None
+    part: tuple[int, int] | None
     skip_unsupported: bool | None
     columns: Names | None
     rename: Mapping[str, str] | None
@@ -182,6 +185,7 @@ _ONLY = {
     "form": "torch",
     "index_dtype": "npz and safetensors",
     "mmap": "lod.h5",
+    "part": "lod.h5",
     "shard_bytes": "lod.dataset",
     "shards": "lod.dataset",
     "start_token": "token files",
@@ -251,6 +255,8 @@ def _value(name: str, value: Any) -> Any:
             raise OptionError(f"nulls: expected {', '.join(NULLS)}, found {value!r}")
     if name in ("shards", "shard_bytes") and (type(value) is not int or value < 1):
         raise OptionError(f"{name}: expected a whole number from 1, found {value!r}")
+    if name == "part":
+        return _part(value)
     if name == "encoding":
         from lodcli.formats.text.encodings import encoding_named
 
@@ -258,6 +264,14 @@ def _value(name: str, value: Any) -> Any:
     if name == "separator":
         return _separator(value)
     return value
+
+
+def _part(value: Any) -> tuple[int, int]:
+    """Return which part of how many."""
+    match value:
+        case (int(), int()) if 0 <= value[0] < value[1]:
+            return value[0], value[1]
+    raise OptionError(f"part: expected (k, n), part k of n from 0 to n - 1, found {value!r}")
 
 
 def _separator(value: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -55,6 +56,16 @@ class ShardedJob:
         """Return the numbers of the shards that are still to be written."""
         there = set(os.listdir(self._folder))
         return [n for n in range(self._count) if shard_name(n, self._count) not in there]
+
+    @property
+    def pattern(self) -> str:
+        """What names all shards, for a reader of several files."""
+        return os.path.join(glob.escape(str(self._folder)), "data-*-of-*.lod.h5")
+
+    def remove(self) -> None:
+        """Remove the shards: what was to be made of them is there."""
+        _discard(self._folder)
+        self.clean()
 
     def finish(self) -> Schema:
         """Write the manifest, and return the schema of the dataset.

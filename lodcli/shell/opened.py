@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 
@@ -172,7 +172,7 @@ def opened(
         options: how to read it, besides what `guarded` options of the command say.
         optional: options that are left out, not refused, where the format does not know them.
     """
-    options = reading(options or ReadOptions())
+    options = replace(reading(options or ReadOptions()), part=reference.part)
     with (
         within_budget(memory_budget() or default_budget()),
         naming_os(reference.label),

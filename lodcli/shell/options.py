@@ -181,8 +181,8 @@ def shard_jobs(function: F) -> F:
         "--jobs workers on this machine.",
     )(function)
     return jobs(
-        "SOURCE and OUT are datasets: compute the shards in N processes, of one thread each, and "
-        "continue what was interrupted.",
+        "Compute the shards of a dataset, or parts of a lod.h5 file, in N processes of one thread "
+        "each, and continue what was interrupted.",
         None,
     )(function)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lodcli.formats.core.names import split_reference
@@ -27,11 +27,13 @@ class Reference:
         path: the file.
         name: the tensor, or None where none was named.
         format_name: the format the file is said to have, or None to find out.
+        part: (k, n) where part k of n of the file stands for all of it; see ReadOptions.
     """
 
     path: str
     name: str | None = None
     format_name: str | None = None
+    part: tuple[int, int] | None = field(default=None, repr=False)
 
     @property
     def label(self) -> str:

@@ -101,12 +101,10 @@ class Target:
         kind = self.kind
         self._check_scheduler()
         if self.shard_option is not None:
-            if kind.name != "lod.dataset":
-                raise click.UsageError(
-                    f"{self.shard_option} writes a dataset, a folder with a file for each shard, "
-                    f"not {kind.name}; name a folder with -o FOLDER"
-                )
-            return  # what is in the folder may be continued
+            if self.path == "-":
+                raise click.UsageError(f"{self.shard_option} writes files; name one with -o")
+            if kind.name == "lod.dataset":
+                return  # what is in the folder may be continued
         io.refuse_target(self.path, kind, overwrite=self.overwrite)
         if kind.binary and is_terminal_output(self.path):
             raise click.UsageError(

@@ -1,4 +1,7 @@
-"""Commands over datasets, shard by shard in several processes: `--jobs`, `--scheduler`."""
+"""Commands over datasets and lod.h5 files, part by part in several processes.
+
+For `--jobs` and `--scheduler`.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,18 @@ from typing import Any, NamedTuple, cast
 import click
 
 from lodcli.formats.core.errors import DamagedFileError, naming, naming_os
+from lodcli.formats.core.io import open_source
+from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.dataset import job as jobs
-from lodcli.formats.dataset import manifest as manifests
-from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.remote.urls import is_url, shown
-from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.platform import environment
 from lodcli.kernels.runtime.worker_processes import in_processes
+from lodcli.kernels.tensor.marks import attributes_text
 from lodcli.shell import failures
-from lodcli.shell.jobs.fingerprint import digest, file_digest
+from lodcli.shell.jobs.division import divided
+from lodcli.shell.jobs.fingerprint import digest
 from lodcli.shell.limits import chosen_limits
 from lodcli.shell.output import QUIET, is_json, note, plural, progressing
 from lodcli.shell.references import Reference
@@ -33,6 +37,8 @@ from lodcli.shell.targets import Target
 
 # Reads a file and writes another: `work(source, target, *args)`.
 Work = Callable[..., None]
+# What is behind the name of a file, in the name of the folder of its parts until they are joined.
+_PARTS = ".parts"
 # Of shards that failed, those that are listed.
 _MOST_LISTED = 20
 
@@ -71,13 +77,13 @@ def by_shards(
     Args:
         work: a function of a module, whose result for a shard depends on nothing but the shard, the
             arguments and the files.
-        source: a dataset, if `target.shard_option` is given.
-        target: where to.
+        source: a dataset, or a lod.h5 file, if `target.shard_option` is given.
+        target: where to. Results become the shards of a dataset, or are joined to one file.
         args: what can be pickled.
         files: what `work` reads beside the source.
 
     Raises:
-        click.UsageError: the source is no dataset.
+        click.UsageError: the source is neither.
         TargetExistsError: the target holds something else than shards of this job.
         DamagedFileError: some shards are damaged; each was reported.
         LodError, OSError: of the first shard that failed for another reason.
@@ -86,34 +92,38 @@ def by_shards(
     if option is None:
         work(source, target, *args)
         return
-    _require_dataset(source, option)
     files = [*files]
     _require_files(files, option)
-    with naming_os(source.label), naming(source.label), Input(source.path) as folder:
-        dataset = DatasetSource(folder)
-        try:
-            dataset.check()
-        finally:
-            dataset.close()
+    with naming_os(source.label), naming(source.label):
+        parts = divided(source, option)
     meta, label = chosen_limits(), click.get_current_context().command_path
-    made = (source.name, target.options, target.strict, args, meta)
+    joins = target.kind.name != "lod.dataset"
+    options = WriteOptions() if joins else target.options
     job = {
         "command": label,
         "lod": version("lodcli"),
-        "options": digest(made, files),
-        "source": file_digest(os.path.join(source.path, manifests.NAME)),
+        "options": digest((source.name, options, target.strict, args, meta), files),
+        "source": parts.digest,
     }
-    names = dataset.shard_names
-    with jobs.writing(target.path, job, len(names), overwrite=target.overwrite) as writing:
+    folder = f"{target.path}{_PARTS}" if joins else target.path
+    with jobs.writing(folder, job, len(parts.sources), overwrite=target.overwrite) as writing:
         missing = writing.missing()
-        if len(missing) < len(names):
-            note(f"continues {target.path}: {len(names) - len(missing)} of {len(names)} shards")
-        alone = replace(target, format_name="lod.h5", overwrite=False, jobs=None, scheduler=None)
+        if len(missing) < len(parts.sources):
+            done = len(parts.sources) - len(missing)
+            note(f"continues {folder}: {done} of {len(parts.sources)} shards")
+        alone = replace(
+            target,
+            options=options,
+            format_name="lod.h5",
+            overwrite=False,
+            jobs=None,
+            scheduler=None,
+        )
         tasks = [
             _Task(
                 work,
                 args,
-                Reference(os.path.join(source.path, names[number]), source.name),
+                parts.sources[number],
                 replace(alone, path=str(writing.path(number))),
                 label,
                 meta,
@@ -122,17 +132,20 @@ def by_shards(
             for number in missing
         ]
         found = _results(tasks, target)
-        _compute(source.file, tasks, found, [dataset.shard_rows(number) for number in missing])
-        target.tell_written(writing.finish())
+        _compute(source.file, tasks, found, [parts.rows[number] for number in missing])
+        if joins:
+            _join(writing, replace(target, jobs=None, scheduler=None))
+        else:
+            target.tell_written(writing.finish())
 
 
-def _require_dataset(source: Reference, option: str) -> None:
-    """Raise click.UsageError unless the source is a dataset."""
-    if source.path == "-" or not os.path.isfile(os.path.join(source.path, manifests.NAME)):
-        raise click.UsageError(
-            f"{option} computes the shards of a dataset, and {source.label} is none; "
-            "`lod shard FILE FOLDER` makes one"
-        )
+def _join(writing: jobs.ShardedJob, target: Target) -> None:
+    """Write the results of all parts to one file, and remove them."""
+    with open_source(writing.pattern) as parts:
+        if target.options.attributes is None:
+            target = target.with_options(attributes=attributes_text(parts.attributes))
+        target.write(parts.schema, parts.batches())
+    writing.remove()
 
 
 def _require_files(files: Iterable[str | PathLike[str]], option: str) -> None:

@@ -1,0 +1,74 @@
+"""One of several parts of a file, read as a file of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lodcli.formats.core.indexed import IndexedSource, Loaded
+from lodcli.formats.core.schema import LevelSpec, TensorSpec, find
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.nulls import Mask, item_ranges
+
+
+class Part(IndexedSource):
+    """A share of the outermost items of each tensor of a file; its index is in memory.
+
+    Tensors with equally many outermost items are divided alike.
+
+    Args:
+        inner: the open file.
+        number: of the part, from 0.
+        count: of parts.
+
+    Raises:
+        UnsupportedError: a TensorArray, which has no outermost items.
+    """
+
+    def __init__(self, inner: IndexedSource, number: int, count: int) -> None:
+        self._inner = inner
+        self.attributes = inner.attributes
+        self.left_out = inner.left_out
+        # Of each tensor, the first of its items at each level, and of its rows.
+        self._first: dict[str, list[int]] = {}
+        self._bounds: dict[str, tuple[int, int]] = {}
+        self._indexes: dict[tuple[LevelSpec, ...], LoD] = {}
+        self.schema = tuple(self._spec(spec, number, count) for spec in inner.schema)
+        self.lods = Loaded(self.schema, self._index)
+
+    def _spec(self, spec: TensorSpec, number: int, count: int) -> TensorSpec:
+        if spec.array:
+            raise UnsupportedError(
+                f"{spec.name} is a TensorArray, which cannot be divided; `lod pack` it first"
+            )
+        items = spec.levels[0].items if spec.levels else spec.rows
+        assert items is not None
+        start, stop = items * number // count, items * (number + 1) // count
+        ranges = list(item_ranges(self._inner.index_of(spec.name), 0, start, stop))
+        self._bounds[spec.name] = start, stop
+        self._first[spec.name] = [low for low, _ in ranges]
+        *counts, rows = (high - low for low, high in ranges)
+        levels = (replace(level, items=n) for level, n in zip(spec.levels, counts, strict=True))
+        return replace(spec, levels=tuple(levels), rows=rows)
+
+    def _index(self, spec: TensorSpec) -> LoD:
+        if not spec.levels:
+            return LoD()
+        if spec.levels not in self._indexes:
+            whole = self._inner.index_of(spec.name)
+            self._indexes[spec.levels] = whole.items(0, *self._bounds[spec.name])[0]
+        return self._indexes[spec.levels]
+
+    def read_rows(self, name: str, start: int, stop: int) -> Array:
+        first = self._first[name][-1]
+        return self._inner.read_rows(name, first + start, first + stop)
+
+    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
+        if not find(self.schema, name).nullable:
+            return None
+        first = self._first[name][level]
+        return self._inner.read_mask(name, level, first + start, first + stop)
+
+    def close(self) -> None:
+        self._inner.close()

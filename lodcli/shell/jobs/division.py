@@ -1,0 +1,90 @@
+"""Into which parts a source is divided, of which each is computed by itself."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import click
+
+from lodcli.formats.container.format import Container
+from lodcli.formats.container.reader import ContainerSource
+from lodcli.formats.dataset import manifest as manifests
+from lodcli.formats.dataset.source import DatasetSource
+from lodcli.formats.remote.urls import is_url
+from lodcli.formats.storage.inputs import Input
+from lodcli.shell.jobs.fingerprint import file_digest
+from lodcli.shell.references import Reference
+
+# A file is divided by its content alone: into so many parts, or into more that are larger.
+_PARTS = 16
+_PART_BYTES = 64 << 20
+
+
+class Division(NamedTuple):
+    """The parts of a source.
+
+    Attributes:
+        sources: what stands for each.
+        rows: of each, about.
+        digest: of the content of all.
+    """
+
+    sources: list[Reference]
+    rows: list[int]
+    digest: str
+
+
+def divided(source: Reference, option: str) -> Division:
+    """Return the shards of a dataset, or the parts of a lod.h5 file.
+
+    Args:
+        source: what to divide.
+        option: what asks for it.
+
+    Raises:
+        click.UsageError: it is neither.
+        DamagedFileError: a shard is not what the manifest says, or the header of the file is wrong.
+    """
+    path = source.path
+    if os.path.isfile(manifest := os.path.join(path, manifests.NAME)):
+        return _of_dataset(source, manifest)
+    if path != "-" and not is_url(path):
+        with Input(path) as file:
+            if not file.is_folder and Container().sniff(file.head()):
+                return _of_file(source, file)
+    raise click.UsageError(
+        f"{option} computes the shards of a dataset, or parts of a lod.h5 file, and "
+        f"{source.label} is neither; `lod convert` makes one"
+    )
+
+
+def _of_dataset(source: Reference, manifest: str) -> Division:
+    with Input(source.path) as folder:
+        dataset = DatasetSource(folder)
+        try:
+            dataset.check()
+        finally:
+            dataset.close()
+    names = dataset.shard_names
+    return Division(
+        [Reference(os.path.join(source.path, name), source.name) for name in names],
+        [dataset.shard_rows(number) for number in range(len(names))],
+        file_digest(manifest),
+    )
+
+
+def _of_file(source: Reference, file: Input) -> Division:
+    found = ContainerSource(file.make_seekable().fileno(), file.label)
+    size_bytes = sum(
+        (spec.rows or 0) * spec.row_bytes + sum(8 * (level.items or 0) for level in spec.levels)
+        for spec in found.schema
+    )
+    items = max((spec.items or 0 for spec in found.schema), default=0)
+    count = max(1, min(items, max(_PARTS, -(-size_bytes // _PART_BYTES))))
+    rows = sum(spec.rows or 0 for spec in found.schema)
+    return Division(
+        [Reference(source.path, source.name, "lod.h5", (n, count)) for n in range(count)],
+        [rows // count] * count,
+        f"{found.header_crc32c:08x}",
+    )

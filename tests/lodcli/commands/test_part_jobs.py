@@ -1,0 +1,127 @@
+"""`--jobs` over one lod.h5 file: cut at outermost items, and joined again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.hanging import HANG_SECONDS
+from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.shard_cases import (
+    HOLD,
+    flip_a_row,
+    inodes,
+    make_dataset,
+    model,
+    needs_proc,
+    running,
+    waiting_for,
+)
+
+STEP = ["run-rnn", "one.lod.h5::data", "--step", "model:step"]
+
+
+@pytest.fixture(autouse=True)
+def _one(folder: Path) -> None:
+    """Make one.lod.h5."""
+    make_dataset()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["run-rnn", "one.lod.h5::data", "--cell", "gru", "--hidden", "4", "--seed", "2"],
+        ["convert", "one.lod.h5", "--compress"],
+        ["apply", "softmax", "one.lod.h5::data", "--then", "sum"],
+    ],
+    ids=lambda args: args[0],
+)
+def test_the_file_is_what_the_command_makes_alone_and_no_byte_tells_how_many_processes(
+    lod: Lod, args: list[str]
+) -> None:
+    for jobs in (1, 2):
+        done = lod(*args, "--jobs", jobs, "-o", f"out{jobs}.lod.h5")
+        assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    assert Path("out1.lod.h5").read_bytes() == Path("out2.lod.h5").read_bytes()
+    assert not [name for name in os.listdir() if name.startswith("out1.lod.h5.")]
+    assert lod(*args, "-o", "whole.lod.h5").code == 0
+    whole, found = io.read_all("whole.lod.h5"), io.read_all("out2.lod.h5")
+    assert list(whole) == list(found)
+    for name, item in whole.items():
+        other = found[name]
+        assert isinstance(item, LoDTensor)
+        assert isinstance(other, LoDTensor)
+        assert item.lod == other.lod
+        np.testing.assert_allclose(item.data, other.data, rtol=1e-5)  # float32, other batches
+
+
+def test_the_result_may_be_of_any_format_or_a_dataset(lod: Lod) -> None:
+    assert lod("convert", "one.lod.h5::data", "out.npz", "--jobs", "2").code == 0
+    assert tensor("out.npz").identical(tensor("one.lod.h5", "data"))
+    done = lod("convert", "ds::data", "of_shards.npz", "--jobs", "2")
+    assert (done.code, done.stderr) == (0, "")
+    assert Path("of_shards.npz").read_bytes() == Path("out.npz").read_bytes()
+    assert lod("convert", "one.lod.h5", "out", "--jobs", "2").code == 0
+    assert len(list(Path("out").glob("data-*.lod.h5"))) > 3
+    assert lod("diff", "-q", "one.lod.h5", "out").code == 0
+
+
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_command_keeps_parts_and_continues(lod: Lod, number: signal.Signals) -> None:
+    model(HOLD.strip().replace("'out'", "'out.lod.h5.parts'"))
+    Path("hold").touch()
+    with running([*STEP, "-o", "out.lod.h5", "--jobs", "2"]) as process:
+        waiting_for("at-*", 1)
+        process.send_signal(number)
+        process.communicate(timeout=HANG_SECONDS)
+    kept = inodes("out.lod.h5.parts")
+    assert len(kept) > 2
+    assert not Path("out.lod.h5").exists()
+    Path("hold").unlink()
+    done = lod(*STEP, "-o", "out.lod.h5", "--jobs", "2")
+    said = f"lod run-rnn: continues out.lod.h5.parts: {len(kept)} of 16 shards\n"
+    assert (done.code, done.stderr) == (0, said)
+    np.testing.assert_array_equal(tensor("out.lod.h5").data, tensor("one.lod.h5", "data").data * 2)
+    assert not Path("out.lod.h5.parts").exists()
+    assert lod(*STEP, "-o", "fresh.lod.h5", "--jobs", "1").code == 0
+    assert Path("fresh.lod.h5").read_bytes() == Path("out.lod.h5").read_bytes()
+
+
+def test_a_damaged_part_is_named_and_the_others_are_kept(lod: Lod) -> None:
+    flip_a_row(Path("one.lod.h5"))
+    done = lod("convert", "one.lod.h5", "out.lod.h5", "--jobs", "2")
+    assert done.code == 1
+    assert "one.lod.h5: /data: rows" in done.stderr
+    assert "of one.lod.h5 are damaged; the results of the others are kept" in done.stderr
+    assert not Path("out.lod.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["convert", "t.npz", "out.lod.h5"], "a lod.h5 file, and t.npz is neither; `lod convert`"),
+        (["convert", "-", "out.lod.h5"], "and standard input is neither"),
+        (["convert", "missing.lod.h5", "out.lod.h5"], "missing.lod.h5: no such file"),
+        (["apply", "sum", "one.lod.h5::data"], "--jobs writes files; name one with -o"),
+        (["convert", "ds", "one.lod.h5"], "one.lod.h5: exists already"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_divided_or_written_is_refused_before_any_work(
+    lod: Lod, args: list[str], said: str
+) -> None:
+    io.write("t.npz", LoDTensor(np.arange(3)))
+    before = sorted(os.listdir())
+    done = lod(*args, "--jobs", "2")
+    assert done.code in (2, 3)
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert sorted(os.listdir()) == before
