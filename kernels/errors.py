@@ -87,3 +87,7 @@ class NotFloatingError(InvalidDataError):
 
 class UnsupportedError(LodError):
     """Something a format, backend or missing optional package cannot do."""
+
+
+class LaunchRefusedError(UnsupportedError):
+    """A GPU does not run all blocks of a launch at once."""

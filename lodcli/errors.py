@@ -13,8 +13,8 @@ _HOMES = by_module(
         "lodcli.formats.storage.set_commit": "UnfinishedError",
         "lodcli.formats.storage.sums": "NoSumsError",
         "lodcli.kernels.errors": (
-            "EmptySequenceError InvalidDataError InvalidLoDError LodError NotFloatingError "
-            "OptionError SelectionError ShapeMismatchError UnsupportedError"
+            "EmptySequenceError InvalidDataError InvalidLoDError LaunchRefusedError LodError "
+            "NotFloatingError OptionError SelectionError ShapeMismatchError UnsupportedError"
         ),
         "lodcli.kernels.native.cache": "NotBuiltError",
         "lodcli.kernels.native.linking.library": "LibraryError",

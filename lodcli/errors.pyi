@@ -9,6 +9,7 @@ from lodcli.formats.storage.sums import NoSumsError as NoSumsError
 from lodcli.kernels.errors import EmptySequenceError as EmptySequenceError
 from lodcli.kernels.errors import InvalidDataError as InvalidDataError
 from lodcli.kernels.errors import InvalidLoDError as InvalidLoDError
+from lodcli.kernels.errors import LaunchRefusedError as LaunchRefusedError
 from lodcli.kernels.errors import LodError as LodError
 from lodcli.kernels.errors import NotFloatingError as NotFloatingError
 from lodcli.kernels.errors import OptionError as OptionError
@@ -24,6 +25,7 @@ __all__ = [
     "EmptySequenceError",
     "InvalidDataError",
     "InvalidLoDError",
+    "LaunchRefusedError",
     "LibraryError",
     "LodError",
     "NativeUnavailableError",

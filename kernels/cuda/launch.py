@@ -15,7 +15,12 @@ import numpy as np
 from lodcli.kernels.cuda import compiling
 from lodcli.kernels.cuda.device_limits import DeviceLimits as DeviceLimits
 from lodcli.kernels.cuda.device_limits import blocks as blocks
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    LaunchRefusedError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import is_immutable
 
@@ -49,10 +54,6 @@ NARROW_BYTES = 256
 
 # CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, _NOT_PERMITTED and _NOT_SUPPORTED, as under MPS.
 _REFUSED = {720, 800, 801}
-
-
-class LaunchRefusedError(UnsupportedError):
-    """The device does not run all blocks of a launch at once."""
 
 
 def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 cupy: Any = pytest.importorskip("cupy")
 from lodcli.kernels.cuda import compiling, launch  # noqa: E402
-from lodcli.kernels.errors import UnsupportedError  # noqa: E402
+from lodcli.kernels.errors import LaunchRefusedError, UnsupportedError  # noqa: E402
 from lodcli.kernels.index.lod import LoD  # noqa: E402
 from lodcli.kernels.tensor.lod_tensor import LoDTensor  # noqa: E402
 from lodcli.ops import sequence_max  # noqa: E402
@@ -91,7 +91,7 @@ def test_numbers_too_small_to_be_normal_are_not_zero() -> None:
 def test_blocks_that_are_not_there_at_once_are_not_launched_at_all() -> None:
     # CuPy would launch fewer, as the grid has one axis.
     most = launch.limits().multiprocessors
-    with pytest.raises(launch.LaunchRefusedError, match=r"sort_places: \d+ blocks at once, of \d+"):
+    with pytest.raises(LaunchRefusedError, match=r"sort_places: \d+ blocks at once, of \d+"):
         launch.run_together(
             *("sort", "sort_places", (most * 64 + 1, 1), (256,), 0),
             *(cupy.empty(0, np.int64), 0, 1, cupy.empty(0, np.int64)),
@@ -112,5 +112,5 @@ def test_only_a_refusal_of_the_driver_is_one(
             raise error
 
     monkeypatch.setattr(launch, "_function", lambda *_: Refusing())
-    with pytest.raises(launch.LaunchRefusedError if refused else type(error)):
+    with pytest.raises(LaunchRefusedError if refused else type(error)):
         launch.run_together("sort", "sort_places", (1,), (256,), 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lodcli import float32_products
-from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, LaunchRefusedError, UnsupportedError
 from lodcli.kernels.runtime.precision import PRECISIONS
 
 cupy: Any = pytest.importorskip("cupy")
@@ -162,7 +162,7 @@ def test_where_one_launch_is_refused_steps_are_launched_one_by_one(
 
     def refuse(file: str, kernel: str, *_: object) -> None:
         asked.append(kernel)
-        raise launch.LaunchRefusedError("under MPS")
+        raise LaunchRefusedError("under MPS")
 
     monkeypatch.setattr(persistent, "run_together", refuse)
     monkeypatch.setattr(ways, "_refusing", set())

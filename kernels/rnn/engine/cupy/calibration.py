@@ -19,8 +19,8 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.cuda.device_limits import DeviceLimits
-from lodcli.kernels.cuda.launch import LaunchRefusedError, limits
-from lodcli.kernels.errors import OptionError
+from lodcli.kernels.cuda.launch import limits
+from lodcli.kernels.errors import LaunchRefusedError, OptionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native.cache import write
 from lodcli.kernels.native.settings import cache_folder

@@ -13,7 +13,8 @@ import cupy
 import numpy as np
 
 from lodcli.kernels.cuda.device_limits import DeviceLimits
-from lodcli.kernels.cuda.launch import LaunchRefusedError, limits
+from lodcli.kernels.cuda.launch import limits
+from lodcli.kernels.errors import LaunchRefusedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.engine.cupy.calibration import costs_here
 from lodcli.kernels.rnn.engine.cupy.cell_steps import CellSteps
