@@ -163,6 +163,8 @@ def takes_long(line: str) -> bool:
 def test_the_examples_of_the_help_run(prepared: Path, tmp_path: Path, line: str) -> None:
     if line.startswith("lod plot"):
         pytest.importorskip("matplotlib")
+    if "--scheduler" in line:
+        pytest.importorskip("distributed")
     for path in prepared.iterdir():
         # What the example makes must not be there; what another made must not help it.
         if not re.search(rf"(-o |> ?|convert \S+ |shard \S+ ){re.escape(path.name)}\b", line):

@@ -183,7 +183,7 @@ def command(
       lod convert vowels.ts vowels.lod.h5 --attribute license=CC-BY-4.0
       lod convert events.lod.h5 events.csv --dry-run
       lod convert shards packed-shards --compress --jobs 2
-      lod convert shards packed-shards --compress --scheduler tcp://10.0.0.5:8786
+      lod convert shards packed-shards --compress --scheduler local
       lod convert --formats
     """
     new_names = options.new_names(rename)
