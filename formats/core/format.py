@@ -342,7 +342,7 @@ class Format(ABC):
         What is read may come to a multiple of it; with None there is no such limit.
         """
         if source.is_folder:
-            return source.folder.size_bytes()
+            return source.listed.size_bytes()
         return source.stored_bytes if self.layout == "file" else None
 
     @abstractmethod

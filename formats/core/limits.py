@@ -73,7 +73,7 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
         from lodcli.formats.sandbox.source import IsolatedSource
 
         # How long it takes to read follows from what it decompresses to.
-        read_bytes = source.folder.size_bytes() if source.is_folder else source.size_bytes
+        read_bytes = source.listed.size_bytes() if source.is_folder else source.size_bytes
         inner: Source = IsolatedSource(kind, source, options, bounds.max_bytes, read_bytes)
     else:
         inner = kind.open(source, options)

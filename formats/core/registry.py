@@ -141,6 +141,8 @@ def _advice(head: bytes) -> str:
 
 
 def _of_folder(source: Input) -> str:
+    if not source.lists:
+        return "lod.dataset"  # of folders behind URLs, these alone are read
     for name, found in FOLDERS.items():
         if source.has_beside(name):
             return found

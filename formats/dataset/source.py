@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -60,7 +58,7 @@ class DatasetSource(IndexedSource):
         self._counts = np.diff(self._manifest.totals, axis=0)
         self._indexes: dict[str, LoD] = {}
         self.lods: Mapping[str, LoD] = Loaded(self.schema, self._index)
-        self._open: OrderedDict[int, tuple[int, ContainerSource]] = OrderedDict()
+        self._open: OrderedDict[int, tuple[Input, ContainerSource]] = OrderedDict()
         # Batches are read ahead in a thread, while another reads elsewhere.
         self._lock = threading.RLock()
         self._checked = False
@@ -90,16 +88,14 @@ class DatasetSource(IndexedSource):
         names = self._manifest.names
         for number, name in enumerate(names):
             try:
-                with naming(name):
-                    fd = self._descriptor(number, name)
-                    try:
-                        self._check_header(number, header_checksum(fd))
-                    finally:
-                        os.close(fd)
+                with naming(name), self._file(number, name) as file:
+                    self._check_header(number, header_checksum(file.make_seekable().fileno()))
             except LodError as error:
                 yield name, error
+        if not self._folder.lists:
+            return
         known = set(names)
-        for name in sorted(self._folder.folder.entries()[0]):
+        for name in sorted(self._folder.listed.entries()[0]):
             if re.fullmatch(SHARDS, name) and name not in known:
                 said = f"{name}: the manifest, of {len(names)} shards, does not name it"
                 yield name, DamagedFileError(said)
@@ -111,26 +107,22 @@ class DatasetSource(IndexedSource):
                 raise error
             self._checked = True
 
-    def _descriptor(self, number: int, name: str) -> int:
+    def _file(self, number: int, name: str) -> Input:
         """Open a shard that has the size it must have."""
-        folder, size = self._folder.folder, int(self._manifest.sizes[number])
         try:
-            found = folder.stat(name)
-            if not stat.S_ISREG(found.st_mode):
-                raise DamagedFileError("is no regular file")
-            if found.st_size != size:
-                raise DamagedFileError(
-                    f"expected {size} bytes, as the manifest says, found {found.st_size}; it was "
-                    "changed, or is of another dataset"
-                )
-            return folder.open(name)
+            file = self._folder.inside(name)
         except FileNotFoundError:
             raise DamagedFileError(
                 f"is missing; the manifest names {self._manifest.count} shards"
             ) from None
-        except OSError as error:
-            error.filename = os.path.join(self._folder.label, name)
-            raise
+        size, found = int(self._manifest.sizes[number]), file.size_bytes
+        if found != size:
+            file.close()
+            raise DamagedFileError(
+                f"expected {size} bytes, as the manifest says, found {found}; it was "
+                "changed, or is of another dataset"
+            )
+        return file
 
     def _check_header(self, number: int, found: int) -> None:
         expected = int(self._manifest.sums[number])
@@ -140,20 +132,20 @@ class DatasetSource(IndexedSource):
                 f"{found:08x}; it was changed, or is of another dataset"
             )
 
-    def _opened(self, number: int) -> tuple[int, ContainerSource]:
+    def _opened(self, number: int) -> tuple[Input, ContainerSource]:
         name = manifests.shard_name(number, self._manifest.count)
         with naming(name):
-            fd = self._descriptor(number, name)
+            file = self._file(number, name)
             try:
-                shard = ContainerSource(fd, name)
+                shard = ContainerSource(file.make_seekable().fileno(), name)
                 self._check_header(number, shard.header_crc32c)
                 if uncounted(shard.schema) != self._expected or not np.array_equal(
                     counts_of(shard.schema), self._counts[number]
                 ):
                     raise DamagedFileError("its tensors are not those that the manifest says")
-                return fd, shard
+                return file, shard
             except BaseException:
-                os.close(fd)
+                file.close()
                 raise
 
     @contextmanager
@@ -163,7 +155,7 @@ class DatasetSource(IndexedSource):
             if number not in self._open:
                 self._open[number] = self._opened(number)
                 if len(self._open) > MOST_OPEN:
-                    os.close(self._open.popitem(last=False)[1][0])
+                    self._open.popitem(last=False)[1][0].close()
             self._open.move_to_end(number)
             shard = self._open[number][1]
             with naming(manifests.shard_name(number, self._manifest.count)):
@@ -198,7 +190,7 @@ class DatasetSource(IndexedSource):
     def close(self) -> None:
         with self._lock:
             while self._open:
-                os.close(self._open.popitem()[1][0])
+                self._open.popitem()[1][0].close()
 
     # -- content -------------------------------------------------------------------
 
@@ -217,12 +209,12 @@ class DatasetSource(IndexedSource):
         """Yield the batches of one shard, of all tensors or some; see `batches_of`."""
         wanted = [spec.name for spec in self.schema] if names is None else list(names)
         # Not one of those that are kept open: it is closed under nobody's hands.
-        fd, shard = self._opened(number)
+        file, shard = self._opened(number)
         try:
             with naming(manifests.shard_name(number, self._manifest.count)):
                 yield from shard.batches_of(wanted, limit_bytes)
         finally:
-            os.close(fd)
+            file.close()
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         level = len(find(self.schema, name).levels)

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lodcli.formats.core.bounds import Bounds
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.remote.urls import file_name, is_url, shown
 from lodcli.formats.storage.compression import MAGIC_BYTES, Unpacked, codec_of, suffix_codec
 from lodcli.formats.storage.durable import OpenFolder
@@ -32,6 +32,7 @@ from lodcli.kernels.platform import files
 
 if TYPE_CHECKING:
     from lodcli.formats.remote.fetched import FetchedFile
+    from lodcli.formats.remote.folder import RemoteFolder
 
 # What messages call it.
 STANDARD_INPUT = "standard input"
@@ -118,7 +119,7 @@ class Input:
     """
 
     _looked = _remote = False
-    folder: OpenFolder
+    folder: OpenFolder | RemoteFolder
     when_copied: Callable[[int], object] | None = None
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
@@ -133,11 +134,16 @@ class Input:
             self._raw: io.RawIOBase = _Ahead(os.dup(sys.stdin.fileno()), "rb")
         elif is_url(source):
             from lodcli.formats.remote.fetched import FetchedFile
+            from lodcli.formats.remote.folder import RemoteFolder, is_folder_url
 
             self._remote = True
-            self.path = Path(file_name(os.fspath(source)))
-            self.label = shown(os.fspath(source))
-            self._raw = _Fetched(FetchedFile(os.fspath(source)))
+            url = os.fspath(source)
+            self.path = Path(file_name(url))
+            self.label = shown(url)
+            if is_folder_url(url):
+                self.is_folder, self.folder = True, RemoteFolder(url)
+                return
+            self._raw = _Fetched(FetchedFile(url))
         else:
             self.path = Path(source)
             self.label = os.fspath(source)
@@ -159,6 +165,21 @@ class Input:
             return
         self._raw = found
         self._file = io.BufferedReader(self._raw, 1 << 20)
+
+    @property
+    def lists(self) -> bool:
+        """Whether this is a folder of which all names are known: none behind a URL."""
+        return self.is_folder and isinstance(self.folder, OpenFolder)
+
+    @property
+    def listed(self) -> OpenFolder:
+        """The open folder, of which all names are known. Raises UnsupportedError behind a URL."""
+        if not isinstance(self.folder, OpenFolder):
+            raise UnsupportedError(
+                "the files of a folder behind a URL cannot be listed; of such folders only "
+                "datasets of lod are read"
+            )
+        return self.folder
 
     @property
     def file(self) -> BinaryIO:
@@ -213,25 +234,33 @@ class Input:
             FileNotFoundError: there is none of that name.
             UnsupportedError: this is standard input.
         """
-        if self.path is None or self._remote:
+        if self.path is None or (self._remote and not self.is_folder):
             raise UnsupportedError("is read together with the files beside it; name it by its path")
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise DamagedFileError(f"refers to {name[:255]!r}, which is no plain name of a file")
         if self.is_folder:
-            found = self._inside(name)
+            with naming(name):
+                found = self.inside(name)
         else:
             found = self._together_with(self.path.with_name(name))
         found.allow(self.bounds)
         self._beside.append(found)
         return found
 
-    def _inside(self, name: str) -> Input:
-        """Open a file of the folder that was opened; another may have its name by now."""
+    def inside(self, name: str) -> Input:
+        """Open a file of the folder that was opened; another may have its name by now.
+
+        As `beside`, but for the caller to close, and the name is one that nobody chose.
+        """
         assert self.path is not None
         path = self.path / name
+        if not isinstance(self.folder, OpenFolder):
+            made = Input.of_raw(_Fetched(self.folder.fetched(name)), f"{self.label}{name}")
+            made.path, made._looked, made._remote = path, False, True
+            return made
         try:
             if not stat.S_ISREG(self.folder.stat(name).st_mode):
-                raise DamagedFileError(f"{name}: is no regular file")
+                raise DamagedFileError("is no regular file")
             made = Input.of_descriptor(self.folder.open(name), os.fspath(path))
         except OSError as error:
             error.filename = os.fspath(path)
@@ -259,6 +288,7 @@ class Input:
             return False
         try:
             if self.is_folder:
+                assert isinstance(self.folder, OpenFolder)
                 found = self.folder.stat(name)
             else:
                 found = opened(self.path.with_name(name), os.stat)

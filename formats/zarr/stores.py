@@ -169,7 +169,7 @@ class FolderStore(ReadStore):
 
     def __init__(self, source: Input) -> None:
         super().__init__(source.bounds)
-        self._folder = source.folder
+        self._folder = source.listed
 
     def names(self) -> Keys:
         """See ReadStore."""

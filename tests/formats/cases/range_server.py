@@ -39,6 +39,7 @@ class Server:
         url: of the server, without a path.
         change: may return another reply than the right one; is given the number of the request.
         ranges: the ranges that were asked for; None for a request without any.
+        paths: that were asked for.
         headers: of the last request.
         sent: bytes of all bodies.
     """
@@ -47,6 +48,7 @@ class Server:
     url: str = ""
     change: Callable[[int, Reply], Reply] = lambda number, reply: reply
     ranges: list[tuple[int, int] | None] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     sent: int = 0
 
@@ -82,6 +84,7 @@ def serving(**objects: bytes) -> Iterator[Server]:
         def do_GET(self) -> None:
             asked = self.headers.get("Range")
             served.headers = dict(self.headers)
+            served.paths.append(self.path)
             place = re.fullmatch(r"bytes=(\d+)-(\d*)", asked or "")
             served.ranges.append((int(place[1]), int(place[2] or -1)) if place else None)
             right = served.reply(self.path.partition("?")[0], asked)

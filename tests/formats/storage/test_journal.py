@@ -293,7 +293,7 @@ def test_an_open_folder_stays_whole_while_it_is_replaced(
             write(tmp_path)
         assert {name: source.beside(name).file.read() for name in OLD} == OLD
         assert source.has_beside("t.bin")
-        assert source.folder.size_bytes() == sum(map(len, OLD.values()))
+        assert source.listed.size_bytes() == sum(map(len, OLD.values()))
     assert folder_in(tmp_path) == NEW
     write(tmp_path)
     assert not partials_in(tmp_path)
