@@ -21,7 +21,7 @@ _NEEDED = {"awkward": "awkward", "lod plot": "matplotlib", "polars": "polars", "
 # Tools that are no packages.
 _TOOLS = ("make",)
 # Packages without which a block of Python that imports them is left out.
-_IMPORTED = ("torch", "matplotlib")
+_IMPORTED = ("torch", "matplotlib", "dask")
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -19,9 +19,9 @@ from lodcli.kernels.plugins import Plugin
 RESERVED = frozenset(
     {
         *("as_json", "color", "compress", "device", "encoding", "float_dtype", "force", "from"),
-        *("from_format", "inputs", "into", "isolate", "jobs", "json", "max_bytes", "nulls"),
-        *("output", "quiet", "separator", "skip_unsupported", "steps", "strict", "to", "to_format"),
-        *("verbose", "writing"),
+        *("from_format", "inputs", "into", "isolate", "jobs", "json", "max_bytes", "memory"),
+        *("nulls", "output", "quiet", "scheduler", "separator", "skip_unsupported", "steps"),
+        *("strict", "to", "to_format", "verbose", "writing"),
     }
 )
 

@@ -144,8 +144,8 @@ def cluster(started: Cluster) -> Cluster:
             ["convert", "ds", "out", "--scheduler", "tcp://a:1", "--jobs", "2"],
             "--jobs counts the workers of --scheduler local",
         ),
-        (["convert", "ds", "--scheduler", "local"], "--scheduler writes a dataset"),
-        (["convert", "one.lod.h5", "out", "--scheduler", "local"], "one.lod.h5 is none"),
+        (["convert", "ds", "--scheduler", "local"], "--scheduler writes files; name one"),
+        (["convert", "-", "out", "--scheduler", "local"], "and standard input is neither"),
         ([*RUN, "--grad", "--scheduler", "local"], "--scheduler computes each shard by itself"),
         (
             ["apply", "sort_by_length", "ds::data", "-o", "out", "--scheduler", "local"],
