@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain, takewhile
 
@@ -10,6 +11,7 @@ import click
 
 from lodcli.commands.choose.choosing import items_or_stream, named
 from lodcli.formats.core.batching import groups
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import (
     Batch,
     Item,
@@ -170,12 +172,16 @@ class _Writing:
         self, batches: Iterator[Batch], known: dict[str, LoDTensor] | None
     ) -> Iterator[Batch]:
         """Yield what is written; `known` are the results of the first batch, if they are."""
+        first = 0
         for batch in batches:
             if self._lead.name not in batch:
                 yield batch
                 continue
             tensors = _tensors(batch, self._chosen)
-            found, known = known or self._compute(tensors), None
+            # An op numbers items from the first that it gets.
+            with naming(f"of the items from {first} on") if first else nullcontext():
+                found, known = known or self._compute(tensors), None
+            first += len(tensors[self._lead.name])
             if self._into is None:
                 yield found
                 continue

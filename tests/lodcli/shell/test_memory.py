@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import StoredArray
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.ranking.rank_table import sequence_rank_table
 from lodcli.kernels.runtime.memory_budget import memory_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -191,3 +193,20 @@ def test_an_rnn_computes_the_same_in_smaller_batches(lod: Lod, tmp_path: Path) -
     assert found[0].lod == found[1].lod
     # Matrix products of other sizes add in another order.
     np.testing.assert_allclose(found[0].data, found[1].data, rtol=1e-5, atol=1e-6)
+
+
+def test_an_error_in_a_later_batch_says_from_which_item_the_op_counts(
+    lod: Lod, folder: Path
+) -> None:
+    lengths = np.full(4000, 20)
+    lengths[3500] = 21
+    rows = np.zeros((lengths.sum(), 4), np.float32)
+    io.write("odd.lod.h5", LoDTensor(rows, LoD.from_lengths([lengths])))
+    args = ["apply", "reshape", "odd.lod.h5", "--new-dim", "8", "-o", "out.lod.h5"]
+    assert "h5: sequence_reshape: sequence 3500 has 84 values" in lod(*args).stderr
+    said = lod(*args, "--memory", "1M").stderr
+    found = re.search(r"of the items from (\d+) on: sequence_reshape: sequence (\d+) has 84", said)
+    assert found, said
+    assert int(found[1]) + int(found[2]) == 3500
+    assert int(found[1]) > 0
+    assert not Path("out.lod.h5").exists()
