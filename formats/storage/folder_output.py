@@ -167,7 +167,7 @@ def refuse_existing_folder(
     if not stat.S_ISDIR(mode):
         raise TargetExistsError(f"{label}: is not a folder and is left unchanged")
     if not overwrite:
-        raise TargetExistsError(f"{label}: exists already; use --force to replace it")
+        raise TargetExistsError(f"{label}: exists already; use overwrite=True to replace it")
     refuse_strangers(Path(label), may_hold, label)
 
 
@@ -176,7 +176,7 @@ def refuse_strangers(folder: Path, may_hold: str, label: str) -> None:
     for name in _strangers(folder, may_hold):
         raise TargetExistsError(
             f"{label}: holds {name!r}, which is no part of what would be written; "
-            "--force does not replace such a folder"
+            "overwrite=True does not replace such a folder"
         )
 
 

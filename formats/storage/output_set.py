@@ -73,7 +73,7 @@ class OutputSet:
         except FileExistsError as error:
             label = next((one.label for one in self.files if one.path == error.filename), "")
             raise TargetExistsError(
-                f"{label}: was created while it was being written; use --force to replace it"
+                f"{label}: was created while it was being written; use overwrite=True to replace it"
             ) from None
 
     def _refuse_appeared(self) -> None:

@@ -256,7 +256,7 @@ class Output:
             appeared = (error.filename, error.filename2)
             label = next((one.label for one in self._parts if one.path in appeared), self.label)
             raise TargetExistsError(
-                f"{label}: was created while it was being written; use --force to replace it"
+                f"{label}: was created while it was being written; use overwrite=True to replace it"
             ) from None
 
     def _commit_set(self) -> None:
@@ -358,4 +358,4 @@ def refuse_existing(target: str | os.PathLike[str], *, overwrite: bool) -> None:
             + (f"; to write the result there, redirect it: -o - > {label}" if redirected else "")
         )
     if not overwrite:
-        raise TargetExistsError(f"{label}: exists already; use --force to replace it")
+        raise TargetExistsError(f"{label}: exists already; use overwrite=True to replace it")

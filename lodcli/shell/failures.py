@@ -157,7 +157,11 @@ def explained(error: BaseException) -> tuple[str, int]:
         message = _NOT_WHOLE.sub("is not a whole number", message)
         return message[:1].lower() + message[1:], USAGE
     if isinstance(error, LodError):
-        return str(error.args[0]) if error.args else type(error).__name__, _code(error)
+        message = str(error.args[0]) if error.args else type(error).__name__
+        # Of a file that is there: what the shell calls the argument of Python.
+        if isinstance(error, OSError):
+            message = message.replace("overwrite=True", "--force")
+        return message, _code(error)
     if isinstance(error, OSError):
         return _os_message(error), IO
     if isinstance(error, MemoryError):

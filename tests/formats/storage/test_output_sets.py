@@ -216,7 +216,7 @@ def test_what_exists_is_refused_or_replaced(
         if path.name != there:
             path.unlink()
     before = kind.there(folder)
-    with pytest.raises(TargetExistsError, match="exists already; use --force to replace it"):
+    with pytest.raises(TargetExistsError, match="exists already; use overwrite=True to replace it"):
         kind.write(folder, overwrite=False)
     assert kind.there(folder) == before
     kind.write(folder)

@@ -128,7 +128,7 @@ def test_a_file_for_hdf5_is_zero_beyond_its_end(folder: Path) -> None:
 def test_an_existing_target_is_refused(folder: Path) -> None:
     path = folder / "t.lod.h5"
     path.write_bytes(OLD)
-    with pytest.raises(TargetExistsError, match=f"^{path}: exists already; use --force"):
+    with pytest.raises(TargetExistsError, match=f"^{path}: exists already; use overwrite=True"):
         write(path, overwrite=False)
     assert path.read_bytes() == OLD
 

@@ -133,7 +133,7 @@ def test_codecs_and_shards_of_others(codec: str, tmp_path: Path) -> None:
 def test_a_folder_is_replaced_only_if_it_is_one(tmp_path: Path) -> None:
     path = tmp_path / "t.zarr"
     io.write(path, CONTENT)
-    with pytest.raises(TargetExistsError, match="use --force"):
+    with pytest.raises(TargetExistsError, match="use overwrite=True"):
         io.write(path, CONTENT)
     io.write(path, {"a": CONTENT["c"]}, overwrite=True)
     assert list(io.read_all(path)) == ["a"]
