@@ -59,5 +59,5 @@ class Container(Format):
         from lodcli.formats.container.writer import write_container
 
         write_container(output, schema, batches, options.compression, options.attributes)
-        # What we would refuse to read must not get its name.
-        ContainerSource(output.fd, output.label).close()
+        with output.naming():  # what we would refuse to read must not get its name
+            ContainerSource(output.fd, output.label).close()

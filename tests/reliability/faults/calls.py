@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import re
 import signal
+from collections import Counter
 
 from tests.reliability.faults import supervised
 from tests.reliability.faults.commands import COMMANDS, content_of
@@ -12,6 +14,8 @@ from tests.reliability.faults.supervised import KILL, READING, SHORT, SIGNALS, W
 from tests.reliability.faults.workers import Bench, check_all, is_chosen
 from tests.reliability.outcome import Outcome
 
+# In the names of temporary files.
+_TEMPORARY = re.compile(r"\.[a-z0-9_]{8}\.(?=lod-)|#\d+|(?<=lod-)[a-z0-9_]{8}\b")
 # A signal at each call: one of them, in turn.
 SIGNAL = "a signal"
 FAULTS: tuple[Fault, ...] = (errno.ENOSPC, errno.EIO, errno.EINTR, SHORT, KILL, SIGNAL)
@@ -39,13 +43,16 @@ def check(outcome: Outcome, name: str, bench: Bench, each: int) -> None:
         done = bench.run(command, calls.append, force=old, names=READING | WRITING)
         assert done.code == 0, done.said
         new = content_of(bench.out)
+        seen = Counter[tuple[str, str]]()
         for call in calls:
+            seen[_what(call)] += 1
             for fault in FAULTS:
                 number += applies(call, fault)
                 if applies(call, fault) and is_chosen(number, name, each):
                     outcome.tried += 1
                     chosen = SIGNALS[number % len(SIGNALS)] if fault == SIGNAL else fault
-                    _one(outcome, Place(name, call, chosen, old), bench, new)
+                    place = Place(name, call, seen[_what(call)], chosen, old)
+                    _one(outcome, place, bench, new)
 
 
 def applies(call: Call, fault: Fault) -> bool:
@@ -55,11 +62,21 @@ def applies(call: Call, fault: Fault) -> bool:
     return fault != SHORT or supervised.can_be_short(call)
 
 
-class Place:
-    """Where a fault is injected."""
+def _what(call: Call) -> tuple[str, str]:
+    """Return what a call does to which files; temporary ones have other names each time."""
+    names = " ".join(path.rpartition("/")[2] for path in call.paths)
+    return call.name, _TEMPORARY.sub(".", names)
 
-    def __init__(self, name: str, call: Call, fault: Fault, old: bool) -> None:
+
+class Place:
+    """Where a fault is injected: the n-th call that does the same to the same files.
+
+    Not the n-th of all: one batch is read in a thread while another is written.
+    """
+
+    def __init__(self, name: str, call: Call, nth: int, fault: Fault, old: bool) -> None:
         self.command, self.call, self.fault, self.old = COMMANDS[name], call, fault, old
+        self._left = nth
         what = errno.errorcode[fault] if type(fault) is int else str(fault)
         about = " ".join(path.rpartition("/")[2] for path in call.paths)
         self.label = (
@@ -70,9 +87,11 @@ class Place:
 
     def decide(self, call: Call) -> Fault:
         """Return the fault if this is the call."""
-        if self.reached or call.number != self.call.number:
+        if _what(call) != _what(self.call):
             return None
-        assert call.name == self.call.name, f"{self.label}: is {call.name} this time"
+        self._left -= 1
+        if self._left:
+            return None
         self.reached = True
         return self.fault
 
