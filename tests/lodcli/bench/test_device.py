@@ -32,9 +32,15 @@ pytestmark = pytest.mark.gpu
 
 # What torch does each by.
 WAYS = {
-    "sum": ("segment_reduce", "index_add", "index_add out=", "scatter_add", "nested jagged"),
-    "mean": ("segment_reduce", "index_add", "index_add out=", "nested jagged"),
-    "max": ("segment_reduce", "scatter_reduce", "scatter_reduce out="),
+    "sum": (
+        *("segment_reduce", "index_add", "index_add out=", "scatter_add", "nested jagged"),
+        *("embedding_bag", "csr product"),
+    ),
+    "mean": (
+        *("segment_reduce", "index_add", "index_add out=", "nested jagged"),
+        *("embedding_bag", "csr product"),
+    ),
+    "max": ("segment_reduce", "scatter_reduce", "scatter_reduce out=", "embedding_bag"),
     "min": ("segment_reduce", "scatter_reduce", "scatter_reduce out="),
     "softmax": ("composed", "nested jagged"),
     "log_softmax": ("composed",),
@@ -46,10 +52,13 @@ WAYS = {
     "first": ("index_select", "index_select out="),
     "last": ("index_select", "index_select out="),
     "slice": ("index_select", "index_select out="),
-    "lstm forward": ("packed", "packing included", "padded"),
-    "gru forward": ("packed", "packing included", "padded"),
-    "elman forward": ("packed", "packing included", "padded"),
-    "lstm training": ("padded", "packed"),
+    "sort_by_length": ("index_select", "index_select out="),
+    "pick": ("index_select", "index_select out="),
+    "add": ("add", "add out="),
+    "lstm forward": ("packed", "packing included", "padded", "4 buckets"),
+    "gru forward": ("packed", "packing included", "padded", "4 buckets"),
+    "elman forward": ("packed", "packing included", "padded", "4 buckets"),
+    "lstm training": ("padded", "packed", "4 buckets"),
 }
 
 
@@ -86,7 +95,7 @@ def test_every_op_runs_on_the_device_and_agrees(op: str, peers: PeerSet) -> None
     assert {row["limit"] for row in found["rows"]} == {"copy"}
     assert all(row["fraction_of_limit"] > 0 for row in ours)
     assert all(len(row["limit_times"]) == 1 for row in ours)
-    if op not in ("cumsum", "max_index"):
+    if op not in ("cumsum", "max_index", "add", "sort_by_length", "pick"):
         assert "cupy" in {row["library"] for row in found["rows"]}
     require_torch(op, peers, found["rows"])
 
