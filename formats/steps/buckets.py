@@ -15,9 +15,10 @@ from lodcli.formats.core.errors import naming_os
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
-from lodcli.kernels.tensor.gather import FoundItems, gather_items
+from lodcli.kernels.tensor.gather import gather_items
 
 # Of a bucket, and of what is distributed at a time.
 _LIMIT_BYTES = 64 << 20

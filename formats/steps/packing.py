@@ -22,8 +22,8 @@ from lodcli.formats.steps.chunks import Steps, in_step_order
 from lodcli.formats.steps.stored import stored_index_map
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.gather import find_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.time_steps import IndexMap, from_steps
 

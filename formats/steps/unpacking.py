@@ -19,8 +19,8 @@ from lodcli.formats.steps.chunks import Chunk, Steps
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.gather import find_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.time_steps import STEP_LEVEL, IndexMap, index_map_of, to_steps
 

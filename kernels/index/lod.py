@@ -23,6 +23,7 @@ from lodcli.kernels.index.checks import (
 from lodcli.kernels.index.immutable import immutable
 
 LevelNames = tuple[str | None, ...]
+_assign = object.__setattr__
 
 
 class Index(Protocol):
@@ -61,7 +62,7 @@ class LoD:
     array([ 0,  9, 10, 15])
     """
 
-    __slots__ = ("_absolute", "levels", "names")
+    __slots__ = ("_above", "_absolute", "levels", "names")
 
     levels: tuple[Offsets, ...]
     names: LevelNames
@@ -79,9 +80,11 @@ class LoD:
         self._set(checked, names)
 
     def _set(self, levels: tuple[Offsets, ...], names: Sequence[str | None] | None) -> None:
-        object.__setattr__(self, "levels", levels)
-        object.__setattr__(self, "names", _checked_names(names, len(levels)))
-        object.__setattr__(self, "_absolute", {})
+        _assign(self, "levels", levels)
+        _assign(self, "names", _checked_names(names, len(levels)))
+        # Made when they are first asked for: most ops ask for one of each.
+        _assign(self, "_absolute", {})
+        _assign(self, "_above", {})
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a LoD is immutable; make a new one instead of setting {name}")
@@ -135,8 +138,9 @@ class LoD:
         Raises:
             SelectionError: no such level; lists those there are.
         """
-        if type(level) is int and -len(self.levels) <= level < len(self.levels):
-            return level % len(self.levels)
+        count = len(self.levels)
+        if type(level) is int and -count <= level < count:
+            return level % count
         if isinstance(level, str):
             if self.names.count(level) == 1:
                 return self.names.index(level)
@@ -165,12 +169,13 @@ class LoD:
         """Return the offsets of a level counted in rows, (count + 1,) int64, read-only."""
         number = self.level(level)
         known: dict[int, Offsets] = self._absolute  # type: ignore[attr-defined]
-        if number not in known:
-            offsets = self.levels[number]
+        found = known.get(number)
+        if found is None:
+            found = self.levels[number]
             for lower in self.levels[number + 1 :]:
-                offsets = lower[offsets]
-            known[number] = immutable(offsets)
-        return known[number]
+                found = lower[found]
+            found = known.setdefault(number, immutable(found))
+        return found
 
     def recursive_sequence_lengths(self) -> list[list[int]]:
         """Return the item counts of every level as lists, outermost first."""
@@ -203,9 +208,19 @@ class LoD:
         return LoD._trusted([self.levels[n] for n in kept], [self.names[n] for n in kept])
 
     def above(self, level: int | str) -> LoD:
-        """Return the levels strictly above `level`, whose finest items are its sequences."""
+        """Return the levels strictly above `level`, whose finest items are its sequences.
+
+        The same object each time.
+        """
         number = self.level(level)
-        return LoD._trusted(self.levels[:number], self.names[:number])
+        if number == 0:
+            return NO_LEVELS
+        known: dict[int, LoD] = self._above  # type: ignore[attr-defined]
+        found = known.get(number)
+        if found is None:
+            made = LoD._trusted(self.levels[:number], self.names[:number])
+            found = known.setdefault(number, made)
+        return found
 
     def below(self, level: int | str) -> LoD:
         """Return the levels strictly below `level`."""
@@ -355,6 +370,8 @@ def _sequence(values: Iterable[object], what: str) -> Iterable[object]:
 def _checked_names(names: Sequence[str | None] | None, levels: int) -> LevelNames:
     if names is None:
         return (None,) * levels
+    if type(names) is tuple and len(names) == levels == names.count(None):
+        return names  # most, in less time
     if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != levels:
         raise InvalidLoDError(
             f"{levels} levels need {levels} names, found {names!r}", expected=levels, found=names
@@ -371,3 +388,7 @@ def is_level_name(name: str) -> bool:
     """Return whether `name` may name a level: it must not look like a number or a list."""
     plain = name.replace("_", "").replace("-", "")
     return plain.isalnum() and not plain.isdigit() and len(name) <= 64
+
+
+#: The index of a plain tensor.
+NO_LEVELS = LoD()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lodcli.kernels.errors import SelectionError, counted
-from lodcli.kernels.index.lod import Index, LoD
+from lodcli.kernels.index.lod import NO_LEVELS, Index, LoD
 
 Key = int | slice
 
@@ -73,7 +73,7 @@ def select(lod: Index, rows: int, branch: tuple[Key, ...], level: int | str = 0)
         item = start + item_number(lod, here, key, stop - start)
         if here == lod.n_levels:
             rows_kept = slice(item, item + 1)
-            return Selection(LoD(), rows_kept, True, here, item, item + 1, (here, item))
+            return Selection(NO_LEVELS, rows_kept, True, here, item, item + 1, (here, item))
         start, stop = lod.part(here, item, item + 1).tolist()
     return _items(lod, first + len(branch), start, stop, (first + len(branch) - 1, item))
 
@@ -81,7 +81,7 @@ def select(lod: Index, rows: int, branch: tuple[Key, ...], level: int | str = 0)
 def _items(
     lod: Index, level: int, start: int, stop: int, item: tuple[int, int] | None = None
 ) -> Selection:
-    kept, rows = (LoD(), slice(start, stop))
+    kept, rows = NO_LEVELS, slice(start, stop)
     if level < lod.n_levels:
         kept, rows = lod.items(level, start, stop)
     return Selection(kept, rows, False, level, start, stop, item)

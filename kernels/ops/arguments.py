@@ -84,9 +84,9 @@ def segment_numbers(offsets: Offsets) -> Offsets:
 
 
 def recut(lod: LoD, level: int | str, offsets: Offsets) -> LoD:
-    """Return levels 0 to `level` of an index, the last of them with these row offsets."""
+    """Return levels 0 to `level` of an index, the last of them with these offsets of its own."""
     number = lod.level(level)
-    return LoD((*lod.levels[:number], offsets), lod.names[: number + 1])
+    return LoD._trusted((*lod.levels[:number], offsets), lod.names[: number + 1])
 
 
 def exact_ids(values: Iterable[int], dtype: np.dtype[Any], op: str) -> Array:

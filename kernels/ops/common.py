@@ -26,9 +26,10 @@ def segments(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
     Raises:
         SelectionError: the tensor has no such level, or none at all.
     """
-    if not tensor.lod.n_levels:
+    lod = tensor.lod
+    if not lod.levels:
         raise SelectionError(f"{op}: the tensor has no levels, so there are no sequences")
-    return tensor.lod.absolute(level)
+    return lod.absolute(level)
 
 
 def row_width(shape: Sequence[int]) -> int:
@@ -40,7 +41,9 @@ def row_width(shape: Sequence[int]) -> int:
 
 
 def flat_rows(data: Array) -> Array:
-    """Return (N, D) C-contiguous rows of data of any rank; a view where it can be."""
+    """Return (N, D) C-contiguous rows of data of any rank; a view, or they, where it can be."""
+    if data.ndim == 2 and data.flags.c_contiguous:
+        return data
     return np.ascontiguousarray(data).reshape(data.shape[0], row_width(data.shape))
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.forms import ranges
-from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.items import FoundItems, find_items
 from lodcli.kernels.runtime.arrays import is_on_device, on_host
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -34,7 +33,7 @@ def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) ->
         InvalidDataError: `items` are no flat list of whole numbers.
         SelectionError: no such level, or no such item; names its position in `items`.
 
-    >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
+    >>> words = LoDTensor(np.arange(6), [[3, 1, 2]])
     >>> take_items(words, [2, 0, 2])
     LoDTensor(7 int64, [[4, 5], [0, 1, 2], [4, 5]])
     >>> take_items(words, [2, 0, 2]).data.tolist()
@@ -46,38 +45,6 @@ def take_items(tensor: LoDTensor, items: npt.ArrayLike, level: int | str = 0) ->
     found = find_items(lod, checked, number)
     nulls = tensor.nulls.taken(lod, checked, number)
     return tensor._part(gather_items(tensor.values, found), found.lod, nulls)
-
-
-class FoundItems(NamedTuple):
-    """Where items lie in the rows.
-
-    Attributes:
-        lod: the index of the items taken.
-        starts: (K,), the first row of each.
-        bounds: (K+1,), offsets of their rows once they are taken.
-    """
-
-    lod: LoD
-    starts: Offsets
-    bounds: Offsets
-
-
-def find_items(lod: LoD, items: Offsets, level: int | str = 0) -> FoundItems:
-    """Return where whole items of a level lie, and their index: `take_items` without the rows.
-
-    Args:
-        lod: the index of what they are taken from; without levels its rows are the items.
-        items: as in `take_items`; they must be there.
-        level: as in `take_items`.
-    """
-    number = lod.level(level) if lod.n_levels else 0
-    levels, starts, bounds = [], items, np.arange(items.size + 1)
-    for depth, offsets in enumerate(lod.levels[number:]):
-        inner = ranges(starts, bounds) if depth else items
-        lengths = offsets[inner + 1] - offsets[inner]
-        levels.append(lengths_to_offsets(lengths, level=depth))
-        starts, bounds = offsets[starts], levels[-1][bounds]
-    return FoundItems(LoD._trusted(levels, lod.names[number:]), starts, bounds)
 
 
 def gather_items(data: Array, found: FoundItems) -> Array:
@@ -101,10 +68,12 @@ def _checked_items(items: npt.ArrayLike, count: int) -> Offsets:
             f"items must be a flat list of whole numbers, found {array.ndim} dimensions "
             f"of {array.dtype}"
         )
-    outside = (array < 0) | (array >= count)
-    if outside.any():
+    numbers = array.astype(np.int64, copy=False)
+    # Those below 0 are above all others as numbers without a sign.
+    outside = numbers.view(np.uint64) >= count
+    if np.count_nonzero(outside):
         position = int(np.argmax(outside))
         raise SelectionError(
             f"items, position {position}: no item {array[position]}, there are {count}"
         )
-    return array.astype(np.int64, copy=False)
+    return numbers

@@ -7,23 +7,21 @@ key names in the rows is found from the offsets alone, level by level; rows are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
-from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.index.selection import select
 from lodcli.kernels.runtime.arrays import beside, is_on_device
 
 _ALL = slice(None)
 
 
-@dataclass(frozen=True)
-class Picked:
+class Picked(NamedTuple):
     """What a key means.
 
     Attributes:
@@ -76,7 +74,8 @@ def picked(lod: LoD, shape: tuple[int, ...], key: Any) -> Picked:
             f"the key has {depth + len(features)} parts, but there are only {depth - 1} levels, "
             f"the rows and {len(shape) - 1} axes of a row"
         )
-    if sum(isinstance(part, np.ndarray) for part in (*parts, *features)) > 1:
+    arrays = [part for part in (*parts, *features) if isinstance(part, np.ndarray)]
+    if len(arrays) > 1:
         raise SelectionError(
             "a key has at most one array; pick by one, then by the other: tensor[a][:, b]"
         )
@@ -88,7 +87,7 @@ def picked(lod: LoD, shape: tuple[int, ...], key: Any) -> Picked:
         return Picked(found.lod, found.rows, found.drops_row_axis, features, whole)
     levels, names, rows = _walk(lod, shape[0], parts, first)
     whole = bool(levels) and len(parts) < depth and not features
-    return Picked(LoD(levels, names), rows, features=features, whole=whole)
+    return Picked(LoD._trusted(levels, names), rows, False, features, whole)
 
 
 def _without_ellipsis(parts: tuple[Any, ...], axes: int) -> tuple[Any, ...]:
@@ -136,20 +135,20 @@ def _is_range(part: Any) -> bool:
 
 def _walk(
     lod: LoD, rows: int, parts: tuple[Any, ...], first: int
-) -> tuple[list[Offsets], list[str | None], Offsets]:
+) -> tuple[list[Offsets], LevelNames, Offsets]:
     """Return the levels that are left, their names, and the numbers of the rows.
 
     At each depth there are some groups of items, those between `starts` and `stops`; a part
     picks in every group. Until a part keeps its level there is one group, the whole batch.
     """
     count = lod.count(first) if first < lod.n_levels else rows
-    starts, stops = np.zeros(1, np.int64), np.full(1, count)
+    starts, stops = np.array([0]), np.array([count])
     levels: list[Offsets] = []
     names: list[str | None] = []
     above: int | None = None  # the depth that the groups are items of
     items = starts
     for depth in range(first, lod.n_levels + 1):
-        part = parts[depth - first] if depth - first < len(parts) else _ALL
+        part = parts[depth - first] if depth - first < len(parts) else None
         if isinstance(part, int):
             items = _numbered(lod, depth, part, starts, stops)
         else:
@@ -160,7 +159,7 @@ def _walk(
             above = depth
         if depth < lod.n_levels:
             starts, stops = lod.levels[depth][items], lod.levels[depth][items + 1]
-    return levels, names, items
+    return levels, tuple(names), items
 
 
 def _numbered(lod: LoD, depth: int, number: int, starts: Offsets, stops: Offsets) -> Offsets:
@@ -173,10 +172,13 @@ def _numbered(lod: LoD, depth: int, number: int, starts: Offsets, stops: Offsets
 
 
 def _several(
-    lod: LoD, depth: int, part: slice | Array, starts: Offsets, stops: Offsets
+    lod: LoD, depth: int, part: slice | Array | None, starts: Offsets, stops: Offsets
 ) -> tuple[Offsets, Offsets]:
-    """Return the items that a part picks of every group, and the offsets of the groups."""
+    """Return the items that a part, None for all, picks of every group, and the groups' offsets."""
     counts = stops - starts
+    if part is None:
+        bounds = lengths_to_offsets(counts, level=depth)
+        return ranges(starts, bounds), bounds
     if isinstance(part, slice):
         if counts.size == 1:  # the whole batch, or one item: in less time
             numbers = np.arange(*part.indices(int(counts[0]))) + starts
@@ -195,13 +197,14 @@ def _several(
             raise SelectionError(
                 f"{_called(lod, depth)}: {part.size} booleans for {counts[group]} items{where}"
             )
-        part = np.flatnonzero(part)
-    low, high = (int(part.min()), int(part.max())) if part.size else (0, -1)
-    missing = (high >= counts) | (low < -counts) if part.size else np.zeros(counts.size, np.bool_)
-    if missing.any():
-        group = int(np.argmax(missing))
+        part = part.nonzero()[0]
+    wrapped = part + (part < 0) * counts[:, np.newaxis]
+    # Those below 0 are above all others as numbers without a sign.
+    missing = wrapped.view(np.uint64) >= counts.view(np.uint64)[:, np.newaxis]
+    if np.count_nonzero(missing):
+        group = int(np.argmax(missing.any(axis=1)))
+        low, high = int(part.min()), int(part.max())
         _refuse(lod, depth, high if high >= counts[group] else low, group, counts)
-    wrapped = np.where(part < 0, part + counts[:, np.newaxis], part)
     bounds = np.arange(counts.size + 1) * part.size
     return (starts[:, np.newaxis] + wrapped).reshape(-1), bounds
 
@@ -254,8 +257,8 @@ def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
     if depth > lod.n_levels:
         raise ShapeMismatchError(f"key: {depth} levels, more than the {lod.n_levels} there are")
     mask = values.dtype.kind == "b"
-    upper = LoD(lod.levels[: depth if mask else depth - 1])
-    found = upper.difference(LoD(key.lod.levels[: upper.n_levels]))
+    upper = LoD._trusted(lod.levels[: depth if mask else depth - 1])
+    found = upper.difference(LoD._trusted(key.lod.levels[: upper.n_levels]))
     if found is None and key.lod.count(depth - 1) != lod.count(depth - 1):
         found = (
             f"level {depth - 1} has {lod.count(depth - 1)} items against {key.lod.count(depth - 1)}"
@@ -284,4 +287,4 @@ def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
         bounds = lengths_to_offsets(lower[items + 1] - starts, level=depth)
         levels.append(bounds)
         items = ranges(starts, bounds)
-    return Picked(LoD(levels, lod.names), items)
+    return Picked(LoD._trusted(levels, lod.names), items)

@@ -18,7 +18,7 @@ from lodcli.kernels.errors import (
     UnsupportedError,
 )
 from lodcli.kernels.index.checks import Array, check_rows
-from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.lod import NO_LEVELS, LoD
 from lodcli.kernels.index.selection import Key, Selection, select
 from lodcli.kernels.runtime.arrays import RAGGED, as_array, is_on_device, on_host
 from lodcli.kernels.tensor.conversions import Conversions
@@ -100,7 +100,9 @@ class LoDTensor(NumpyProtocol, Conversions):
         if not array.dtype.isnative:
             # Compiled kernels know only the machine's own order of bytes.
             array = array.astype(array.dtype.newbyteorder("="))
-        index = LoD() if lod is None else lod if isinstance(lod, LoD) else LoD.from_lengths(lod)
+        if lod is None:
+            lod = NO_LEVELS
+        index = lod if isinstance(lod, LoD) else LoD.from_lengths(lod)
         check_rows(index.levels, array.shape[0])
         # A view, so that ndarray.resize on the caller's array cannot pull rows away.
         self._data: Array = array.view()
@@ -351,6 +353,8 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     def _part(self, data: Array, lod: LoD, nulls: Nulls) -> LoDTensor:
         """Return rows of whole finest sequences of this tensor, with its marks."""
+        if self._marks is NO_MARKS and nulls is NO_NULLS:
+            return LoDTensor._made(data, lod)
         marks = self._marks.kept(lod.n_levels, self._lod.n_levels)
         return LoDTensor(data, lod, marks, nulls)
 
@@ -501,9 +505,17 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     def _with_rows(self, rows: Array) -> LoDTensor:
         """Return `with_data` of as many new rows, unchecked: what a kernel made of this tensor."""
+        return LoDTensor._made(rows, self._lod)
+
+    @staticmethod
+    def _made(rows: Array, lod: LoD) -> LoDTensor:
+        """Return new rows under an index that is known to fit: what a kernel made."""
         if rows.dtype not in _known or not rows.dtype.isnative:
-            return LoDTensor(rows, self._lod)
-        return self._of_rows(rows)
+            return LoDTensor(rows, lod)
+        tensor = _new(LoDTensor)
+        tensor._data, tensor._lod = rows.view(), lod
+        tensor._marks, tensor._nulls = NO_MARKS, NO_NULLS
+        return tensor
 
     def _of_rows(self, rows: Array) -> LoDTensor:
         """Return `_with_rows` of NumPy's rows in a dtype that is surely known."""

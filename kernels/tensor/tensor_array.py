@@ -267,7 +267,7 @@ class TensorArray:
         joined = LoDTensor.concatenate(values)
         sizes = lengths_to_offsets(np.array([len(value) for value in values]), level=0)
         names = (STEP_LEVEL, *joined.lod.names)
-        return LoDTensor(joined.data, LoD((sizes, *joined.lod.levels), names))
+        return LoDTensor(joined.data, LoD._trusted((sizes, *joined.lod.levels), names))
 
     def stack(self) -> LoDTensor:
         """Return the values stacked along a new first axis, copied.

@@ -20,8 +20,9 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.immutable import immutable
+from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.gather import find_items, gather_items
+from lodcli.kernels.tensor.gather import gather_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 STEP_LEVEL = "step"

@@ -80,7 +80,9 @@ def sequence_conv(
     ).astype(np.result_type(tensor.dtype, as_array(weight).dtype), copy=False)
     if stride == 1:
         return tensor.with_data(out)
-    return LoDTensor(out, recut(tensor.lod, given.level, strided_offsets(given.offsets, stride)))
+    return LoDTensor._made(
+        out, recut(tensor.lod, given.level, strided_offsets(given.offsets, stride))
+    )
 
 
 class ConvArguments(NamedTuple):

@@ -55,7 +55,7 @@ def sequence_im2sequence(
     size = images.nbytes * kernels[0] * kernels[1] // (strides[0] * strides[1])
     run = on(backend, im2sequence_rows, size_bytes=size)
     rows = run(images.data, kernels=kernels, strides=strides, paddings=paddings)
-    return LoDTensor(rows, _windows_lod(images.rows, down * right))
+    return LoDTensor._made(rows, _windows_lod(images.rows, down * right))
 
 
 def sequence_im2sequence_grad(

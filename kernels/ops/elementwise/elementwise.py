@@ -115,7 +115,7 @@ def sequence_dot(
     """
     offsets = paired(a, b, level, "sequence_dot")
     run = on(backend, segment_dot, size_bytes=a.nbytes)
-    return LoDTensor(run(a.data, b.data, offsets), a.lod.above(level))
+    return LoDTensor._made(run(a.data, b.data, offsets), a.lod.above(level))
 
 
 def paired(a: LoDTensor, b: LoDTensor, level: int | str, op: str) -> Offsets:

@@ -84,7 +84,7 @@ def sequence_edit_distance(
     distances = run(ours, hyp_offsets, theirs, ref_offsets).astype(np.float64)
     if normalized:
         distances /= beside(lengths, distances)
-    return LoDTensor(distances.astype(np.float32)[:, None], above)
+    return LoDTensor._made(distances.astype(np.float32)[:, None], above)
 
 
 def edit_distance_padded(
@@ -155,7 +155,7 @@ def sequence_ctc_align(
     blanks = exact_ids([blank], tensor.dtype, "ctc_align")
     run = on(backend, segment_ctc_align, size_bytes=ids.nbytes)
     kept, bounds = run(ids, offsets, blanks, merge_repeated)
-    return LoDTensor(kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, level, bounds))
+    return LoDTensor._made(kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, level, bounds))
 
 
 def ctc_align_padded(

@@ -46,7 +46,7 @@ def sequence_erase(
     ids = id_column(tensor, "sequence_erase")
     unwanted = exact_ids(tokens, tensor.dtype, "sequence_erase")
     kept, bounds = on(backend, segment_erase, size_bytes=ids.nbytes)(ids, offsets, unwanted)
-    return LoDTensor(kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, -1, bounds))
+    return LoDTensor._made(kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, -1, bounds))
 
 
 def sequence_enumerate(

@@ -44,7 +44,7 @@ def sequence_concat(
     size = sum(tensor.nbytes for tensor in tensors)
     kernel = on(backend, segment_concat, size_bytes=size)
     rows = kernel([tensor.data for tensor in tensors], offsets, out=out)
-    return LoDTensor(rows, _joined(tensors, offsets))
+    return LoDTensor._made(rows, _joined(tensors, offsets))
 
 
 def sequence_concat_grad(

@@ -54,7 +54,7 @@ def sequence_expand(
     if not x.lod.n_levels:
         return LoDTensor(rows)
     lengths = np.repeat(np.diff(offsets), counts)
-    return LoDTensor(rows, LoD([lengths_to_offsets(lengths, level=0)], x.lod.names))
+    return LoDTensor._made(rows, LoD._trusted([lengths_to_offsets(lengths, level=0)], x.lod.names))
 
 
 def sequence_expand_grad(

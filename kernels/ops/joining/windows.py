@@ -11,6 +11,7 @@ import numpy as np
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.items import FoundItems, find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least, segment_numbers
 from lodcli.kernels.ops.common import is_half
@@ -18,7 +19,7 @@ from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.gather import FoundItems, find_items, gather_items, take_items
+from lodcli.kernels.tensor.gather import gather_items, take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Tail = Literal["drop", "keep"]
@@ -71,7 +72,7 @@ def sequence_windows(
         taken = take_items(tensor, ranges(starts, bounds), number + 1)
     names = (*lod.names[: number + 1], name, *taken.lod.names)
     levels = (*lod.levels[:number], counts, bounds, *taken.lod.levels)
-    return LoDTensor(taken.data, LoD(levels, names))
+    return LoDTensor._made(taken.data, LoD._trusted(levels, names))
 
 
 def sequence_windows_grad(
@@ -150,9 +151,9 @@ def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -
     [1, 1, 7, 2, 8]
     """
     first, number = _alike(tensors, level, "sequence_interleave")
-    parts = [LoDTensor(one.data, _from(one.lod, number)) for one in tensors]
+    parts = [LoDTensor._made(one.data, _from(one.lod, number)) for one in tensors]
     mixed = take_items(LoDTensor.concatenate(parts), _turns(len(parts), first.count(number)))
-    return LoDTensor(mixed.data, _under(first.above(number), mixed.lod, len(parts), first))
+    return LoDTensor._made(mixed.data, _under(first.above(number), mixed.lod, len(parts), first))
 
 
 def sequence_interleave_grad(
@@ -230,7 +231,7 @@ def sequence_deinterleave(
     [[0, 2], [1, 3]]
     """
     return [
-        LoDTensor(gather_items(tensor.data, part), part.lod)
+        LoDTensor._made(gather_items(tensor.data, part), part.lod)
         for part in _every_nth(tensor, count, level, "sequence_deinterleave")
     ]
 
@@ -291,7 +292,7 @@ def _turns(tensors: int, sequences: int) -> Offsets:
 
 
 def _from(lod: LoD, number: int) -> LoD:
-    return LoD(lod.levels[number:], lod.names[number:])
+    return LoD._trusted(lod.levels[number:], lod.names[number:])
 
 
 def _under(above: LoD, below: LoD, times: int, like: LoD) -> LoD:
@@ -299,7 +300,7 @@ def _under(above: LoD, below: LoD, times: int, like: LoD) -> LoD:
     levels = above.levels
     if levels:
         levels = (*levels[:-1], levels[-1] * times)
-    return LoD((*levels, *below.levels), like.names)
+    return LoD._trusted((*levels, *below.levels), like.names)
 
 
 # -- arrays ----------------------------------------------------------------------------

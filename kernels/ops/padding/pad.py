@@ -138,7 +138,7 @@ def sequence_unpad(
     box = as_array(padded)
     offsets = _box_offsets(box.shape, lengths, "sequence_unpad")
     rows = on(backend, segment_unpad, size_bytes=box.nbytes)(box, offsets, out=out)
-    return LoDTensor(rows, LoD._trusted([offsets]))
+    return LoDTensor._made(rows, LoD._trusted([offsets]))
 
 
 def sequence_unpad_grad(
@@ -291,4 +291,4 @@ def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTe
             f"0 to {array.shape[1]}"
         )
     offsets = lengths_to_offsets(counts.astype(np.int64), level=0)
-    return LoDTensor(on("auto", segment_unpad)(array, offsets), LoD([offsets]))
+    return LoDTensor._made(on("auto", segment_unpad)(array, offsets), LoD._trusted([offsets]))

@@ -220,7 +220,7 @@ def _pooled(
     fill = fill_value(pad_value, (), dtype, name)
     kernel = on(backend, reference, size_bytes=tensor.nbytes)
     rows = kernel(tensor.data, offsets, pad_value=fill, out=out)
-    return LoDTensor(rows, tensor.lod.above(level))
+    return LoDTensor._made(rows, tensor.lod.above(level))
 
 
 def _pooled_index(
@@ -238,7 +238,7 @@ def _pooled_index(
     kernel = on(backend, reference, size_bytes=tensor.nbytes)
     values, index = kernel(tensor.data, offsets, pad_value=fill, out=out)
     above = tensor.lod.above(level)
-    return LoDTensor(values, above), LoDTensor(index, above)
+    return LoDTensor._made(values, above), LoDTensor._made(index, above)
 
 
 # -- NumPy -----------------------------------------------------------------------------

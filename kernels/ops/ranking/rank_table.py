@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.put_back import items_put_back
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.arrays import on_host
-from lodcli.kernels.tensor.gather import find_items, gather_items, take_items
+from lodcli.kernels.tensor.gather import gather_items, take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap, from_steps, longest_first, to_steps
@@ -61,7 +62,7 @@ def sequence_to_steps(tensor: LoDTensor, table: npt.ArrayLike, level: int | str 
     [[1, 4, 0], [2, 5], [3]]
     """
     number = tensor.lod.level(level)
-    outer = LoD(tensor.lod.levels[: number + 1], tensor.lod.names[: number + 1])
+    outer = LoD._trusted(tensor.lod.levels[: number + 1], tensor.lod.names[: number + 1])
     steps = to_steps(tensor, _index_map(table, outer))
     return TensorArray.from_steps(steps)
 
@@ -84,7 +85,7 @@ def sequence_to_steps_grad(
             than the steps.
     """
     number = tensor.lod.level(level)
-    outer = LoD(tensor.lod.levels[: number + 1], tensor.lod.names[: number + 1])
+    outer = LoD._trusted(tensor.lod.levels[: number + 1], tensor.lod.names[: number + 1])
     back = sequence_from_steps(upstream, table, outer)
     return tensor._with_rows(
         upstream_of(back, tensor.data.shape, "sequence_to_steps_grad", tensor.lod)
@@ -244,7 +245,7 @@ def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTenso
     [0, 1, 2, 3, 6, 7, 8, 4, 5]
     """
     found = find_items(tensor.lod, longest_first(tensor.lod.lengths(level)), level)
-    return LoDTensor(gather_items(tensor.data, found), found.lod)
+    return LoDTensor._made(gather_items(tensor.data, found), found.lod)
 
 
 def sequence_sort_by_length_grad(
@@ -287,7 +288,7 @@ def _index_map(table: npt.ArrayLike, outer: LoD | None) -> IndexMap:
     own = LoD.from_lengths([lengths])
     if outer is None:
         return IndexMap(checked[:, 0], own)
-    found = own.difference(LoD(outer.levels[-1:]))
+    found = own.difference(LoD._trusted(outer.levels[-1:]))
     if found is not None:
         raise ShapeMismatchError(f"the rank table does not fit level {outer.n_levels - 1}: {found}")
     return IndexMap(checked[:, 0], outer)

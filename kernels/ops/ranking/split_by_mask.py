@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_shape
 from lodcli.kernels.ops.slicing.put_back import items_put_back
@@ -18,7 +19,7 @@ from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
-from lodcli.kernels.tensor.gather import find_items, take_items
+from lodcli.kernels.tensor.gather import take_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Mask = npt.NDArray[np.bool_]
@@ -99,7 +100,7 @@ def sequence_merge_by_mask(
     LoDTensor(3 int64, [[5], [7, 8]])
     """
     merged = take_items(LoDTensor.concatenate([true, false]), _order(true, false, mask))
-    return LoDTensor(merged.data, _under(above, merged.lod))
+    return LoDTensor._made(merged.data, _under(above, merged.lod))
 
 
 def sequence_merge_by_mask_grad(

@@ -51,7 +51,7 @@ def sequence_reshape(
             f"no whole number of rows of {new_dim}"
         )
     lod = recut(tensor.lod, number, values // new_dim)
-    return LoDTensor(tensor.data.reshape(int(values[-1]) // new_dim, new_dim), lod)
+    return LoDTensor._made(tensor.data.reshape(int(values[-1]) // new_dim, new_dim), lod)
 
 
 def sequence_reshape_grad(

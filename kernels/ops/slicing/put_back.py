@@ -8,10 +8,10 @@ import numpy as np
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import lengths_to_offsets
+from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.dispatch import on
-from lodcli.kernels.tensor.gather import FoundItems
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 

@@ -53,7 +53,7 @@ def sequence_reverse(
         lengths = lod.lengths(depth + 1)[ranges_backwards(_within(lod, number, depth))]
         levels.append(np.concatenate([[0], np.cumsum(lengths)]))
     same = number == lod.n_levels - 1
-    return LoDTensor(rows, lod if same else LoD(levels, lod.names))
+    return LoDTensor._made(rows, lod if same else LoD._trusted(levels, lod.names))
 
 
 def sequence_reverse_grad(
@@ -99,7 +99,9 @@ def _items_reversed(
     starts = lod.absolute(number + 1)[order]
     kernel = on(backend, segment_slice, size_bytes=tensor.nbytes)
     rows = kernel(tensor.data, starts, taken.absolute(0), out=out)
-    return LoDTensor(rows, LoD((*lod.levels[: number + 1], *taken.levels), lod.names))
+    return LoDTensor._made(
+        rows, LoD._trusted((*lod.levels[: number + 1], *taken.levels), lod.names)
+    )
 
 
 def _within(lod: LoD, number: int, depth: int) -> Offsets:

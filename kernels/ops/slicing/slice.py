@@ -54,7 +54,7 @@ def sequence_slice(
     """
     part = _part(tensor.lod, offset, length, level, "sequence_slice", backend)
     kernel = on(backend, segment_slice, size_bytes=tensor.nbytes)
-    return LoDTensor(kernel(tensor.data, part.starts, part.bounds, out=out), part.lod)
+    return LoDTensor._made(kernel(tensor.data, part.starts, part.bounds, out=out), part.lod)
 
 
 def sequence_slice_grad(

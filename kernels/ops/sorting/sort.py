@@ -52,7 +52,7 @@ def sequence_sort(
     """
     offsets = _ordered(tensor, level, "sequence_sort")
     rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, descending)
-    return tensor.with_data(np.take_along_axis(tensor.data, rows, axis=0))
+    return tensor._with_rows(np.take_along_axis(tensor.data, rows, axis=0))
 
 
 def sequence_argsort(
@@ -68,7 +68,7 @@ def sequence_argsort(
     """
     offsets = _ordered(tensor, level, "sequence_argsort")
     rows = on(backend, segment_order, size_bytes=tensor.nbytes)(tensor.data, offsets, descending)
-    return tensor.with_data(_places(rows, offsets))
+    return tensor._with_rows(_places(rows, offsets))
 
 
 def sequence_topk(
@@ -114,7 +114,8 @@ def sequence_topk(
     lod = recut(tensor.lod, level, bounds)
     best = on(backend, segment_slice, size_bytes=rows.nbytes)(rows, offsets[:-1], bounds)
     values = np.take_along_axis(tensor.data, best, axis=0)
-    return LoDTensor(values, lod), LoDTensor(_places(best, offsets, bounds), lod)
+    places = _places(best, offsets, bounds)
+    return LoDTensor._made(values, lod), LoDTensor._made(places, lod)
 
 
 def sequence_unique(
@@ -184,7 +185,7 @@ def sequence_deduplicate(
     kept = run(tensor.data, offsets, adjacent)
     take = on(backend, segment_compress, size_bytes=tensor.nbytes)
     rows, bounds = take(tensor.data, tensor.lod.levels[-1], kept)
-    return LoDTensor(rows, recut(tensor.lod, -1, bounds))
+    return LoDTensor._made(rows, recut(tensor.lod, -1, bounds))
 
 
 def sequence_searchsorted(
@@ -230,7 +231,7 @@ def sequence_searchsorted(
         )
     _require_sorted(data, offsets, op)
     run = on(backend, segment_searchsorted, size_bytes=data.nbytes + wanted.nbytes)
-    return values.with_data(run(data, offsets, wanted, bounds, side).reshape(values.data.shape))
+    return values._with_rows(run(data, offsets, wanted, bounds, side).reshape(values.data.shape))
 
 
 def sequence_histogram(
@@ -270,7 +271,7 @@ def sequence_histogram(
             f"{op}: edges must ascend, found {cuts[at]} and then {cuts[at + 1]} at {at + 1}"
         )
     run = on(backend, segment_histogram, size_bytes=data.nbytes)
-    return LoDTensor(run(data, offsets, cuts), tensor.lod.above(level))
+    return LoDTensor._made(run(data, offsets, cuts), tensor.lod.above(level))
 
 
 def _ordered(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
@@ -304,7 +305,8 @@ def _unique(
     run = on(backend, segment_unique, size_bytes=data.nbytes)
     values, counts, bounds = run(data, offsets)
     lod, shape = recut(tensor.lod, level, bounds), (-1, *tensor.row_shape)
-    return LoDTensor(values.reshape(shape), lod), LoDTensor(counts.reshape(shape), lod)
+    found = values.reshape(shape), counts.reshape(shape)
+    return LoDTensor._made(found[0], lod), LoDTensor._made(found[1], lod)
 
 
 def _places(rows: Offsets, offsets: Offsets, bounds: Offsets | None = None) -> Offsets:
