@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from lodcli.kernels.platform.processes import lines_of
+from lodcli.kernels.platform.processes import last_error, libc, lines_of
 
 IS_LINUX = sys.platform.startswith("linux")
 
@@ -59,6 +59,18 @@ def cpu_name() -> str:
 def cpu_flags() -> frozenset[str]:
     """Return what Linux on x86-64 says the first processor has, nothing where it cannot say."""
     return frozenset(_cpuinfo().get("flags", "").split())
+
+
+def ask_for_tiles() -> str | None:
+    """Ask Linux on x86-64 for the registers of AMX; return why it refuses, None if it does not.
+
+    All threads have them then, and processes forked later.
+    """
+    syscall = libc("syscall")
+    if syscall is None:
+        return "not Linux"
+    # arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
+    return None if syscall(158, 0x1023, 18) == 0 else os.strerror(last_error())
 
 
 def cpu_vendor() -> str:

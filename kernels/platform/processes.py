@@ -201,3 +201,10 @@ def libc(name: str) -> Callable[..., int] | None:
     import ctypes
 
     return getattr(ctypes.CDLL(None, use_errno=True), name, None)
+
+
+def last_error() -> int:
+    """Return the errno of the last call of a function of the C library in this thread."""
+    import ctypes
+
+    return ctypes.get_errno()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError
 
@@ -17,11 +19,15 @@ _current: ContextVar[Precision] = ContextVar("lod_precision", default="float32")
 
 @contextmanager
 def float32_products(precision: Precision) -> Iterator[None]:
-    """Within this block round the operands of products of float32, on GPUs that are faster then.
+    """Within this block round the operands of products of float32, where that is faster.
 
-    What is rounded are copies in registers on their way into tensor cores: data, weights,
+    On a GPU copies in registers are rounded on their way into tensor cores: data, weights,
     states and results stay float32, and sums are float32's. A backward pass goes by the
-    block that it runs in. Products of float64, and all in main memory, are exact anyway.
+    block that it runs in. Products of float64 are exact anyway.
+
+    On a CPU "bfloat16" does the same for RNN layers forward, by AMX: plain lstm, gru, elman
+    and slstm layers; others, and processors without AMX, are an UnsupportedError. All other
+    products in main memory, and all with "tf32" and "float16", are exact.
 
     Args:
         precision: "float32", exact; or the digits kept: "tf32" (11 bits, float32's range),
@@ -51,3 +57,8 @@ def float32_products(precision: Precision) -> Iterator[None]:
 def current_precision() -> Precision:
     """Return what the innermost block of float32_products says; "float32" outside of all."""
     return _current.get()
+
+
+def rounds_on_cpu(dtype: np.dtype[Any]) -> bool:
+    """Return whether factors of this dtype are to be rounded in main memory as well."""
+    return dtype == np.float32 and current_precision() == "bfloat16"

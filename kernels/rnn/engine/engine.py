@@ -22,9 +22,11 @@ from lodcli.kernels.rnn.cells.linear_cell import LinearWeights
 from lodcli.kernels.rnn.cells.slstm.slstm import SLSTMWeights
 from lodcli.kernels.rnn.cells.weights import LayerWeights, require_real
 from lodcli.kernels.rnn.engine import heads, layer, linear_layer
+from lodcli.kernels.rnn.engine.amx.availability import require_amx
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import COMPILED_BYTES, Backend, on
+from lodcli.kernels.runtime.precision import rounds_on_cpu
 from lodcli.kernels.runtime.threads import thread_count
 
 W = TypeVar("W", bound=LayerWeights)
@@ -221,6 +223,8 @@ def _on(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tup
     Raises:
         UnsupportedError: it does not have this cell.
     """
+    if not is_on_device(data) and rounds_on_cpu(data.dtype):
+        backend = _rounding_backend(backend, weights)
     # On a GPU there are all cells.
     if not weights.is_plain and backend != "cupy" and not is_on_device(data):
         if backend not in ("auto", "numpy"):
@@ -247,6 +251,26 @@ def _on(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tup
             partial(heads.layer_backward, run=backward),
         )
     return forward, backward
+
+
+def _rounding_backend(backend: Backend, weights: LayerWeights) -> Backend:
+    """Return the backend that rounds factors on a CPU.
+
+    Raises:
+        UnsupportedError: it does not have this cell, another backend was chosen, or there is no
+            AMX.
+    """
+    if backend not in ("auto", "numba"):
+        raise UnsupportedError(
+            f"precision bfloat16 on a CPU: expected backend auto or numba, found {backend}"
+        )
+    if not weights.is_plain or isinstance(weights, LinearWeights):
+        raise UnsupportedError(
+            f"precision bfloat16 on a CPU: this {weights.KIND} has no kernel for it, only a plain "
+            "lstm, gru, elman or slstm; use float32"
+        )
+    require_amx()
+    return "numba"
 
 
 def _check_data(data: Array, weights: LayerWeights, suffix: str) -> None:

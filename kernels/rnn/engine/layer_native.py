@@ -10,16 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.native import load
-from lodcli.kernels.native.calls import Kernel
 from lodcli.kernels.native.pool import team
 from lodcli.kernels.rnn.cells.cell import CellWeights, State
 from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun, last_states
 from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, flat, give_back
 from lodcli.kernels.rnn.engine.native.barrier import new_barrier
 from lodcli.kernels.rnn.engine.native.collecting import Collector
-from lodcli.kernels.rnn.engine.native.layout import BLOCK_TILES, SHAPES
-from lodcli.kernels.rnn.engine.native.packing import KINDS, cell_of, layout, projection
+from lodcli.kernels.rnn.engine.native.layout import SHAPES
+from lodcli.kernels.rnn.engine.native.packing import cell_of, layout, projection
 from lodcli.kernels.rnn.engine.native.schedule import Schedule, schedule, slices, threads_worth
 from lodcli.kernels.rnn.engine.native.structures import (
     Cell,
@@ -31,10 +29,10 @@ from lodcli.kernels.rnn.engine.native.structures import (
     words,
 )
 from lodcli.kernels.rnn.engine.plan import StepPlan
+from lodcli.kernels.rnn.engine.products import Products, products_for
 
 # Rows whose projected inputs lie in a buffer at a time.
 _SLOTS = 512
-_forward = {kind: load.kernel("kernels.rnn.engine.native.forward_numba", kind) for kind in KINDS}
 _ALONE = Team(0, 1, np.zeros(0, np.int64))
 
 
@@ -59,7 +57,9 @@ def layer_forward(
     threads: int,
 ) -> LayerRun:
     """See layer.py. What is kept are the outputs themselves, read-only then, and the gates."""
-    cell, matrix = cell_of(weights), projection(weights)
+    products = products_for(data.dtype)
+    cell = cell_of(weights, products.panels)
+    matrix = projection(weights, products.panels)
     shape = SHAPES[type(cell)]
     size, dtype, rows = weights.hidden_size, data.dtype, len(data)
     has_cell = len(begin) == 2
@@ -73,8 +73,8 @@ def layer_forward(
         flat(data), flat(begin[0]), not begin[0].any(), flat(state_c), flat(outputs),
         by_row, flat(by_rows), keep and shape.kept > 0, gates,
     )  # fmt: skip
-    kernel = _forward[weights.KIND][dtype.char]
-    _run(kernel, cell, matrix, plan, run, reverse, threads_worth(threads, work_of(weights, rows)))
+    threads = threads_worth(threads, work_of(weights, rows))
+    _run(products, weights.KIND, cell, matrix, plan, run, reverse, threads)
     through: State = (outputs, by_rows) if by_row else (outputs,)
     last = last_states(through, begin[: len(through)], plan, reverse)
     if has_cell and not by_row:
@@ -132,7 +132,8 @@ def work_of(weights: CellWeights, rows: int) -> float:
 
 
 def _run(
-    kernel: Kernel,
+    products: Products,
+    kind: str,
     cell: Cell,
     matrix: Matrix,
     plan: StepPlan,
@@ -141,13 +142,16 @@ def _run(
     threads: int,
 ) -> None:
     """Run everything forward."""
+    kernel = products.forward[kind][run.data.dtype.char]
     first_words = (*words(cell), *words(matrix))
     row_bytes = cell.hidden * run.outputs.itemsize
     row_work = 2.0 * SHAPES[type(cell)].gates * cell.hidden * (matrix.depth + cell.hidden)
     with team(threads) as helpers:
         plans = schedule(plan, reverse, helpers.size, row_bytes)
         barrier = new_barrier(helpers.size if plans.together else 1)
-        rooms = [_room(cell, matrix, plans.groups_of(n), run) for n in range(helpers.size)]
+        rooms = [
+            _room(products, cell, matrix, plans.groups_of(n), run) for n in range(helpers.size)
+        ]
         spaces = [space for _, space in rooms]
         if plans.together:
             spaces = [space._replace(inputs=spaces[0].inputs) for space in spaces]
@@ -172,7 +176,7 @@ def _places(plans: Schedule, barrier: Array) -> list[Team]:
 
 
 def _room(
-    cell: Cell, matrix: Matrix, groups: list[Sequences], run: ForwardRun
+    products: Products, cell: Cell, matrix: Matrix, groups: list[Sequences], run: ForwardRun
 ) -> tuple[tuple[Any, ...], ForwardSpace]:
     """Return room for one thread to work in, and the key to give it back by."""
     widest = max((group.total for group in groups), default=0)
@@ -180,18 +184,28 @@ def _room(
     panel = layout().panel_width(run.data.itemsize)
     width = -(-matrix.columns // panel) * panel if matrix.depth else 1
     slots = max(_SLOTS, count) if matrix.depth and groups else 0
-    tiles = BLOCK_TILES if cell.blocked else 1
-    key = ("forward", type(cell), run.data.dtype, count, slots, width, tiles)
-    return key, borrowed(key, lambda: _new_space(cell, run.data.dtype, count, slots, width, tiles))
+    tile = products.tile_sums(cell)
+    rounded = products.rounded(cell, matrix, max(slots, count))
+    key = ("forward", type(cell), run.data.dtype, count, slots, width, tile, rounded)
+    return key, borrowed(
+        key, lambda: _new_space(cell, run.data.dtype, count, slots, width, tile, rounded)
+    )
 
 
 def _new_space(
-    cell: Cell, dtype: np.dtype[Any], count: int, slots: int, width: int, tiles: int
+    cell: Cell,
+    dtype: np.dtype[Any],
+    count: int,
+    slots: int,
+    width: int,
+    tile: int,
+    rounded: int,
 ) -> ForwardSpace:
     """Return room for `count` sequences and the projected inputs of `slots` rows."""
-    lanes, sums = layout().lanes(dtype.itemsize), layout().tile_sums * tiles
+    lanes = layout().lanes(dtype.itemsize)
     return ForwardSpace(
         aligned(slots * width, dtype), slots, width,
-        np.empty(slots, np.int64), np.empty(slots, np.int64), aligned(sums * lanes, dtype),
-        np.arange(sums) * SHAPES[type(cell)].vectors * lanes, *np.empty((6, count), np.int64),
+        np.empty(slots, np.int64), np.empty(slots, np.int64), aligned(tile * lanes, dtype),
+        np.arange(tile) * SHAPES[type(cell)].vectors * lanes, aligned(rounded, dtype),
+        *np.empty((6, count), np.int64),
     )  # fmt: skip

@@ -63,8 +63,9 @@ def _model(inputs: dict[str, Any]) -> Any:
 
 
 def _dtype(inputs: dict[str, Any]) -> Any:
-    """Return what cuDNN is given: of float16 it has kernels for rows of that type alone."""
-    return torch.float16 if inputs["precision"] == "float16" else torch.float32
+    """Return what torch is given: half as wide it has kernels for rows of that type alone."""
+    precision = inputs["precision"]
+    return getattr(torch, precision) if precision in ("float16", "bfloat16") else torch.float32
 
 
 def _there(rows: Any, inputs: dict[str, Any]) -> Any:
@@ -134,7 +135,7 @@ def _in_order(inputs: dict[str, Any], buckets: list[Any], boxes: Any) -> Any:
     offsets = inputs["offsets"]
     rows = np.empty((offsets[-1], boxes[0].shape[2]), np.float32)
     for bucket, box in zip(buckets, boxes, strict=True):
-        found = box.detach().cpu().numpy()
+        found = box.detach().float().cpu().numpy()
         for place, number in enumerate(bucket):
             first, end = offsets[number : number + 2]
             rows[first:end] = found[: end - first, place]
@@ -191,7 +192,7 @@ def _bucket_training(
 
     def arrays(found: Any) -> list[Any]:
         rows = [_in_order(inputs, buckets, part) for part in found]
-        return [*rows, model.weight_hh_l0.grad.cpu().numpy().copy()]
+        return [*rows, model.weight_hh_l0.grad.float().cpu().numpy().copy()]
 
     return call, arrays
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lodcli.commands.bench.options import COUNT, Settings, settings, sizes, sweep
-from lodcli.kernels.runtime.precision import Precision
+from lodcli.kernels.runtime.precision import PRECISIONS, Precision
 from lodcli.shell import options
 
 
@@ -108,9 +108,10 @@ def kernels(
 @click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")
 @click.option(
     "--precision",
-    type=click.Choice(("float32", "tf32", "float16")),
+    type=click.Choice(PRECISIONS),
     default="float32",
-    help="Precision of products on a GPU; with float16 other libraries get such rows.",
+    help="Precision of products: bfloat16 on a CPU, tf32 and float16 on a GPU. With bfloat16 and "
+    "float16 torch gets such rows.",
 )
 @sizes
 @sweep
@@ -138,13 +139,15 @@ def rnn(
       lod bench rnn --cell lstm --case a --threads 1,2
       lod bench rnn --cell gru --pass forward --hidden 96 --lengths uniform:1,99
       lod bench rnn --case b --device cuda --precision tf32
+      lod bench rnn --pass forward --case b,c --precision bfloat16 --against torch
     """
     from lodcli.bench.suites.cases import RNN_CASES, USUAL_RNN_CASES
     from lodcli.bench.suites.rnn import CELLS, PASSES, RnnPlan
     from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show, usual
 
-    if precision != "float32" and tuple(settings.device) != ("cuda",):
-        raise click.UsageError(f"--precision {precision} goes with --device cuda")
+    device = "cpu" if precision == "bfloat16" else "cuda"
+    if precision != "float32" and tuple(settings.device) != (device,):
+        raise click.UsageError(f"--precision {precision} goes with --device {device}")
     case = case or usual(USUAL_RNN_CASES, settings.device)
     chosen = cases_of(RNN_CASES, case, sweep, settings.seed, **sizes)
     ways = parse_ops(passes, PASSES, "--pass")

@@ -108,7 +108,7 @@ COUNT = click.IntRange(min=1)
     "--precision",
     type=click.Choice(PRECISIONS),
     default="float32",
-    help="Precision of float32 products with --device cuda: float32 is exact, others are faster.",
+    help="Precision of float32 products: float32 is exact, others are faster; see above.",
 )
 @click.option(
     "--stats", is_flag=True, help="Print the number of steps, and how many padding would add."
@@ -128,8 +128,12 @@ def command(source: Reference, target: Target, **given: Any) -> None:
     step, with one row for each sequence still active; memory starts as None, or --h0.
 
     --device cuda computes on an NVIDIA GPU (pip install 'lodcli[cuda12]'). A step function then
-    gets cupy arrays. --precision tf32, bfloat16 or float16 rounds the inputs of products, for
-    tensor cores; everything else stays float32.
+    gets cupy arrays.
+
+    --precision tf32, bfloat16 or float16 rounds the inputs of products, for a GPU's tensor cores;
+    everything else stays float32. On the CPU there is bfloat16, on Intel processors with AMX, for
+    lstm, gru, elman and slstm: about 3 times as fast from 200 units on, with an error of 0.004
+    to 0.01. With --grad the gradients there are computed from the rounded states, exactly.
 
     --grad computes the gradients of the sum of the emitted outputs times --upstream: "input",
     "h0", "c0" and one tensor for each weight.
@@ -172,10 +176,10 @@ def _check(given: dict[str, Any]) -> None:
     if given["precision"] != "float32":
         if given["step"]:
             raise click.UsageError("--step does not take --precision")
-        if not given["device"].startswith("cuda"):
+        if not given["device"].startswith("cuda") and given["precision"] != "bfloat16":
             raise click.UsageError(
-                f"--precision {given['precision']} needs --device cuda: on the CPU all products "
-                "are exact"
+                f"--precision {given['precision']} needs --device cuda: the CPU has float32 and "
+                "bfloat16"
             )
     shape = [name for name in ("hidden", "layers", "bidirectional") if given[name]]
     ways = [name for name in ("nested", "step") if given[name]]

@@ -22,6 +22,7 @@ from lodcli.commands.run_rnn.step_function import load_step
 from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.weights import read_weights
+from lodcli.kernels.errors import OptionError
 from lodcli.kernels.rnn.nested.state_dict import nested_from_state_dict, seeded_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
 from lodcli.kernels.rnn.stack.run import arithmetic_dtype
@@ -67,6 +68,11 @@ def _runner(settings: Settings, spec: TensorSpec, given: dict[str, Any]) -> Runn
     width = int(np.prod(spec.row_shape, dtype=np.int64))
     level = -1 if given["level"] is None else given["level"]
     dtype = arithmetic_dtype(settings.dtype or spec.dtype)
+    if given["precision"] != "float32" and dtype != np.float32:
+        raise OptionError(
+            f"--precision {given['precision']} rounds products of float32, and this is computed in "
+            f"{dtype}; add --dtype float32"
+        )
     if given["step"]:
         step = load_step(given["step"])
         return StepRunner(settings, step, level=level, reverse=given["reverse"])

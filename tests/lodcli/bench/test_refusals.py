@@ -21,6 +21,8 @@ USAGE, IO, UNSUPPORTED = 2, 3, 4
     ("line", "code", "message"),
     [
         ("kernels --rows 0", USAGE, "expected a whole number from 1"),
+        ("rnn --precision tf32", USAGE, "--precision tf32 goes with --device cuda"),
+        ("rnn --precision bfloat16 --device cuda", USAGE, "bfloat16 goes with --device cpu"),
         ("kernels --rows 1.5", USAGE, "expected a whole number from 1"),
         ("kernels --rows 1e16", USAGE, "expected a whole number from 1"),
         ("kernels --features -3", USAGE, "expected a whole number from 1"),

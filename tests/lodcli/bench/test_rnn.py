@@ -16,6 +16,7 @@ from lodcli.bench.runner import run_task
 from lodcli.bench.suites.cases import RNN_CASES
 from lodcli.bench.suites.lengths import LengthsError, parse_lengths
 from lodcli.bench.suites.rnn import CELLS, ON_PADDED, PASSES, box_places, rnn_lengths, rnn_task
+from lodcli.kernels.rnn.engine.amx.availability import amx_problem
 from tests.lodcli.bench.small import QUICK, small_layer
 from tests.lodcli.conftest import Lod
 from tests.slow import slow_except
@@ -42,6 +43,14 @@ def test_every_peer_and_the_padded_run_agree_with_ours(
         "lod",
         *(name for name in peers.versions if which == "forward" or name != "onnxruntime"),
     }
+
+
+@pytest.mark.skipif(amx_problem() is not None, reason=f"needs AMX: {amx_problem()}")
+@pytest.mark.parametrize("which", PASSES)
+def test_products_of_bfloat16_agree_with_those_of_torch(which: str, peers: PeerSet) -> None:
+    found = run_task(rnn_task("lstm", which, small_layer(), peers, "bfloat16"), QUICK, threads=1)
+    assert not found["skipped"]
+    assert {(row["case"], row["limit"]) for row in found["rows"]} == {("custom bfloat16", None)}
 
 
 def test_peers_are_loaded_by_processes_of_their_own() -> None:

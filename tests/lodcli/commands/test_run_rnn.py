@@ -15,6 +15,7 @@ from lodcli.formats.core import format as base
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.rnn.cells.registry import CELLS
+from lodcli.kernels.rnn.engine.amx.availability import amx_problem
 from lodcli.kernels.rnn.stack.run import run_rnn
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import state_dict
@@ -205,6 +206,36 @@ def test_options_that_leave_something_open_are_usage_errors(
     done = lod("run-rnn", "words.lod.h5", "-o", "out.npz", *args)
     assert done.code == 2
     assert said in done.stderr
+
+
+@pytest.mark.skipif(amx_problem() is not None, reason=f"needs AMX: {amx_problem()}")
+def test_precision_bfloat16_rounds_on_the_cpu(lod: Lod, folder: Path) -> None:
+    found = {}
+    for precision in ("float32", "bfloat16"):
+        options = f"--cell lstm --hidden 40 --seed 1 --dtype float32 --precision {precision}"
+        assert lod("run-rnn", "words.lod.h5", *options.split(), "-o", f"{precision}.npz").code == 0
+        found[precision] = tensor(f"{precision}.npz").data
+    assert found["bfloat16"].dtype == np.float32
+    assert 0 < np.abs(found["bfloat16"] - found["float32"]).max() < 1e-2
+
+
+def test_a_precision_of_float32_for_float64_is_an_error(lod: Lod, folder: Path) -> None:
+    options = "--cell lstm --hidden 4 --seed 1 --dtype float64 --precision bfloat16 -o out.npz"
+    done = lod("run-rnn", "words.lod.h5", *options.split())
+    assert done.code != 0
+    assert "rounds products of float32, and this is computed in float64" in done.stderr
+    assert not Path("out.npz").exists()
+
+
+def test_precision_bfloat16_without_amx_is_an_error_and_writes_nothing(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOD_NATIVE", "off")
+    options = "--cell lstm --hidden 4 --seed 1 --dtype float32 --precision bfloat16 -o out.npz"
+    done = lod("run-rnn", "words.lod.h5", *options.split())
+    assert done.code == 4
+    assert "needs AMX: no compiled kernels: LOD_NATIVE=off; use float32, or a GPU" in done.stderr
+    assert not Path("out.npz").exists()
 
 
 @pytest.mark.parametrize(

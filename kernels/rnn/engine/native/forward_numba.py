@@ -9,6 +9,8 @@ Only the projected inputs of a few steps lie in a buffer, for as long as the cac
 
 from __future__ import annotations
 
+from typing import Any
+
 from lodcli.kernels.native.declare import FLOATS, kernel
 from lodcli.kernels.native.language_numba import function, not_inlined
 from lodcli.kernels.rnn.engine.native.barrier_numba import meet
@@ -45,32 +47,53 @@ def alive_at(sequences, step, before):  # type: ignore[no-untyped-def]
     return before
 
 
-@function()
-def _run(cell, matrix, sequences, run, space, step_from, step_to, team):  # type: ignore[no-untyped-def]
-    alive = sequences.total
-    step = step_from
-    while step < step_to:
-        alive = alive_at(sequences, step, alive)
-        ahead = 1
-        if matrix.depth:
-            ahead = min(max(1, space.slots // alive), step_to - step)
-            _project(matrix, sequences, run, space, step, ahead, alive, team)
-            if not meet(team.barrier, team.member, team.members):
-                return False
-        slot = 0
-        for now in range(step, step + ahead):
-            alive = alive_at(sequences, now, alive)
-            _run_step(cell, matrix, sequences, run, space, now, slot, alive, team)
-            slot += alive
-            if not meet(team.barrier, team.member, team.members):
-                return False
-        step += ahead
-    return True
+def runner(project: Any, run_step: Any) -> Any:
+    """Return a function that runs some steps, and returns whether it came to their end.
+
+    Args:
+        project: computes the projected inputs of some steps.
+        run_step: computes one step of all sequences alive.
+    """
+
+    @function()
+    def steps(cell, matrix, sequences, run, space, step_from, step_to, team):  # type: ignore[no-untyped-def]
+        alive = sequences.total
+        step = step_from
+        while step < step_to:
+            alive = alive_at(sequences, step, alive)
+            ahead = 1
+            if matrix.depth:
+                ahead = min(max(1, space.slots // alive), step_to - step)
+                project(matrix, sequences, run, space, step, ahead, alive, team)
+                if not meet(team.barrier, team.member, team.members):
+                    return False
+            slot = 0
+            for now in range(step, step + ahead):
+                alive = alive_at(sequences, now, alive)
+                run_step(cell, matrix, sequences, run, space, now, slot, alive, team)
+                slot += alive
+                if not meet(team.barrier, team.member, team.members):
+                    return False
+            step += ahead
+        return True
+
+    return steps
 
 
 @function()
 def _project(matrix, sequences, run, space, step, ahead, alive, team):  # type: ignore[no-untyped-def]
     """Project the inputs of `ahead` steps, this member's share of them."""
+    filled = find_inputs(matrix, sequences, space, step, ahead, alive)
+    first, end = part_of(filled, team.member, team.members)
+    multiply_rows(
+        matrix, run.data, space.rows, first, end, 0, panels_of(matrix.columns, run.data),
+        space.inputs, space.places, space.width, space.sums, space.sums_at,
+    )  # fmt: skip
+
+
+@function()
+def find_inputs(matrix, sequences, space, step, ahead, alive):  # type: ignore[no-untyped-def]
+    """Write where the inputs of `ahead` steps are, and where they go; return how many."""
     filled = 0
     for now in range(step, step + ahead):
         alive = alive_at(sequences, now, alive)
@@ -79,11 +102,7 @@ def _project(matrix, sequences, run, space, step, ahead, alive, team):  # type: 
             space.rows[filled] = row * matrix.depth
             space.places[filled] = filled * space.width
             filled += 1
-    first, end = part_of(filled, team.member, team.members)
-    multiply_rows(
-        matrix, run.data, space.rows, first, end, 0, panels_of(matrix.columns, run.data),
-        space.inputs, space.places, space.width, space.sums, space.sums_at,
-    )  # fmt: skip
+    return filled
 
 
 @function()
@@ -93,23 +112,13 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
     Args:
         slot: of the first sequence's projected input.
     """
-    shape = shape_of(cell)
-    lanes = lanes_in(run.data)
-    size = cell.hidden
-    for n in range(alive):
-        row = sequences.firsts[n] + sequences.onward * step
-        number = sequences.numbers[n]
-        before = row - sequences.onward if step else number
-        space.x_at[n] = (slot + n) * space.width if matrix.depth else row * shape.gates * size
-        space.old_h_at[n], space.h_at[n] = before * size, row * size
-        space.old_c_at[n] = before * size if run.by_row else number * size
-        space.c_at[n] = row * size if run.by_row else number * size
-        space.kept_at[n] = row * shape.kept * size
+    find_states(cell, matrix, sequences, run, space, step, slot, alive)
     if alive == 1:
         _run_one(cell, matrix, run, space, step, team)
         return
+    shape, size = shape_of(cell), cell.hidden
     depth = 0 if step == 0 and run.no_begin_h else size
-    width = shape.vectors * lanes
+    width = shape.vectors * lanes_in(run.data)
     units = width // shape.gates
     panels = (size + units - 1) // units
     panel_from, panel_to = part_of(panels, team.member, team.members)
@@ -137,8 +146,23 @@ def _run_step(cell, matrix, sequences, run, space, step, slot, alive, team):  # 
                     depth, cell.start, p * width, space.sums, space.sums_at, 0, 0,
                 )  # fmt: skip
             for n in range(rows):
-                _run_units(cell, matrix, run, space, step, first + n, p * units, n * width)
+                run_units(cell, matrix, run, space, step, first + n, p * units, n * width)
             first += rows
+
+
+@function()
+def find_states(cell, matrix, sequences, run, space, step, slot, alive):  # type: ignore[no-untyped-def]
+    """Write where the states of all sequences alive are before a step, and after it."""
+    shape, size = shape_of(cell), cell.hidden
+    for n in range(alive):
+        row = sequences.firsts[n] + sequences.onward * step
+        number = sequences.numbers[n]
+        before = row - sequences.onward if step else number
+        space.x_at[n] = (slot + n) * space.width if matrix.depth else row * shape.gates * size
+        space.old_h_at[n], space.h_at[n] = before * size, row * size
+        space.old_c_at[n] = before * size if run.by_row else number * size
+        space.c_at[n] = row * size if run.by_row else number * size
+        space.kept_at[n] = row * shape.kept * size
 
 
 @function()
@@ -170,12 +194,12 @@ def _run_one(cell, matrix, run, space, step, team):  # type: ignore[no-untyped-d
             size * width, depth, cell.start, p * width, space.sums, space.sums_at, 0, 0,
         )  # fmt: skip
         for n in range(count):
-            _run_units(cell, matrix, run, space, step, 0, (p + n) * units, n * width)
+            run_units(cell, matrix, run, space, step, 0, (p + n) * units, n * width)
         number += count
 
 
 @function()
-def _run_units(cell, matrix, run, space, step, n, unit, at):  # type: ignore[no-untyped-def]
+def run_units(cell, matrix, run, space, step, n, unit, at):  # type: ignore[no-untyped-def]
     """Go from the sums of a panel, at `at`, to the new state of sequence n for its units."""
     not_inlined()
     old_c = run.cells if step and run.by_row else run.state_c
@@ -187,6 +211,7 @@ def _run_units(cell, matrix, run, space, step, n, unit, at):  # type: ignore[no-
     )  # fmt: skip
 
 
+_run = runner(_project, _run_step)
 _LAYOUT = LAYOUT.vector_bytes * 256 + LAYOUT.registers
 
 

@@ -32,6 +32,8 @@ from lodcli.kernels.rnn.engine.native.structures import (
 from lodcli.kernels.rnn.engine.native.tuning import is_blocked
 
 KINDS: dict[str, type[Cell]] = {"lstm": Lstm, "gru": Gru, "elman": Elman, "slstm": Slstm}
+#: See recurrent_panels: packs a weight for so many gates and vectors.
+Pack = Callable[[Array, int, int], Array]
 _ACTIVATIONS = {"tanh": TANH, "relu": RELU, "sigmoid": SIGMOID, "identity": IDENTITY}
 
 _MODULE = "kernels.rnn.engine.native.packing_numba"
@@ -48,7 +50,7 @@ def layout() -> Layout:
 _made: dict[tuple[Any, ...], tuple[weakref.ref[Array], tuple[Array, ...], Any]] = {}
 
 
-def _once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[], Any]) -> Any:
+def once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[], Any]) -> Any:
     """Return make(), or what it gave before for the same arrays, if nobody can have changed them.
 
     Args:
@@ -89,7 +91,7 @@ def recurrent_panels(weight: Array, gates: int, vectors: int) -> Array:
         )
         return panels
 
-    panels: Array = _once((weight,), ("recurrent", gates, vectors), pack)
+    panels: Array = once((weight,), ("recurrent", gates, vectors), pack)
     return panels
 
 
@@ -98,10 +100,10 @@ def in_gate_order(values: Array, gates: int, vectors: int) -> Array:
     return recurrent_panels(values.reshape(-1, 1), gates, vectors)
 
 
-def transposed_matrix(weight: Array) -> Matrix:
+def transposed_matrix(weight: Array, pack: Pack = recurrent_panels) -> Matrix:
     """Return weight.T (K, columns) of a weight (columns, K)."""
     columns, depth = weight.shape
-    panels = recurrent_panels(weight, 1, VECTORS)
+    panels = pack(weight, 1, VECTORS)
     return Matrix(panels, _zeros(weight.dtype), depth, columns, is_blocked(weight.nbytes))
 
 
@@ -116,7 +118,7 @@ def matrix(weight: Array) -> Matrix:
         _pack[weight.dtype.char].call(0, 1, flat(weight), panels, depth, columns, width, shape[0])
         return panels
 
-    panels = _once((weight,), ("matrix",), pack)
+    panels = once((weight,), ("matrix",), pack)
     return Matrix(panels, _zeros(weight.dtype), depth, columns, is_blocked(weight.nbytes))
 
 
@@ -124,17 +126,17 @@ def _zeros(dtype: np.dtype[Any]) -> Array:
     return np.zeros(layout().panels_at_once(VECTORS) * layout().panel_width(dtype.itemsize), dtype)
 
 
-def cell_of(weights: CellWeights) -> Cell:
-    """Return the cell of weights that have a compiled one."""
+def cell_of(weights: CellWeights, pack: Pack = recurrent_panels) -> Cell:
+    """Return the cell of weights that have a compiled one, with weight_hh packed."""
     arrays = (weights.weight_hh, weights.bias_ih, weights.bias_hh)
     there = tuple(array for array in arrays if array is not None)
     missing = tuple(array is None for array in arrays)
-    how = ("cell", weights.KIND, getattr(weights, "nonlinearity", None), missing)
-    cell: Cell = _once(there, how, lambda: _new_cell(weights))
+    how = ("cell", weights.KIND, getattr(weights, "nonlinearity", None), missing, pack)
+    cell: Cell = once(there, how, lambda: _new_cell(weights, pack))
     return cell
 
 
-def _new_cell(weights: CellWeights) -> Cell:
+def _new_cell(weights: CellWeights, pack: Pack) -> Cell:
     cell = unpacked_cell_of(weights)
     shape = SHAPES[type(cell)]
     size, dtype = weights.hidden_size, weights.weight_hh.dtype
@@ -146,7 +148,7 @@ def _new_cell(weights: CellWeights) -> Cell:
         biases[2 * size :] = of_hidden[2 * size :]
         cell = cell._replace(inner_bias=of_input[2 * size :].copy())
     return cell._replace(
-        panels=recurrent_panels(weights.weight_hh, shape.gates, shape.vectors),
+        panels=pack(weights.weight_hh, shape.gates, shape.vectors),
         start=in_gate_order(biases, shape.gates, shape.vectors),
     )
 
@@ -161,9 +163,11 @@ def unpacked_cell_of(weights: CellWeights) -> Cell:
     return cell
 
 
-def projection(weights: CellWeights) -> Matrix:
+def projection(weights: CellWeights, pack: Pack = recurrent_panels) -> Matrix:
     """Return weight_ih.T; of depth 0 where there is none."""
-    return no_matrix(weights) if weights.weight_ih is None else transposed_matrix(weights.weight_ih)
+    if weights.weight_ih is None:
+        return no_matrix(weights)
+    return transposed_matrix(weights.weight_ih, pack)
 
 
 def no_matrix(weights: CellWeights) -> Matrix:

@@ -155,6 +155,7 @@ class ForwardSpace(NamedTuple):
         inputs: (slots, width) projected inputs, flat; a team shares it.
         rows, places: (slots,) where the data are that are projected, and where they go.
         sums: what a tile has summed up, its rows at `sums_at`.
+        rounded: rows as AMX multiplies them; see engine/amx. Empty for exact products.
         x_at .. c_at: (total,) positions, one a sequence.
     """
 
@@ -165,6 +166,7 @@ class ForwardSpace(NamedTuple):
     places: Wholes
     sums: Floats
     sums_at: Wholes
+    rounded: Floats
     x_at: Wholes
     old_h_at: Wholes
     old_c_at: Wholes

@@ -1,0 +1,1 @@
+"""Layers whose products an Intel processor's AMX computes, of factors in bfloat16."""

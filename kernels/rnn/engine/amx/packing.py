@@ -1,0 +1,34 @@
+"""Packs weights into panels of AMX tiles, rounded to bfloat16."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.native import load
+from lodcli.kernels.rnn.engine.amx.layout import TILE_COLUMNS, TILE_WORDS, depth_tiles
+from lodcli.kernels.rnn.engine.native.arrays import aligned, flat
+from lodcli.kernels.rnn.engine.native.packing import once
+
+_pack = load.kernel("kernels.rnn.engine.amx.packing_numba", "pack")
+
+
+def rounded_panels(weight: Array, gates: int, vectors: int) -> Array:
+    """Return weight_hh.T in panels as packing.recurrent_panels of engine/native does; flat.
+
+    A word, of the type float32, holds two numbers of bfloat16.
+    """
+    units = TILE_COLUMNS * vectors // gates
+    size, depth = len(weight) // gates, weight.shape[1]
+    shape = (-(-size // units), depth_tiles(depth), vectors, TILE_WORDS)
+
+    def pack() -> Array:
+        panels = aligned(math.prod(shape), weight.dtype)
+        words = flat(weight).view(np.uint32), panels.view(np.uint32)
+        _pack[""].call(0, 1, *words, gates, size, depth, units, shape[0])
+        return panels
+
+    panels: Array = once((weight,), ("bfloat16", gates, vectors), pack)
+    return panels
